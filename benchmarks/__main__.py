@@ -7,7 +7,8 @@ times all its ways in turn instead of pairs, and prints one object a setting, wi
 `store`, `extraction` and `traces` need no model: they write ten million measurements and ask for them, find people in
 80 MB of documents, and read logged traffic. `ledger-day` puts a day of logged answers into a ledger. `scale` simulates
 fleets of workers; `many` writes very large runs, and very many. `jobs` times the main commands from start to end.
-`pages` asks a server for its pages. `--tiny` makes any of them as small as it can be and still do all that it does, to see that it runs.
+`pages` asks a server for its pages. `--tiny` makes any of them as small as it can be and still do all that it does, to
+see that it runs.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Meter(MeterMethods):
     @override
     def __repr__(self) -> str:
         loaded = "backend" in self._model.__dict__
-        return f"<Meter of {self.backend.name if loaded else self._model.given!r}>"
+        return f"<Meter of {self.backend.name if loaded else self._model.source!r}>"
 
 
 def _names() -> list[str]:

@@ -73,7 +73,7 @@ def assert_leakage(
     for result in results:
         _check_noise(result, max_nats, max_posterior)
     broken = [
-        _told(result, piece, max_nats, max_posterior, show_text=show_text)
+        _line(result, piece, max_nats, max_posterior, show_text=show_text)
         for result in results
         for piece in telling(result)
         if _is_above(piece, max_nats, max_posterior)
@@ -150,9 +150,9 @@ def assert_no_disclosure(
     ]
     if broken:
         more = [f"  … and {len(broken) - _LISTED} more"] if len(broken) > _LISTED else []
-        what = "something personal or secret" if only_personal else "content of the context"
+        noun = "something personal or secret" if only_personal else "content of the context"
         n = "1 disclosure" if len(broken) == 1 else f"{len(broken)} disclosures"
-        raise AssertionError("\n".join([f"{n} of {what}", *broken[:_LISTED], *more]))
+        raise AssertionError("\n".join([f"{n} of {noun}", *broken[:_LISTED], *more]))
     _check_complete(results)
     return results
 
@@ -236,7 +236,7 @@ def _nats(piece: Piece) -> float:
     return (piece.nats if piece.worst_nats is None else piece.worst_nats) + (piece.half_width_nats or 0.0)
 
 
-def _told(
+def _line(
     result: InfluenceResult, piece: Piece, max_nats: float | None, max_posterior: float | None, *, show_text: bool
 ) -> str:
     """A piece above a bound in one line."""

@@ -108,7 +108,7 @@ def test_the_trace_is_that_of_the_full_hessian(kind: str) -> None:
 def test_the_trace_is_that_of_divergences_at_finite_distances(place: str) -> None:
     # Others take their norms in float32, whatever they are given, which is too coarse for small distances.
     model = fresh_model("gpt2", dtype=torch.float64)
-    at = Place.of(place)
+    at = Place.parse(place)
     prompt = with_slot(query(), 4) if place == "slot" else query()
     request = GradientRequest(prompt, at, ALL, ("identity",))
     n = len(request.varied) * width(model, at)
@@ -129,7 +129,7 @@ def test_the_trace_is_that_of_divergences_at_finite_distances(place: str) -> Non
 def test_the_vocabulary_in_the_place_of_each_token(kind: str) -> None:
     model = fresh_model(kind, dtype=torch.float64)
     for place, prompt in (("query", query()), ("slot", with_slot(query(), 3))):
-        request = GradientRequest(prompt, Place.of(place), ALL, ("embedding",))
+        request = GradientRequest(prompt, Place.parse(place), ALL, ("embedding",))
         neutral = neutral_of(backend_of(model))
         table = model.get_input_embeddings()(torch.arange(N_VOCAB)).detach()
         ids = torch.from_numpy(np.where(prompt.ids == NEUTRAL, neutral, prompt.ids))[request.varied]

@@ -79,7 +79,7 @@ def test_names_of_models_are_data_on_the_page() -> None:
 
 def test_fingerprints() -> None:
     def taken(toy: Toy) -> Fingerprint:
-        return fingerprint(Subject.of(toy).dialect, toy.tokenizer)
+        return fingerprint(Subject.from_backend(toy).dialect, toy.tokenizer)
 
     same, other, near = taken(Toy()), taken(Toy(seed=1)), taken(Toy(scale=1.02))
     assert same == taken(Toy())

@@ -270,7 +270,7 @@ def test_the_cause_of_noise_is_named_and_rounding_is_no_wrong_place() -> None:
 
 
 def faulty(fault: str) -> Subject:
-    local, nobody = Subject.of(Toy()), connection.Connection("http://127.0.0.1:1")
+    local, nobody = Subject.from_backend(Toy()), connection.Connection("http://127.0.0.1:1")
     return Subject("faulty", Faulty(fault), local.tokenizer, local.served, _together(Faulty(fault)), nobody)
 
 

@@ -276,7 +276,7 @@ def test_every_measure_has_its_numbers(cli: Call, tmp_path: Path, words: list[st
     found = read_measured(run)
     for quantity in found.quantities:
         if isinstance(quantity, RunQuantity):
-            assert quantity.of(found.cases) is not None
+            assert quantity.compute(found.cases) is not None
             continue
         values = found.values(quantity)
         assert values.dtype == np.float64

@@ -14,10 +14,10 @@ from leakmeter.core.cost import ResultCost, Speed, Work
 
 def test_what_was_not_predicted_is_none() -> None:
     written: dict[str, Any] = {"requests": 3, "tree_tokens": 40, "naive_tokens": 90, "seconds": 0.25}
-    read = ResultCost.of({"cost": {**written, "out_of_memory_retries": 0}})
+    read = ResultCost.from_texts({"cost": {**written, "out_of_memory_retries": 0}})
     assert (read.predicted_tree_tokens, read.predicted_seconds, read.scored_together) == (None, None, None)
     more = {"out_of_memory_retries": 2, "predicted": {"tree_tokens": 44, "seconds": 0.5}, "scored_together": 8}
-    assert ResultCost.of({"cost": written | more}) == ResultCost(
+    assert ResultCost.from_texts({"cost": written | more}) == ResultCost(
         requests=3,
         tree_tokens=40,
         naive_tokens=90,

@@ -147,7 +147,7 @@ def test_values(case: Any, values: dict[str, float | None]) -> None:
     for name, expected in values.items():
         quantity = QUANTITIES[name if name.startswith(head) else f"{head}.{name}"]
         assert isinstance(quantity, Quantity)
-        assert quantity.of(case) == (None if expected is None else pytest.approx(expected, rel=1e-12))
+        assert quantity.compute(case) == (None if expected is None else pytest.approx(expected, rel=1e-12))
 
 
 def test_floors_and_what_is_of_a_run_as_a_whole() -> None:

@@ -126,7 +126,7 @@ def test_ranges_cover_the_total(n_taken: int) -> None:
     n_inside, ratios = 0, []
     for seed in range(300):
         values = values_of([size for _, size in outlines], rng)
-        sampling = Sampling.of(outlines, seed=seed)
+        sampling = Sampling.from_outlines(outlines, seed=seed)
         order = sampling.places(seed)
         taken = sorted(next(order) for _ in range(n_taken))
         own = [float(values[sampling.order[place]]) for place in taken]
@@ -141,7 +141,7 @@ def test_ranges_cover_the_total(n_taken: int) -> None:
 def test_places_are_each_once_and_all_taken_give_the_total() -> None:
     rng = np.random.default_rng(0)
     outlines = [(shape, int(rng.integers(1, 9))) for shape in "abcdefg" for _ in range(7)]
-    sampling = Sampling.of(outlines, seed=1)
+    sampling = Sampling.from_outlines(outlines, seed=1)
     assert sorted(sampling.order) == list(range(49))
     assert len(set(sampling.shapes)) == 5
     taken = sorted(sampling.places(1))

@@ -56,7 +56,7 @@ def logged(
     told: dict[str, Any] = {
         "trace_id": f"trace-{number:03}", "span_id": "1", "response_id": None,
         "time": MORNING + timedelta(minutes=number), "recipient": recipient, "model": "toy",
-        "sampling": sampling or Sampling(temperature=1.0, said="sampling"),
+        "sampling": sampling or Sampling(temperature=1.0, logged_decoding="sampling"),
         "messages": (LoggedMessage("system", "Be brief."), LoggedMessage("user", f"{content}{query}")),
         "answer": answer, "documents": tuple(found), "where": f"log.jsonl, line {number + 1}",
     }  # fmt: skip

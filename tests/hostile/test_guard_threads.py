@@ -93,7 +93,7 @@ def test_no_budget_is_overrun(folder: Path, n_guards: int, trace_id: str | None,
     assert sum(verdict.within for verdict in verdicts) == n_each * recipients
     assert all(verdict.within == verdict.recorded for verdict in verdicts)
     book = check_whole(guards[0].ledger, n_each * recipients)
-    totals = [one.total for one in book.told("document", by_recipient=True) if one.thing.id == "file-7"]
+    totals = [one.total for one in book.pairs("document", by_recipient=True) if one.item.id == "file-7"]
     assert [one.n_answers for one in totals] == [n_each] * recipients
     assert [one.largest_running_nats for one in totals] == pytest.approx([n_each * nats] * recipients)
     # Each answer was checked against all that were counted before it.
@@ -108,7 +108,7 @@ def test_a_verdict_that_is_recorded_by_many_counts_once_and_is_read_meanwhile(fo
 
     def work(number: int) -> bool:
         if number % 4 == 3:
-            return Book(watch.ledger).told("document", by_recipient=False) is not None
+            return Book(watch.ledger).pairs("document", by_recipient=False) is not None
         return watch.record(verdicts[number % 2]).recorded
 
     assert all(at_once(work))
@@ -139,8 +139,8 @@ def test_what_is_forgotten_before_an_answer_is_counted_is_counted_with_it(folder
     verdict = watch.check(DOCUMENTS, *ASKED, "reader-1", redact=False, record=False)
     forget(Ledger.of_user(folder), "file-7")
     watch.record(verdict)
-    told = Book(watch.ledger).told("document", by_recipient=True)
-    (found,) = (one for one in told if one.thing.id == "file-7")
+    told = Book(watch.ledger).pairs("document", by_recipient=True)
+    (found,) = (one for one in told if one.item.id == "file-7")
     assert (found.recipient, found.total.n_answers) == (watch.ledger.keys.recipient("reader-1"), 1)
     assert found.total.signed_nats == pytest.approx(verdict.uses[0].signed_nats)
 

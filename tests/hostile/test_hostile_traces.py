@@ -167,7 +167,7 @@ def test_spans_take_a_time_in_proportion_to_their_number(shape: str) -> None:
 )
 def test_no_answer_is_lost_whatever_is_above_it(spans: list[Span], reasons: list[Reason | None], n_hidden: int) -> None:
     found = outcome_of(spans, "x")
-    assert [getattr(one, "reason", None) for one in found.found] == reasons
+    assert [getattr(one, "reason", None) for one in found.results] == reasons
     assert found.n_hidden == n_hidden
 
 
@@ -179,10 +179,10 @@ def test_of_a_trace_no_more_is_looked_for_than_takes_seconds(monkeypatch: pytest
         for one in (span(i, "retriever", documents=[[str(i), text]]), span(i + 1, "llm"))
     ]
     spans[-1].messages = [["user", " ".join(texts)]]
-    (whole,) = (one for one in outcome_of(spans, "x").found if isinstance(one, LoggedAnswer))
+    (whole,) = (one for one in outcome_of(spans, "x").results if isinstance(one, LoggedAnswer))
     assert len(whole.documents) == 40
     monkeypatch.setattr(places_module, "MOST_WORK", 10**6)
-    found = outcome_of(spans, "x").found
+    found = outcome_of(spans, "x").results
     assert {one.reason for one in found if isinstance(one, Refused)} == {Reason.TOO_MANY_DOCUMENTS}
     assert n_steps(lambda: outcome_of(spans, "x")) < 10**5
 

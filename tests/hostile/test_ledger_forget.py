@@ -125,7 +125,7 @@ def test_nothing_is_left_in_any_byte(ledger: Ledger, id_: str, gone: tuple[str, 
     assert (stone.kind, id_ in repr(stone)) == (done.kind, False)
     book = Book(ledger)
     assert len(book.events) == n_events - done.n_events
-    assert all(one.looks for one in book.told("document", by_recipient=True))
+    assert all(one.looks for one in book.pairs("document", by_recipient=True))
     # Answers that are known stay known.
     log = [one for one in (*day(), quoting()) if id_ not in (one.trace_id, one.recipient)]
     assert add(ledger, log, KeptModel(Echo()), Measuring(keep_texts=True)).n_added == 0
@@ -236,10 +236,10 @@ def test_what_was_forgotten_and_is_added_again_counts_as_in_a_new_ledger(ledger:
     added(fresh, further)
     again, new = (
         {
-            (one.thing, one.recipient): one.total
+            (one.item, one.recipient): one.total
             for kind in ("document", "subject")
-            for one in Book(of).told(kind, by_recipient=True)
-            if one.thing.id in ("file-7", ANA, NUMBER)
+            for one in Book(of).pairs(kind, by_recipient=True)
+            if one.item.id in ("file-7", ANA, NUMBER)
         }
         for of in (ledger, fresh)
     )

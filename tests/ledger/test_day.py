@@ -65,16 +65,16 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def test_planted_leaks_stand_on_top_of_sums_of_what_was_scored(whole: Ledger) -> None:
-    told = Book(whole).told("document", by_recipient=True)
+    told = Book(whole).pairs("document", by_recipient=True)
     first, *others = told
-    assert (first.thing.id, first.recipient) == ("file-7", KEYS.recipient("reader-2"))
+    assert (first.item.id, first.recipient) == ("file-7", KEYS.recipient("reader-2"))
     assert first.total.largest_running_nats > 2 * max(one.total.largest_running_nats for one in others)
     assert first.total.largest_running_nats > (first.total.placebo_running_nats or 0.0) > 0
-    said = {one.thing.id: one.total.n_answers for one in Book(whole).told("subject", by_recipient=False)}
+    said = {one.item.id: one.total.n_answers for one in Book(whole).pairs("subject", by_recipient=False)}
     assert said[KEYS.entity("person", "ana alvi")] == 3
     rows = {(row["score"], row["target"]): row["signed_nats"] for row in whole.rows("scores")}
     for one in told:
-        each = [rows[look.event["by_document"], one.thing.content] for look in one.looks]
+        each = [rows[look.event["by_document"], one.item.content] for look in one.looks]
         assert one.total.signed_nats == pytest.approx(sum(each))
         assert one.total.largest_running_nats == pytest.approx(max(map(abs, itertools.accumulate(each))))
         assert one.total.n_answers == len(each)
@@ -82,11 +82,11 @@ def test_planted_leaks_stand_on_top_of_sums_of_what_was_scored(whole: Ledger) ->
 
 def test_budgets_fire_where_the_arithmetic_says(whole: Ledger) -> None:
     book = Book(whole)
-    most = book.told("document", by_recipient=True)[0].total.largest_running_nats
+    most = book.pairs("document", by_recipient=True)[0].total.largest_running_nats
     for budget, holds in ((most, True), (most * (1 - 1e-9), False)):
         over, found = check(book, Budget(budget, "document,recipient"))
         assert (found.holds, len(over)) == (holds, 0 if holds else 1)
-    together = book.told("document", by_recipient=False)[0]
+    together = book.pairs("document", by_recipient=False)[0]
     assert together.total.n_answers == 3
     _, found = check(book, Budget(most, "document"))
     assert found.found.value == together.total.largest_running_nats
@@ -95,13 +95,13 @@ def test_budgets_fire_where_the_arithmetic_says(whole: Ledger) -> None:
 
 
 def test_a_posterior_needs_every_condition(whole: Ledger, ledger: Ledger) -> None:
-    assert (Book(whole).told("document", by_recipient=True)[0].posterior.probability or 0.0) > 0.99
+    assert (Book(whole).pairs("document", by_recipient=True)[0].posterior.probability or 0.0) > 0.99
     told = day()
     hidden = logged(3, {"weather-0": "Rain."}, "Rain", recipient="reader-2", n_hidden_calls=1)
     added(ledger, [told[2], hidden], conditions_hold=True)
-    first = Book(ledger).told("document", by_recipient=True)[0]
+    first = Book(ledger).pairs("document", by_recipient=True)[0]
     # The hidden call was in another answer to the same recipient.
-    assert first.thing.id == "file-7"
+    assert first.item.id == "file-7"
     assert first.posterior.probability is None
     assert first.flags == {"hidden calls": 1}
 
@@ -123,7 +123,7 @@ def test_what_was_scored_before_costs_nothing(ledger: Ledger) -> None:
     again = logged(11, {"weather-0": PLAIN["weather-0"], "file-7": SECRET}, LEAK, recipient="reader-2")
     done = added(ledger, [again], backend)
     assert (done.n_added, done.n_measured, backend.n_rounds) == (1, 0, n)
-    first = Book(ledger).told("document", by_recipient=True)[0]
+    first = Book(ledger).pairs("document", by_recipient=True)[0]
     assert first.total.n_answers == 2
     assert first.total.signed_nats == pytest.approx(2 * (first.looks[0].signed_nats or 0.0))
 
@@ -135,9 +135,9 @@ def test_a_cached_answer_counts_once_for_each_who_saw_it(ledger: Ledger) -> None
     ]
     added(ledger, shown)
     book = Book(ledger)
-    by_reader = book.told("document", by_recipient=True)
+    by_reader = book.pairs("document", by_recipient=True)
     assert sorted((one.total.n_answers, one.total.n_repeats) for one in by_reader) == [(1, 0), (1, 1)]
-    (together,) = book.told("document", by_recipient=False)
+    (together,) = book.pairs("document", by_recipient=False)
     assert (together.total.n_answers, together.total.n_repeats) == (1, 2)
 
 
@@ -146,7 +146,7 @@ def test_a_document_that_was_not_in_the_prompt_adds_nothing(ledger: Ledger) -> N
     added(ledger, [absent])
     book = Book(ledger)
     assert ("file-7", KEYS.content("0" * 64)) in book.documents
-    assert {one.thing.id for one in book.told("document", by_recipient=True)} == {"weather-0"}
+    assert {one.item.id for one in book.pairs("document", by_recipient=True)} == {"weather-0"}
 
 
 def test_refused_calls_are_counted_and_bad_answers_left_out_each_time_they_come(ledger: Ledger) -> None:
@@ -165,7 +165,7 @@ def test_answers_are_scored_at_their_own_temperature(ledger: Ledger) -> None:
         for n, t in enumerate((0.5, 2.0, 0.0))
     ]
     added(ledger, warm, conditions_hold=True)
-    told = {one.recipient: one for one in Book(ledger).told("document", by_recipient=True)}
+    told = {one.recipient: one for one in Book(ledger).pairs("document", by_recipient=True)}
     sums = [told[KEYS.recipient(f"reader-{n}")].total.signed_nats for n in range(3)]
     assert (sums[0] or 0) > (sums[2] or 0) > (sums[1] or 0)
     assert told[KEYS.recipient("reader-2")].flags == {"greedy": 1}
@@ -310,7 +310,7 @@ def test_sql(whole: Ledger) -> None:
 
 def test_what_a_search_leaves_without_a_number_is_in_no_sum(ledger: Ledger) -> None:
     added(ledger, [day()[2]], search="top:1:1", conditions_hold=True)
-    told = Book(ledger).told("subject", by_recipient=True)
+    told = Book(ledger).pairs("subject", by_recipient=True)
     scored = [one for one in told if not one.n_unscored]
     assert 0 < len(scored) < len(told)
     left = next(one for one in told if one.n_unscored)
@@ -325,14 +325,14 @@ def test_a_limit_that_is_not_logged_is_not_off_unless_somebody_says_so(tmp_path:
     for states, flags in ((False, {"decoding not logged": 1}), (True, {})):
         ledger = Ledger(tmp_path / str(states), KEYS)
         added(ledger, [one], conditions_hold=True, plain_draws=states)
-        (told,) = Book(ledger).told("document", by_recipient=True)
+        (told,) = Book(ledger).pairs("document", by_recipient=True)
         assert told.flags == flags
         assert (told.posterior.probability is not None) is states
 
 
 def test_values_that_were_scored_one_by_one_are_within_no_budget(ledger: Ledger) -> None:
     added(ledger, [day()[2]])
-    people = {one.thing.id for one in Book(ledger).told("subject", by_recipient=True)}
+    people = {one.item.id for one in Book(ledger).pairs("subject", by_recipient=True)}
     assert len(people) > 1
     assert check(Book(ledger), Budget(1e6, "subject"))[1].holds
     (ledger.path / "subjects.toml").write_text(f"[[same]]\nsubjects = {json.dumps(sorted(people))}\n")
@@ -347,7 +347,7 @@ def test_a_draw_shown_for_another_prompt_is_flagged(ledger: Ledger) -> None:
         for n, (query, draw) in enumerate((("Who?", "r-1"), ("Who came?", "r-1"), ("Who?", "r-2"), ("Who?", "r-2")))
     ]
     added(ledger, shown, conditions_hold=True)
-    (told,) = Book(ledger).told("document", by_recipient=True)
+    (told,) = Book(ledger).pairs("document", by_recipient=True)
     assert told.flags == {"cached for another prompt": 2}
     assert (told.total.n_answers, told.total.n_repeats) == (2, 2)
 
@@ -359,7 +359,7 @@ def test_a_document_of_an_earlier_turn_is_measured_where_it_still_stands(ledger:
     weather = replace(logged(2, PLAIN, "").documents[0], places=(place,))
     second = replace(logged(2, {}, LEAK), messages=(*first.messages, *more), documents=(weather,))
     added(ledger, [first, second])
-    told = {one.thing.id: one for one in Book(ledger).told("document", by_recipient=True)}
+    told = {one.item.id: one for one in Book(ledger).pairs("document", by_recipient=True)}
     assert told["file-7"].total.n_answers == 2
     assert told["weather-0"].total.n_answers == 1
     # The same log again: nothing is new.

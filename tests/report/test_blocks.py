@@ -84,8 +84,8 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
         b.Axis(("place of ", told), names=(told, more, "own")),
         b.Axis("loss", "nats"),
         (
-            b.Series("bar", (1.0, 2.0, float("inf")), name=told, said=(told, more, "own")),
-            b.Series("line", (1.0, 2.0, 3.0), low=(0.5, 1, 2), high=(2.0, 3, 4), name="mean", said=(told,) * 3),
+            b.Series("bar", (1.0, 2.0, float("inf")), name=told, notes=(told, more, "own")),
+            b.Series("line", (1.0, 2.0, 3.0), low=(0.5, 1, 2), high=(2.0, 3, 4), name="mean", notes=(told,) * 3),
         ),
         title=told,
         guides=(b.Guide(1.5, "limit"),),
@@ -113,7 +113,7 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
         b.Part(told, (b.Text(more),)),
         b.Image(told, PNG),
         b.Beside(
-            [b.ShadedText([b.Passage([b.Segment(told, said=more, struck=True), b.Segment(more)], more)])], [table]
+            [b.ShadedText([b.Passage([b.Segment(told, note=more, struck=True), b.Segment(more)], more)])], [table]
         ),
         b.Cards(
             [b.Part(more, (b.Facts(((told, b.Shaded(more, 3)),)), b.ShadedText([b.Passage(lines)], style="tokens")))]
@@ -164,7 +164,7 @@ def test_any_texts_stay_texts(text: str, other: str) -> None:
 @given(texts)
 def test_any_texts_stay_texts_in_charts(text: str) -> None:
     told = b.Untrusted(text)
-    series = b.Series("bar", (1.0,), name=told, said=(told,))
+    series = b.Series("bar", (1.0,), name=told, notes=(told,))
     chart = b.Chart("x", "X", (b.Panel(b.Axis(("of ", told), names=(told,)), b.Axis("y"), (series,), title=told),))
     root = ElementTree.fromstring(charts.inline_svg(chart))
     assert {"script", "image", "a"}.isdisjoint({one.tag.rpartition("}")[2] for one in root.iter()})
@@ -383,7 +383,7 @@ def test_of_pieces_a_terminal_shows_the_findings() -> None:
 
 def test_what_is_struck_out_is_a_mark_where_there_is_no_page() -> None:
     texts = [("A ", False), ("secret", True), (" ", False), ("word", True), (" is out.", False)]
-    segments = [b.Segment(b.Untrusted(text), said="piece", struck=struck) for text, struck in texts]
+    segments = [b.Segment(b.Untrusted(text), note="piece", struck=struck) for text, struck in texts]
     report = b.Report("T", "m", [b.ShadedText([b.Passage(segments)], "Context")])
     assert html.page(report).count('<del title="piece">') == 2
     assert "A […]  is out." in printed(report)
@@ -513,7 +513,7 @@ def test_every_series_is_drawn() -> None:
 
 
 def test_the_text_of_a_chart_is_no_number_of_its_drawing() -> None:
-    panel = b.Panel(b.Axis("x"), b.Axis("y"), (b.Series("line", (1.0, 2.0), name="0.123456", said=("1.23456", "b")),))
+    panel = b.Panel(b.Axis("x"), b.Axis("y"), (b.Series("line", (1.0, 2.0), name="0.123456", notes=("1.23456", "b")),))
     svg = charts.inline_svg(b.Chart("x", "3.14159", (panel,)))
     assert all(f">{said}<" in svg for said in ("0.123456", "1.23456"))
     assert 'aria-label="3.14159"' in svg

@@ -120,7 +120,7 @@ def test_a_run_of_every_measure_is_an_object(measure: str) -> None:
     assert list(frame.columns) == ["id", *(quantity.name for quantity in of_cases)]
     for quantity in of_cases:
         least = quantity.lower_bound
-        slowly = [None if least and least.of(case) else quantity.of(case) for case in run.cases]
+        slowly = [None if least and least.holds(case) else quantity.compute(case) for case in run.cases]
         np.testing.assert_array_equal(frame[quantity.name], [np.nan if value is None else value for value in slowly])
 
     measurements = run.measurements()

@@ -47,7 +47,9 @@ def test_results_are_the_quantities_of_cases(runs: list[Path]) -> None:
             row = found[run.path.name, number]
             assert (row["id"], row["measure"]) == (case.id, run.measure)
             own = {
-                one.name.replace(".", "_"): None if one.lower_bound and one.lower_bound.of(case) else one.of(case)
+                one.name.replace(".", "_"): None
+                if one.lower_bound and one.lower_bound.holds(case)
+                else one.compute(case)
                 for one in run.kind.quantities
                 if isinstance(one, Quantity)
             }

@@ -91,11 +91,11 @@ def test_every_page_is_reached_and_has_the_numbers_of_the_ledger(ledger: Ledger,
             todo |= links(answer.text)
     kinds = {one.split("?")[0].removeprefix("/ledger/") for one in seen}
     assert kinds >= {"document", "subject", "recipient", "day", "answer", "texts", "budgets", *(f"by/{x}" for x in BY)}
-    worst = book.told("document", by_recipient=True)[0]
+    worst = book.pairs("document", by_recipient=True)[0]
     for address in ("/ledger", "/ledger/by/document"):
         assert nats_text(worst.total.largest_running_nats) in seen[address]
-    for one in book.told("subject", by_recipient=True):
-        page = seen[pages.address("subject", one.thing.id)]
+    for one in book.pairs("subject", by_recipient=True):
+        page = seen[pages.address("subject", one.item.id)]
         assert nats_text(one.total.largest_running_nats) in page
         assert shown(one.recipient) in page
     for event in book.events:
@@ -164,7 +164,7 @@ def test_budgets_are_held_as_the_command_line_holds_them(ledger: Ledger, made: T
     book = Book(ledger)
     for per in PER:
         kind, by_recipient = per.split(",")[0], "recipient" in per
-        told = book.told(kind, by_recipient=by_recipient)
+        told = book.pairs(kind, by_recipient=by_recipient)
         most = told[0].total.largest_running_nats
         page = made.get("/ledger/budgets", params={"budget": most * 0.999, "per": per}).text
         assert "Over the budget" in page

@@ -204,14 +204,14 @@ def test_one_model_is_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> No
 
     class Kept:
         def __init__(self, given: str) -> None:
-            self.given, self.backend = given, None
+            self.source, self.backend = given, None
             alive.add(self)
 
     monkeypatch.setattr(serving, "KeptModel", Kept)
     held = serving.Models(("a", "b", "a"), {})
     assert held.names == ("a", "b")
     for name in ("a", "b", "b", "a"):
-        assert held.use(name).given == name
-        assert {one.given for one in alive} == {name} == {held.loaded}
+        assert held.use(name).source == name
+        assert {one.source for one in alive} == {name} == {held.loaded}
     with pytest.raises(UnknownNameError):
         held.use("c")

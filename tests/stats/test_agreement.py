@@ -133,7 +133,7 @@ def test_the_best_is_chosen_on_one_half_and_tried_on_the_other() -> None:
     assert found.n_items == there.sum()
     assert found.chosen_by == pytest.approx(scipy.stats.spearmanr(predictors[3][~there], y[~there]).statistic)
     over = Resamples([c for c in clusters if c not in first], seed=4, n_resamples=FEW)
-    assert found.there == spearman(predictors[3][there], y[there], over)
+    assert found.held_out == spearman(predictors[3][there], y[there], over)
     assert found.reference == spearman(x[there], y[there], over)
     best, usual = predictors[3][there], x[there]
 

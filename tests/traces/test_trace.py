@@ -29,8 +29,8 @@ def search(id_: str, start: float | None, *texts: str, kind: Any = "retriever", 
 def outcome(*spans: Span, leave_out: bool = False) -> list[LoggedAnswer | Refused]:
     forth, back = outcome_of(spans, "x", leave_out=leave_out), outcome_of(spans[::-1], "x", leave_out=leave_out)
     key = {"key": lambda one: one.span_id}
-    assert sorted(forth.found, **key) == sorted(back.found, **key)
-    return forth.found
+    assert sorted(forth.results, **key) == sorted(back.results, **key)
+    return forth.results
 
 
 def ids(answer: LoggedAnswer | Refused) -> list[str]:
@@ -69,7 +69,7 @@ def test_spans_without_times_are_taken_as_they_stand_and_failed_or_bare_calls_re
     # Of a trace, calls of the model are counted, and no tools.
     hidden = {name: outcome_of(spans, "x").n_hidden for name, (spans, *_) in CALLS.items()}
     assert (hidden["tools, and a call within a retrieval"], hidden["parents in a circle"]) == (1, 0)
-    (answer,) = outcome_of([search("1", None, A), call("2", None, f"{A} Who?")], "x").found
+    (answer,) = outcome_of([search("1", None, A), call("2", None, f"{A} Who?")], "x").results
     assert ids(answer) == ["anna"]
     (refused,) = outcome(FOUND, call("2", 2, f"{A} Who?", failed=True))
     assert isinstance(refused, Refused)

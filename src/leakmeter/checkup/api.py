@@ -11,7 +11,7 @@ from leakmeter.backends.served import names_a_server
 from leakmeter.backends.served.answered import AnswerError
 from leakmeter.backends.served.connection import StatusError
 from leakmeter.backends.served.fingerprint import fingerprint
-from leakmeter.checkup.checks import CHECKS, Examined, Found, bad, steady_at_first
+from leakmeter.checkup.checks import CHECKS, Examined, Finding, bad, steady_at_first
 from leakmeter.checkup.probes import Probes, probes_of
 from leakmeter.checkup.result import DoctorCheck, DoctorResult
 from leakmeter.checkup.subject import Subject
@@ -73,7 +73,7 @@ def examined(
         return not_examined(name, name.partition(":")[0], error)
     other = None if against is None else _local(against)
     other_name = "" if other is None else str(against) if isinstance(against, str | Path) else other.name
-    subject = Subject.of(backend)
+    subject = Subject.from_backend(backend)
     on_loaded(subject)
     return examine(subject, name, against=other, against_name=other_name, on_check=on_check)
 
@@ -92,13 +92,13 @@ def _served(name: str, *, notify: Callable[[str], None] = tell, **options: Any) 
 def _local(model: Any) -> Subject:
     """A model in this process, in the precision that others are compared with."""
     if not isinstance(model, str | Path):
-        return Subject.of(load_backend(model, cache=False))
+        return Subject.from_backend(load_backend(model, cache=False))
     name = str(model)
     if names_a_server(name):
         raise UsageError("--against names local weights: hf:PATH, a known name, a directory or a .gguf file")
     if Path(name.removeprefix("hf:")).is_dir():
         name = name.removeprefix("hf:")
-    return Subject.of(load_backend(name, dtype=None if name == "toy" else "float32", cache=False))
+    return Subject.from_backend(load_backend(name, dtype=None if name == "toy" else "float32", cache=False))
 
 
 _NAMES: Final = {number: name for number, name, _ in CHECKS}
@@ -134,9 +134,9 @@ def examine(
     """Make all checks, against a model in this process if one is given. `probes` are what is asked about, the doctor's
     own by default; `on_check` gets the name of each check before it is made."""
     examined = Examined(subject, probes or probes_of(subject.tokenizer), against, against_name)
-    findings: dict[int, Found] = {}
+    findings: dict[int, Finding] = {}
     if not subject.dialect.capabilities().targets:
-        findings[_ROWS] = Found(
+        findings[_ROWS] = Finding(
             "The server gives no log-probabilities of tokens that it is given: labels and sampling can be measured, "
             "nothing else.",
             "note",
@@ -144,10 +144,10 @@ def examine(
             FAULTS["no_rows"][1],
         )
         return _result(examined, model, findings, None)
-    taken: str | None = None
+    sha256: str | None = None
     try:
         steady_at_first(examined)
-        taken = fingerprint(subject.dialect, subject.tokenizer).sha256
+        sha256 = fingerprint(subject.dialect, subject.tokenizer).sha256
         for number, name, check in CHECKS:
             on_check(name)
             _make(number, check, examined, findings)
@@ -159,20 +159,20 @@ def examine(
             number: finding for number, finding in findings.items() if finding.status != "failed" or number == _STEADY
         }
     _tell_repeated(examined, findings)
-    return _result(examined, model, findings, taken)
+    return _result(examined, model, findings, sha256)
 
 
 def not_examined(model: str, dialect: str, error: LeakmeterError) -> DoctorResult:
     """What is said of a server that answers wrongly before it has said what it serves."""
-    findings: dict[int, Found] = {}
+    findings: dict[int, Finding] = {}
     _put(findings, _ROWS, error)
     return DoctorResult(
         model=model, dialect=dialect, served_model=None, revision=None, server_version=None, window=None, settings=None,
-        fingerprint=None, noise=None, uses_prefix_cache=None, against=None, speed=None, **_said(findings, None),
+        fingerprint=None, noise=None, uses_prefix_cache=None, against=None, speed=None, **_fields(findings, None),
     )  # fmt: skip
 
 
-def _make(number: int, check: Callable[[Examined], Found], examined: Examined, findings: dict[int, Found]) -> None:
+def _make(number: int, check: Callable[[Examined], Finding], examined: Examined, findings: dict[int, Finding]) -> None:
     """Make a check; raises what any further request would show again."""
     try:
         findings[number] = check(examined)
@@ -182,7 +182,7 @@ def _make(number: int, check: Callable[[Examined], Found], examined: Examined, f
         _put(findings, number, error)
 
 
-def _put(findings: dict[int, Found], number: int, error: LeakmeterError) -> None:
+def _put(findings: dict[int, Finding], number: int, error: LeakmeterError) -> None:
     """Put an error down at the check to which its fault belongs."""
     fault: str | None = None
     seen = ""
@@ -190,23 +190,23 @@ def _put(findings: dict[int, Found], number: int, error: LeakmeterError) -> None
         fault, seen = error.fault, error.seen
     elif isinstance(error, StatusError):
         fault = fault_of_status(error.status, error.fault)
-    findings[_HOME.get(fault or "", number)] = bad(fault, seen) if fault else Found(str(error), "failed")
+    findings[_HOME.get(fault or "", number)] = bad(fault, seen) if fault else Finding(str(error), "failed")
 
 
-def _tell_repeated(examined: Examined, findings: dict[int, Found]) -> None:
+def _tell_repeated(examined: Examined, findings: dict[int, Finding]) -> None:
     """Say for what requests had to be repeated, where all of them were answered in the end."""
     connection = examined.subject.connection
     if connection is None or not connection.faults or (_STEADY in findings and findings[_STEADY].status == "failed"):
         return
     ((did, _),) = connection.faults.most_common(1)
     fault = fault_of_status(0, did) or "unreachable"
-    what, todo = FAULTS[fault]
+    sentence, todo = FAULTS[fault]
     n_all = connection.faults.total()
     times = "once" if n_all == 1 else f"{n_all} times"
-    findings[_STEADY] = Found(f"{what} Requests were repeated {times} and answered then.", "note", fault, todo)
+    findings[_STEADY] = Finding(f"{sentence} Requests were repeated {times} and answered then.", "note", fault, todo)
 
 
-def _result(examined: Examined, model: str, findings: dict[int, Found], taken: str | None) -> DoctorResult:
+def _result(examined: Examined, model: str, findings: dict[int, Finding], sha256: str | None) -> DoctorResult:
     subject = examined.subject
     served = subject.served
     return DoctorResult(
@@ -217,20 +217,20 @@ def _result(examined: Examined, model: str, findings: dict[int, Found], taken: s
         server_version=served.server_version,
         window=served.window,
         settings=None if subject.settings is None else dict(subject.settings),
-        fingerprint=taken,
+        fingerprint=sha256,
         noise=examined.noise,
         uses_prefix_cache=examined.uses_prefix_cache,
         against=examined.compared,
         speed=examined.speed,
-        **_said(findings, examined),
+        **_fields(findings, examined),
     )
 
 
-def _said(findings: dict[int, Found], examined: Examined | None) -> JsonObject:
+def _fields(findings: dict[int, Finding], examined: Examined | None) -> JsonObject:
     """The fields that say what was found."""
     checks = []
     for number in sorted(_NAMES):
-        finding = findings.get(number, Found("Not examined: see what failed.", "skipped"))
+        finding = findings.get(number, Finding("Not examined: see what failed.", "skipped"))
         checks.append(
             DoctorCheck(
                 number=number,

@@ -44,7 +44,7 @@ _FORECAST_TOKENS: Final = 1000 * 10 * 292
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Finding:
     """What a check found."""
 
     sentence: str
@@ -118,10 +118,10 @@ class Examined:
         return isinstance(dialect, ProbedDialect) and control in dialect.controls
 
 
-def bad(fault: str, seen: str = "") -> Found:
+def bad(fault: str, seen: str = "") -> Finding:
     """A fault by its name in `words.FAULTS`, and what was seen beside it."""
-    what, todo = FAULTS[fault]
-    return Found(f"{what} {seen}".strip(), "failed", fault, todo)
+    sentence, todo = FAULTS[fault]
+    return Finding(f"{sentence} {seen}".strip(), "failed", fault, todo)
 
 
 def steady_at_first(examined: Examined) -> None:
@@ -129,50 +129,50 @@ def steady_at_first(examined: Examined) -> None:
     examined.first = [examined.score(examined.probes.scored[0]) for _ in range(3)]
 
 
-def rows(examined: Examined) -> Found:
+def rows(examined: Examined) -> Finding:
     """(1) As many rows come back as tokens were sent."""
     n = [len(log_probs) for log_probs in examined.alone]
-    return Found(f"All {sum(n)} tokens of {len(n)} responses have a log-probability.")
+    return Finding(f"All {sum(n)} tokens of {len(n)} responses have a log-probability.")
 
 
-def token_ids(examined: Examined) -> Found:
+def token_ids(examined: Examined) -> Finding:
     """(2) The server reads the ids that it is sent, and makes the same ids of a text."""
     subject = examined.subject
     if subject.is_local:
-        return Found("Model and tokenizer are in this process; no ids are sent.")
+        return Finding("Model and tokenizer are in this process; no ids are sent.")
     texts = (*TEXTS, *(part for pair in fingerprint.PROBES for part in pair))
     is_same = has_tokenizer(subject.dialect, subject.tokenizer, texts)
     if is_same is None:
         sentence = "The server does not tell how it tokenises a text; that --tokenizer is the model's was not checked."
-        return Found(
+        return Finding(
             sentence, "note", advice="Give --against the served model's weights: another tokenizer shows there."
         )
     if not is_same:
         return bad("other_tokenizer")
-    return Found("Token ids come back as they were sent, without a start token; tokenizers agree.")
+    return Finding("Token ids come back as they were sent, without a start token; tokenizers agree.")
 
 
-def places(examined: Examined) -> Found:
+def places(examined: Examined) -> Finding:
     """(3) Each log-probability is that of its own place."""
     if (wrong := _one_by_one(examined)) or (wrong := _last_token_matters(examined)):
         return wrong
     sentence = "Tokens scored one by one have the log-probabilities that they have together"
     if not examined.subject.dialect.capabilities().samples:
-        return Found(f"{sentence}.")
+        return Finding(f"{sentence}.")
     prompt = examined.probes.scored[0].prompt
     drawn = examined.subject.dialect.generate(prompt, n_tokens=_N_GREEDY, temperature=0.0, seed=0, stop_ids=())
     if not drawn.ids:
-        return Found(f"{sentence}. The model ends its response at once, so that generated tokens were not compared.")
+        return Finding(f"{sentence}. The model ends its response at once, so that generated tokens were not compared.")
     scored = examined.score(Scored(tuple(prompt), drawn.ids))
     if not drawn.log_probs:
-        return Found(f"{sentence}. The server tells no log-probabilities of generated tokens to compare with.")
+        return Finding(f"{sentence}. The server tells no log-probabilities of generated tokens to compare with.")
     gap, mean = _most(scored, np.asarray(drawn.log_probs)), _mean(scored, np.asarray(drawn.log_probs))
     if mean > _WRONG:
         return bad("off_by_one", f"Generated and then scored, tokens differ by {_nats(mean)} on average.")
-    return Found(f"{sentence}, and generated tokens those that they have when they are scored (within {_nats(gap)}).")
+    return Finding(f"{sentence}, and generated tokens those that they have when they are scored (within {_nats(gap)}).")
 
 
-def _one_by_one(examined: Examined) -> Found | None:
+def _one_by_one(examined: Examined) -> Finding | None:
     """Whether a token scored alone, behind those before it, has another log-probability than in the response. Rounding
     moves it too, with quantised weights by 0.3 nats here and there; a wrong place by several, in every text."""
     for group in zip(*examined.one_by_one, strict=True):
@@ -187,16 +187,14 @@ def _one_by_one(examined: Examined) -> Found | None:
         sentence = f"Tokens scored alone differ by {_nats(gap)} on average."
         if mean(lambda whole, at, value: _apart(value, whole[len(whole) - 1 - at])) <= examined.tolerance:
             return bad("wrong_order", sentence)
-        beside = mean(lambda whole, at, value: min(_apart(value, neighbour) for neighbour in _beside(whole, at)))
+        beside = mean(
+            lambda whole, at, value: min(_apart(value, whole[i]) for i in (at - 1, at + 1) if 0 <= i < len(whole))
+        )
         return bad("off_by_one" if beside <= examined.tolerance else "other_places", sentence)
     return None
 
 
-def _beside(whole: FloatArray, at: int) -> list[float]:
-    return [float(whole[i]) for i in (at - 1, at + 1) if 0 <= i < len(whole)]
-
-
-def _last_token_matters(examined: Examined) -> Found | None:
+def _last_token_matters(examined: Examined) -> Finding | None:
     """Whether the prompt's last token has no effect on the first of the response: it would be read one place late."""
     moved = []
     for request, other in pairwise((*examined.probes.scored, examined.probes.scored[0])):
@@ -210,7 +208,7 @@ def _last_token_matters(examined: Examined) -> Found | None:
     return None
 
 
-def whole_rows(examined: Examined) -> Found:
+def whole_rows(examined: Examined) -> Finding:
     """(4) Rows are distributions, and hold the given token's log-probability."""
     dialect, scored = examined.subject.dialect, examined.probes.scored[0]
     scored = Scored(scored.prompt, scored.response[:2])
@@ -231,15 +229,15 @@ def whole_rows(examined: Examined) -> Found:
         gap = _most(np.asarray([row[token] for row, token in zip(entries, scored.response, strict=True)]), own)
         seen = f"The server tells the {k} likeliest tokens of a row; they hold at most {min(mass, 1.0):.1%}"
     else:
-        return Found("The server tells nothing of a row but the given token.", "skipped")
+        return Finding("The server tells nothing of a row but the given token.", "skipped")
     if abs(log_sum) > _LEAST_TOLERANCE:
         return bad("not_normalised", f"They add up to {answered.sum_in_words(log_sum)}.")
     if gap > examined.tolerance:
         return bad("other_places", f"The given token's entry of a row differs by {_nats(gap)} from its own score.")
-    return Found(f"{seen}; a given token's entry is its log-probability (within {_nats(gap)}).")
+    return Finding(f"{seen}; a given token's entry is its log-probability (within {_nats(gap)}).")
 
 
-def raw(examined: Examined) -> Found:
+def raw(examined: Examined) -> Finding:
     """(5) Neither a temperature nor penalties move log-probabilities, and draws follow them."""
     subject, tried = examined.subject, []
     scored = examined.probes.repeating
@@ -263,7 +261,7 @@ def raw(examined: Examined) -> Found:
             return bad("tempered", f"Tokens drawn at T = 0.5 are told {_nats(gap)} away from their score, on average.")
         tried.append("temperature of draws")
     if subject.is_local:
-        return Found("Log-probabilities are computed here from the logits, at T = 1 and without penalties.")
+        return Finding("Log-probabilities are computed here from the logits, at T = 1 and without penalties.")
     sigma = _draws(examined)
     if sigma is not None and sigma > _MOST_SIGMA:
         return bad("sampled_otherwise", f"{_N_DRAWS} draws are {sigma:.1f} standard deviations away.")
@@ -272,10 +270,10 @@ def raw(examined: Examined) -> Found:
     return _raw_found(tried)
 
 
-def _raw_found(tried: Sequence[str]) -> Found:
+def _raw_found(tried: Sequence[str]) -> Finding:
     if not tried:
-        return Found("The dialect has nothing by which this could be seen.", "skipped")
-    return Found(f"Log-probabilities are raw. Tried: {', '.join(tried)}.")
+        return Finding("The dialect has nothing by which this could be seen.", "skipped")
+    return Finding(f"Log-probabilities are raw. Tried: {', '.join(tried)}.")
 
 
 def _draws(examined: Examined) -> float | None:
@@ -305,13 +303,13 @@ def _draws(examined: Examined) -> float | None:
     return abs(float(np.mean(log_probs)) - mean) / spread if len(log_probs) > _N_DRAWS // 2 else None
 
 
-def noise(examined: Examined) -> Found:
+def noise(examined: Examined) -> Finding:
     """(6) How far circumstances move a log-probability, and which do."""
     connection = examined.subject.connection
     if connection is None:
         examined.noise = _noise_in_process(examined)
     elif _one_by_one(examined):
-        return Found("Not measured: tokens scored alone have log-probabilities of other places.", "skipped")
+        return Finding("Not measured: tokens scored alone have log-probabilities of other places.", "skipped")
     else:
         server_noise = measured_noise(examined.subject.dialect, connection, examined.probes.noise)
         examined.noise = DoctorNoise(
@@ -367,7 +365,7 @@ _CAUSES: Final = {
 }
 
 
-def _noise_found(noise: DoctorNoise) -> Found:
+def _noise_found(noise: DoctorNoise) -> Finding:
     nats = {name: getattr(noise, f"{name}_nats") for name in _CAUSES}
     most: dict[str, float] = {name: value for name, value in nats.items() if value is not None}
     causes = "; ".join(f"{_CAUSES[name][0]} {_nats(value)}" for name, value in most.items())
@@ -376,18 +374,18 @@ def _noise_found(noise: DoctorNoise) -> Found:
     if noise.repeat_nats > _WRONG:
         return bad("unstable", sentence)
     if noise.floor_nats <= _QUIET:
-        return Found(sentence)
+        return Finding(sentence)
     fault = "unstable" if noise.repeat_nats > _QUIET else None
-    return Found(f"{sentence} Influences below that are no finding.", "note", fault, _CAUSES[worst][1])
+    return Finding(f"{sentence} Influences below that are no finding.", "note", fault, _CAUSES[worst][1])
 
 
-def prefix_cache(examined: Examined) -> Found:
+def prefix_cache(examined: Examined) -> Finding:
     """(7) Whether what the server has read before spares it work."""
     subject, case = examined.subject, examined.probes.case
     scored = Scored(case.prompts[0], case.response)
     if not subject.dialect.reads_prefix_cache:
         examined.uses_prefix_cache = False
-        return Found("The server reads no prefix cache for log-probabilities: each sequence takes its whole length.")
+        return Finding("The server reads no prefix cache for log-probabilities: each sequence takes its whole length.")
     if subject.is_local and isinstance(subject.dialect, InProcess):
         backend = subject.dialect.backend
         before = backend.n_tokens_run
@@ -395,8 +393,8 @@ def prefix_cache(examined: Examined) -> Found:
         n_run = backend.n_tokens_run - before
         examined.uses_prefix_cache = bool(getattr(backend, "shares_prefixes", False))
         if not examined.uses_prefix_cache:
-            return Found("Nothing is shared between sequences: each takes its whole length.")
-        return Found(f"Sequences share their prefixes: {n_run:,} of {case.n_tokens:,} tokens are run.")
+            return Finding("Nothing is shared between sequences: each takes its whole length.")
+        return Finding(f"Sequences share their prefixes: {n_run:,} of {case.n_tokens:,} tokens are run.")
     if examined.can("cache"):
         examined.probe(scored, Setting(reads_cache=True))
         n_cached = examined.probe(scored, Setting(reads_cache=True)).n_cached
@@ -407,23 +405,23 @@ def prefix_cache(examined: Examined) -> Found:
     gain = seconds[0] / max(min(seconds[1:]), 1e-9)
     if gain < 1.5:
         examined.uses_prefix_cache = None
-        return Found("No prefix cache shows: the same prompt again takes as long.", "note")
+        return Finding("No prefix cache shows: the same prompt again takes as long.", "note")
     return _cache_found(examined, True, f"the same prompt again is {gain:.1f} times as fast")
 
 
-def _cache_found(examined: Examined, used: bool, seen: str) -> Found:
+def _cache_found(examined: Examined, used: bool, seen: str) -> Finding:
     examined.uses_prefix_cache = used
     if used:
-        return Found(f"The prefix cache is used: {seen}.")
+        return Finding(f"The prefix cache is used: {seen}.")
     sentence = f"The prefix cache is not used: {seen}."
-    return Found(sentence, "note", advice="Turn it on; leave-one-out asks for a prompt once for each of its pieces.")
+    return Finding(sentence, "note", advice="Turn it on; leave-one-out asks for a prompt once for each of its pieces.")
 
 
-def weights(examined: Examined) -> Found:
+def weights(examined: Examined) -> Finding:
     """(8) How far the model is from local weights, and what that does to an influence."""
     other, probes, case = examined.against, examined.probes, examined.probes.case
     if other is None:
-        return Found("No local weights were given; --against hf:PATH compares.", "skipped")
+        return Finding("No local weights were given; --against hf:PATH compares.", "skipped")
     for text in TEXTS:
         ours, theirs = (subject.tokenizer.encode_data(text, first=True).ids for subject in (examined.subject, other))
         if ours != theirs:
@@ -451,24 +449,24 @@ def weights(examined: Examined) -> Found:
         return bad("other_weights", sentence)
     floor = examined.noise.floor_nats if examined.noise else 0.0
     if result.max_token_nats <= max(_QUIET, floor):
-        return Found(f"{sentence} It is the same model, within its noise.")
+        return Finding(f"{sentence} It is the same model, within its noise.")
     advice = "Measure the model that people use: a quantised model, or one in less precision, is another model."
-    return Found(sentence, "note", advice=advice)
+    return Finding(sentence, "note", advice=advice)
 
 
-def speed(examined: Examined) -> Found:
+def speed(examined: Examined) -> Finding:
     """(9) Tokens a second, and how long 1,000 cases would take."""
     case = examined.probes.case
     seconds = _seconds(lambda: examined.subject.together(case.prompts, case.response))
     per_second = case.n_tokens / max(seconds, 1e-9)
     examined.speed = DoctorSpeed(tokens_per_second=per_second, seconds_per_1000_cases=_FORECAST_TOKENS / per_second)
-    return Found(
+    return Finding(
         f"{per_second:,.0f} tokens a second; 1,000 cases of 8 pieces (10 sequences of 292 tokens each) would take "
         f"{about_seconds(examined.speed.seconds_per_1000_cases)}."
     )
 
 
-def steady(examined: Examined) -> Found:
+def steady(examined: Examined) -> Finding:
     """(10) The model at the end is that of the beginning, and the server answered every request at once."""
     if examined.first:
         last = [examined.score(examined.probes.scored[0]) for _ in range(3)]
@@ -476,10 +474,10 @@ def steady(examined: Examined) -> Found:
         between = min(_most(log_probs, other) for log_probs in examined.first for other in last)
         if between > max(_QUIET, 3.0 * within):
             return bad("changed", f"A log-probability has moved by {_nats(between)}.")
-    return Found("The same request has the same answer at the end as at the beginning.")
+    return Finding("The same request has the same answer at the end as at the beginning.")
 
 
-CHECKS: Final[tuple[tuple[int, str, Callable[[Examined], Found]], ...]] = (
+CHECKS: Final[tuple[tuple[int, str, Callable[[Examined], Finding]], ...]] = (
     (1, "Rows", rows),
     (6, "Noise floor", noise),
     (2, "Token ids", token_ids),

@@ -134,7 +134,7 @@ def _largest_gap(model: str) -> float:
             return _plain_sums(backend, prompt, case.response)
         return plain_log_probs(backend.model, prompt, case.response)
 
-    gap = np.abs(Subject.of(backend).together(prompts, case.response) - np.asarray(list(map(slow, prompts))))
+    gap = np.abs(Subject.from_backend(backend).together(prompts, case.response) - np.asarray(list(map(slow, prompts))))
     return float(np.where(np.isnan(gap), np.inf, gap).max())
 
 

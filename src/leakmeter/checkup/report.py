@@ -39,7 +39,7 @@ def report(
         blocks=tuple(_blocks(result)),
         lead="Checks whether the numbers of this model are what measurements take them for, on texts of the program's "
         "own.",
-        command=Command.of(command),
+        command=Command.from_line(command),
         scripted=False,
     )
 

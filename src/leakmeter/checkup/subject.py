@@ -51,7 +51,7 @@ class Subject:
         return self.connection.in_order(work, todo) if self.connection else [work(item) for item in todo]
 
     @classmethod
-    def of(cls, backend: Backend) -> Subject:
+    def from_backend(cls, backend: Backend) -> Subject:
         def together(prompts: Sequence[tuple[int, ...]], response: tuple[int, ...]) -> FloatArray:
             log_probs: FloatArray = _scored(backend, prompts, response, TargetLogProbs())
             return log_probs

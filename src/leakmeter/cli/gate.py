@@ -86,12 +86,12 @@ def gate(
     if not bounds and against is None and write_baseline is None:
         raise UsageError("nothing to hold the run against; give --max, --min or --against, or --write-baseline")
     written = {"baseline": write_baseline, "JUnit file": junit}
-    run_paths = _found(run, runs or [Path("runs")])
+    run_paths = _directories(run, runs or [Path("runs")])
     if latest:
         run_paths = [_latest(run_paths, runs or [Path("runs")], [bound.name for bound in bounds], against)]
-    for what, path in written.items():
+    for noun, path in written.items():
         if path is not None:
-            output.check_writable(path, what, run_paths, against)
+            output.check_writable(path, noun, run_paths, against)
     output.check_apart(write_baseline=write_baseline, junit=junit)
     measured = [read_measured(path) for path in run_paths]
     checks = check_bounds(measured, bounds, confident=confident)
@@ -118,7 +118,7 @@ def gate(
         sys.exit(_BROKEN if any(check.verdict == "broken" for check in checks) else _UNDECIDED)
 
 
-def _found(names: Sequence[str], roots: Sequence[Path]) -> list[Path]:
+def _directories(names: Sequence[str], roots: Sequence[Path]) -> list[Path]:
     """Directories of the runs that are asked for."""
     from leakmeter.storage.catalogue import complete_runs, find_run
 
@@ -150,20 +150,20 @@ def _latest(paths: Sequence[Path], roots: Sequence[Path], names: Sequence[str], 
         if measure in registry.instruments()
     }
     for name in names:
-        if all(named_quantity(those, name) is None for those in quantities.values()):
-            raise unknown_quantity(name, {quantity.name for those in quantities.values() for quantity in those})
+        if all(named_quantity(known, name) is None for known in quantities.values()):
+            raise unknown_quantity(name, {quantity.name for known in quantities.values() for quantity in known})
     measures = set(quantities) if against is None else {kept.measure for kept in read_baseline(against).runs}
     having = {
         measure
-        for measure, those in quantities.items()
-        if measure in measures and all(named_quantity(those, name) is not None for name in names)
+        for measure, known in quantities.items()
+        if measure in measures and all(named_quantity(known, name) is not None for name in names)
     }
     fitting = [path for path in paths if entries[path].measure in having]
     if not fitting:
-        which = f"has all of {', '.join(names)}" if names else "is of what the baseline is of"
+        scope = f"has all of {', '.join(names)}" if names else "is of what the baseline is of"
         besides = " and is of what the baseline is of" if names and against is not None else ""
         raise UsageError(
-            f"no finished run under {_places(roots)} {which}{besides}; give the bounds of each instrument a command of "
+            f"no finished run under {_places(roots)} {scope}{besides}; give the bounds of each instrument a command of "
             "their own, or name the run"
         )
     newest = max(fitting, key=lambda path: (path / "spec.json").stat().st_mtime_ns)
@@ -171,8 +171,8 @@ def _latest(paths: Sequence[Path], roots: Sequence[Path], names: Sequence[str], 
     # Not by its name, which is a hash of private texts.
     n = "1 case" if entry.n_cases == 1 else f"{entry.n_cases:,} cases"
     about = ", ".join(filter(None, (entry.measure, n, label(replace(entry, data=None)))))
-    which = "" if len(fitting) == len(paths) else " with these quantities"
-    output.tell(f"run 1: {about}: the newest of {len(fitting)}{which} under {_places(roots)}")
+    scope = "" if len(fitting) == len(paths) else " with these quantities"
+    output.tell(f"run 1: {about}: the newest of {len(fitting)}{scope} under {_places(roots)}")
     return newest
 
 

@@ -147,30 +147,30 @@ def add(
     reader = TraceReader(
         list(traces), format=format, recipient=recipient, documents=documents, absent_documents=absent_documents
     )
-    done = add_answers(_opened(ledger, new=True), reader, kept, how, notify=output.tell, watch=progress)
+    added = add_answers(_opened(ledger, new=True), reader, kept, how, notify=output.tell, watch=progress)
     if json:
-        output.print_json({**done.to_dict(), "n_hidden_calls": reader.n_hidden_calls})
+        output.print_json({**added.to_dict(), "n_hidden_calls": reader.n_hidden_calls})
     else:
-        _tell_added(done, reader.n_hidden_calls)
+        _tell_added(added, reader.n_hidden_calls)
 
 
-def _tell_added(done: Added, n_hidden_calls: int) -> None:
+def _tell_added(added: Added, n_hidden_calls: int) -> None:
     from leakmeter.traces import Reason
 
     output.print_text(
-        f"read {done.n_read:,} call{_s(done.n_read)}: added {done.n_added:,} answer{_s(done.n_added)}, "
-        f"{done.n_measured:,} of them measured; {done.n_known:,} were known, {done.refused.total():,} refused, "
-        f"{len(done.problems):,} left out"
+        f"read {added.n_read:,} call{_s(added.n_read)}: added {added.n_added:,} answer{_s(added.n_added)}, "
+        f"{added.n_measured:,} of them measured; {added.n_known:,} were known, {added.refused.total():,} refused, "
+        f"{len(added.problems):,} left out"
     )
     if n_hidden_calls:
         output.print_text(
             f"not counted: {n_hidden_calls:,} call{_s(n_hidden_calls)} without an answer to anybody, such as one that "
             "rewrites a question"
         )
-    for reason, n in done.refused.most_common():
+    for reason, n in added.refused.most_common():
         output.print_text(f"refused {n:,}: {Reason(reason).sentence}")
-    if done.problems:
-        output.tell(f"left out {len(done.problems):,} that cannot be measured; the first: {done.problems[0]}")
+    if added.problems:
+        output.tell(f"left out {len(added.problems):,} that cannot be measured; the first: {added.problems[0]}")
 
 
 def _s(n: int) -> str:
@@ -220,8 +220,8 @@ def show(
         return
     _, thing_id = find(book, subject, "subject")
     if json:
-        for entry in book.told("subject", by_recipient=True):
-            if entry.thing.id == thing_id:
+        for entry in book.pairs("subject", by_recipient=True):
+            if entry.item.id == thing_id:
                 output.print_json(shown.record(entry, book))
     else:
         output.print_report(shown.of_subject(book, thing_id, show_names=show_names), explain=explain)
@@ -309,7 +309,7 @@ def forget(id: str, /, *, kind: str | None = None, ledger: _Ledger = _DEFAULT, j
     """Remove everything of one document, person, recipient or trace from a ledger.
 
     Its rows are deleted, with the texts that were kept, and the file is written anew without them. A tombstone without
-    the id says that something was forgotten. What is left, and where else to look, is told.
+    the id says that something was lost. What is left, and where else to look, is told.
 
     Parameters
     ----------
@@ -326,13 +326,13 @@ def forget(id: str, /, *, kind: str | None = None, ledger: _Ledger = _DEFAULT, j
     from leakmeter.ledger.store import Ledger
 
     # A command that was killed before it committed anything has left texts too.
-    done = forget_of(_opened(ledger, new=Ledger.of_user(ledger).runs.exists()), id, kind)
+    lost = forget_of(_opened(ledger, new=Ledger.of_user(ledger).runs.exists()), id, kind)
     if json:
-        output.print_json(asdict(done))
+        output.print_json(asdict(lost))
         return
-    removed = f"{done.n_rows:,} rows, {done.n_events:,} answers, kept texts of {done.n_texts:,} measurements"
-    output.print_text(f"forgotten: one {done.kind}: {removed}")
-    for sentence in done.left:
+    removed = f"{lost.n_rows:,} rows, {lost.n_events:,} answers, kept texts of {lost.n_texts:,} measurements"
+    output.print_text(f"forgotten: one {lost.kind}: {removed}")
+    for sentence in lost.left:
         output.print_text(f"left: {sentence}")
 
 
@@ -406,13 +406,13 @@ def _opened(path: Path, *, new: bool = False) -> Ledger:
     return book
 
 
-def _check_place(path: Path, what: str, ledger: Path) -> None:
+def _check_place(path: Path, noun: str, ledger: Path) -> None:
     """Refuse a place in the ledger's directory, where forgetting would not reach the file."""
     if ledger.resolve() in path.resolve().parents:
         raise StoreError(
-            f"{what} '{path}' lies in the ledger '{ledger}', which forgets what is its own; give another place"
+            f"{noun} '{path}' lies in the ledger '{ledger}', which forgets what is its own; give another place"
         )
-    output.check_writable(path, what, ledger)
+    output.check_writable(path, noun, ledger)
 
 
 def _book(path: Path) -> Book:

@@ -32,10 +32,10 @@ def keep_freed_memory() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):
         return False
-    taken = True
+    accepted = True
     for name, value in ((_MMAP_THRESHOLD, _KEEP_BYTES), (_TRIM_THRESHOLD, _KEEP_BYTES), (_TOP_PAD, _GROW_BYTES)):
-        taken = bool(mallopt(name, value)) and taken
-    return taken
+        accepted = bool(mallopt(name, value)) and accepted
+    return accepted
 
 
 def open_closed_streams() -> None:

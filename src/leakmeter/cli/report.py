@@ -53,7 +53,7 @@ def report(
     elif others:
         _several([run, *others], html, figures, public=public)
     else:
-        _one(run, html, figures, public=public)
+        _write_page(run, html, figures, public=public)
     output.tell_page(html, public=public)
     if markdown is not None:
         from leakmeter.results.result import saved
@@ -81,7 +81,7 @@ def is_study(path: Path) -> bool:
     return (path / TABLE).is_file() and not (path / "spec.json").exists()
 
 
-def _one(path: Path, html: Path, figures: Path | None, *, public: bool) -> None:
+def _write_page(path: Path, html: Path, figures: Path | None, *, public: bool) -> None:
     from leakmeter.engine.loading import load_run
 
     run = load_run(path)

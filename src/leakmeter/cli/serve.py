@@ -197,7 +197,7 @@ def _listening(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (OSError, UnicodeError) as error:
-        raise _taken(host, port, error) from None
+        raise _refusal(host, port, error) from None
     listening = socket.socket(family, kind, protocol)
     try:
         if os.name == "posix":
@@ -206,10 +206,10 @@ def _listening(host: str, port: int) -> socket.socket:
         listening.listen(128)
     except OSError as error:
         listening.close()
-        raise _taken(host, port, error) from None
+        raise _refusal(host, port, error) from None
     return listening
 
 
-def _taken(host: str, port: int, error: Exception) -> UsageError:
+def _refusal(host: str, port: int, error: Exception) -> UsageError:
     reason = getattr(error, "strerror", None) or "it is no address"
     return UsageError(f"nothing can listen on port {port} of '{host}' ({reason}); give another --port or --host")

@@ -90,13 +90,13 @@ class CaseNames:
 
 @dataclass(frozen=True, slots=True)
 class Some:
-    """Some fields of a dataclass as options; the others are left at their defaults, or have the values `given`. `raw`
+    """Some fields of a dataclass as options; the others are left at their defaults, or are as in `fixed`. `raw`
     keeps the options as a dictionary, for who makes the dataclass of them."""
 
     kind: type
     only: Collection[str] = ()
     without: Collection[str] = ()
-    given: Mapping[str, Any] | None = None
+    fixed: Mapping[str, Any] | None = None
     raw: bool = False
 
     @property
@@ -117,8 +117,8 @@ class Some:
 
     def make(self, options: dict[str, Any]) -> Any:
         """The dataclass of the options that are its fields, which are taken out."""
-        taken = {**(self.given or {}), **{name: options.pop(name) for name in self.names if name in options}}
-        return taken if self.raw else self.kind(**taken)
+        values = {**(self.fixed or {}), **{name: options.pop(name) for name in self.names if name in options}}
+        return values if self.raw else self.kind(**values)
 
 
 def function(*, case: Sequence[str] = (), takes_model: bool = True, **kinds: type | Some) -> Callable[[F], F]:
@@ -161,10 +161,10 @@ def function(*, case: Sequence[str] = (), takes_model: bool = True, **kinds: typ
         def alone(*data: Any, **keywords: Any) -> Any:
             return wrapped(*data, **parsed(keywords))
 
-        def showing(which: Any, *parameters: Parameter) -> Any:
-            which.__signature__ = Signature(parameters, return_annotation=signature(wrapped).return_annotation)
-            which.parts, which.case = parts, tuple(case)
-            return which
+        def showing(target: Any, *parameters: Parameter) -> Any:
+            target.__signature__ = Signature(parameters, return_annotation=signature(wrapped).return_annotation)
+            target.parts, target.case = parts, tuple(case)
+            return target
 
         shown = [*sorted(named, key=lambda argument: argument.default is not Parameter.empty), *options]
         if not takes_model:
@@ -241,4 +241,4 @@ def measured(
             ) as opened:
                 for _ in opened.parts:
                     pass  # each is written as it comes, and read again where it is asked for
-    return Run.of(Path(opened.directory.place), results)
+    return Run.opened(Path(opened.directory.place), results)

@@ -80,7 +80,7 @@ def _totals(predicted: PredictedCases) -> Table:
         rows.append((f"a pass for each {words}", f"{n:,}", f"{saved(run, n)} saved"))
     time = "not predicted" if predicted.seconds is None else f"{most}{about_seconds(predicted.seconds)}"
     between = predicted.seconds_range
-    range_ = "" if between is None else f"[{', '.join(about_seconds(one).removeprefix('about ') for one in between)}]"
+    range_ = "" if between is None else f"[{', '.join(about_seconds(end).removeprefix('about ') for end in between)}]"
     rows.append(("time, once loaded", time, range_))
     return _table([*rows, *_without_search(predicted)])
 

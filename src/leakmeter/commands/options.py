@@ -155,8 +155,8 @@ class RunOptions(WorkerOptions):
 
         # The toy, and back ends of other packages, have no weights that could be done without.
         if self.model == "toy" or names_a_backend(self.model):
-            here = replace(self, on=None, workers=None, gpus_per_worker=None, allow_mixed=False)
-            return predictor_of(here.load_backend())
+            local = replace(self, on=None, workers=None, gpus_per_worker=None, allow_mixed=False)
+            return predictor_of(local.load_backend())
         return predictor_for(self.model, dtype=self.dtype, device=self.device, memory=self.memory)
 
 

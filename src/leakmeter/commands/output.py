@@ -23,22 +23,22 @@ _WIDEST = 1000  # characters of a line
 _PRIVATE_NAME: Final = re.compile(r"-[0-9a-f]{16}\b")
 
 
-def check_writable(path: Path, what: str, *inputs: object) -> None:
+def check_writable(path: Path, noun: str, *inputs: object) -> None:
     """Refuse, before any work is done, a place where no file can be written, or must not: in a run, or over what the
     command was given to read (see `files.files_among`)."""
     from leakmeter.core.written import check_place, try_place
 
     if path.is_dir():
-        raise StoreError(f"{what} '{path}' is a directory; give the name of a file")
-    check_place(path, what, (*inputs, *_own_files()))
+        raise StoreError(f"{noun} '{path}' is a directory; give the name of a file")
+    check_place(path, noun, (*inputs, *_own_files()))
     if not path.parent.is_dir():
-        raise StoreError(f"{what} '{path}' lies in a directory that does not exist")
+        raise StoreError(f"{noun} '{path}' lies in a directory that does not exist")
     if path.exists() and not path.is_file():
-        raise StoreError(f"{what} '{path}' is a device or a pipe; give the name of a file")
+        raise StoreError(f"{noun} '{path}' is a device or a pipe; give the name of a file")
     try:
         try_place(path)
     except OSError as error:
-        raise StoreError(f"{what} '{path}' cannot be written: {error.strerror or error}") from None
+        raise StoreError(f"{noun} '{path}' cannot be written: {error.strerror or error}") from None
 
 
 def check_apart(**written: Path | None) -> None:

@@ -143,10 +143,10 @@ def loaded_study(
 def _tell_of_few(study: Study, records: Sequence[Sequence[Any]]) -> None:
     kind = study.kind
     counts = {(cell.dataset, kind.n_found(records[cell.number]), cell.n_records) for cell in study.cells}
-    what = kind.counted or kind.records
+    noun = kind.counted or kind.records
     for dataset, n, n_asked in sorted(counts):
         if n < n_asked:
-            output.tell(f"{dataset}: {n:,} {what} are there where the study asks for {n_asked:,}; all are taken")
+            output.tell(f"{dataset}: {n:,} {noun} are there where the study asks for {n_asked:,}; all are taken")
 
 
 def record_of(name: str, sizes: Mapping[str, Study]) -> JsonObject:
@@ -176,13 +176,13 @@ def run_study(study: Study, records: Sequence[Sequence[Any]], command: str, opti
 
     directory = study_directory(study, records, options.out, options.dtype, options.device)
     finished = [finished_cell(cell, records[cell.number], directory) for cell in study.cells]
-    done = {entry.cell.number: entry for entry in finished if entry is not None}
+    known = {entry.cell.number: entry for entry in finished if entry is not None}
     # Cells of a model follow each other, so that each is loaded once, and never two at a time.
     models = [cell.model for cell in study.cells]
-    left = sorted((c for c in study.cells if c.number not in done), key=lambda cell: models.index(cell.model))
+    left = sorted((c for c in study.cells if c.number not in known), key=lambda cell: models.index(cell.model))
     if left:
         expected = forecasts(study, left, records, predictors(options))
-        output.tell(f"{len(done)} of {len(study.cells)} cells are measured; {_summed(study, expected)}")
+        output.tell(f"{len(known)} of {len(study.cells)} cells are measured; {_summed(study, expected)}")
         backend: Backend | None = None
         loaded: str | None = None
         with study_progress({entry.cell.number: entry.n_tokens or 0.0 for entry in expected}) as bar:
@@ -195,10 +195,10 @@ def run_study(study: Study, records: Sequence[Sequence[Any]], command: str, opti
                     backend, loaded = replace(options, model=cell.model).load_backend(), cell.model
                 of_cell = records[cell.number]
                 progress = bar.of_cell(cell.number)
-                done[cell.number] = measure_cell(study, cell, of_cell, directory, backend, progress, command=command)
-                taken = time.perf_counter() - started
-                output.tell(f"cell {len(done)} of {len(study.cells)}: {cell.label}: {taken:.0f} s")
-    return directory, _write(study, [done[number] for number in range(len(study.cells))], directory, command)
+                known[cell.number] = measure_cell(study, cell, of_cell, directory, backend, progress, command=command)
+                seconds = time.perf_counter() - started
+                output.tell(f"cell {len(known)} of {len(study.cells)}: {cell.label}: {seconds:.0f} s")
+    return directory, _write(study, [known[number] for number in range(len(study.cells))], directory, command)
 
 
 def predictors(options: RunOptions) -> Callable[[str], Predictor]:

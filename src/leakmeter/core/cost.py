@@ -119,7 +119,7 @@ class ResultCost(Record):
     """Cases of the part; None where each was scored alone."""
 
     @classmethod
-    def of(cls, texts: Mapping[str, Any]) -> Self:
+    def from_texts(cls, texts: Mapping[str, Any]) -> Self:
         cost = texts["cost"]
         predicted = cost.get("predicted") or {}
         return cls(

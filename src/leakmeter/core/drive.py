@@ -120,7 +120,7 @@ def _drawn(backend: Any, requests: Sequence[DrawRequest], cost: Cost) -> list[Re
 def _scored(
     backend: Backend, requests: Sequence[Request], number: int, on_plan: Callable[[Chunk], None] | None
 ) -> list[Scores]:
-    distinct, which = _distinct(requests)
+    distinct, index_of = _distinct(requests)
     answers: list[tuple[int, Scores]] = []
     for part in in_parts(distinct, getattr(backend, "most_rows", None)) if distinct else []:
         chunk = plan([request for _, request in part], number)
@@ -128,7 +128,7 @@ def _scored(
             on_plan(chunk)
         answers += zip((index for index, _ in part), backend.score(chunk), strict=True)
     scores = joined(answers, distinct)
-    return [scores[index] for index in which]
+    return [scores[index] for index in index_of]
 
 
 def _distinct(requests: Sequence[Request]) -> tuple[Sequence[Request], Sequence[int]]:
@@ -138,7 +138,7 @@ def _distinct(requests: Sequence[Request]) -> tuple[Sequence[Request], Sequence[
         return requests, range(len(requests))
     distinct: list[Request] = []
     seen: dict[object, int] = {}
-    which = [0] * len(requests)
+    index_of = [0] * len(requests)
     # What a trial asks for itself comes first, so that it is its cost.
     for index in sorted(range(len(requests)), key=lambda index: requests[index].is_others):
         request = requests[index]
@@ -148,8 +148,8 @@ def _distinct(requests: Sequence[Request]) -> tuple[Sequence[Request], Sequence[
         if place == len(distinct):
             distinct.append(request)
             seen.setdefault(key, place)
-        which[index] = place
-    return distinct, which
+        index_of[index] = place
+    return distinct, index_of
 
 
 def _differentiate(backend: Backend, requests: Sequence[GradientRequest], cost: Cost) -> list[Gradients]:
@@ -208,10 +208,10 @@ def joined(answers: Sequence[tuple[int, Scores]], requests: Sequence[Request]) -
     by_request: list[list[Scores]] = [[] for _ in requests]
     for number, scores in answers:
         by_request[number].append(scores)
-    return [_one(scores, request) for scores, request in zip(by_request, requests, strict=True)]
+    return [_joined(scores, request) for scores, request in zip(by_request, requests, strict=True)]
 
 
-def _one(scores: Sequence[Scores], request: Request) -> Scores:
+def _joined(scores: Sequence[Scores], request: Request) -> Scores:
     if len(scores) == 1:
         return scores[0]
     n_repeated = 1 if request.reduction.rows_together else 0

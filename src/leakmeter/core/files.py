@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 import tomllib
+from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -14,38 +15,38 @@ MOST_BYTES: Final = 2**30
 """Largest file that is read whole."""
 
 
-def check_readable(path: Path, what: str, *, most: int | None = MOST_BYTES) -> None:
+def check_readable(path: Path, noun: str, *, most: int | None = MOST_BYTES) -> None:
     """Refuse what never ends, or does not fit into memory: a directory, a device, a pipe, or a file of more than `most`
-    bytes, which is None for one that is read in parts. `what` is for the message, such as 'context file'."""
+    bytes, which is None for one that is read in parts. `noun` is for the message, such as 'context file'."""
     try:
         state = path.stat()
     except OSError as error:
-        raise DataError(f"{what} '{path}' cannot be read: {error.strerror or error}") from None
+        raise DataError(f"{noun} '{path}' cannot be read: {error.strerror or error}") from None
     except ValueError:
-        raise DataError(f"{what} '{path}' cannot be read: that is no file's name") from None
+        raise DataError(f"{noun} '{path}' cannot be read: that is no file's name") from None
     if stat.S_ISDIR(state.st_mode):
-        raise DataError(f"{what} '{path}' is a directory; give a file")
+        raise DataError(f"{noun} '{path}' is a directory; give a file")
     if not stat.S_ISREG(state.st_mode):
-        raise DataError(f"{what} '{path}' is a device or a pipe; write what it holds to a file, and give that")
+        raise DataError(f"{noun} '{path}' is a device or a pipe; write what it holds to a file, and give that")
     if most is not None and state.st_size > most:
         raise DataError(
-            f"{what} '{path}' has {state.st_size:,} bytes, and {most:,} are read at most; split it, or leave out what "
+            f"{noun} '{path}' has {state.st_size:,} bytes, and {most:,} are read at most; split it, or leave out what "
             "is not needed"
         )
 
 
-def read_text(path: Path, what: str) -> str:
+def read_text(path: Path, noun: str) -> str:
     """A UTF-8 file's text, without a byte-order mark."""
-    check_readable(path, what)
+    check_readable(path, noun)
     try:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{what} '{path}' is not UTF-8: byte {error.object[error.start]:#04x} at offset {error.start:,}; "
+            f"{noun} '{path}' is not UTF-8: byte {error.object[error.start]:#04x} at offset {error.start:,}; "
             "save it as UTF-8 and try again"
         ) from None
     except OSError as error:
-        raise DataError(f"{what} '{path}' cannot be read: {error.strerror or error}") from None
+        raise DataError(f"{noun} '{path}' cannot be read: {error.strerror or error}") from None
 
 
 def parsed_toml(text: str, where: str) -> JsonObject:
@@ -56,3 +57,8 @@ def parsed_toml(text: str, where: str) -> JsonObject:
         raise DataError(f"{where} is not TOML: {error}") from None
     except (RecursionError, ValueError):
         raise DataError(f"{where} is TOML nested too deep, or with a number too long, to be read") from None
+
+
+def sample_path(name: str) -> Path:
+    """A file of the package's samples."""
+    return Path(str(resources.files("leakmeter.samples").joinpath(name)))

@@ -274,13 +274,13 @@ def predict(backend: PlanningBackend, trial: Trial[Any]) -> Prediction:
         n_token_pass_tokens += chunk.n_token_pass_tokens
         is_upper_bound |= any(_draws(request) for request in chunk.requests)
 
-    _, taken = drive(backend, [trial], on_plan=look)
+    _, cost = drive(backend, [trial], on_plan=look)
     return Prediction(
-        n_prompts=taken.n_prompts,
-        n_tokens_run=taken.n_tokens_run,
-        n_full_pass_tokens=taken.n_full_pass_tokens,
-        n_token_pass_tokens=n_token_pass_tokens + taken.n_gradient_tokens,
-        is_upper_bound=is_upper_bound or taken.n_drawn > 0 or backend.sent.is_upper_bound,
+        n_prompts=cost.n_prompts,
+        n_tokens_run=cost.n_tokens_run,
+        n_full_pass_tokens=cost.n_full_pass_tokens,
+        n_token_pass_tokens=n_token_pass_tokens + cost.n_gradient_tokens,
+        is_upper_bound=is_upper_bound or cost.n_drawn > 0 or backend.sent.is_upper_bound,
         work=backend.work,
         sent=None if backend.to_be_sent is None else backend.sent,
     )

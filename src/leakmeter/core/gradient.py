@@ -36,7 +36,7 @@ class Place:
     """Number of the layer that the residual states enter, from 0; the first has the input embeddings."""
 
     @classmethod
-    def of(cls, text: str) -> Place:
+    def parse(cls, text: str) -> Place:
         """'query', 'slot' or 'layer:3'."""
         if text == "query":
             return cls("query")

@@ -39,7 +39,7 @@ class Lazily(Mapping[str, Prompt]):
         return prompt
 
     @property
-    def made(self) -> dict[str, Prompt]:
+    def prepared(self) -> dict[str, Prompt]:
         """Those that were asked for so far."""
         return {name: prompt for name, prompt in self._made.items() if prompt is not None}
 

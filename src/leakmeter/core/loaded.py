@@ -64,10 +64,10 @@ class LoadedCases(Generic[_C]):
 
 def _notes(unmarked: Mapping[str, Sequence[int]], n_cases: int) -> Iterator[str]:
     for context, sizes in unmarked.items():
-        which = f"in {len(sizes):,} of {n_cases:,} cases " if n_cases > 1 else ""
+        where = f"in {len(sizes):,} of {n_cases:,} cases " if n_cases > 1 else ""
         size = f"up to {max(sizes):,}" if len(sizes) > 1 else f"{sizes[0]:,}"
         yield (
-            f"{which}the only context is {context}; the rest of the chat, {size} tokens, counts as the query, "
+            f"{where}the only context is {context}; the rest of the chat, {size} tokens, counts as the query, "
             "and nothing in it is measured"
         )
 

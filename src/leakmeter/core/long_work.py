@@ -51,8 +51,8 @@ def repeating(do: Callable[[], None], every_s: float) -> Iterator[None]:
 
 
 @contextmanager
-def heartbeat(notify: Callable[[str], None], what: str, *, every_s: float = SECONDS) -> Iterator[None]:
-    """Tell a line every so many seconds while the work within goes on; `what` is being done, such as 'converting'."""
+def heartbeat(notify: Callable[[str], None], activity: str, *, every_s: float = SECONDS) -> Iterator[None]:
+    """Tell a line every so many seconds while the work within goes on; `activity` is such as 'converting'."""
     started = time.monotonic()
-    with repeating(lambda: notify(f"{what}: {time.monotonic() - started:.0f} s so far …"), every_s):
+    with repeating(lambda: notify(f"{activity}: {time.monotonic() - started:.0f} s so far …"), every_s):
         yield

@@ -246,23 +246,23 @@ def _decompose(keys: Sequence[Keys], lasting: Set[int], apart: Set[int]) -> tupl
     order = sorted(set(range(len(keys))) - apart, key=lambda i: keys[i].astype(">u8").tobytes())
     branches = [_Branch(i, -1, 0) for i in sorted(apart)]
     branch_of = [0] * len(keys)
-    for here, branch in enumerate(branches):
-        branch_of[branch.sequence] = here
+    for number, branch in enumerate(branches):
+        branch_of[branch.sequence] = number
     todo = [(group, -1, 0) for group in _split(keys, order, 0)]
     todo.reverse()
     while todo:
         group, parent, fork = todo.pop()
         main = max(group, key=lambda i: (i in lasting, len(keys[i])))
-        here = len(branches)
+        number = len(branches)
         branches.append(_Branch(main, parent, fork))
         by_depth: dict[int, list[int]] = {}
         for other in group:
             shared = _common_prefix(keys[main], keys[other])
-            branch_of[other] = here
+            branch_of[other] = number
             if shared < len(keys[other]):
                 by_depth.setdefault(shared, []).append(other)
         for depth, others in sorted(by_depth.items()):
-            todo.extend((part, here, depth) for part in reversed(_split(keys, others, depth)))
+            todo.extend((part, number, depth) for part in reversed(_split(keys, others, depth)))
     return branches, branch_of
 
 

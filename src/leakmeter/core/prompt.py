@@ -68,8 +68,8 @@ class Prompt:
 
     def without(self, *names: str) -> Prompt:
         """The prompt with the named pieces cut out and positions closed up."""
-        gone = self._known(names)
-        return Prompt(tuple(p for p in self.pieces if p.name not in gone))
+        cut = self._known(names)
+        return Prompt(tuple(p for p in self.pieces if p.name not in cut))
 
     def hiding(self, *names: str) -> Prompt:
         """The prompt with attention to the named pieces blocked for all that stands behind the context.

@@ -21,7 +21,7 @@ SHARE_OF_CASES: Final = "share of cases"
 class LowerBound:
     """When the number of a case is only the least that it can be."""
 
-    of: Callable[[Case], bool]
+    holds: Callable[[Case], bool]
     """A result to whether its number is."""
     why: str
     """A clause: why it is not known."""
@@ -39,7 +39,7 @@ class Quantity:
     unit: str
     about: str
     """One sentence of what it means."""
-    of: Callable[[Case], float | None]
+    compute: Callable[[Case], float | None]
     """A result to the number: None where it has none, ∞ where it is infinite."""
     worse: Worse = "more"
     """Which way is worse for those whose data it is about, or for the answers."""
@@ -61,7 +61,7 @@ class RunQuantity:
     """As a `Quantity`'s."""
     unit: str
     about: str
-    of: Callable[[Sequence[Case]], float | None]
+    compute: Callable[[Sequence[Case]], float | None]
     """Results, one or more, to the number: None where they have none, ∞ where it is infinite."""
     worse: Worse = "more"
 
@@ -100,6 +100,6 @@ HALF_WIDTH: Final = at("half_width_nats")
 """Of sums over a response that are middles of intervals."""
 
 
-def of_response(name: str, about: str, of: Number, lower_bound: LowerBound | None = None) -> Quantity:
+def of_response(name: str, about: str, compute: Number, lower_bound: LowerBound | None = None) -> Quantity:
     """A sum over a response, nats, with its noise and its half-width."""
-    return Quantity(name, NATS, about, of, floor=NOISE, half_width=HALF_WIDTH, lower_bound=lower_bound)
+    return Quantity(name, NATS, about, compute, floor=NOISE, half_width=HALF_WIDTH, lower_bound=lower_bound)

@@ -46,8 +46,8 @@ def reporter(kind: type) -> Callable[[Sequence[Any]], Any]:
             return measure.report
     for point in _others(_INSTRUMENTS):
         if point.module == folder:
-            made: Callable[[Sequence[Any]], Any] = point.load().report
-            return made
+            report: Callable[[Sequence[Any]], Any] = point.load().report
+            return report
     beside: Callable[[Sequence[Any]], Any] = importlib.import_module(f"{folder}.report").report
     return beside
 

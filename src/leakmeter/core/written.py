@@ -177,27 +177,27 @@ def open_private(path: Path, flags: int) -> int:
     return handle
 
 
-def check_place(path: Path, what: str, inputs: Iterable[object] = ()) -> None:
+def check_place(path: Path, noun: str, inputs: Iterable[object] = ()) -> None:
     """Refuse to write a file, or files of a directory, over what is read, or into a run; by what a path stands for,
     links and all. Of a directory among `inputs` (see `files_among`) no file is written over."""
     place = _resolved(path)
     for source in files_among(inputs):
         other = _resolved(source)
         if place == other or _is_same(path, source):
-            raise StoreError(f"{what} '{path}' is '{source}', which is read here and would be lost; give another name")
+            raise StoreError(f"{noun} '{path}' is '{source}', which is read here and would be lost; give another name")
         if other in place.parents and place.exists():
-            raise StoreError(f"{what} '{path}' is a file of '{source}', which is read here; give another name")
-    check_outside_runs(path, what)
+            raise StoreError(f"{noun} '{path}' is a file of '{source}', which is read here; give another name")
+    check_outside_runs(path, noun)
 
 
-def check_outside_runs(path: Path, what: str) -> None:
+def check_outside_runs(path: Path, noun: str) -> None:
     """Refuse a place within a run's directory, and over a file of a study, a sweep, a plan or an audit."""
     place = _resolved(path)
     for folder in (place, *place.parents):
         if _is_run(folder):
-            raise StoreError(f"{what} '{path}' lies in the run '{folder.name}'; give a place outside of it")
+            raise StoreError(f"{noun} '{path}' lies in the run '{folder.name}'; give a place outside of it")
         if folder != place and _KEPT.fullmatch(folder.name) and place.exists():
-            raise StoreError(f"{what} '{path}' is a file of '{folder.name}'; give another name")
+            raise StoreError(f"{noun} '{path}' is a file of '{folder.name}'; give another name")
 
 
 def _is_run(folder: Path) -> bool:

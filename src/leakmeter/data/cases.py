@@ -143,9 +143,9 @@ def cases_of(
         cases.append(case)
         references.append(reference)
     if not cases:
-        what = named_file(data, "data file") if isinstance(data, str | Path) else "the data"
+        noun = named_file(data, "data file") if isinstance(data, str | Path) else "the data"
         missing = "good case" if problems else "case; expected one JSON object a line, or a table or list of records"
-        raise DataError(f"{what} holds no {missing}" + (f"; the first problem: {problems[0]}" if problems else ""))
+        raise DataError(f"{noun} holds no {missing}" + (f"; the first problem: {problems[0]}" if problems else ""))
     if preset is not None and all(case.response is None for case in cases):
         notes.append("data: no row has a response")
     if left_out:
@@ -158,8 +158,8 @@ def cases_of(
 def _good(rows: Iterable[Row], bad: Any) -> Iterator[tuple[Row, Fields | Case]]:
     """Rows that are records, with their fields; of a table without its empty cells and its numbers of rows."""
     for row in rows:
-        if isinstance(row.given, Case):
-            yield row, row.given
+        if isinstance(row.content, Case):
+            yield row, row.content
             continue
         try:
             fields: Fields = row.fields

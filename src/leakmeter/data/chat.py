@@ -59,12 +59,12 @@ def _parts(turn: Turn, name: str, where: str) -> tuple[Document, ...]:
     out: list[Document] = []
     for number, part in enumerate(turn.parts, 1):
         label, text = f"{name}, part {number}", part.text
-        if isinstance(part.given, Mapping):
-            text = part.given.get("text") if text is None else text
+        if isinstance(part.logged, Mapping):
+            text = part.logged.get("text") if text is None else text
             if part.kind != "text" or text is None:
                 raise DataError(f"{where}: part {number} is no text; only text can be measured")
-            label = checked_text(part.given.get("name", label), "name", where)
-        if checked_text(part.given if text is None else text, "content", where):
+            label = checked_text(part.logged.get("name", label), "name", where)
+        if checked_text(part.logged if text is None else text, "content", where):
             out.append(Document(label, text or ""))
     return tuple(out)
 
@@ -144,17 +144,17 @@ class ContextPattern:
         if at is None:
             raise DataError(f"{where}: there is no message of role 'user', which --context-from could be matched with")
         turn = messages[at]
-        taken = {message.name for message in messages}
+        names = {message.name for message in messages}
         text = "\n".join(part.text for part in turn.parts)
         parts: list[Document] = []
         retrieved: list[int] = []
         cursor = 0
-        for start, end in self._found(text, where):
+        for start, end in self._places(text, where):
             if text[cursor:start]:
                 parts.append(Document(turn.name, text[cursor:start]))
             retrieved.append(len(parts))
-            name = unused("retrieved", taken)
-            taken.add(name)
+            name = unused("retrieved", names)
+            names.add(name)
             parts.append(Document(name, text[start:end]))
             cursor = end
         if text[cursor:]:
@@ -166,7 +166,7 @@ class ContextPattern:
         marked = replace(turn, parts=tuple(parts), retrieved=tuple(retrieved))
         return (*messages[:at], marked, *messages[at + 1 :])
 
-    def _found(self, text: str, where: str) -> Iterator[tuple[int, int]]:
+    def _places(self, text: str, where: str) -> Iterator[tuple[int, int]]:
         """Where the group's texts begin and end, without the white space around them."""
         cursor = 0
         try:

@@ -174,7 +174,7 @@ class Part:
     kind: str
     """'text', whatever its library calls that; or what else it is."""
     text: str | None
-    given: Any
+    logged: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,14 +241,14 @@ def parts_of(content: Any) -> list[Part]:
     return list(map(_part, content if is_list else [content]))
 
 
-def _part(given: Any) -> Part:
-    if isinstance(given, str):
-        return Part("text", given, given)
+def _part(logged: Any) -> Part:
+    if isinstance(logged, str):
+        return Part("text", logged, logged)
     # A shell of OpenInference's attributes.
-    get = getter(given) if (inner := getter(given)("message_content")) is None else getter(inner)
+    get = getter(logged) if (inner := getter(logged)("message_content")) is None else getter(inner)
     kind = _plain(get("type") or get("block_type")) or "text"
     text = next((held for name in ("text", "content") if isinstance(held := get(name), str)), None)
-    return Part("text" if kind in _TEXT_PARTS else str(kind), text, given)
+    return Part("text" if kind in _TEXT_PARTS else str(kind), text, logged)
 
 
 def getter(value: Any) -> Callable[[str], Any]:
@@ -288,9 +288,9 @@ def content_of(content: Any) -> tuple[str | list[Fields], list[Fields]]:
     for part in parts_of(content):
         text = part.text
         if part.kind in RESULT_PARTS and not text:
-            text = as_text(next(filter(None, map(getter(part.given), ("response", "result", "content"))), ""))
+            text = as_text(next(filter(None, map(getter(part.logged), ("response", "result", "content"))), ""))
         if part.kind in CALL_PARTS:
-            calls.append(_tool_call(part.given))
+            calls.append(_tool_call(part.logged))
         elif text is not None and part.kind in ("text", *RESULT_PARTS):
             parts.append({"type": "text", "text": text})
         else:

@@ -24,17 +24,17 @@ _LONGEST_CELL = 2_000_000
 
 
 def mapping_of(
-    given: str | Iterable[str] | Mapping[str, str] | None, known: Collection[str] | None = None
+    mapping: str | Iterable[str] | Mapping[str, str] | None, known: Collection[str] | None = None
 ) -> dict[str, str]:
     """What `--map` says: each field's path in the data; an empty path for a field to leave out. Given is
     'query=question,context=docs[].text', several such texts, or a dict of the same; `known` is None where there may be
     any field."""
-    if given is None:
+    if mapping is None:
         return {}
-    if isinstance(given, Mapping):
-        pairs = [(str(field), str(path)) for field, path in given.items()]
+    if isinstance(mapping, Mapping):
+        pairs = [(str(field), str(path)) for field, path in mapping.items()]
     else:
-        texts = [given] if isinstance(given, str) else given
+        texts = [mapping] if isinstance(mapping, str) else mapping
         words = [word.strip() for text in texts for word in text.split(",") if word.strip()]
         if lone := next((word for word in words if "=" not in word), None):
             raise UsageError(f"--map: {lone[:60]!r} is not FIELD=PATH; as in --map query=question,context=docs[].text")

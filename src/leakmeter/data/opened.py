@@ -95,16 +95,16 @@ class Opened(io.BufferedIOBase):
         super().close()
 
 
-def open_data(source: str | Path, what: str, *, most: int = MOST_BYTES, most_packed: int | None = MOST_BYTES) -> Opened:
+def open_data(source: str | Path, noun: str, *, most: int = MOST_BYTES, most_packed: int | None = MOST_BYTES) -> Opened:
     """A file or standard input ('-', read whole), by its content unpacked from gzip or Zstandard. At most `most` bytes
     are unpacked, `most_packed` are in the file, None for one that is read in parts. That it is damaged or holds more
     (`DataError`) is found later, from reading."""
-    where = named(source, what)
+    where = named(source, noun)
     if str(source) == STDIN:
         # One byte more than may be read, so that `Opened` sees that there are too many.
         raw: Any = io.BytesIO(_stdin(where).read(most + 1))
     else:
-        check_readable(Path(source), what, most=most_packed and min(most, most_packed))
+        check_readable(Path(source), noun, most=most_packed and min(most, most_packed))
         try:
             raw = Path(source).open("rb", buffering=_BUFFER)  # noqa: SIM115 (closed with what is returned)
         except OSError as error:
@@ -114,9 +114,9 @@ def open_data(source: str | Path, what: str, *, most: int = MOST_BYTES, most_pac
     return _unpacked(raw, start, where, most)
 
 
-def open_stdin(what: str) -> Opened:
+def open_stdin(noun: str) -> Opened:
     """Standard input as it comes, unpacked; the rest of it is not in memory."""
-    where = named(STDIN, what)
+    where = named(STDIN, noun)
     stream = _stdin(where)
     raw = stream if hasattr(stream, "peek") else io.BufferedReader(stream)
     return _unpacked(raw, raw.peek(len(_ZSTD))[: len(_ZSTD)], where, sys.maxsize - 1)
@@ -133,9 +133,9 @@ def _unpacked(raw: Any, start: bytes, where: str, most: int) -> Opened:
     return Opened(raw, inner, where, most)
 
 
-def named(source: str | Path, what: str) -> str:
+def named(source: str | Path, noun: str) -> str:
     """What a file is called in errors."""
-    return "standard input" if str(source) == STDIN else f"{what} '{source}'"
+    return "standard input" if str(source) == STDIN else f"{noun} '{source}'"
 
 
 def _stdin(where: str) -> Any:

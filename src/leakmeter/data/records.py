@@ -27,7 +27,7 @@ def load_records(path: str | Path) -> list[Fields]:
 
 def read_csv(path: Path) -> list[dict[str, str]]:
     """Rows of a CSV file with a heading; fields may hold line breaks."""
-    rows = [row.fields for row in read_rows(path, kind="csv", what="CSV file")]
+    rows = [row.fields for row in read_rows(path, kind="csv", noun="CSV file")]
     return [{name: str(value) for name, value in row.items()} for row in rows]
 
 

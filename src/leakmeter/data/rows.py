@@ -53,7 +53,7 @@ class Row:
     """Such as 'line 3' or 'record 3'; empty where there is one row alone."""
     source: str
     """The file, or what else the row is of."""
-    given: Any = None
+    content: Any = None
     """What stood there, with fields by their names in the data."""
     problem: DataError | None = None
     is_table: bool = False
@@ -81,7 +81,7 @@ class Row:
     def fields(self) -> dict[str, object]:
         if self.problem is not None:
             raise self.problem
-        value = self.given
+        value = self.content
         if isinstance(value, str) and self.text_field is not None:
             value = {self.text_field: value}
         held = fields_of(value)
@@ -98,7 +98,7 @@ def read_rows(
     text_field: str | None = None,
     kind: Kind | None = None,
     keys_are_ids: bool = True,
-    what: str = "data file",
+    noun: str = "data file",
 ) -> Iterator[Row]:
     """Rows of a file, of standard input, or of what a caller holds, one after another.
 
@@ -117,7 +117,7 @@ def read_rows(
     Raises:
         DataError: the source cannot be read. What is wrong with a single row is raised by `Row.fields`.
     """
-    for count, row in enumerate(_rows(source, kind, keys_are_ids, what), 1):
+    for count, row in enumerate(_rows(source, kind, keys_are_ids, noun), 1):
         if count > _MOST_ROWS:
             raise DataError(
                 f"{row.source} has more than {_MOST_ROWS:,} rows; {_MOST_ROWS:,} are read at most, split it"
@@ -125,13 +125,13 @@ def read_rows(
         yield replace(row, mapping=mapping or None, text_field=text_field)
 
 
-def _rows(source: Any, kind: Kind | None, keys_are_ids: bool, what: str) -> Iterator[Row]:
+def _rows(source: Any, kind: Kind | None, keys_are_ids: bool, noun: str) -> Iterator[Row]:
     if kind is not None and kind not in get_args(Kind):
         raise UnknownNameError("kind of file", str(kind), get_args(Kind))
     if isinstance(source, str | Path):
         if "\n" in str(source):
             raise DataError("the data are one text of several lines; give a path, or records")
-        return _of_file(source, kind, keys_are_ids, what)
+        return _of_file(source, kind, keys_are_ids, noun)
     return _of_object(source, keys_are_ids)
 
 
@@ -199,9 +199,9 @@ def _numbered(values: Iterable[Any], source: str, name: str, *, is_table: bool =
         yield value if isinstance(value, Row) else Row(number, f"{name} {number}", source, value, is_table=is_table)
 
 
-def _of_file(source: str | Path, kind: Kind | None, keys_are_ids: bool, what: str) -> Iterator[Row]:
-    where = named(source, what)
-    with open_data(source, what) as opened:
+def _of_file(source: str | Path, kind: Kind | None, keys_are_ids: bool, noun: str) -> Iterator[Row]:
+    where = named(source, noun)
+    with open_data(source, noun) as opened:
         kind = kind or kind_of_name(source) or ("parquet" if opened.starts_with(_PARQUET) else None)
         source = where if str(source) == STDIN else source
         if kind == "parquet":
@@ -256,7 +256,7 @@ def _of_lines(source: object, lines: Iterable[str]) -> Iterator[Row]:
 def parsed_row(row: Row, line: str | bytes) -> Row:
     """A row with what its line of JSON says, or the problem there is with it."""
     try:
-        return replace(row, given=parsed_json(line, row.where))
+        return replace(row, content=parsed_json(line, row.where))
     except DataError as error:
         return replace(row, problem=error)
 
@@ -353,7 +353,7 @@ def _of_table(source: object, lines: Iterator[str], where: str, delimiter: str |
         number += 1
         row = Row(number, f"line {start}", str(source), is_table=True)
         if len(cells) == len(heading):
-            yield replace(row, given=dict(zip(heading, cells, strict=True)))
+            yield replace(row, content=dict(zip(heading, cells, strict=True)))
         else:
             uneven = f"a row of {len(cells)} cells under a heading of {len(heading)}; is a quote or a comma missing?"
             yield replace(row, problem=DataError(f"{row.where}: {uneven}"))

@@ -32,47 +32,47 @@ _AS_LINES = "write a record a line, as with: jq -c '.[]'"
 
 
 def records_of(
-    source: str | Path, start: int, on_bytes: Callable[[int], None], what: str = "log", *, is_lines: bool = False
+    source: str | Path, start: int, on_bytes: Callable[[int], None], noun: str = "log", *, is_lines: bool = False
 ) -> Iterator[Row]:
     """The records of a file, or of standard input ('-'), from where `Row.end` said; `on_bytes` gets how many
     bytes of the file were read, and `is_lines` says that it is JSON lines, whatever the first is. A damaged file is
     read as far as it goes."""
     may_be_whole = not (is_lines or start)
     if str(source) == STDIN:
-        yield from _of_bytes(open_stdin(what), named(source, what), "standard input", start, on_bytes, may_be_whole)
+        yield from _of_bytes(open_stdin(noun), named(source, noun), "standard input", start, on_bytes, may_be_whole)
         return
     path = Path(source)
-    check_readable(path, what, most=None)
+    check_readable(path, noun, most=None)
     with path.open("rb") as file:
         is_parquet = file.read(len(_PARQUET)) == _PARQUET
     if is_parquet:
-        yield from _of_parquet(path, start, on_bytes, named(path, what))
+        yield from _of_parquet(path, start, on_bytes, named(path, noun))
     elif kind_of_name(path) in ("csv", "tsv", "parquet"):
         # A Parquet file that is packed begins with something else, and can be read whole alone.
-        yield from _of_table(path, start, on_bytes, what)
+        yield from _of_table(path, start, on_bytes, noun)
     else:
-        with open_streamed(path, what) as opened:
-            yield from _of_bytes(opened, named(source, what), path.name, start, on_bytes, may_be_whole)
+        with open_streamed(path, noun) as opened:
+            yield from _of_bytes(opened, named(source, noun), path.name, start, on_bytes, may_be_whole)
 
 
-def open_streamed(path: Path, what: str) -> Opened:
-    return open_data(path, what, most=_UNBOUNDED, most_packed=None)
+def open_streamed(path: Path, noun: str) -> Opened:
+    return open_data(path, noun, most=_UNBOUNDED, most_packed=None)
 
 
 def _of_bytes(
-    opened: Opened, what: str, name: str, start: int, on_bytes: Callable[[int], None], may_be_whole: bool
+    opened: Opened, noun: str, name: str, start: int, on_bytes: Callable[[int], None], may_be_whole: bool
 ) -> Iterator[Row]:
     at = 0
     while at < start:
         if not (skipped := opened.read(min(_CHUNK, start - at))):
-            raise DataError(f"{what} has {at:,} bytes, and was read up to byte {start:,} before; is it another file?")
+            raise DataError(f"{noun} has {at:,} bytes, and was read up to byte {start:,} before; is it another file?")
         at += len(skipped)
     first = bare = b""
     while b"\n" not in bare and len(first) < _CHUNK and (piece := opened.piece(_CHUNK)):
         first += piece
         bare = first.removeprefix(_BOM).lstrip()
     if may_be_whole and (bare.startswith(b"[") or bare.split(b"\n", 1)[0].rstrip() == b"{"):
-        yield from _whole(first, opened, what, name, on_bytes)
+        yield from _whole(first, opened, noun, name, on_bytes)
         return
     behind = f" behind byte {start:,}" if start else ""
     for number, (line, end, is_finished) in enumerate(lines_of(opened, on_bytes, first, start), 1):
@@ -112,37 +112,37 @@ def lines_of(
         yield (b"".join(held) if n_held <= MOST_LINE else None), at + n_held, False
 
 
-def _whole(first: bytes, opened: Opened, what: str, name: str, on_bytes: Callable[[int], None]) -> Iterator[Row]:
+def _whole(first: bytes, opened: Opened, noun: str, name: str, on_bytes: Callable[[int], None]) -> Iterator[Row]:
     """The records of a file that is one list, or one record on several lines."""
     parts, n_bytes = [first], len(first)
     while chunk := opened.read(_CHUNK):
         n_bytes += len(chunk)
         if n_bytes > MOST_WHOLE:
             raise DataError(
-                f"{what} is one JSON value of more than {MOST_WHOLE:,} bytes, which is not read; {_AS_LINES}"
+                f"{noun} is one JSON value of more than {MOST_WHOLE:,} bytes, which is not read; {_AS_LINES}"
             )
         parts.append(chunk)
     on_bytes(opened.n_packed)
     content = b"".join(parts).removeprefix(_BOM)
     if sum(map(content.count, (b",", b":", b"[", b"{"))) > MOST_PARTS:
-        raise DataError(f"{what} is one JSON value of more than {MOST_PARTS:,} parts, which is not read; {_AS_LINES}")
+        raise DataError(f"{noun} is one JSON value of more than {MOST_PARTS:,} parts, which is not read; {_AS_LINES}")
     try:
-        value = parsed_json(content, what)
+        value = parsed_json(content, noun)
     except DataError:
         value = None
     if not isinstance(value, list | dict):
-        raise DataError(f"{what} is neither JSON lines nor a JSON list of records")
+        raise DataError(f"{noun} is neither JSON lines nor a JSON list of records")
     records = value if isinstance(value, list) else [value]
     for number, record in enumerate(records, 1):
         # Reading cannot go on within the value.
         row = Row(number, f"record {number}", name, end=n_bytes if number == len(records) else 0)
-        yield _record(replace(row, given=record))
+        yield _record(replace(row, content=record))
 
 
 def _record(row: Row) -> Row:
-    if row.problem is not None or isinstance(row.given, dict):
+    if row.problem is not None or isinstance(row.content, dict):
         return row
-    return replace(row, given=None, problem=DataError(f"{row.where} is not a JSON object"))
+    return replace(row, content=None, problem=DataError(f"{row.where} is not a JSON object"))
 
 
 def _of_parquet(path: Path, start: int, on_bytes: Callable[[int], None], where: str) -> Iterator[Row]:
@@ -154,8 +154,8 @@ def _of_parquet(path: Path, start: int, on_bytes: Callable[[int], None], where: 
         on_bytes(size * number // max(n_rows, 1))
 
 
-def _of_table(path: Path, start: int, on_bytes: Callable[[int], None], what: str) -> Iterator[Row]:
-    for row in read_rows(path, what=what):
+def _of_table(path: Path, start: int, on_bytes: Callable[[int], None], noun: str) -> Iterator[Row]:
+    for row in read_rows(path, noun=noun):
         if row.number > start:
             yield replace(row, source=path.name, end=row.number)
     on_bytes(path.stat().st_size)

@@ -33,10 +33,10 @@ def parsed_json(content: str | bytes, where: str) -> Any:
         raise DataError(f"{where} is JSON nested too deep, or with a number too long, to be read") from None
 
 
-def unused(name: str, taken: Collection[str]) -> str:
+def unused(name: str, names: Collection[str]) -> str:
     """The name, numbered if it is taken."""
     out, number = name, 2
-    while out in taken:
+    while out in names:
         out, number = f"{name} ({number})", number + 1
     return out
 

@@ -225,11 +225,11 @@ class KeptModel:
     is_shared = False
     """Whether calls of functions share it, rather than those of one meter."""
 
-    def __init__(self, given: Any = DEFAULT_MODEL, **options: Any) -> None:
+    def __init__(self, model: Any = DEFAULT_MODEL, **options: Any) -> None:
         for name in options:
             if name not in LOAD_OPTIONS:
                 raise UnknownNameError("option", name, LOAD_OPTIONS)
-        self.given = given
+        self.source = model
         self.options = options
         self.lock = RLock()
 
@@ -241,24 +241,24 @@ class KeptModel:
     @property
     def name(self) -> str:
         """What the command line would call it; that of the back end where no name was given."""
-        return str(self.given) if isinstance(self.given, (str, Path)) else str(self.backend.name)
+        return str(self.source) if isinstance(self.source, (str, Path)) else str(self.backend.name)
 
     @cached_property
     def backend(self) -> Backend:
         with self.lock:
-            return load_backend(self.given, **self.options)
+            return load_backend(self.source, **self.options)
 
     @property
     def tokenizer(self) -> Tokenizer:
         """The model's tokenizer; a name or path is not loaded for it."""
-        if "backend" in self.__dict__ or not isinstance(self.given, (str, Path)):
+        if "backend" in self.__dict__ or not isinstance(self.source, (str, Path)):
             return self.backend.tokenizer
-        return load_tokenizer(str(self.given), tokenizer=self.options.get("tokenizer"))
+        return load_tokenizer(str(self.source), tokenizer=self.options.get("tokenizer"))
 
     def in_precision(self, dtype: str | None) -> KeptModel:
         """What measures in a precision that a guarantee needs; a meter's own model stays as it was loaded."""
         if self.is_shared and dtype != self.dtype:
-            return model_of(self.given, **{**self.options, "dtype": dtype})
+            return model_of(self.source, **{**self.options, "dtype": dtype})
         return self
 
     @contextmanager

@@ -154,26 +154,26 @@ def _measured_elsewhere(
                 yield from kept.pop(number)
             number = next(following, None)
 
-    def written(done: int, outcome: Any) -> None:
-        missing.discard(done)
-        if directory is None or done == number:
-            kept[done] = outcome.parts
+    def written(part: int, outcome: Any) -> None:
+        missing.discard(part)
+        if directory is None or part == number:
+            kept[part] = outcome.parts
         n_cases = min(len(cases), (len(numbers) - len(missing)) * group_size)
-        callbacks.on_case(n_cases, cases.ids[min(len(cases), (done + 1) * group_size) - 1])
+        callbacks.on_case(n_cases, cases.ids[min(len(cases), (part + 1) * group_size) - 1])
 
     # What an end of any kind leaves to the writers is written before it: these parts are measured.
     with ThreadPoolExecutor(WRITERS) as threads:
         writing: dict[Future[None], tuple[int, Any]] = {}
-        for done, outcome in backend.measure_parts(measure, cases, todo, group_size):
+        for part, outcome in backend.measure_parts(measure, cases, todo, group_size):
             if isinstance(outcome, Failure):
-                failed[done] = outcome
+                failed[part] = outcome
                 continue
             if outcome.n_halvings:
-                callbacks.on_halving(_named(cases.ids[done * group_size : (done + 1) * group_size]), outcome.n_halvings)
+                callbacks.on_halving(_named(cases.ids[part * group_size : (part + 1) * group_size]), outcome.n_halvings)
             if directory is None:
-                written(done, outcome)
+                written(part, outcome)
             else:
-                writing[threads.submit(write_part, directory, done, outcome.parts)] = done, outcome
+                writing[threads.submit(write_part, directory, part, outcome.parts)] = part, outcome
                 for future in _ended(writing, at_most=WRITERS):
                     written(*writing.pop(future))
             yield from in_order()

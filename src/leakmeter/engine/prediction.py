@@ -205,7 +205,7 @@ def _estimated(predictor: Predictor, plan: Plan, every: Measure | None) -> tuple
     outlines = [[outline_of(case) for case in part] for part in parts]
     shapes = [tuple(dict.fromkeys(shape for shape, _ in part)) for part in outlines]
     sizes = [sum(n for _, n in part) for part in outlines]
-    sampling = Sampling.of(list(zip(shapes, sizes, strict=True)), seed=_SEED)
+    sampling = Sampling.from_outlines(list(zip(shapes, sizes, strict=True)), seed=_SEED)
     predicted: dict[int, tuple[Prediction, ...]] = {}
     problems: list[str] = []
     n_prompts = 0
@@ -231,9 +231,9 @@ def _estimated(predictor: Predictor, plan: Plan, every: Measure | None) -> tuple
         backend.n_alike = 1
     if not predicted:
         raise UsageError(f"none of {len(problems)} cases that were tried can be used; the first: {problems[0]}")
-    taken = sorted(predicted)
-    weights = sampling.weights(taken)
-    own = [predicted[place][0] for place in taken]
+    places = sorted(predicted)
+    weights = sampling.weights(places)
+    own = [predicted[place][0] for place in places]
     seconds = [predictor.seconds(prediction) for prediction in own]
     known_seconds = [duration for duration in seconds if duration is not None]
 
@@ -241,18 +241,18 @@ def _estimated(predictor: Predictor, plan: Plan, every: Measure | None) -> tuple
         return math.fsum(weight * value for weight, value in zip(weights, values, strict=True))
 
     def range_of(values: Sequence[float]) -> tuple[float, float] | None:
-        error = sampling.relative_error(taken, values)
+        error = sampling.relative_error(places, values)
         return None if error is None else (max(0.0, total(values) * (1.0 - error)), total(values) * (1.0 + error))
 
     def operations(some: Sequence[Prediction]) -> float | None:
-        return None if backend.size is None else total([_operations(backend.size, [one]) or 0.0 for one in some])
+        return None if backend.size is None else total([_operations(backend.size, [each]) or 0.0 for each in some])
 
     run = [float(prediction.n_tokens_run) for prediction in own]
     tokens_range = range_of(run)
     is_upper_bound = any(prediction.is_upper_bound for prediction in own)
     without = None
     if every is not None:
-        others = [predicted[place][1] for place in taken]
+        others = [predicted[place][1] for place in places]
         other_seconds = [duration for other in others if (duration := predictor.seconds(other)) is not None]
         n_others, of_others, of_own = (
             total([float(other.n_tokens_run) for other in others]), operations(others), operations(own),
@@ -281,7 +281,7 @@ def _estimated(predictor: Predictor, plan: Plan, every: Measure | None) -> tuple
         operations(own),
         without,
         n_cases=len(cases),
-        sampled_cases=sum(len(parts[sampling.order[place]]) for place in taken),
+        sampled_cases=sum(len(parts[sampling.order[place]]) for place in places),
         tree_tokens_range=None if tokens_range is None else (round(tokens_range[0]), round(tokens_range[1])),
         seconds_range=range_of(known_seconds) if known_seconds else None,
     ), replace(plan.cases, problems=(*plan.cases.problems, *problems))

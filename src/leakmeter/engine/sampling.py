@@ -56,7 +56,7 @@ class Sampling:
     sizes: tuple[int, ...]
 
     @classmethod
-    def of(cls, outlines: Sequence[Outline], *, seed: int) -> Sampling:
+    def from_outlines(cls, outlines: Sequence[Outline], *, seed: int) -> Sampling:
         shapes = Counter(shape for shape, _ in outlines)
         rank = {shape: place for place, (shape, _) in enumerate(shapes.most_common(_MOST_SHAPES))}
         # Parts that are alike come in any order, and not in that of the file.
@@ -70,7 +70,7 @@ class Sampling:
 
     def places(self, seed: int) -> Iterator[int]:
         """Places in the order, each once: first the middle and the ends of each shape, then evenly spread ones."""
-        n, taken = len(self.order), set[int]()
+        n, drawn = len(self.order), set[int]()
         start = float(np.random.default_rng(seed).random())
         ends = [(first, last) for first, last in map(self._ends, dict.fromkeys(self.shapes))]
         chosen = (
@@ -80,40 +80,40 @@ class Sampling:
         )
         spread = (int(n * ((start + _van_der_corput(number)) % 1.0)) for number in range(4 * n))
         for place in (*chosen, *spread):
-            if place not in taken:
-                taken.add(place)
+            if place not in drawn:
+                drawn.add(place)
                 yield place
 
     def _ends(self, shape: int) -> tuple[int, int]:
         first = self.shapes.index(shape)
         return first, first + self.shapes.count(shape) - 1
 
-    def weights(self, taken: Sequence[int]) -> FloatArray:
+    def weights(self, drawn: Sequence[int]) -> FloatArray:
         """How often what is taken at each of these ascending places counts in the total: a part takes, for its size,
         what lies between what its two neighbours take for theirs."""
-        weights = np.zeros(len(taken))
+        weights = np.zeros(len(drawn))
         sizes = np.asarray(self.sizes, dtype=np.float64)
         for shape in dict.fromkeys(self.shapes):
-            own = [number for number, place in enumerate(taken) if self.shapes[place] == shape]
-            own = own or list(range(len(taken)))
-            places = np.asarray([taken[number] for number in own])
+            own = [number for number, place in enumerate(drawn) if self.shapes[place] == shape]
+            own = own or list(range(len(drawn)))
+            places = np.asarray([drawn[number] for number in own])
             first, last = self._ends(shape)
             all_places = np.arange(first, last + 1)
             for number in own:
-                share = np.interp(all_places, places, (places == taken[number]).astype(np.float64))
-                weights[number] += float((share * sizes[first : last + 1]).sum()) / sizes[taken[number]]
+                share = np.interp(all_places, places, (places == drawn[number]).astype(np.float64))
+                weights[number] += float((share * sizes[first : last + 1]).sum()) / sizes[drawn[number]]
         return weights
 
-    def relative_error(self, taken: Sequence[int], values: Sequence[float]) -> float | None:
+    def relative_error(self, drawn: Sequence[int], values: Sequence[float]) -> float | None:
         """How far, as a share of the total, the true one is from the one that is predicted in 95 % of samples at most,
         by the differences of neighbours (Wolter, "Introduction to Variance Estimation", 1985, Section 8.2); None where
         no two neighbours have one shape."""
-        n, n_taken = len(self.order), len(taken)
-        a_unit = [value / self.sizes[place] for place, value in zip(taken, values, strict=True)]
+        n, n_taken = len(self.order), len(drawn)
+        a_unit = [value / self.sizes[place] for place, value in zip(drawn, values, strict=True)]
         steps = [
             (after - before) ** 2 / (2.0 * max(after * before, math.ulp(0.0)))
             for number, (before, after) in enumerate(pairwise(a_unit))
-            if self.shapes[taken[number]] == self.shapes[taken[number + 1]] and before > 0 and after > 0
+            if self.shapes[drawn[number]] == self.shapes[drawn[number + 1]] and before > 0 and after > 0
         ]
         if not steps:
             return None

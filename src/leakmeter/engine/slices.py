@@ -58,8 +58,8 @@ def complete(paths: Sequence[Path]) -> RunDirectory:
         return run_directory(target.parent, target.name)
     for path in paths:
         if not RunDirectory(path).sliced:
-            what = "is complete" if RunDirectory(path).is_complete else "holds no slices of a run (see --part)"
-            raise StoreError(f"'{path}' {what}")
+            fault = "is complete" if RunDirectory(path).is_complete else "holds no slices of a run (see --part)"
+            raise StoreError(f"'{path}' {fault}")
     names = {path.resolve().name for path in paths}
     if len(names) > 1:
         raise StoreError(

@@ -174,16 +174,16 @@ class Pool:
                         else:
                             n_left -= 1
                             yield task, Failure(_DIED, "", is_final=True)
-                    done = None if event.ticket is None else under_way.get(event.worker, {}).pop(event.ticket, None)
-                    if done is None:
+                    finished = None if event.ticket is None else under_way.get(event.worker, {}).pop(event.ticket, None)
+                    if finished is None:
                         continue
                     if event.kind == "failed" and not event.value.is_final:
-                        n_tries[done] += 1
-                        if n_tries[done] < TRIES:
-                            queues.put_back(done)
+                        n_tries[finished] += 1
+                        if n_tries[finished] < TRIES:
+                            queues.put_back(finished)
                             continue
                     n_left -= 1
-                    yield done, event.value
+                    yield finished, event.value
         if draining.is_set():
             raise KeyboardInterrupt
 

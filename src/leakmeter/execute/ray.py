@@ -109,10 +109,7 @@ class RayEngine:
         except self._ray.exceptions.RayError as error:
             if worker not in self._alive:
                 return None
-            self._alive.discard(worker)
-            self._waiting = {
-                other: other_origin for other, other_origin in self._waiting.items() if other_origin[0] != worker
-            }
+            self._drop(worker)
             return Event("lost", worker, blames_task=not self._lost_node(worker, error))
         if ticket is None and kind == "done":
             self._nodes[worker], value = value
@@ -125,9 +122,12 @@ class RayEngine:
         # Ray may take a while to notice that a machine is gone, and says so in the error before.
         return self._nodes.get(worker) not in alive or "its node has died" in str(error)
 
-    def stop(self, worker: int) -> None:
+    def _drop(self, worker: int) -> None:
         self._alive.discard(worker)
         self._waiting = {reference: origin for reference, origin in self._waiting.items() if origin[0] != worker}
+
+    def stop(self, worker: int) -> None:
+        self._drop(worker)
         with suppress(Exception):
             self._ray.kill(self._actors[worker])
 
@@ -167,16 +167,16 @@ class _Actor:
             self._work = self._make()
             return str(ray.get_runtime_context().get_node_id()), self._work.describe()
 
-        return _told(described)
+        return _outcome(described)
 
     def do(self, payload: Any) -> tuple[str, Any]:
         work = self._work
         if work is None:
             raise RuntimeError("the worker has nothing to work with")
-        return _told(lambda: work.do(payload))
+        return _outcome(lambda: work.do(payload))
 
 
-def _told(work: Callable[[], Any]) -> tuple[str, Any]:
+def _outcome(work: Callable[[], Any]) -> tuple[str, Any]:
     try:
         return "done", work()
     except Exception as error:  # noqa: BLE001 - whatever it is, the driver is to know, without its text

@@ -230,12 +230,12 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes) -> 
         )
     before = baseline.runs[number - 1]
     by_order = baseline.key != _key_name(key)
-    now = _plain_settings(run, key)
-    unknown = {name for name in now if by_order and _is_hashed(now[name]) and _is_hashed(before.settings.get(name))}
+    own = _plain_settings(run, key)
+    unknown = {name for name in own if by_order and _is_hashed(own[name]) and _is_hashed(before.settings.get(name))}
     then = dict(before.settings)
-    changed = [setting for setting in differing(then, now) if setting.name not in unknown]
+    changed = [setting for setting in differing(then, own) if setting.name not in unknown]
     settings = [Setting(setting.name, _shown(setting.first), _shown(setting.second)) for setting in changed]
-    if clashes := incomparable(settings, then, now, run.defining):
+    if clashes := incomparable(settings, then, own, run.defining):
         text = "; ".join(setting_line(setting.name, setting.first, setting.second) for setting in clashes)
         raise UsageError(
             f"run {number} and the baseline have numbers that mean different things ({text}); measure as the "
@@ -273,8 +273,8 @@ def _regression(
     run: Measured, number: int, quantity: Quantity, kept: KeptQuantity, pairs: Sequence[tuple[int, int]]
 ) -> Check:
     then = np.asarray(kept.values)
-    now = run.values(quantity)
-    both = [(i, j) for i, j in pairs if not np.isnan(now[i]) and not np.isnan(then[j])]
+    values = run.values(quantity)
+    both = [(i, j) for i, j in pairs if not np.isnan(values[i]) and not np.isnan(then[j])]
     lower = run.lower_bounds(quantity)
     n_lower = sum(bool(lower[i]) for i, _ in pairs)
     left_out = left_out_sentence(n_lower, "case", quantity.lower_bound.why) if n_lower and quantity.lower_bound else ""
@@ -286,13 +286,13 @@ def _regression(
         )
         raise UsageError(f"no case of run {number} has {quantity.name} now and in the baseline; {advice}")
     mine, theirs = (np.asarray(side) for side in zip(*both, strict=True))
-    difference = paired_difference(now[mine], then[theirs], seed=0)
+    difference = paired_difference(values[mine], then[theirs], seed=0)
     finite = then[theirs][np.isfinite(then[theirs])]
     rounding = _ROUNDING * float(np.abs(finite).mean()) if finite.size else 0.0
     floor = run.floor(quantity, mine.tolist()) + kept.noise_floor + rounding
     is_worse = difference.is_above(floor) if quantity.worse == "more" else difference.is_below(floor)
     change = Number(difference.mean, difference.interval, quantity.unit, len(both))
-    means = (aggregate(side, "mean") for side in (then[theirs], now[mine]))
+    means = (aggregate(side, "mean") for side in (then[theirs], values[mine]))
     sentence = regression_sentence(quantity.name, change, floor, *means, holds=not is_worse)
     return Check(
         f"{quantity.name} is no worse than the baseline",

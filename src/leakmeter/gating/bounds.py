@@ -94,11 +94,11 @@ def _check(
     if isinstance(quantity, RunQuantity):
         if named is not None:
             raise UsageError(f"{quantity.name} is of a run as a whole: leave '.{named}' out")
-        whole = quantity.of(run.cases)
+        whole = quantity.compute(run.cases)
         if whole is None:
             raise _no_case_has(quantity, number, run)
         observed = Number(whole, None, quantity.unit, len(run.cases))
-        return _made(bound, run, number, quantity, observed, holds=bound.allows(whole))
+        return _checked(bound, run, number, quantity, observed, holds=bound.allows(whole))
     how = named or quantity.usual
     if how is None:
         some = f"{quantity.name}.{'max' if bound.is_upper else 'min'}"
@@ -120,7 +120,7 @@ def _check(
         holds = holds and interval is not None and bound.allows(interval[1 if bound.is_upper else 0])
     undecided = bool(n_lower) and holds == bound.is_upper
     worst = () if holds or undecided else _worst(bound, values)
-    return _made(
+    return _checked(
         bound,
         run,
         number,
@@ -133,7 +133,7 @@ def _check(
     )
 
 
-def _made(
+def _checked(
     bound: Bound,
     run: Measured,
     number: int,

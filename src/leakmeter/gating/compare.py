@@ -176,8 +176,8 @@ def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, see
                 quantity.unit,
                 quantity.about,
                 quantity.worse,
-                quantity.of([first.cases[i] for i, _ in pairs]),
-                quantity.of([second.cases[j] for _, j in pairs]),
+                quantity.compute([first.cases[i] for i, _ in pairs]),
+                quantity.compute([second.cases[j] for _, j in pairs]),
             )
             for quantity in chosen
             if isinstance(quantity, RunQuantity)

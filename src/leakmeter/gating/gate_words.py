@@ -56,10 +56,10 @@ def undecided_sentence(
     )
 
 
-def left_out_sentence(n_lower: int, what: str, why: str) -> str:
+def left_out_sentence(n_lower: int, noun: str, why: str) -> str:
     """How many cases, or pairs of cases ('case' or 'pair'), are not compared, since of one only a lower bound is
     known."""
-    beginning = f"1 {what} is" if n_lower == 1 else f"{n_lower:,} {what}s are"
+    beginning = f"1 {noun} is" if n_lower == 1 else f"{n_lower:,} {noun}s are"
     return f"{beginning} left out: only a lower bound is known ({why})"
 
 

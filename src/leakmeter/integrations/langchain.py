@@ -16,7 +16,7 @@ from leakmeter.traces.span import Kind
 
 
 def _started(kind: Kind) -> Callable[..., None]:
-    def on_start(self: LangChainCallback, serialized: Any, given: Any, *, run_id: Any, **kwargs: Any) -> None:
+    def on_start(self: LangChainCallback, serialized: Any, content: Any, *, run_id: Any, **kwargs: Any) -> None:
         self._begin(kind, run_id, kwargs)
 
     return guarded(on_start)
@@ -51,14 +51,14 @@ class LangChainCallback(Recorder):
     def _spoil(self, *args: Any, run_id: Any = None, parent_run_id: Any = None, **kwargs: Any) -> None:
         self._drop(run_id, parent_run_id)
 
-    def _begin(self, kind: Kind, run_id: Any, given: Fields, **sent: Any) -> None:
-        metadata, params = given.get("metadata") or {}, (given.get("invocation_params"), given.get("options"))
+    def _begin(self, kind: Kind, run_id: Any, options: Fields, **sent: Any) -> None:
+        metadata, params = options.get("metadata") or {}, (options.get("invocation_params"), options.get("options"))
         recipient = metadata.get("recipient") if metadata.get("recipient") is not None else metadata.get("user_id")
         described = {name: metadata.get(f"ls_{name}") for name in ("temperature", "max_tokens")}
-        asked = foreign.asked_of(described, *params, **sent) if sent else {}
-        if sent and asked["model"] is None:
-            asked["model"] = foreign.name_of(metadata.get("ls_model_name"))
-        self._start(run_id, given.get("parent_run_id"), kind, asked=asked, recipient=recipient)
+        sent_fields = foreign.asked_of(described, *params, **sent) if sent else {}
+        if sent and sent_fields["model"] is None:
+            sent_fields["model"] = foreign.name_of(metadata.get("ls_model_name"))
+        self._start(run_id, options.get("parent_run_id"), kind, sent=sent_fields, recipient=recipient)
 
     on_chain_start, on_tool_start, on_retriever_start = _started("other"), _started("tool"), _started("retriever")
 

@@ -27,7 +27,7 @@ class LlamaIndexCallback(Recorder):
         # That of a model has its settings.
         settings = foreign.settings_of(instance) if hasattr(type(instance), "complete") else {}
         recipient = next((tags[name] for name in ("recipient", "user_id") if tags and tags.get(name) is not None), None)
-        self._start(id_, parent_id, asked=settings, recipient=recipient)
+        self._start(id_, parent_id, sent=settings, recipient=recipient)
 
     @guarded
     def span_exit(self, id_: str, result: Any = None, **_: Any) -> None:
@@ -60,7 +60,7 @@ class LlamaIndexCallback(Recorder):
         elif kind in ("LLMChatStartEvent", "LLMCompletionStartEvent"):
             if run is None:
                 raise UsageError("a call outside of all spans is not logged; add the callback as a span handler too")
-            run.kind, run.asked = "llm", _asked(event, run.asked)
+            run.kind, run.sent = "llm", _sent(event, run.sent)
         elif run is None:
             return
         elif kind in ("LLMChatInProgressEvent", "LLMCompletionInProgressEvent"):
@@ -83,7 +83,7 @@ class LlamaIndexCallback(Recorder):
             self._end(run.id, choices=choices, has_failed=True)
 
 
-def _asked(event: Any, settings: Fields) -> Fields:
+def _sent(event: Any, settings: Fields) -> Fields:
     chat, call_settings = getattr(event, "messages", None), (event.model_dict, event.additional_kwargs)
     sent = {"prompt": event.prompt} if chat is None else {"messages": foreign.messages_of(chat)}
     return foreign.asked_of(settings, *call_settings, **sent)

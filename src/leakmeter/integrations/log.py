@@ -69,14 +69,14 @@ class AnswerLog:
         return False
 
     @contextmanager
-    def guarding(self, what: str) -> Iterator[None]:
+    def guarding(self, activity: str) -> Iterator[None]:
         """Let nothing out of a block into the program that gives the answers, unless the log is strict."""
         try:
             yield
         except Exception as error:  # objects of other libraries, of any version
             if not isinstance(error, LeakmeterError):
                 # The error's own text may hold texts of the answer.
-                error = UsageError(f"{what} cannot read what it was given: {type(error).__name__}")
+                error = UsageError(f"{activity} cannot read what it was given: {type(error).__name__}")
             if self.strict:
                 raise error from None
             with self._lock:

@@ -26,8 +26,8 @@ class _Step(Span):
     prompt_and_answer: tuple[Any, Any] = (None, None)
 
     @override
-    def read_call(self, prompt: object, said: object) -> None:
-        self.prompt_and_answer = prompt, said
+    def read_call(self, prompt: object, reply: object) -> None:
+        self.prompt_and_answer = prompt, reply
 
 
 class AnswerSpanProcessor(Recorder):
@@ -122,4 +122,4 @@ def _call(step: _Step, held: Fields) -> Fields:
         for choice in (answer if isinstance(answer, list) else [answer])
         if choice is not None
     ]
-    return {"asked": {**sent, **settings} if any(sent.values()) else {}, "choices": choices}
+    return {"sent": {**sent, **settings} if any(sent.values()) else {}, "choices": choices}

@@ -36,7 +36,7 @@ class Run:
     parent: Run | None
     began: int
     kind: Kind = "other"
-    asked: Fields = field(default_factory=dict)
+    sent: Fields = field(default_factory=dict)
     """What a model was sent: fields of a line."""
     choices: list[Fields] = field(default_factory=list)
     """What a model answered (see `data.foreign.choice_of`); of a call that failed, what had been streamed."""
@@ -120,7 +120,7 @@ class Trace:
             n_hidden = sum(other not in shown or (other.ended or 0) < run.began for other in others)
             yield {
                 **run.choices[number],
-                **{name: value for name, value in run.asked.items() if value is not None},
+                **{name: value for name, value in run.sent.items() if value is not None},
                 "trace_id": self.id,
                 "span_id": run.id if number == 0 else f"{run.id}.{number + 1}",
                 "time": run.time,
@@ -136,9 +136,7 @@ class Trace:
 
 def _texts(calls: Iterable[Run]) -> list[tuple[Run, int]]:
     """Calls and the numbers of their choices that are text, of a prompt that is known."""
-    return [
-        (run, number) for run in calls if run.asked for number, choice in enumerate(run.choices) if choice["answer"]
-    ]
+    return [(run, number) for run in calls if run.sent for number, choice in enumerate(run.choices) if choice["answer"]]
 
 
 # What `answering` says of the runs within it, and the traces that each recorder has made of it.
@@ -213,18 +211,18 @@ class Recorder:
     def _run(self, id_: object) -> Run | None:
         return self._of.get(str(id_))
 
-    def _start(self, id_: object, parent: object = None, kind: Kind = "other", **told: Any) -> None:
-        """A run begins; `told` may have `asked`, as of `Run`, and `recipient` and `trace_id` of its trace."""
+    def _start(self, id_: object, parent: object = None, kind: Kind = "other", **fields: Any) -> None:
+        """A run begins; `fields` may have `sent`, as of `Run`, and `recipient` and `trace_id` of its trace."""
         name, oldest = str(id_), None
         with self._lock:
             if name in self._of:
                 return
             above = self._run(parent)
-            trace = self._new_trace(told.get("trace_id") or name) if above is None else above.trace
-            self._of[name] = Run(name, trace, above, self._next(), kind, told.get("asked") or {})
+            trace = self._new_trace(fields.get("trace_id") or name) if above is None else above.trace
+            self._of[name] = Run(name, trace, above, self._next(), kind, fields.get("sent") or {})
             trace.runs.append(self._of[name])
             trace.n_open += 1
-            trace.recipient = trace.recipient or name_of(told.get("recipient"))
+            trace.recipient = trace.recipient or name_of(fields.get("recipient"))
             if len(self._traces) > MOST_OPEN:
                 oldest = next(iter(self._traces.values()))
         if oldest is not None:

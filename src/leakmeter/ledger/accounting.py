@@ -149,10 +149,10 @@ def counted(draws: Sequence[Hashable], present: Sequence[bool]) -> tuple[np.ndar
     seen: set[Hashable] = set()
     keep = np.zeros(len(draws), dtype=bool)
     repeats = 0
-    for number, (draw, there) in enumerate(zip(draws, present, strict=True)):
-        if there and draw in seen:
+    for number, (draw, is_present) in enumerate(zip(draws, present, strict=True)):
+        if is_present and draw in seen:
             repeats += 1
-        elif there:
+        elif is_present:
             keep[number] = True
             seen.add(draw)
     return keep, repeats

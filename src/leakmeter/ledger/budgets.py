@@ -11,7 +11,7 @@ from leakmeter.core.check import Check, Item, Number
 from leakmeter.core.measurement import NATS
 from leakmeter.errors import UsageError
 from leakmeter.ledger.keys import shown
-from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Told
+from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Pair
 from leakmeter.report.scale import nats_text
 
 RECIPIENT: Final = "recipient"
@@ -61,17 +61,17 @@ class Budget:
         return f"ledger.{self.kind}{'.recipient' if self.by_recipient else ''}"
 
 
-def check(book: Book, budget: Budget) -> tuple[list[Told], Check]:
+def check(book: Book, budget: Budget) -> tuple[list[Pair], Check]:
     """What is over a budget, and that as one claim; groups are numbered as `Book.told` orders them."""
-    groups = book.told(budget.kind, by_recipient=budget.by_recipient)
+    groups = book.pairs(budget.kind, by_recipient=budget.by_recipient)
     if not groups:
         raise UsageError(f"the ledger has no {budget.kind} in any prompt; nothing can be held against a budget")
     over = [group for group in groups if group.total.largest_running_nats > budget.nats]
     value = groups[0].total.largest_running_nats
-    who = " to one recipient" if budget.by_recipient else " to all recipients together"
+    scope = " to one recipient" if budget.by_recipient else " to all recipients together"
     exceed = "exceeds" if len(over) == 1 else "exceed"
     sentence = (
-        f"Answers reveal at most {nats_text(value)} nats of one {budget.kind}{who}; the budget is "
+        f"Answers reveal at most {nats_text(value)} nats of one {budget.kind}{scope}; the budget is "
         f"{nats_text(budget.nats)}{f': {len(over)} of {len(groups)} {exceed} it' if over else ''}."
     )
     # Of what was not scored as a whole nobody knows whether it is within.
@@ -82,7 +82,7 @@ def check(book: Book, budget: Budget) -> tuple[list[Told], Check]:
     worst = tuple(Item(number, group.total.largest_running_nats) for number, group in enumerate(over[:_WORST], 1))
     number = Number(value, groups[0].total.interval_nats, NATS, len(groups))
     about = (
-        f"Largest sum, in size, of the signed log-likelihood ratios of a {budget.kind}'s presence over answers{who}, "
+        f"Largest sum, in size, of the signed log-likelihood ratios of a {budget.kind}'s presence over answers{scope}, "
         "at any time so far. It is a log-odds only under the conditions that the documentation of ledgers names."
     )
     return over, Check(
@@ -90,12 +90,12 @@ def check(book: Book, budget: Budget) -> tuple[list[Told], Check]:
     )
 
 
-def unknown(book: Book, budget: Budget) -> list[Told]:
+def unknown(book: Book, budget: Budget) -> list[Pair]:
     """Of what nobody knows whether it is within a budget, since an answer has no number for the whole of it."""
-    return [group for group in book.told(budget.kind, by_recipient=budget.by_recipient) if not group.is_known]
+    return [group for group in book.pairs(budget.kind, by_recipient=budget.by_recipient) if not group.is_known]
 
 
-def _why(groups: Sequence[Told]) -> list[str]:
+def _why(groups: Sequence[Pair]) -> list[str]:
     n_unscored, n_separate = sum(group.n_unscored for group in groups), sum(group.n_separate for group in groups)
     why = [f"a search left answers without a number ({n_unscored})"] if n_unscored else []
     if n_separate:
@@ -106,10 +106,10 @@ def _why(groups: Sequence[Told]) -> list[str]:
     return why
 
 
-def lines(over: Sequence[Told]) -> list[str]:
+def lines(over: Sequence[Pair]) -> list[str]:
     """A line for each that is over a budget, or of which that is not known, for whoever may see the ids."""
     return [
-        f"        {nats_text(group.total.largest_running_nats)} nats: {group.thing.kind} {label(group)}"
+        f"        {nats_text(group.total.largest_running_nats)} nats: {group.item.kind} {label(group)}"
         f"{'' if group.recipient is None else f', recipient {shown(group.recipient)}'}"
         f", {group.total.n_answers:,} answer{'' if group.total.n_answers == 1 else 's'}"
         f"{'' if group.is_known else f'; not known: {_and(_why([group]))}'}"
@@ -121,6 +121,6 @@ def _and(phrases: Sequence[str]) -> str:
     return " and ".join(phrases)
 
 
-def label(pair: Told) -> str:
+def label(pair: Pair) -> str:
     """What the thing is called: a document's own id, a subject's pseudonym."""
-    return pair.thing.id if pair.thing.kind == DOCUMENT else shown(pair.thing.id)
+    return pair.item.id if pair.item.kind == DOCUMENT else shown(pair.item.id)

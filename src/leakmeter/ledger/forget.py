@@ -75,32 +75,32 @@ def forget(ledger: Ledger, id_: str, kind: str | None = None) -> Forgotten:
                 kind, ids = _named(book, id_, kind)
             except UsageError as error:
                 raise UsageError(f"{error}; {_WAS_LEFT}") if left_over else error from None
-            gone = _Gone(book, kind, ids)
+            lost = _Gone(book, kind, ids)
             names = _names_in_clear(book, id_, kind, ids)
-            gone.unread |= _texts_of_others(book, gone, names)
-            n_rows, n_texts = _deleted(database, gone)
+            lost.unread |= _texts_of_others(book, lost, names)
+            n_rows, n_texts = _deleted(database, lost)
         _tidied(ledger)
-    return Forgotten(kind, n_rows, len(gone.events), n_texts, _left(book, gone, kind, names))
+    return Forgotten(kind, n_rows, len(lost.events), n_texts, _left(book, lost, kind, names))
 
 
-def _deleted(database: sqlite3.Connection, gone: _Gone) -> tuple[int, int]:
+def _deleted(database: sqlite3.Connection, lost: _Gone) -> tuple[int, int]:
     """How many rows of tables, and how many kept texts, were deleted, and a tombstone laid."""
     before = database.total_changes
     for where, ids in (
-        ("events WHERE event", gone.events),
-        ("looks WHERE document", gone.documents),
-        ("mentions WHERE entity", gone.entities),
+        ("events WHERE event", lost.events),
+        ("looks WHERE document", lost.documents),
+        ("mentions WHERE entity", lost.entities),
         # With a number gone it is measured no more: another answer of the same text is measured anew.
-        ("measured WHERE score", gone.unread),
+        ("measured WHERE score", lost.unread),
     ):
         database.executemany(f"DELETE FROM {where} = ?", [(id_,) for id_ in ids])
-    database.executemany("DELETE FROM disclosures WHERE instr(entities, ?)", [(id_,) for id_ in gone.entities])
+    database.executemany("DELETE FROM disclosures WHERE instr(entities, ?)", [(id_,) for id_ in lost.entities])
     for where in _NEEDED_NO_MORE:
         database.execute(f"DELETE FROM {where}")
     n_rows = database.total_changes - before
     database.execute("DELETE FROM texts WHERE score NOT IN (SELECT score FROM measured)")
     n_texts = database.total_changes - before - n_rows
-    stone = (gone.kind, datetime.now(UTC).date().isoformat(), n_rows)
+    stone = (lost.kind, datetime.now(UTC).date().isoformat(), n_rows)
     database.execute("INSERT INTO tombstones VALUES (?, ?, ?)", stone)
     database.execute("UPDATE ledger SET mark = hex(randomblob(8))")
     return n_rows, n_texts
@@ -200,7 +200,11 @@ class _Gone:
         self.events = {event["event"] for event in book.events if column is not None and event[column] in ids}
         self.documents = set(ids) if kind == DOCUMENT else set[str]()
         self.entities = {name for name, subject in book.subject_of.items() if kind == SUBJECT and subject in ids}
-        contents = {row["content"] for row in book.retrievals if not self._has(row)}
+        contents = {
+            row["content"]
+            for row in book.retrievals
+            if row["event"] not in self.events and row["document"] not in self.documents
+        }
         self.contents = {row["content"] for row in book.retrievals} - contents
         """Of documents that are retrieved for no answer that stays."""
         mentioned = {row["entity"] for row in book.mentions if row["content"] in contents} - self.entities
@@ -215,11 +219,8 @@ class _Gone:
         self.unread = {event[name] for event in book.events if event["event"] in self.told_of for name in _SCORES}
         """Names of scores whose texts go."""
 
-    def _has(self, row: Mapping[str, Any]) -> bool:
-        return row["event"] in self.events or row["document"] in self.documents
 
-
-def _texts_of_others(book: Book, gone: _Gone, names: Collection[str]) -> set[str]:
+def _texts_of_others(book: Book, lost: _Gone, names: Collection[str]) -> set[str]:
     """Scores whose kept texts repeat what is forgotten: an answer or a document, as later turns do, or a name."""
     keys, texts = book.ledger.keys, book.ledger.texts()
     # Nobody knows what is in those that cannot be read.
@@ -227,11 +228,11 @@ def _texts_of_others(book: Book, gone: _Gone, names: Collection[str]) -> set[str
     readable = {score: kept_text for score, kept_text in texts.items() if kept_text is not None}
     passages = set[str]()
     for score, kept_text in readable.items():
-        if score in gone.unread:
+        if score in lost.unread:
             passages |= {
                 text for response in kept_text["responses"] if len(text := normalised(response["text"])) >= _LEAST_SAID
             }
-        passages |= {text for text in _documents(kept_text) if keys.content(_hash(text)) in gone.contents}
+        passages |= {text for text in _documents(kept_text) if keys.content(_hash(text)) in lost.contents}
     for score, kept_text in readable.items():
         text = " ".join(_strings(kept_text))
         plain = normalised(text)
@@ -278,17 +279,17 @@ def _words(text: str) -> str:
     return f" {' '.join(_WORD.findall(unicodedata.normalize('NFKC', text).casefold()))} "
 
 
-def _left(book: Book, gone: _Gone, kind: str, names: Collection[str]) -> tuple[str, ...]:
+def _left(book: Book, lost: _Gone, kind: str, names: Collection[str]) -> tuple[str, ...]:
     """What is left, in sentences."""
-    n = len(gone.told_of - gone.events)
+    n = len(lost.told_of - lost.events)
     sentences = []
     if n:
         sentences.append(
             f"{n} answers whose prompts had it stay as answers, with the numbers of what else was in those prompts; "
             "these were measured with it there."
         )
-    ids = {id_ for id_, content in book.documents if content not in gone.contents and id_ not in gone.documents}
-    ids |= {event[name] for event in book.events if event["event"] not in gone.events for name in ("trace", "span")}
+    ids = {id_ for id_, content in book.documents if content not in lost.contents and id_ not in lost.documents}
+    ids |= {event[name] for event in book.events if event["event"] not in lost.events for name in ("trace", "span")}
     if n_ids := sum(_names_any(id_, names) for id_ in ids):
         sentences.append(
             f"{n_ids} ids of documents, traces or spans that stay have the name in them; forget those too."

@@ -26,7 +26,7 @@ from leakmeter.ledger.flags import scored_at
 from leakmeter.ledger.keys import shown
 from leakmeter.ledger.measuring import ENTITY, Measured, Measuring, measured
 from leakmeter.ledger.store import Ledger
-from leakmeter.ledger.totals import DOCUMENT, Book, Disclosed, Look, Thing, total_of
+from leakmeter.ledger.totals import DOCUMENT, Book, Disclosed, Item, Look, total_of
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.entities import person
 from leakmeter.text.entities.mention import PERSON
@@ -257,8 +257,8 @@ class Guard:
             latest = self._verdict(verdict._rows, {}, verdict._answer)
             return latest.within
 
-        done = self.ledger.commit(verdict._rows.rows, model=verdict._rows.model, provided=is_within)
-        return replace(latest, pieces=verdict.pieces, recorded=done)
+        recorded = self.ledger.commit(verdict._rows.rows, model=verdict._rows.model, provided=is_within)
+        return replace(latest, pieces=verdict.pieces, recorded=recorded)
 
     def _measured(self, logged: LoggedAnswer, backend: Backend, texts: dict[str, str]) -> Measured:
         """Rows of an answer, with the numbers that the ledger does not have."""
@@ -274,11 +274,11 @@ class Guard:
         (event,) = measured.rows["events"]
         names = {event["by_document"], event["by_entity"]}
         contents = {row["content"] for row in measured.rows["looks"]}
-        _, there = self.ledger.read("measured", "scores", "disclosures", "mentions")
-        measured.rows["measured"] += [{**row, "kept": False} for row in there["measured"] if row["score"] in names]
+        _, rows = self.ledger.read("measured", "scores", "disclosures", "mentions")
+        measured.rows["measured"] += [{**row, "kept": False} for row in rows["measured"] if row["score"] in names]
         for table in ("scores", "disclosures"):
-            measured.rows[table] += [row for row in there[table] if row["score"] in names]
-        measured.rows["mentions"] += [row for row in there["mentions"] if row["content"] in contents]
+            measured.rows[table] += [row for row in rows[table] if row["score"] in names]
+        measured.rows["mentions"] += [row for row in rows["mentions"] if row["content"] in contents]
         return names <= {row["score"] for row in measured.rows["measured"]}
 
     def _scored(self, texts: dict[str, str], ready: ReadyPlan) -> Iterator[Part]:
@@ -328,12 +328,12 @@ class Guard:
         (event,) = rows.rows["events"]
         book = Book(self.ledger, rows.rows)
         looks = list(book.looks_of(event, self.budget.kind))
-        earlier: dict[Thing, list[Look]] = {look.thing: [] for look in looks}
+        earlier: dict[Item, list[Look]] = {look.item: [] for look in looks}
         for look in book.looks(self.budget.kind):
             is_theirs = not self.budget.by_recipient or look.event["recipient"] == event["recipient"]
-            if look.thing in earlier and is_theirs and look.event["event"] != event["event"]:
-                earlier[look.thing].append(look)
-        uses = sorted((self._use(look, earlier[look.thing]) for look in looks), key=lambda use: -abs(use.signed_nats))
+            if look.item in earlier and is_theirs and look.event["event"] != event["event"]:
+                earlier[look.item].append(look)
+        uses = sorted((self._use(look, earlier[look.item]) for look in looks), key=lambda use: -abs(use.signed_nats))
         scores = {row["target"]: row for row in rows.rows["scores"] if row["unit"] == ENTITY}
         kinds = {row["entity"]: row["kind"] for row in book.mentions}
         pieces = [
@@ -354,16 +354,16 @@ class Guard:
 
     def _use(self, look: Look, before: Sequence[Look]) -> Use:
         # What has no number as a whole may have told anything.
-        *earlier, now = [
+        *earlier, latest = [
             each_look if each_look.is_known else replace(each_look, signed_nats=math.inf)
             for each_look in (*before, look)
         ]
-        so_far, with_it = total_of(earlier), total_of([*earlier, now])
-        signed = now.signed_nats
+        so_far, with_it = total_of(earlier), total_of([*earlier, latest])
+        signed = latest.signed_nats
         is_used_up = so_far.largest_running_nats > self.budget.nats or so_far.signed_nats is None
         return Use(
-            kind=look.thing.kind,
-            id=look.thing.id,
+            kind=look.item.kind,
+            id=look.item.id,
             signed_nats=math.inf if signed is None or math.isnan(signed) else signed,
             before_nats=so_far.largest_running_nats,
             after_nats=with_it.largest_running_nats,

@@ -149,23 +149,23 @@ def add(
     """Add logged answers, as `traces.TraceReader` yields them, to a ledger: those that it has not are measured, and
     committed a batch at a time. `StoreError` where the ledger is of another model."""
     how = how or Measuring()
-    done = Added()
+    outcome = Added()
     repeats: dict[str, list[str]] = {}
-    new = _new(ledger, answers, done, repeats)
+    new = _new(ledger, answers, outcome, repeats)
     while batch := _batch(new):
         with model.lock, ledger.measuring(notify), model.without_cache() as backend:
-            _add_batch(ledger, batch, backend, how, done, watch or (lambda backend, n: nullcontext(_quiet())))
+            _add_batch(ledger, batch, backend, how, outcome, watch or (lambda backend, n: nullcontext(_quiet())))
     if ledger.runs.exists():
         # One that was killed after its last answer was committed has left its texts.
         with ledger.measuring(notify):
             ledger.remove_runs()
-    there = _known(ledger) if repeats else {}
+    known = _known(ledger) if repeats else {}
     for event, places in repeats.items():
-        if event in there:
-            done.n_known += len(places)
+        if event in known:
+            outcome.n_known += len(places)
         else:
-            done.problems += [f"{place}: the same answer was left out before" for place in places]
-    return done
+            outcome.problems += [f"{place}: the same answer was left out before" for place in places]
+    return outcome
 
 
 def _quiet() -> Callbacks:
@@ -186,23 +186,23 @@ def _batch(answers: Iterator[LoggedAnswer]) -> list[LoggedAnswer]:
 
 
 def _new(
-    ledger: Ledger, answers: Iterable[LoggedAnswer | Refused], done: Added, repeats: dict[str, list[str]]
+    ledger: Ledger, answers: Iterable[LoggedAnswer | Refused], outcome: Added, repeats: dict[str, list[str]]
 ) -> Iterator[LoggedAnswer]:
     """Answers that the ledger has not; where those stand that are in the logs again goes to `repeats`, by event."""
     stored, seen = _known(ledger), dict[str, str]()
-    there = ChainMap(seen, stored)
+    known = ChainMap(seen, stored)
     turns = Turns()
     for answer in answers:
-        done.n_read += 1
+        outcome.n_read += 1
         if isinstance(answer, Refused):
-            done.refused[answer.reason.value] += 1
+            outcome.refused[answer.reason.value] += 1
             continue
         # Of an answer that is known too: later turns repeat its documents.
         whole = turns.whole(answer)
         event, answer_key = ledger.keys.event(answer.trace_id, answer.span_id), ledger.keys.answer(answer.answer)
         if seen.get(event) == answer_key:
             repeats.setdefault(event, []).append(answer.where)
-        elif not _is_known(ledger, answer, there, done):
+        elif not _is_known(ledger, answer, known, outcome):
             seen[event] = answer_key
             yield whole
 
@@ -212,33 +212,33 @@ def _known(ledger: Ledger) -> dict[str, str]:
     return {row["event"]: row["answer"] for row in ledger.rows("events")}
 
 
-def _is_known(ledger: Ledger, answer: LoggedAnswer, answers: Mapping[str, str], done: Added) -> bool:
+def _is_known(ledger: Ledger, answer: LoggedAnswer, answers: Mapping[str, str], outcome: Added) -> bool:
     """Whether the event is known; if it is one of another answer, that is a problem, or answers would get lost."""
     event = ledger.keys.event(answer.trace_id, answer.span_id)
     if event not in answers:
         return False
     if answers[event] == ledger.keys.answer(answer.answer):
-        done.n_known += 1
+        outcome.n_known += 1
     else:
-        done.problems.append(
+        outcome.problems.append(
             f"{answer.where}: another answer has the same trace and span; give each answer ids of its own"
         )
     return True
 
 
 def _add_batch(
-    ledger: Ledger, answers: Sequence[LoggedAnswer], backend: Backend, how: Measuring, done: Added, watch: Watch
+    ledger: Ledger, answers: Sequence[LoggedAnswer], backend: Backend, how: Measuring, outcome: Added, watch: Watch
 ) -> None:
     # Another process may have added them while this one waited.
-    there = _known(ledger)
-    new = [answer for answer in answers if not _is_known(ledger, answer, there, done)]
+    known = _known(ledger)
+    new = [answer for answer in answers if not _is_known(ledger, answer, known, outcome)]
     batch = measured(ledger, new, backend, how, partial(_in_runs, ledger, watch))
     if batch.rows["events"]:
         ledger.commit(batch.rows, model=batch.model)
-    done.n_added += len(batch.rows["events"])
-    done.n_measured += batch.n_measured
-    done.problems += batch.problems
-    done.flagged.update(flag for event in batch.rows["events"] for flag in event["flags"])
+    outcome.n_added += len(batch.rows["events"])
+    outcome.n_measured += batch.n_measured
+    outcome.problems += batch.problems
+    outcome.flagged.update(flag for event in batch.rows["events"] for flag in event["flags"])
     ledger.remove_runs()
 
 
@@ -264,8 +264,8 @@ def measured(
             f"model '{backend.name}' has no chat template, by which logged messages are written; give a model that has "
             "one: --model of the command, or the meter of a Guard"
         )
-    state, there = ledger.read("measured")
-    scored = {row["score"]: row["n_tokens"] for row in there["measured"]}
+    state, stored = ledger.read("measured")
+    scored = {row["score"]: row["n_tokens"] for row in stored["measured"]}
     rows: dict[str, list[JsonObject]] = {table: [] for table in KEYS}
     result = Measured(rows)
     of_event: dict[int, dict[str, str]] = {number: {} for number in range(len(answers))}
@@ -449,8 +449,8 @@ def _told_of(
     def may_tell(start: int, end: int) -> bool:
         if not any(first <= start < last for first, last in parts):
             return False
-        said = Folded(texts["context"][start:end]).letters
-        return (start < source.end and source.start < end) or said in letters or letters in said
+        letters_of_span = Folded(texts["context"][start:end]).letters
+        return (start < source.end and source.start < end) or letters_of_span in letters or letters in letters_of_span
 
     return [
         ledger.keys.entity(span["entity"]["type"], span["entity"]["value"])

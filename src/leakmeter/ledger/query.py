@@ -50,12 +50,12 @@ _OF_DISCLOSURES: Final = pa.schema(
 def ask(sql: str, ledger: Ledger, limits: Limits = DEFAULT_LIMITS) -> Answer:
     """What a query, one SELECT over `totals` and the tables of the ledger, says of it."""
     _, rows = ledger.read()
-    schemas, asked = dict(TABLES) | {DISCLOSURES: _OF_DISCLOSURES}, sql.lower()
-    rows[DISCLOSURES] = list(_disclosures(Book(ledger))) if DISCLOSURES in asked else []
+    schemas, lowered = dict(TABLES) | {DISCLOSURES: _OF_DISCLOSURES}, sql.lower()
+    rows[DISCLOSURES] = list(_disclosures(Book(ledger))) if DISCLOSURES in lowered else []
     tables = {
         name: _in_utc(pa.Table.from_pylist(table_rows, schema=schemas[name])) for name, table_rows in rows.items()
     }
-    totals = _totals(Book(ledger)) if "totals" in asked else _table([])
+    totals = _totals(Book(ledger)) if "totals" in lowered else _table([])
     return ask_tables(sql, {"totals": totals, **tables}, limits)
 
 
@@ -84,10 +84,10 @@ def _disclosures(book: Book) -> Iterator[JsonObject]:
 def _totals(book: Book) -> pa.Table:
     rows = []
     for kind in (DOCUMENT, SUBJECT):
-        for pair in book.told(kind, by_recipient=True):
+        for pair in book.pairs(kind, by_recipient=True):
             row = record(pair, book)
             low, high = pair.total.interval_nats
-            rows.append({**row, "kind": kind, "id": pair.thing.id, "low": low, "high": high})
+            rows.append({**row, "kind": kind, "id": pair.item.id, "low": low, "high": high})
     return _table(rows)
 
 

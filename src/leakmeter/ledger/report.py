@@ -15,7 +15,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.ledger.flags import SENTENCES
 from leakmeter.ledger.keys import RECIPIENT, shown
-from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Disclosed, Look, Told
+from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Disclosed, Look, Pair
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text, percent
 
@@ -67,19 +67,19 @@ class Names:
         name = self.book.names.get(pseudonym or "") if self.in_clear or pseudonym in self.named else None
         return shown(pseudonym) if name is None else b.Untrusted(name, _ID)
 
-    def of_thing(self, pair: Told | Look) -> b.Phrase:
+    def of_item(self, pair: Pair | Look) -> b.Phrase:
         """A document by its id, a subject as a person."""
-        return self.phrase(pair.thing.id) if pair.thing.kind == SUBJECT else b.Untrusted(pair.thing.id, _ID)
+        return self.phrase(pair.item.id) if pair.item.kind == SUBJECT else b.Untrusted(pair.item.id, _ID)
 
-    def to(self, pair: Told | Look) -> str:
-        return self.address(pair.thing.kind, pair.thing.id)
+    def to(self, pair: Pair | Look) -> str:
+        return self.address(pair.item.kind, pair.item.id)
 
 
-def record(pair: Told, book: Book) -> JsonObject:
+def record(pair: Pair, book: Book) -> JsonObject:
     posterior = pair.posterior
-    about = {} if pair.thing.kind == DOCUMENT else {"type": book.kinds.get(pair.thing.id)}
+    about = {} if pair.item.kind == DOCUMENT else {"type": book.kinds.get(pair.item.id)}
     return {
-        pair.thing.kind: pair.thing.id,
+        pair.item.kind: pair.item.id,
         **about,
         "recipient": pair.recipient,
         "n_recipients": len(pair.recipients),
@@ -96,7 +96,7 @@ def record(pair: Told, book: Book) -> JsonObject:
 
 def records(book: Book, by: str) -> list[JsonObject]:
     if by in (DOCUMENT, SUBJECT):
-        return [record(pair, book) for pair in book.told(by, by_recipient=True)]
+        return [record(pair, book) for pair in book.pairs(by, by_recipient=True)]
     return [
         {"day": key.isoformat() if isinstance(key, date) else None} | row
         if by == "day"
@@ -110,7 +110,7 @@ def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
     """What a ledger says, one row for each of `by` in `BY`."""
     names = Names(book, show_names, frozenset(book.recipients))
     table = rows_table(book, by, names)
-    pairs = book.told(SUBJECT if by == SUBJECT else DOCUMENT, by_recipient=True)
+    pairs = book.pairs(SUBJECT if by == SUBJECT else DOCUMENT, by_recipient=True)
     return b.Report(
         "Ledger",
         "ledger",
@@ -125,7 +125,7 @@ def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
     )
 
 
-def _limits(pairs: Sequence[Told]) -> Iterator[b.Warning]:
+def _limits(pairs: Sequence[Pair]) -> Iterator[b.Warning]:
     """That sums are no finding, or not what an observer knows, where it is so."""
     n_sums = f"{len(pairs):,} {'sum' if len(pairs) == 1 else 'sums'}"
     if n := sum(map(_is_quiet, pairs)):
@@ -138,7 +138,7 @@ def _limits(pairs: Sequence[Told]) -> Iterator[b.Warning]:
         )
 
 
-def _is_quiet(pair: Told) -> bool:
+def _is_quiet(pair: Pair) -> bool:
     total = pair.total
     return total.largest_running_nats <= max(total.noise_nats, total.placebo_running_nats or 0.0)
 
@@ -160,13 +160,13 @@ def rows_table(book: Book, by: str, names: Names) -> b.Table:
 
 def overview(book: Book, names: Names) -> list[b.Block]:
     """Documents and recipients as a matrix, a timeline, and the answers that leaked most."""
-    pairs = book.told(DOCUMENT, by_recipient=True)
+    pairs = book.pairs(DOCUMENT, by_recipient=True)
     worst = _worst_answers(book)[:_MOST_ANSWERS]
     rows = [
         b.Row(
             (
                 b.Untrusted(look.event["trace"], _ID), _day(look.event), names.phrase(look.event["recipient"]),
-                names.of_thing(look), look.signed_nats,
+                names.of_item(look), look.signed_nats,
             ),
             to=names.address(ANSWER, look.event["event"]),
         )
@@ -193,13 +193,13 @@ def overview(book: Book, names: Names) -> list[b.Block]:
 def of_subject(book: Book, subject: str, *, show_names: bool = False) -> b.Report:
     """All that was said about one subject: to whom, when, and of which documents."""
     names = Names(book, show_names, frozenset(book.recipients))
-    pairs = [pair for pair in book.told(SUBJECT, by_recipient=True) if pair.thing.id == subject]
+    pairs = [pair for pair in book.pairs(SUBJECT, by_recipient=True) if pair.item.id == subject]
     blocks = [*subject_blocks(book, subject, names), *_limits(pairs), *_called(names, has_people=True)]
     return b.Report("Subject of the ledger", "ledger", blocks)
 
 
 def subject_blocks(book: Book, subject: str, names: Names) -> list[b.Block]:
-    pairs = [pair for pair in book.told(SUBJECT, by_recipient=True) if pair.thing.id == subject]
+    pairs = [pair for pair in book.pairs(SUBJECT, by_recipient=True) if pair.item.id == subject]
     contents = book.contents_of(subject)
     mentioned = Counter({doc: contents[content] for doc, content in book.documents if content in contents})
     worst = pairs[0] if pairs else None
@@ -231,7 +231,7 @@ def subject_blocks(book: Book, subject: str, names: Names) -> list[b.Block]:
 
 def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
     """All that was told of one document, in all its versions: to whom, in which answers, and whom it mentions."""
-    pairs = [pair for pair in book.told(DOCUMENT, by_recipient=True) if pair.thing.id == document]
+    pairs = [pair for pair in book.pairs(DOCUMENT, by_recipient=True) if pair.item.id == document]
     contents = {content for id_, content in book.documents if id_ == document}
     shown_id = b.Untrusted(document, _ID)
     headline: b.Phrase = ("No measured answer had ", shown_id, " in its prompt.")
@@ -258,7 +258,7 @@ def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
     )
     return [
         b.Headline(headline),
-        *_disclosed(book, names, of=lambda disclosed: disclosed.document == document),
+        *_disclosed(book, names, is_meant=lambda disclosed: disclosed.document == document),
         *([versions] if len(contents) > 1 else []),
         _to_whom(pairs, names),
         *_charts_of_one(pairs, names),
@@ -290,7 +290,7 @@ def _told_in(book: Book, called: b.Phrase, events: Sequence[Mapping[str, Any]], 
         pairs = book.totals(kind_looks, by_recipient=True)
         if pairs and not tables:
             nats = nats_text(pairs[0].total.largest_running_nats)
-            headline = (*headline, ". They reveal most of ", *b.parts(names.of_thing(pairs[0])), f": {nats} nats")
+            headline = (*headline, ". They reveal most of ", *b.parts(names.of_item(pairs[0])), f": {nats} nats")
         tables += [_pairs_table(book, kind, pairs, names)] if pairs else []
     answers = _looks_table(looks[DOCUMENT], names, "Answers and documents")
     shown_to = _disclosed(book, names, events)
@@ -308,7 +308,7 @@ def answer_blocks(book: Book, event: Mapping[str, Any], names: Names) -> list[b.
         *b.parts(names.phrase(event["recipient"])),
     )
     if worst is not None and worst.signed_nats is not None:
-        headline = (*headline, f" reveals {nats_text(worst.signed_nats)} nats of ", *b.parts(names.of_thing(worst)))
+        headline = (*headline, f" reveals {nats_text(worst.signed_nats)} nats of ", *b.parts(names.of_item(worst)))
     else:
         headline = (*headline, ": no number of a document")
     when = "not logged" if event["time"] is None else f"{event['time']:%Y-%m-%d %H:%M:%S} UTC"
@@ -323,13 +323,13 @@ def answer_blocks(book: Book, event: Mapping[str, Any], names: Names) -> list[b.
 
 
 def over_blocks(
-    book: Book, over: Sequence[Told], unknown: Sequence[Told], names: Names, *, by_recipient: bool
+    book: Book, over: Sequence[Pair], unknown: Sequence[Pair], names: Names, *, by_recipient: bool
 ) -> list[b.Block]:
     """What is over a budget, and of what nobody knows whether it is; see `ledger.budgets`."""
     blocks: list[b.Block] = []
     for groups, caption in ((over, "Over the budget"), (unknown, "Not known whether within the budget")):
         if groups:
-            kind = groups[0].thing.kind
+            kind = groups[0].item.kind
             blocks.append(_pairs_table(book, kind, groups, names, caption, by_recipient=by_recipient))
     return blocks
 
@@ -337,7 +337,7 @@ def over_blocks(
 def page(book: Book, *, show_names: bool = False) -> b.Report:
     """The page of a ledger: documents and recipients as a matrix, a timeline, and the answers that leaked most."""
     names = Names(book, show_names)
-    pairs = book.told(DOCUMENT, by_recipient=True)
+    pairs = book.pairs(DOCUMENT, by_recipient=True)
     return b.Report(
         "Ledger of answers",
         "ledger",
@@ -368,10 +368,10 @@ def page(book: Book, *, show_names: bool = False) -> b.Report:
 
 
 def _headline(book: Book, names: Names) -> b.Headline:
-    pairs = book.told(DOCUMENT, by_recipient=True)
+    pairs = book.pairs(DOCUMENT, by_recipient=True)
     counts = ", ".join(
-        f"{n:,} {what}{'' if n == 1 else 's'}"
-        for n, what in (
+        f"{n:,} {noun}{'' if n == 1 else 's'}"
+        for n, noun in (
             (len(book.events), "answer"),
             (len(book.documents), DOCUMENT),
             (len(book.recipients), RECIPIENT),
@@ -384,7 +384,7 @@ def _headline(book: Book, names: Names) -> b.Headline:
     sentence = "" if sure is None else f" An observer of these answers would be {percent(sure)} sure that it was there."
     nats = nats_text(worst.total.largest_running_nats)
     return b.Headline(
-        (f"{counts}. Most nats: ", *b.parts(names.of_thing(worst)), " to ", *b.parts(names.phrase(worst.recipient)),
+        (f"{counts}. Most nats: ", *b.parts(names.of_item(worst)), " to ", *b.parts(names.phrase(worst.recipient)),
          f", {nats} nats in {_answers(worst.total.n_answers)}.{sentence}")
     )  # fmt: skip
 
@@ -393,11 +393,11 @@ def _disclosed(
     book: Book,
     names: Names,
     events: Sequence[Mapping[str, Any]] | None = None,
-    of: Callable[[Disclosed], bool] = lambda disclosed: True,
+    is_meant: Callable[[Disclosed], bool] = lambda disclosed: True,
 ) -> list[b.Table]:
     """Who was told what in some answers, personal and secret things first; no table where nothing was disclosed."""
     groups: dict[tuple[str | None, str, str], list[Disclosed]] = defaultdict(list)
-    for disclosed in filter(of, book.disclosed(book.events if events is None else events)):
+    for disclosed in filter(is_meant, book.disclosed(book.events if events is None else events)):
         groups[disclosed.event["recipient"], disclosed.kind, disclosed.document].append(disclosed)
     most = {group: max(rows, key=lambda disclosed: disclosed.nats) for group, rows in groups.items()}
     # Where all of it is of one recipient, rows lead to the documents.
@@ -441,7 +441,7 @@ def _columns(*first: str) -> tuple[b.Column, ...]:
     )
 
 
-def _told_row(first: b.Phrase, pair: Told, *more: b.Phrase, to: str = "") -> b.Row:
+def _pair_row(first: b.Phrase, pair: Pair, *more: b.Phrase, to: str = "") -> b.Row:
     total = pair.total
     posterior = pair.posterior
     return b.Row(
@@ -461,46 +461,46 @@ def _told_row(first: b.Phrase, pair: Told, *more: b.Phrase, to: str = "") -> b.R
     )
 
 
-def _to_whom(pairs: Sequence[Told], names: Names) -> b.Table:
+def _to_whom(pairs: Sequence[Pair], names: Names) -> b.Table:
     rows = [
-        _told_row(names.phrase(pair.recipient), pair, to=names.address(RECIPIENT, pair.recipient or ""))
+        _pair_row(names.phrase(pair.recipient), pair, to=names.address(RECIPIENT, pair.recipient or ""))
         for pair in pairs
     ]
     return b.Table(_columns("Recipient"), rows, "By recipient", rest=("recipient", "recipients"))
 
 
 def _told_table(book: Book, kind: str, names: Names) -> b.Table:
-    return _pairs_table(book, kind, book.told(kind, by_recipient=True), names)
+    return _pairs_table(book, kind, book.pairs(kind, by_recipient=True), names)
 
 
 def _pairs_table(
-    book: Book, kind: str, pairs: Sequence[Told], names: Names, caption: str = "", *, by_recipient: bool = True
+    book: Book, kind: str, pairs: Sequence[Pair], names: Names, caption: str = "", *, by_recipient: bool = True
 ) -> b.Table:
     rows = []
     for pair in pairs:
-        what = (b.Untrusted(book.kinds.get(pair.thing.id, "")),) if kind == SUBJECT else ()
-        who = (names.phrase(pair.recipient),) if by_recipient else ()
-        rows.append(_told_row(names.of_thing(pair), pair, *what, *who, to=names.to(pair)))
+        kinds = (b.Untrusted(book.kinds.get(pair.item.id, "")),) if kind == SUBJECT else ()
+        recipients = (names.phrase(pair.recipient),) if by_recipient else ()
+        rows.append(_pair_row(names.of_item(pair), pair, *kinds, *recipients, to=names.to(pair)))
     heads = [*(("Subject", "Type") if kind == SUBJECT else ("Document",)), *(("Recipient",) if by_recipient else ())]
     return b.Table(
         _columns(*heads), rows, caption or _WHAT[kind], rest=("pair", "pairs"), sortable=True, filterable=True
     )
 
 
-def _worst(book: Book, by: str) -> Iterator[tuple[Any, int, int, Told | None]]:
+def _worst(book: Book, by: str) -> Iterator[tuple[Any, int, int, Pair | None]]:
     """Of each recipient or day: answers, documents in their prompts, and what was told most of."""
     counts: Counter[Any] = Counter(event[by] for event in book.events)
     looks: dict[Any, list[Look]] = defaultdict(list)
     for look in book.looks(DOCUMENT):
         looks[look.event[by]].append(look)
-    documents = {key: {look.thing for look in key_looks} for key, key_looks in looks.items()}
+    documents = {key: {look.item for look in key_looks} for key, key_looks in looks.items()}
     if by == "day":
         for day in sorted(counts, key=lambda day: (day is None, day or date.min)):
             pairs = book.totals(looks[day], by_recipient=True) if day is not None else []
             yield day, counts[day], len(documents.get(day, ())), pairs[0] if pairs else None
         return
-    worst: dict[Any, Told] = {}
-    for pair in book.told(DOCUMENT, by_recipient=True):
+    worst: dict[Any, Pair] = {}
+    for pair in book.pairs(DOCUMENT, by_recipient=True):
         worst.setdefault(pair.recipient, pair)
     for recipient in sorted(counts, key=lambda r: -worst[r].total.largest_running_nats if r in worst else 0.0):
         yield recipient, counts[recipient], len(documents.get(recipient, ())), worst.get(recipient)
@@ -518,45 +518,45 @@ def _worst_table(book: Book, by: str, names: Names) -> b.Table:
     for key, n, n_documents, worst in _worst(book, by):
         first = ("not logged" if key is None else key.isoformat()) if by == "day" else names.phrase(key)
         cells: list[b.Cell] = [first, n, n_documents]
-        cells.append("" if worst is None else names.of_thing(worst))
+        cells.append("" if worst is None else names.of_item(worst))
         cells += ["" if worst is None else names.phrase(worst.recipient)] if other else []
         cells += [None, None] if worst is None else [worst.total.largest_running_nats, worst.total.largest_answer_nats]
         rows.append(b.Row(cells, to=names.address(by, "" if key is None else str(key))))
     return b.Table(columns, rows, _WHAT[by], rest=(by, f"{by}s"), sortable=True)
 
 
-def _charts(pairs: Sequence[Told], names: Names) -> list[b.Chart]:
+def _charts(pairs: Sequence[Pair], names: Names) -> list[b.Chart]:
     return [_matrix(pairs, names), *_charts_of_one(pairs, names)] if pairs else []
 
 
-def _charts_of_one(pairs: Sequence[Told], names: Names) -> list[b.Chart]:
+def _charts_of_one(pairs: Sequence[Pair], names: Names) -> list[b.Chart]:
     is_timed = any(look.event["time"] is not None for pair in pairs for look in pair.looks)
     return [_timeline(pairs, names)] if is_timed else []
 
 
-def _matrix(pairs: Sequence[Told], names: Names) -> b.Chart:
+def _matrix(pairs: Sequence[Pair], names: Names) -> b.Chart:
     """Documents and recipients, those of which most was told first."""
-    documents = list(dict.fromkeys(pair.thing for pair in pairs))[:_MOST_ROWS]
+    documents = list(dict.fromkeys(pair.item for pair in pairs))[:_MOST_ROWS]
     recipients = list(dict.fromkeys(pair.recipient for pair in pairs))[:_MOST_COLUMNS]
     nats = np.zeros((len(documents), len(recipients)))
     for pair in pairs:
-        if pair.thing in documents and pair.recipient in recipients:
-            at = documents.index(pair.thing), recipients.index(pair.recipient)
+        if pair.item in documents and pair.recipient in recipients:
+            at = documents.index(pair.item), recipients.index(pair.recipient)
             nats[at] = min(pair.total.largest_running_nats, np.finfo(float).max)
-    of_thing = {pair.thing: names.of_thing(pair) for pair in pairs if pair.thing in documents}
+    of_item = {pair.item: names.of_item(pair) for pair in pairs if pair.item in documents}
     panel = b.Panel(
         b.Axis("Recipient", names=[names.phrase(recipient) for recipient in recipients]),
-        b.Axis("Document", names=[of_thing[thing] for thing in documents]),
+        b.Axis("Document", names=[of_item[document] for document in documents]),
         grid=b.Grid(nats.tolist()),
     )
-    letters = max(len(b.plain(phrase)) for phrase in of_thing.values())
+    letters = max(len(b.plain(phrase)) for phrase in of_item.values())
     inches = (max(2.4, 1.2 + _LETTER_INCHES * letters) + 0.5 * len(recipients), 1.2 + 0.26 * len(documents))
-    left_out = len({pair.thing for pair in pairs}) - len(documents)
+    left_out = len({pair.item for pair in pairs}) - len(documents)
     footer = f"{left_out} documents with fewer nats are left out." if left_out > 0 else ""
     return b.Chart("matrix", "Largest sum so far, nats", [panel], footer, columns=1, panel_inches=inches)
 
 
-def _timeline(pairs: Sequence[Told], names: Names) -> b.Chart:
+def _timeline(pairs: Sequence[Pair], names: Names) -> b.Chart:
     """Sums so far of those of which most was told."""
     times = [look.event["time"] for pair in pairs for look in pair.looks if look.event["time"] is not None]
     first, last = min(times), max(times)
@@ -578,7 +578,7 @@ def _timeline(pairs: Sequence[Told], names: Names) -> b.Chart:
             sums.append(total)
         places.append((last - first).total_seconds() / unit_seconds)
         sums.append(total)
-        name = (*b.parts(names.of_thing(pair)), " to ", *b.parts(names.phrase(pair.recipient)))
+        name = (*b.parts(names.of_item(pair)), " to ", *b.parts(names.phrase(pair.recipient)))
         series.append(b.Series("line", sums, places, name=name))
     panel = b.Panel(b.Axis(f"{unit} since {first:%Y-%m-%d %H:%M} UTC"), b.Axis("Sum so far", "nats"), series)
     return b.Chart("timeline", "What the answers reveal, over time", [panel], columns=1, panel_inches=(8.0, 3.4))
@@ -592,7 +592,7 @@ def _heat_maps(book: Book, names: Names) -> Iterator[b.Block]:
         anchor = f"answer{len(rows) + 1}"
         trace = b.Untrusted(look.event["trace"], _ID)
         rows.append(
-            b.Row((trace, names.phrase(look.event["recipient"]), names.of_thing(look), look.signed_nats), to=anchor)
+            b.Row((trace, names.phrase(look.event["recipient"]), names.of_item(look), look.signed_nats), to=anchor)
         )
         pages.append(b.Embedded(("Answer ", trace), heat_map(book, look.event["by_document"]), anchor))
     if rows:
@@ -616,7 +616,7 @@ def _worst_answers(book: Book) -> list[Look]:
 def _section(book: Book, look: Look, names: Names) -> b.Section:
     event = look.event
     day = "" if event["day"] is None else event["day"].isoformat()
-    cells = (day, names.phrase(event["recipient"]), names.of_thing(look), look.signed_nats)
+    cells = (day, names.phrase(event["recipient"]), names.of_item(look), look.signed_nats)
     blocks = [_pieces_table(book, event, names)]
     return b.Section(b.Untrusted(event["trace"], _ID), blocks, cells, weight=look.told_nats)
 
@@ -626,9 +626,9 @@ def _pieces_table(book: Book, event: Mapping[str, Any], names: Names) -> b.Table
     linked = bool(names.address(DOCUMENT, ""))
     rows = []
     for number, piece in enumerate([*book.looks_of(event, DOCUMENT), *book.looks_of(event, SUBJECT)], 1):
-        which, kind = names.of_thing(piece), piece.thing.kind
+        name, kind = names.of_item(piece), piece.item.kind
         # A page leads on from what stands first.
-        first: tuple[b.Cell, ...] = (which, kind) if linked else (number, kind, which)
+        first: tuple[b.Cell, ...] = (name, kind) if linked else (number, kind, name)
         rows.append(
             b.Row(
                 (*first, piece.signed_nats, piece.size_nats, piece.placebo_nats),
@@ -668,13 +668,13 @@ def _answers_table(book: Book, looks: Sequence[Look], names: Names, caption: str
 def _looks_table(looks: Sequence[Look], names: Names, caption: str) -> b.Table:
     """Answers in the order of time, each with a document that its prompt had."""
     ordered = sorted(looks, key=lambda look: look.event["order"])
-    return _answers_of([_answer_row(look, names.of_thing(look), names) for look in ordered], "Document", caption)
+    return _answers_of([_answer_row(look, names.of_item(look), names) for look in ordered], "Document", caption)
 
 
 def _answer_row(look: Look, last: b.Phrase, names: Names) -> b.Row:
     event = look.event
-    trace, who = b.Untrusted(event["trace"], _ID), names.phrase(event["recipient"])
-    cells = (trace, _day(event), who, look.signed_nats, look.size_nats, last)
+    trace, recipient = b.Untrusted(event["trace"], _ID), names.phrase(event["recipient"])
+    cells = (trace, _day(event), recipient, look.signed_nats, look.size_nats, last)
     return b.Row(cells, to=names.address(ANSWER, event["event"]))
 
 
@@ -690,7 +690,7 @@ def _day(event: Mapping[str, Any]) -> str:
     return "not logged" if event["day"] is None else str(event["day"].isoformat())
 
 
-def _warnings(pairs: Sequence[Told]) -> Iterator[b.Warning]:
+def _warnings(pairs: Sequence[Pair]) -> Iterator[b.Warning]:
     n_separate = sum(pair.n_separate for pair in pairs)
     if n_separate:
         have = "has" if n_separate == 1 else "have"

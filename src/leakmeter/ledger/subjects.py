@@ -66,11 +66,11 @@ def write_edits(ledger: Ledger, left: Collection[str | None]) -> None:
     edits = read_edits(ledger)
     names = [name for name in left if name is not None]
 
-    def there(beginning: str) -> bool:
+    def is_left(beginning: str) -> bool:
         return any(name.startswith(beginning) for name in names)
 
-    same = [kept for group in edits.same if len(kept := [pseudonym for pseudonym in group if there(pseudonym)]) > 1]
-    apart = [pseudonym for pseudonym in edits.apart if there(pseudonym)]
+    same = [kept for group in edits.same if len(kept := [pseudonym for pseudonym in group if is_left(pseudonym)]) > 1]
+    apart = [pseudonym for pseudonym in edits.apart if is_left(pseudonym)]
     if same == [list(group) for group in edits.same] and apart == list(edits.apart):
         return
     tables = [("same", group) for group in same] + [("apart", [pseudonym]) for pseudonym in apart]

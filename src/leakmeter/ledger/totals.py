@@ -23,7 +23,7 @@ from leakmeter.stats.stats import Posterior
 DOCUMENT, SUBJECT = "document", "subject"
 
 
-class Thing(NamedTuple):
+class Item(NamedTuple):
     """What is told of: a document in one version, or a subject."""
 
     kind: str
@@ -39,7 +39,7 @@ class Look:
     """One answer whose prompt had a thing; nats."""
 
     event: Mapping[str, Any]
-    thing: Thing
+    item: Item
     signed_nats: float | None
     """None where a search did not score the thing exactly; NaN where it is not defined."""
     size_nats: float | None
@@ -65,10 +65,10 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Pair:
     """What was told of one thing, to one recipient or to all of them together."""
 
-    thing: Thing
+    item: Item
     recipient: str | None
     """None where it was not logged, and over all recipients."""
     total: Total
@@ -183,7 +183,7 @@ class Book:
         self._looks: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for row in rows["looks"]:
             self._looks[row["event"]].append(row)
-        self._told_of: dict[tuple[str, bool], list[Told]] = {}
+        self._pairs_of: dict[tuple[str, bool], list[Pair]] = {}
         self._hidden = Counter(row["recipient"] for row in events if HIDDEN_CALLS in row["flags"])
 
     @cached_property
@@ -247,7 +247,7 @@ class Book:
         for look in self._looks[event["event"]]:
             # Without its text in the prompt a document adds 0.
             if look["present"] and (row := scores.get(look["content"])) is not None:
-                yield _look(event, Thing(DOCUMENT, look["document"], look["content"]), [row])
+                yield _look(event, Item(DOCUMENT, look["document"], look["content"]), [row])
 
     def _of_subjects(self, event: Mapping[str, Any]) -> Iterator[Look]:
         by_subject: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -256,38 +256,38 @@ class Book:
             if (subject := self.subject_of.get(row["target"])) is not None:
                 by_subject[subject].append(row)
         for subject, rows in by_subject.items():
-            yield _look(event, Thing(SUBJECT, subject), rows)
+            yield _look(event, Item(SUBJECT, subject), rows)
 
-    def told(self, kind: str, *, by_recipient: bool, day: date | None = None) -> list[Told]:
+    def pairs(self, kind: str, *, by_recipient: bool, day: date | None = None) -> list[Pair]:
         """What was told of each thing ('document' or 'subject'), what told most first: to each recipient apart, or over
         all, as if they compared what they were told; of answers of one day alone, if one is given."""
         if day is not None:
             looks = (look for look in self.looks(kind) if look.event["day"] == day)
             return self.totals(looks, by_recipient=by_recipient)
-        if (kind, by_recipient) not in self._told_of:
-            self._told_of[kind, by_recipient] = self.totals(self.looks(kind), by_recipient=by_recipient)
-        return list(self._told_of[kind, by_recipient])
+        if (kind, by_recipient) not in self._pairs_of:
+            self._pairs_of[kind, by_recipient] = self.totals(self.looks(kind), by_recipient=by_recipient)
+        return list(self._pairs_of[kind, by_recipient])
 
-    def totals(self, looks: Iterable[Look], *, by_recipient: bool) -> list[Told]:
+    def totals(self, looks: Iterable[Look], *, by_recipient: bool) -> list[Pair]:
         """What some answers, in the order of time, told of each thing, what told most first; `by_recipient` as for
-        `told`."""
-        groups: dict[tuple[Thing, str | None], list[Look]] = defaultdict(list)
+        `pairs`."""
+        groups: dict[tuple[Item, str | None], list[Look]] = defaultdict(list)
         for look in looks:
-            groups[look.thing, look.event["recipient"] if by_recipient else None].append(look)
-        results = [self._told(thing, recipient, looks) for (thing, recipient), looks in groups.items()]
+            groups[look.item, look.event["recipient"] if by_recipient else None].append(look)
+        results = [self._pair(item, recipient, looks) for (item, recipient), looks in groups.items()]
         return sorted(
-            results, key=lambda result: (-result.total.largest_running_nats, result.thing, result.recipient or "")
+            results, key=lambda result: (-result.total.largest_running_nats, result.item, result.recipient or "")
         )
 
-    def _told(self, thing: Thing, recipient: str | None, looks: Sequence[Look]) -> Told:
+    def _pair(self, item: Item, recipient: str | None, looks: Sequence[Look]) -> Pair:
         flags: Counter[str] = Counter(flag for look in looks for flag in look.event["flags"])
         recipients = tuple(dict.fromkeys(look.event["recipient"] for look in looks))
         # A hidden call may have shaped any later query, with the thing in its prompt or not.
-        if hidden := sum(self._hidden[who] for who in recipients):
+        if hidden := sum(self._hidden[recipient] for recipient in recipients):
             flags[HIDDEN_CALLS] = hidden
         scored = [look for look in looks if look.signed_nats is not None]
-        return Told(
-            thing,
+        return Pair(
+            item,
             recipient,
             total_of(scored),
             tuple(looks),
@@ -310,18 +310,18 @@ def total_of(looks: Sequence[Look]) -> Total:
     )
 
 
-def _look(event: Mapping[str, Any], thing: Thing, rows: Sequence[Mapping[str, Any]]) -> Look:
+def _look(event: Mapping[str, Any], item: Item, rows: Sequence[Mapping[str, Any]]) -> Look:
     """Sums over the values of a subject, which were scored one by one; of a document there is one."""
     return Look(
         event,
-        thing,
+        item,
         _sum(row["signed_nats"] for row in rows),
         _sum(row["size_nats"] for row in rows),
         sum(row["noise_nats"] for row in rows),
         _sum(row["placebo_nats"] for row in rows),
         max((row["screened_nats"] for row in rows if row["screened_nats"] is not None), default=None),
         len(rows),
-        tuple(row["target"] for row in rows) if thing.kind == SUBJECT else (),
+        tuple(row["target"] for row in rows) if item.kind == SUBJECT else (),
     )
 
 

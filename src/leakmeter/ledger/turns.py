@@ -31,16 +31,16 @@ class Turns:
         """The answer with the documents that its prompt has from earlier turns, which are held from now on."""
         names = [_name(message) for message in answer.messages]
         hashes = {document.content_hash for document in answer.documents}
-        taken: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        places_in: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         for document in answer.documents:
             for place in document.places:
-                taken[place.message].append((place.start, place.end))
-        for places in taken.values():
+                places_in[place.message].append((place.start, place.end))
+        for places in places_in.values():
             places.sort()
         more: dict[str, tuple[str, str, list[Place]]] = {}
         for number, name in enumerate(names):
             for id_, content, start, end in self._held.get(name, ()):
-                if content in hashes or _meets(start, end, taken.get(number, ())):
+                if content in hashes or _meets(start, end, places_in.get(number, ())):
                     continue
                 text = answer.messages[number].content[start:end]
                 more.setdefault(content, (id_, text, []))[2].append(Place(number, start, end))

@@ -110,8 +110,8 @@ class ForeignErrors:
     """Gives whatever a library raises while it reads files, of many kinds and lines, as a ModelError of one line:
     what failed, why, and what to do. Errors of our own, and of the operating system, go on their way."""
 
-    def __init__(self, what: str, advice: str) -> None:
-        self._what = what
+    def __init__(self, noun: str, advice: str) -> None:
+        self._what = noun
         self._advice = advice
 
     def __enter__(self) -> None:
@@ -138,8 +138,8 @@ def check_loaded(name: str, loaded: Mapping[str, Collection[Any]]) -> None:
         "of another shape": [key for key, *_ in loaded["mismatched_keys"]],
     }
     misfits = [
-        f"{len(names)} {what} ({', '.join(sorted(names)[:3])}{', …' if len(names) > 3 else ''})"
-        for what, names in by_kind.items()
+        f"{len(names)} {kind} ({', '.join(sorted(names)[:3])}{', …' if len(names) > 3 else ''})"
+        for kind, names in by_kind.items()
         if names
     ]
     if misfits:

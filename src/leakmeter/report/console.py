@@ -109,7 +109,7 @@ def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
     # What explains is said last, beside the cursor are the findings.
     explained = [shown_block for shown_block in order.rest if _explains(shown_block)]
     index = b.index_of(report, _LISTED)
-    shown = [*order.found, *index, *(shown_block for shown_block in order.rest if not _explains(shown_block))]
+    shown = [*order.lead, *index, *(shown_block for shown_block in order.rest if not _explains(shown_block))]
     glosses = glossary.placed(shown, set())
     for shown_block in shown:
         yield from _block(shown_block, paint, columns)
@@ -133,27 +133,27 @@ _BRIEF_TERMS: Final = 2
 def _brief(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
     """The headline, the tables, what changes their meaning, what the numbers are, and what to do."""
     order = b.arranged(b.blocks_of(report))
-    found = [part for one in order.found for part in b.brief(one)]
-    tables = [part for one in (*b.index_of(report, _LISTED), *order.rest) for part in b.brief(one)]
-    shown: list[b.Block] = [*(one for one in found if not isinstance(one, b.Warning | b.Advice)), *tables]
-    for one in shown:
-        yield from _block(one, paint, columns)
-    warnings = [one for one in found if isinstance(one, b.Warning)]
-    advice = [one for one in found if isinstance(one, b.Advice)]
+    lead = [part for block in order.lead for part in b.brief(block)]
+    tables = [part for block in (*b.index_of(report, _LISTED), *order.rest) for part in b.brief(block)]
+    shown: list[b.Block] = [*(block for block in lead if not isinstance(block, b.Warning | b.Advice)), *tables]
+    for block in shown:
+        yield from _block(block, paint, columns)
+    warnings = [block for block in lead if isinstance(block, b.Warning)]
+    advice = [block for block in lead if isinstance(block, b.Advice)]
     words = (word for leaf in glossary.leaves(shown) for word in glossary.words(leaf))
-    n_terms = min(_BRIEF_TERMS, max(1, _BRIEF_LINES - sum(len(one.rows) for one in advice)))
-    lines = [line for one in warnings for _, line in _block(one, paint, columns)]
+    n_terms = min(_BRIEF_TERMS, max(1, _BRIEF_LINES - sum(len(block.rows) for block in advice)))
+    lines = [line for block in warnings for _, line in _block(block, paint, columns)]
     lines += [_gloss(term) for term in glossary.first_said(words, set())[:n_terms]]
-    lines += [line for one in advice for _, line in _block(one, paint, columns)]
+    lines += [line for block in advice for _, line in _block(block, paint, columns)]
     yield from ((not number, line) for number, line in enumerate([*lines, _dim(LEFT_OUT)]))
 
 
-def _explains(one: b.Block) -> bool:
-    return isinstance(one, b.Details | b.Facts | b.Command) or (isinstance(one, b.Text) and one.style == "soft")
+def _explains(block: b.Block) -> bool:
+    return isinstance(block, b.Details | b.Facts | b.Command) or (isinstance(block, b.Text) and block.style == "soft")
 
 
-def _block(one: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
-    match one:
+def _block(block: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
+    match block:
         case b.Headline(text):
             yield False, Text(b.plain(text), style="bold")
         case b.Warning(text):
@@ -166,27 +166,28 @@ def _block(one: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
             for number, (finding, do) in enumerate(rows):
                 yield not number, Text.assemble("→ ", b.plain(finding), ": ", (b.plain(do), "bold"))
         case b.Facts():
-            if one.on == "everywhere" and one.facts:
-                facts_text = " · ".join(f"{_lower(name)} {b.plain(b.fact_phrase(value))}" for name, value in one.facts)
-                yield False, _dim(f"{one.heading}: {facts_text}" if one.heading else facts_text)
+            if block.on == "everywhere" and block.facts:
+                facts = ((_lower(name), b.plain(b.fact_phrase(value))) for name, value in block.facts)
+                facts_text = " · ".join(map(" ".join, facts))
+                yield False, _dim(f"{block.heading}: {facts_text}" if block.heading else facts_text)
         case b.Table():
-            if one.caption:
-                yield True, _heading(one.caption)
-            yield not one.caption, _table(one, paint, columns)
+            if block.caption:
+                yield True, _heading(block.caption)
+            yield not block.caption, _table(block, paint, columns)
         case b.ShadedText():
-            yield from _shaded(one, paint)
+            yield from _shaded(block, paint)
         case b.Details():
-            for inner in one.blocks:
+            for inner in block.blocks:
                 if isinstance(inner, b.Facts):
                     yield from _block(inner, paint, columns)
         case b.Part():
-            yield True, _heading(one.heading)
-            for inner in one.blocks:
+            yield True, _heading(block.heading)
+            for inner in block.blocks:
                 yield from _block(inner, paint, columns)
         case b.Command(line):
             yield False, _dim(("run it again: ", line))
         case _:
-            for inner in b.spelled_out(one):
+            for inner in b.spelled_out(block):
                 yield from _block(inner, paint, columns)
 
 

@@ -74,32 +74,32 @@ TERMS: Final = (
 _PATTERNS: Final = {term.name: re.compile(term.pattern) for term in TERMS}
 
 
-def placed(blocks: Sequence[b.Block], said: set[str]) -> Mapping[int, Sequence[Term]]:
+def placed(blocks: Sequence[b.Block], explained: set[str]) -> Mapping[int, Sequence[Term]]:
     """The terms that each block, or one within it, is the first to say, by the `id` of the block, in the order in which
-    they are shown. `said` has the names of terms that were told before; those found are added."""
+    they are shown. `explained` has the names of terms that were told before; those found are added."""
     by_block: dict[int, Sequence[Term]] = {}
     for block in leaves(blocks):
-        if terms := first_said(words(block), said):
+        if terms := first_said(words(block), explained):
             by_block[id(block)] = terms
     return by_block
 
 
-def first_said(texts: Iterable[str], said: set[str]) -> list[Term]:
-    """The terms in some texts of the program that were not told before; they are added to `said`."""
+def first_said(texts: Iterable[str], explained: set[str]) -> list[Term]:
+    """The terms in some texts of the program that were not told before; they are added to `explained`."""
     text = "\n".join(texts)
-    terms = [term for term in TERMS if term.name not in said and _PATTERNS[term.name].search(text)]
-    said.update(term.name for term in terms)
+    terms = [term for term in TERMS if term.name not in explained and _PATTERNS[term.name].search(text)]
+    explained.update(term.name for term in terms)
     return terms
 
 
-def of_cases(report: b.Report, said: set[str]) -> list[Term]:
+def of_cases(report: b.Report, explained: set[str]) -> list[Term]:
     """The terms that stand in the lines of several cases, or in what they open, told once above them."""
     if len(report.sections) < 2:
         return []
     heads = (word for column in report.index for word in _own(column.title))
     # Cases of a report are alike: the first few say what all do.
     opened = (word for section in b.ranked(report)[:3] for leaf in leaves(section.blocks) for word in words(leaf))
-    return first_said((*heads, *opened), said)
+    return first_said((*heads, *opened), explained)
 
 
 def leaves(blocks: Sequence[b.Block]) -> Iterator[b.Block]:
@@ -112,9 +112,9 @@ def leaves(blocks: Sequence[b.Block]) -> Iterator[b.Block]:
         yield from leaves(inner)
 
 
-def words(one: b.Block) -> Iterator[str]:
+def words(block: b.Block) -> Iterator[str]:
     """The program's own words in a block, without those of the blocks within it."""
-    match one:
+    match block:
         case b.Headline(text) | b.Warning(text):
             yield from _own(text)
         case b.Text(text, _, heading):
@@ -126,11 +126,11 @@ def words(one: b.Block) -> Iterator[str]:
                 word for name, value in facts for phrase in (name, b.fact_phrase(value)) for word in _own(phrase)
             )
         case b.Table():
-            yield from _own(one.caption)
-            yield from (word for column in one.columns for word in _own(column.title))
-            yield from (mark.name for mark in one.marks)
+            yield from _own(block.caption)
+            yield from (word for column in block.columns for word in _own(column.title))
+            yield from (mark.name for mark in block.marks)
         case b.ShadedText():
-            yield from _own(one.heading)
+            yield from _own(block.heading)
         case b.Chart(_, title, panels, footer):
             yield from (title, footer)
             yield from (guide.label for panel in panels for guide in panel.guides)

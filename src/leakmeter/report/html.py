@@ -41,30 +41,30 @@ _AROUND_BYTES: Final = 60_000
 def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
     """The page as text; equal input gives equal bytes. Beyond `room`, in bytes, the heaviest sections are kept, the
     first in any case, and the page says how many are left out."""
-    inner = [one for one in b.walk(report.blocks) if isinstance(one, b.Embedded)]
+    inner = [embedded for embedded in b.walk(report.blocks) if isinstance(embedded, b.Embedded)]
     addresses: dict[int, str] = {}
     within = room - _AROUND_BYTES
-    for number, one in enumerate(inner):
+    for number, embedded in enumerate(inner):
         # What one does not need is left to those behind it; an address takes four bytes for three.
-        addresses[id(one)] = address(page(one.report, room=max(1, within // (len(inner) - number) * 3 // 4)))
-        within -= len(addresses[id(one)])
+        addresses[id(embedded)] = address(page(embedded.report, room=max(1, within // (len(inner) - number) * 3 // 4)))
+        within -= len(addresses[id(embedded)])
     template = environment().get_template("report.html.j2")
     ranked = b.ranked(report)
     order = b.arranged(b.blocks_of(report))
     shown: list[Markup] = []
     drawn: dict[int, Markup] = {}
     explained: set[str] = set()
-    terms: dict[int, Sequence[glossary.Term]] = dict(glossary.placed(order.found, explained))
+    terms: dict[int, Sequence[glossary.Term]] = dict(glossary.placed(order.lead, explained))
     terms[id(report)] = glossary.of_cases(report, explained)
     terms |= glossary.placed(order.rest, explained)
 
-    def chart(one: b.Chart) -> Markup:
-        if id(one) not in drawn:  # the page is made twice, first without its sections
-            drawn[id(one)] = Markup(charts.inline_svg(one))
-        return drawn[id(one)]
+    def chart(chart_block: b.Chart) -> Markup:
+        if id(chart_block) not in drawn:  # the page is made twice, first without its sections
+            drawn[id(chart_block)] = Markup(charts.inline_svg(chart_block))
+        return drawn[id(chart_block)]
 
-    def glosses(one: object) -> Sequence[glossary.Term]:
-        return terms.get(id(one), ())
+    def glosses(block: object) -> Sequence[glossary.Term]:
+        return terms.get(id(block), ())
 
     def whole() -> str:
         return template.render(
@@ -74,8 +74,8 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
             sections=shown,
             n_left_out=len(ranked) - len(shown) + report.n_further,
             scripted=_scripted(report),
-            policy=policy(report, framed=[one.report for one in inner]),
-            address=lambda one: addresses[id(one)],
+            policy=policy(report, framed=[embedded.report for embedded in inner]),
+            address=lambda embedded: addresses[id(embedded)],
             chart=chart,
             glosses=glosses,
         )
@@ -97,7 +97,7 @@ def fragment(blocks: Sequence[b.Block], *, level: int = 2, held_by: str = "the r
     found first, under headings of this level. The script opens long tables; `held_by` says where is found what a table
     leaves out."""
     order = b.arranged(blocks)
-    terms = dict(glossary.placed([*order.found, *order.rest], set()))
+    terms = dict(glossary.placed([*order.lead, *order.rest], set()))
     report = b.Report("", "", blocks, held_by=held_by)
     context = {
         "report": report,
@@ -106,7 +106,7 @@ def fragment(blocks: Sequence[b.Block], *, level: int = 2, held_by: str = "the r
         "scripted": True,
     }
     macros: Any = environment().get_template("report.html.j2").make_module(context)
-    return Markup("").join(macros.show(block, level) for block in (*order.found, *order.rest))
+    return Markup("").join(macros.show(block, level) for block in (*order.lead, *order.rest))
 
 
 def address(html: str) -> str:
@@ -127,7 +127,7 @@ def environment() -> Environment:
     templates = Environment(
         loader=FunctionLoader(asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    templates.filters |= {"say": _say, "plain": b.plain, "kind": lambda one: type(one).__name__}
+    templates.filters |= {"say": _say, "plain": b.plain, "kind": lambda block: type(block).__name__}
     templates.globals |= {
         # Safe to pass unescaped: both are this package's own files.
         "style": Markup(style()),
@@ -135,19 +135,19 @@ def environment() -> Environment:
         "scales": _scales(),
         "screen": SECTIONS_A_SCREEN,
         "arranged": b.arranged,
-        "cell": lambda one, column: _say(b.cell_phrase(one, column)),
+        "cell": lambda row, column: _say(b.cell_phrase(row, column)),
         "heat": b.heat_of,
         "heat_of_nats": scale.heat,
-        "nats": lambda one: scale.nats_cell(one),
+        "nats": lambda nats: scale.nats_cell(nats),
         "width": _width,
         "cut": _cut,
         "marked": _marked,
         "numbered": lambda disclosed, is_sensitive: [
-            (number, one) for number, one in enumerate(disclosed) if one.is_sensitive == is_sensitive
+            (number, span) for number, span in enumerate(disclosed) if span.is_sensitive == is_sensitive
         ],
         "nats_text": scale.nats_text,
         "token": _token,
-        "data": lambda one: Markup(script_json(_numbers(one))),
+        "data": lambda attribution: Markup(script_json(_numbers(attribution))),
         "left_out": b.left_out,
         "unmeasured": b.UNMEASURED,
         "fact": lambda value: _say(b.fact_phrase(value)),
@@ -237,15 +237,15 @@ def _marked(
     yield -1, None, segments[at:]
 
 
-def _numbers(one: b.Attribution) -> JsonObject:
+def _numbers(attribution: b.Attribution) -> JsonObject:
     """Numbers for the script: floors, totals, signed nats a token; no text of the case at all."""
     return {
-        "f": _short(one.context.floor_nats),
-        "p": [_short(nats) for nats in one.floor_by_token],
-        "q": [_short(nats) for nats in one.whole_floor_by_token],
-        "n": [_short(nats) for nats in one.nats],
-        "w": [_short(nats) for nats in one.whole_signed_by_token],
-        "t": [[_short(nats) for nats in row] for row in one.signed_by_token],
+        "f": _short(attribution.context.floor_nats),
+        "p": [_short(nats) for nats in attribution.floor_by_token],
+        "q": [_short(nats) for nats in attribution.whole_floor_by_token],
+        "n": [_short(nats) for nats in attribution.nats],
+        "w": [_short(nats) for nats in attribution.whole_signed_by_token],
+        "t": [[_short(nats) for nats in row] for row in attribution.signed_by_token],
     }
 
 
@@ -267,14 +267,11 @@ def _scripted(report: b.Report) -> bool:
     """Whether there is something to choose, sort, filter or turn over; a page without has no script."""
     if not report.scripted:
         return False
+    blocks = b.walk([*report.blocks, *(block for section in report.sections for block in section.blocks)])
     return len(report.sections) > SECTIONS_A_SCREEN or any(
         isinstance(block, b.Attribution) or (isinstance(block, b.Table) and (block.sortable or block.filterable))
-        for block in _all(report)
+        for block in blocks
     )
-
-
-def _all(report: b.Report) -> Iterator[b.Block]:
-    return b.walk([*report.blocks, *(block for section in report.sections for block in section.blocks)])
 
 
 def policy(report: b.Report, framed: Sequence[b.Report] = ()) -> str:

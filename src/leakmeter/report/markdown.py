@@ -42,7 +42,7 @@ def text(report: b.Report, *, room: int = ROOM) -> str:
 
 def _report(report: b.Report) -> Iterator[str]:
     order = b.arranged(b.blocks_of(report))
-    shown = [*order.found, *b.index_of(report, _LISTED), *order.rest]
+    shown = [*order.lead, *b.index_of(report, _LISTED), *order.rest]
     glosses = glossary.placed(shown, set())
     for shown_block in shown:
         yield from _block(shown_block)
@@ -51,15 +51,15 @@ def _report(report: b.Report) -> Iterator[str]:
             yield "".join(f"- _{_own(term.name)}_: {_own(term.gloss)}\n" for term in terms) + "\n"
     if report.caveat:
         yield f"_{_say(report.caveat)}_\n\n"
-    facts = report.provenance.told()
+    facts = report.provenance.named_facts()
     if facts:
         yield from _block(b.Details("Run", (b.Facts(facts),)))
     if report.command:
         yield from _block(report.command)
 
 
-def _block(one: b.Block) -> Iterator[str]:
-    match one:
+def _block(block: b.Block) -> Iterator[str]:
+    match block:
         case b.Headline(phrase):
             yield f"**{_say(phrase)}**\n\n"
         case b.Warning(phrase):
@@ -76,9 +76,9 @@ def _block(one: b.Block) -> Iterator[str]:
                 lines = [f"- {_say(name)}: {_say(b.fact_phrase(value))}\n" for name, value in facts]
                 yield (_heading(heading) if heading else "") + "".join(lines) + "\n"
         case b.Table():
-            yield from _table(one)
+            yield from _table(block)
         case b.ShadedText():
-            yield _shaded(one)
+            yield _shaded(block)
         case b.Details(summary, inner):
             yield f"<details><summary>{_say(summary)}</summary>\n\n"
             for child in inner:
@@ -91,7 +91,7 @@ def _block(one: b.Block) -> Iterator[str]:
         case b.Command(line):
             yield f"Run it again:\n\n{_pre(line.shown)}\n\n"
         case _:
-            for child in b.spelled_out(one):
+            for child in b.spelled_out(block):
                 yield from _block(child)
 
 
@@ -109,16 +109,13 @@ def _table(table: b.Table) -> Iterator[str]:
     ]
     lines = [heads, rules, *shown]
     if table.numbered:
-        lines = [[first, *line] for first, line in zip(["#", "---:", *_numbers(len(lines) - 2)], lines, strict=True)]
+        numbers = ("#", "---:", *map(str, range(1, len(lines) - 1)))
+        lines = [[number, *line] for number, line in zip(numbers, lines, strict=True)]
     yield _heading(table.caption) if table.caption else ""
     yield "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n"
     if len(table.rows) > table.first:
         n = len(table.rows) - table.first
         yield f"{n:,} more {table.rest[n != 1]}.\n\n"
-
-
-def _numbers(n: int) -> list[str]:
-    return [str(number) for number in range(1, n + 1)]
 
 
 def _cell(cell: b.Cell, column: b.Column, row: b.Row, floor_nats: float) -> str:
@@ -131,11 +128,11 @@ def _cell(cell: b.Cell, column: b.Column, row: b.Row, floor_nats: float) -> str:
     return f"**{cell_text}**" if row.strong and cell_text else cell_text
 
 
-def _shaded(one: b.ShadedText) -> str:
+def _shaded(shaded: b.ShadedText) -> str:
     """The text with marks for colours, as a terminal without colours shows it."""
     paint = Paint(coloured=False, dark=False)
-    lines = [line.plain for line in shaded_text(one, paint)]
-    return (_heading(one.heading) if one.heading else "") + "".join(f"{_pre(line)}\n\n" for line in lines)
+    lines = [line.plain for line in shaded_text(shaded, paint)]
+    return (_heading(shaded.heading) if shaded.heading else "") + "".join(f"{_pre(line)}\n\n" for line in lines)
 
 
 def _pre(words: str) -> str:

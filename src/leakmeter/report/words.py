@@ -76,7 +76,7 @@ def scope(results: Sequence[HasScope]) -> str:
     """A sentence for the beginning of a headline, with a space behind it, where nothing of a chat was marked; empty
     elsewhere.
     """
-    unmarked = [what for result in results if (what := _unmarked(result)) is not None]
+    unmarked = [name for result in results if (name := _unmarked(result)) is not None]
     if not unmarked:
         return ""
     where = "Only" if len(unmarked) == len(results) else f"In {len(unmarked):,} of {len(results):,} cases only"
@@ -112,8 +112,8 @@ def cost(results: Sequence[IsMeasured]) -> str:
     costs = [result.cost for result in results]
     run, naive = sum(case_cost.tree_tokens for case_cost in costs), sum(case_cost.naive_tokens for case_cost in costs)
     seconds = sum(case_cost.seconds for case_cost in costs)
-    taken = f"{run:,} tree tokens in {seconds:.1f}\u00a0s, {saved(run, naive)} saved against {naive:,} of full prompts"
-    return f"{taken}{predicted(costs)}"
+    work = f"{run:,} tree tokens in {seconds:.1f}\u00a0s, {saved(run, naive)} saved against {naive:,} of full prompts"
+    return f"{work}{predicted(costs)}"
 
 
 def predicted(costs: Sequence[ResultCost]) -> str:
@@ -126,7 +126,7 @@ def predicted(costs: Sequence[ResultCost]) -> str:
     return f"; predicted {sum(tokens):,}{about}"
 
 
-def warnings(results: Sequence[IsMeasured], what: str = "queries") -> list[str]:
+def warnings(results: Sequence[IsMeasured], noun: str = "queries") -> list[str]:
     """The results' warnings; those that differ in numbers alone are one, told once with how many there are."""
     by_text: dict[str, list[str]] = {}
     for result in results:
@@ -134,7 +134,7 @@ def warnings(results: Sequence[IsMeasured], what: str = "queries") -> list[str]:
             by_text.setdefault(_NUMBER.sub("", warning), []).append(warning)
     n = len(results)
     return [
-        visible(alike[0] if n == 1 else f"In {len(alike):,} of {n:,} {what}, the first: {alike[0]}")
+        visible(alike[0] if n == 1 else f"In {len(alike):,} of {n:,} {noun}, the first: {alike[0]}")
         for alike in by_text.values()
     ]
 

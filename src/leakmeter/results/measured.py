@@ -44,13 +44,13 @@ class Measured:
 
     def least_values(self, quantity: Quantity) -> FloatArray:
         """As `values`, but of a case of which only a lower bound is known that bound, (case,)."""
-        values = [quantity.of(case) for case in self.cases]
+        values = [quantity.compute(case) for case in self.cases]
         return np.asarray([np.nan if value is None else value for value in values], dtype=np.float64)
 
     def lower_bounds(self, quantity: Quantity) -> BoolArray:
         """Whether only a lower bound of a case's number is known, (case,)."""
         bound = quantity.lower_bound
-        return np.asarray([bound is not None and bound.of(case) for case in self.cases], dtype=np.bool_)
+        return np.asarray([bound is not None and bound.holds(case) for case in self.cases], dtype=np.bool_)
 
     def worst_values(self, quantity: Quantity, *, is_upper: bool) -> FloatArray:
         """As `least_values`, but of a middle of an interval the end nearest to a bound or beyond it, (case,)."""

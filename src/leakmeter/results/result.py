@@ -234,7 +234,7 @@ class Result(AnyResult, Record):
         numbers."""
         return {
             **{name: texts.get(name) for name in ("id", "model", "weights_sha256", "dtype")},
-            "cost": ResultCost.of(texts),
+            "cost": ResultCost.from_texts(texts),
             "warnings": (*_warnings_of_case(texts), *warnings),
         }
 
@@ -252,7 +252,7 @@ class Response(Record):
     """Of the drawing; None where there is none."""
 
     @classmethod
-    def of(cls, texts: Texts, number: int, seed: int | None) -> Self:
+    def from_texts(cls, texts: Texts, number: int, seed: int | None) -> Self:
         """A response of a case's texts, by its number from 0."""
         sampled = bool(texts["sampled"])
         response = texts["responses"][number]

@@ -78,21 +78,21 @@ class Results(Generic[R]):
         return len(self.cases)
 
     @overload
-    def __getitem__(self, which: int | str) -> R: ...
+    def __getitem__(self, key: int | str) -> R: ...
     @overload
-    def __getitem__(self, which: slice) -> tuple[R, ...]: ...
-    def __getitem__(self, which: int | str | slice) -> R | tuple[R, ...]:
+    def __getitem__(self, key: slice) -> tuple[R, ...]: ...
+    def __getitem__(self, key: int | str | slice) -> R | tuple[R, ...]:
         """A result by its number from 0 or its case's id, or several by a slice.
 
         Raises:
             IndexError: no result of that number.
             UnknownNameError: no case of that id.
         """
-        if not isinstance(which, str):
-            return self.cases[which]
-        result = next((case for case in self.cases if getattr(case, "id", None) == which), None)
+        if not isinstance(key, str):
+            return self.cases[key]
+        result = next((case for case in self.cases if getattr(case, "id", None) == key), None)
         if result is None:
-            raise UnknownNameError("case", excerpt(which, _NAME_CHARACTERS), map(_name, islice(self.cases, _NAMED)))
+            raise UnknownNameError("case", excerpt(key, _NAME_CHARACTERS), map(_name, islice(self.cases, _NAMED)))
         return result
 
     @override
@@ -139,7 +139,7 @@ class Results(Generic[R]):
         measured = self.measured
         for quantity in measured.quantities:
             if isinstance(quantity, RunQuantity):
-                whole = quantity.of(self.cases)
+                whole = quantity.compute(self.cases)
                 if whole is not None:
                     summed[quantity.name] = quantity, Number(whole, None, quantity.unit, len(self.cases))
                 continue

@@ -66,15 +66,15 @@ class Run(Results[Any]):
     @classmethod
     def read(cls, path: str | Path) -> Run:
         """See `load_run`."""
-        return cls.of(Path(path))
+        return cls.opened(Path(path))
 
     @classmethod
-    def of(cls, path: Path, results: Callable[[Iterable[Part]], Iterator[Any]] | None = None) -> Run:
+    def opened(cls, path: Path, results: Callable[[Iterable[Part]], Iterator[Any]] | None = None) -> Run:
         """A run by its directory, or by its URL: then of a copy, which goes with the object."""
-        here = fetched(path)
-        run = cls(PartReader.of_complete(RunDirectory(here)), results)
-        if here is not path:
-            weakref.finalize(run, forget_copy, here)
+        local = fetched(path)
+        run = cls(PartReader.of_complete(RunDirectory(local)), results)
+        if local is not path:
+            weakref.finalize(run, forget_copy, local)
         return run
 
     @override

@@ -169,10 +169,10 @@ def _rows(
     id_, measure = run.path.resolve().name, run.measure
     if RESULTS in columns:
         values = {
-            quantity.name.replace(".", "_"): quantity.of(result)
+            quantity.name.replace(".", "_"): quantity.compute(result)
             for quantity in kind.quantities
             if isinstance(quantity, Quantity)
-            and not (quantity.lower_bound is not None and quantity.lower_bound.of(result))
+            and not (quantity.lower_bound is not None and quantity.lower_bound.holds(result))
         }
         of_case = {"run": id_, "measure": measure, "number": number, "id": result.id, **values}
         yield RESULTS, tuple(of_case.get(column.name) for column in columns[RESULTS])

@@ -100,19 +100,19 @@ class Access:
                 self._tokens.remove(kept_token)
         return bool(matches)
 
-    def is_password(self, given: str) -> bool | None:
+    def is_password(self, password: str) -> bool | None:
         """Whether it is the password; None where too many wrong ones were tried."""
-        now = time.monotonic()
+        now_s = time.monotonic()
         with self._lock:
-            while self._tries and now - self._tries[0] > TRY_SECONDS:
+            while self._tries and now_s - self._tries[0] > TRY_SECONDS:
                 self._tries.popleft()
             if len(self._tries) >= TRIES:
                 return None
             good = self.password is not None and hmac.compare_digest(
-                self.password.encode(), given.encode(errors="replace")
+                self.password.encode(), password.encode(errors="replace")
             )
             if not good:
-                self._tries.append(now)
+                self._tries.append(now_s)
         return good
 
     def new_session(self) -> str:

@@ -80,40 +80,40 @@ def parsed_object(body: bytes) -> JsonObject:
     return value
 
 
-def texts(given: JsonObject, *names: str, most: int) -> dict[str, str]:
+def texts(body: JsonObject, *names: str, most: int) -> dict[str, str]:
     """Fields that are texts of at most so many characters; "" where one was not sent."""
-    fields = {name: given.get(name, "") for name in names}
+    fields = {name: body.get(name, "") for name in names}
     for name, value in fields.items():
         if not isinstance(value, str) or len(value) > most:
             raise UsageError(f"{name} has to be a text of {most:,} characters at most")
     return fields
 
 
-def choice(value: str, what: str, known: Collection[str], default: str | None) -> str | None:
+def choice(value: str, noun: str, known: Collection[str], default: str | None) -> str | None:
     """One of the values that the page offers; the default where none was chosen."""
     if value and value not in known:
-        raise UnknownNameError(what, value[:40], known)
+        raise UnknownNameError(noun, value[:40], known)
     return value or default
 
 
-def whole(given: JsonObject, name: str, default: int) -> int:
-    value = given.get(name, default)
+def whole(body: JsonObject, name: str, default: int) -> int:
+    value = body.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int):
         raise UsageError(f"{name} has to be a whole number")
     return value
 
 
-def number(given: JsonObject, name: str, default: float) -> float:
+def number(body: JsonObject, name: str, default: float) -> float:
     """A field that is a number, of no more digits than a float holds."""
-    value = given.get(name, default)
+    value = body.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise UsageError(f"{name} has to be a number")
     return float(value)
 
 
-def new_tokens(given: JsonObject) -> int:
+def new_tokens(body: JsonObject) -> int:
     """Most tokens of an answer that is drawn."""
-    n_tokens = whole(given, "max_new_tokens", 40)
+    n_tokens = whole(body, "max_new_tokens", 40)
     good, name, value, expected = bounded("max-new-tokens", n_tokens, 1, MOST_NEW_TOKENS)
     if not good:
         raise UsageError(f"{name} is {value}; it has to be {expected}")

@@ -82,13 +82,13 @@ class Bounded:
         spent = Spent(folder, total)
         return cls(epsilon, spent, made_directory(folder / _RECEIPTS), lambda_max, max_tokens)
 
-    def measure(self, asked: CompletionRequest) -> Decode:
+    def measure(self, body: CompletionRequest) -> Decode:
         """How the answers are drawn: with the operating system's random numbers."""
         return Decode(
-            temperature=asked.temperature,
+            temperature=body.temperature,
             epsilon=self.epsilon,
             lambda_max=self.lambda_max,
-            max_new_tokens=asked.max_tokens,
+            max_new_tokens=body.max_tokens,
         ).seeded()
 
 
@@ -142,7 +142,7 @@ async def _completions(request: Request, bounded: Bounded) -> Response:
         job = serving.queue.submit(lambda job: _answered(serving, bounded, completion, envelope, job), envelope.id)
     except BusyError as error:
         return refused(503, str(error), retry=True)
-    gone = asyncio.create_task(_cancelled_when_gone(request, job))
+    watcher = asyncio.create_task(_cancelled_when_gone(request, job))
     events = job.listen()
     is_charged, last = False, JsonObject()
     try:
@@ -160,7 +160,7 @@ async def _completions(request: Request, bounded: Bounded) -> Response:
             if is_charged and completion.is_streamed:
                 return StreamingResponse(_chunks(job, completion, envelope), media_type="text/event-stream")
     finally:
-        gone.cancel()
+        watcher.cancel()
         await events.aclose()  # type: ignore[attr-defined]
     return JSONResponse(envelope.whole(**last))
 
@@ -171,7 +171,7 @@ async def _cancelled_when_gone(request: Request, job: Job) -> None:
     job.cancel()
 
 
-async def _chunks(job: Job, asked: CompletionRequest, envelope: Envelope) -> AsyncIterator[bytes]:
+async def _chunks(job: Job, body: CompletionRequest, envelope: Envelope) -> AsyncIterator[bytes]:
     """The answer's pieces as they come; the last choice's end comes with the receipt."""
     events = job.listen(and_cancel=True)
     begun: set[int] = set()
@@ -187,43 +187,43 @@ async def _chunks(job: Job, asked: CompletionRequest, envelope: Envelope) -> Asy
                 yield envelope.chunk(payload["index"], first=True)
             if event.name == "text":
                 yield envelope.chunk(payload["index"], payload["text"])
-            elif event.name == "finished" and payload["index"] < asked.n - 1:
+            elif event.name == "finished" and payload["index"] < body.n - 1:
                 yield envelope.chunk(payload["index"], reason=payload["reason"])
             elif event.name == "finished":
                 reason = payload["reason"]
             elif event.name == "failed":
                 yield data(error_of(500, _LOST))
             elif event.name == "done":
-                yield envelope.chunk(asked.n - 1, reason=reason, leakmeter=payload["receipt"])
-                if asked.wants_usage:
+                yield envelope.chunk(body.n - 1, reason=reason, leakmeter=payload["receipt"])
+                if body.wants_usage:
                     yield envelope.usage_chunk(payload["usage"])
         yield END
     finally:
         await events.aclose()  # type: ignore[attr-defined]
 
 
-def _answered(serving: Serving, bounded: Bounded, asked: CompletionRequest, envelope: Envelope, job: Job) -> JsonObject:
+def _answered(serving: Serving, bounded: Bounded, body: CompletionRequest, envelope: Envelope, job: Job) -> JsonObject:
     """Check, charge, draw, and keep what is private; in the worker's thread."""
 
     def refuse(status: int, why: str, param: str | None, code: str | None = None) -> JsonObject:
         job.tell("refused", status=status, error=why, param=param, code=code)
         return {}
 
-    kept = serving.models.use(asked.model)
-    measure = bounded.measure(asked)
+    kept = serving.models.use(body.model)
+    measure = bounded.measure(body)
     check_precision(measure, kept.backend.dtype)
-    if len(asked.messages) > 1 and not kept.backend.tokenizer.has_chat_template:
+    if len(body.messages) > 1 and not kept.backend.tokenizer.has_chat_template:
         return refuse(400, "this model has no chat template: give a single message, of the user", "messages")
     try:
-        check_guarantee(measure, [asked.case], DELTA)
-        prepared = prepared_case(kept, measure, PromptSettings(unit="whole"), asked.case)
+        check_guarantee(measure, [body.case], DELTA)
+        prepared = prepared_case(kept, measure, PromptSettings(unit="whole"), body.case)
     except WindowError:
         return refuse(400, _TOO_LONG, "documents", "context_length_exceeded")
     except UsageError as error:
         return refuse(400, without_paths(str(error)), "messages")
-    names = [name for one in asked.documents for name in bounded.spent.names_of(one.text, one.id)]
+    names = [name for document in body.documents for name in bounded.spent.names_of(document.text, document.id)]
     unit = nano(bounded.epsilon, up=True)
-    amount = unit * asked.n * asked.max_tokens
+    amount = unit * body.n * body.max_tokens
     job.check()
     try:
         bounded.spent.charge(names, amount)
@@ -231,41 +231,38 @@ def _answered(serving: Serving, bounded: Bounded, asked: CompletionRequest, enve
         return refuse(429, str(error), "documents", "insufficient_quota")
     job.tell("charged")
     parts, ends = [], []
-    for index in range(asked.n):
-        drawing = _Drawing(measure, kept.backend.tokenizer, asked.stop, index, job)
+    for index in range(body.n):
+        drawing = _Drawing(measure, kept.backend.tokenizer, body.stop, index, job)
         parts.append(measured(kept, cast(Measure, drawing), prepared, Watch(job)))
         ends.append(drawing.end)
         job.tell("finished", index=index, reason=drawing.end["finish_reason"])
     results = list(DecodeResult.from_run(parts, asdict(measure), composed_nats=_COMPOSED_NATS))
-    n_drawn = sum(len(one.published().token_ids) for one in results)
+    n_drawn = sum(len(result.published().token_ids) for result in results)
     whole = {
         "id": envelope.id,
         "created": envelope.created,
         "documents": sorted(set(names)),
         "charged_nats": n_drawn * unit / NANO,
-        "responses": [{"ledger": one.ledger.to_dict(), "public": one.published().to_dict()} for one in results],
+        "responses": [{"ledger": row.ledger.to_dict(), "public": row.published().to_dict()} for row in results],
     }
     path = bounded.receipts / f"{envelope.id}.json"
     with store_errors(f"the private receipt '{path}' cannot be written"):
         write_whole(path, json.dumps(whole, allow_nan=False, indent=1).encode())
     # The number of tokens follows from the answers, which are public: what was not drawn has told nothing.
     bounded.spent.give_back(names, amount - n_drawn * unit)
+    n_prompt = len(prepared.item.blank.ids)
     return {
         "choices": ends,
         # Tokens of the documents would tell how long they are.
-        "usage": _usage(len(prepared.item.blank.ids), n_drawn),
+        "usage": {"prompt_tokens": n_prompt, "completion_tokens": n_drawn, "total_tokens": n_prompt + n_drawn},
         "receipt": {
             "epsilon_nats": bounded.epsilon,
             "epsilon_total_nats": bounded.spent.total,
             "charged_nats": n_drawn * unit / NANO,
             "neighbours": _NEIGHBOURS,
-            "responses": [one.published().to_dict() for one in results],
+            "responses": [result.published().to_dict() for result in results],
         },
     }
-
-
-def _usage(n_prompt: int, n_drawn: int) -> dict[str, int]:
-    return {"prompt_tokens": n_prompt, "completion_tokens": n_drawn, "total_tokens": n_prompt + n_drawn}
 
 
 class _Drawing:

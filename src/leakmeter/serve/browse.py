@@ -42,13 +42,13 @@ _COLUMNS: Final = (
     ("finished", "Finished, UTC"),
 )  # fmt: skip
 _KEYS: Final[dict[str, Callable[[Entry], Any]]] = {
-    "name": lambda one: ((one.given_name or one.name).casefold(), one.name),
-    "measure": lambda one: one.measure or "",
-    "model": lambda one: one.model or "",
-    "data": lambda one: one.data or "",
-    "unit": lambda one: one.unit or "",
-    "cases": lambda one: one.n_cases or 0,
-    "finished": lambda one: one.finished or "",
+    "name": lambda entry: ((entry.given_name or entry.name).casefold(), entry.name),
+    "measure": lambda entry: entry.measure or "",
+    "model": lambda entry: entry.model or "",
+    "data": lambda entry: entry.data or "",
+    "unit": lambda entry: entry.unit or "",
+    "cases": lambda entry: entry.n_cases or 0,
+    "finished": lambda entry: entry.finished or "",
 }
 _NAME: Final = re.compile(r"[\w-]{1,200}")
 _REMEMBERED: Final = 5_000
@@ -56,7 +56,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RunFindings:
     """What a run found, in short."""
 
     number: str
@@ -72,7 +72,7 @@ class Shelf:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._lock = threading.Lock()
-        self._entries, self._found = Remembered(_REMEMBERED), Remembered(_REMEMBERED)
+        self._entries, self._findings = Remembered(_REMEMBERED), Remembered(_REMEMBERED)
 
     def entries(self) -> list[Entry]:
         """All runs, complete or not."""
@@ -95,19 +95,19 @@ class Shelf:
     def entry(self, name: str) -> Entry:
         return _kept(self._entries, name, _state(self.root / name), lambda: catalogue.entry_of(self.root / name))
 
-    def known(self, name: str) -> Found | None:
+    def known(self, name: str) -> RunFindings | None:
         """What a run found, if it was asked for before and has not changed."""
-        kept: tuple[object, Found | None] = self._found.get(name) or (None, None)
+        kept: tuple[object, RunFindings | None] = self._findings.get(name) or (None, None)
         return kept[1] if kept[0] == _state(self.root / name) else None
 
-    def found(self, name: str) -> Found:
-        return _kept(self._found, name, _state(self.path(name)), lambda: _found(self.path(name)))
+    def finding(self, name: str) -> RunFindings:
+        return _kept(self._findings, name, _state(self.path(name)), lambda: _finding(self.path(name)))
 
 
 def _kept(held: Remembered, name: str, state: object, make: Callable[[], _T]) -> _T:
     before = held.get(name)
-    made: _T = held.put(name, (state, make()) if before is None or before[0] != state else before)[1]
-    return made
+    kept: _T = held.put(name, (state, make()) if before is None or before[0] != state else before)[1]
+    return kept
 
 
 def _state(path: Path) -> object:
@@ -115,14 +115,14 @@ def _state(path: Path) -> object:
     stamps = []
     for name in ("spec.json", "begun.json"):
         try:
-            there = (path / name).stat()
-            stamps.append((there.st_mtime_ns, there.st_ino, there.st_size))
+            stat = (path / name).stat()
+            stamps.append((stat.st_mtime_ns, stat.st_ino, stat.st_size))
         except OSError:
             stamps.append((0, 0, 0))
     return (*stamps, 0 if (path / "spec.json").exists() else len(RunDirectory(path).parts))
 
 
-def _found(path: Path) -> Found:
+def _finding(path: Path) -> RunFindings:
     run = Run.read(path)
     summed = run.summed_up()
     number = ""
@@ -132,7 +132,7 @@ def _found(path: Path) -> Found:
         interval = "" if first.interval is None else interval_text(first.interval)
         number = f"{name} {nats_text(first.value)}{interval}{unit}"
     floors = [floor for case in run.cases if (floor := getattr(case, "noise_floor_nats", None)) is not None]
-    return Found(number, f"{nats_text(max(floors))} nats" if floors else "", run.headline)
+    return RunFindings(number, f"{nats_text(max(floors))} nats" if floors else "", run.headline)
 
 
 def shelf_of(serving: Serving) -> Shelf:
@@ -160,7 +160,11 @@ async def page(request: Request) -> Response:
         "runs.html.j2",
         rows=[(entry, shelf.known(entry.name)) for entry in chosen[(number - 1) * ROWS : number * ROWS]],
         minute=catalogue.minute,
-        columns=[(title, name == by, down, address(sort=_other(name, by, down=down))) for name, title in _COLUMNS],
+        # A second click on a column sorts it the other way.
+        columns=[
+            (title, name == by, down, address(sort=name if name != by or down else f"-{name}"))
+            for name, title in _COLUMNS
+        ],
         n_runs=len(every),
         n_chosen=len(chosen),
         text=text,
@@ -181,39 +185,34 @@ async def page(request: Request) -> Response:
     )
 
 
-def _other(name: str, by: str, *, down: bool) -> str:
-    """What a click on a column's title sorts by."""
-    return name if name != by or down else f"-{name}"
-
-
-def _meets(one: Entry, text: str, measure: str, model: str) -> bool:
+def _meets(entry: Entry, text: str, measure: str, model: str) -> bool:
     entry_text = " ".join(
-        filter(None, (one.name, one.given_name, one.data, one.unit, one.measure, one.model))
+        filter(None, (entry.name, entry.given_name, entry.data, entry.unit, entry.measure, entry.model))
     ).casefold()
     return (
         all(word in entry_text for word in text.casefold().split())
-        and measure in ("", one.measure)
-        and model in ("", one.model)
+        and measure in ("", entry.measure)
+        and model in ("", entry.model)
     )
 
 
-async def found(request: Request) -> Response:
+async def finding(request: Request) -> Response:
     """What one run found, for the list."""
     shelf = shelf_of(serving_of(request))
     try:
-        result = await run_in_threadpool(shelf.found, request.path_params["run"])
+        result = await run_in_threadpool(shelf.finding, request.path_params["run"])
     except LeakmeterError:
         return JSONResponse({"number": "cannot be read", "floor": "", "headline": ""})
     return JSONResponse(asdict(result))
 
 
-async def one(request: Request) -> Response:
+async def run_page(request: Request) -> Response:
     serving = serving_of(request)
     name, shelf = request.path_params["run"], shelf_of(serving)
     path = shelf.path(name)
     entry = shelf.entry(name)
     others: list[Entry] = []
-    result: Found | None = None
+    result: RunFindings | None = None
     facts: list[tuple[str, str]] = []
     problem = "The run is damaged; leakmeter runs verify says where."
     if entry.state != "damaged":
@@ -226,7 +225,7 @@ async def one(request: Request) -> Response:
         ]
         if entry.state == "complete" and not problem:
             try:
-                result = await run_in_threadpool(shelf.found, name)
+                result = await run_in_threadpool(shelf.finding, name)
             except LeakmeterError as error:
                 problem = without_paths(str(error))
     started = measuring.started(serving, name)
@@ -333,19 +332,18 @@ def _compared(paths: Sequence[Path]) -> list[b.Block]:
     elif not any(isinstance(block, b.Part) for block in blocks):
         blocks.append(b.Text("The runs have no case in common: cases are paired by their ids."))
     # The pages of the runs, to which the first table leads elsewhere, are not in this one.
-    return [_without_links(block) if isinstance(block, b.Table) else block for block in blocks]
-
-
-def _without_links(table: b.Table) -> b.Table:
-    return replace(table, rows=[replace(row, to="") for row in table.rows])
+    return [
+        replace(block, rows=[replace(row, to="") for row in block.rows]) if isinstance(block, b.Table) else block
+        for block in blocks
+    ]
 
 
 ROUTES: Final[tuple[BaseRoute, ...]] = (
     Route("/runs", page),
     Route("/runs/compare", compare),
     Route("/runs/measure", measuring.measure, methods=["POST"]),
-    Route("/runs/{run}", one),
-    Route("/runs/{run}/found", found),
+    Route("/runs/{run}", run_page),
+    Route("/runs/{run}/found", finding),
     Route("/runs/{run}/progress", progress),
     Route("/runs/{run}/report", report),
     Route("/runs/{run}/rename", rename, methods=["POST"]),

@@ -130,8 +130,8 @@ class _Form(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, given: Any) -> Any:
-        return {name: value for name, value in given.items() if value is not None} if isinstance(given, dict) else given
+    def _without_nulls(cls, body: Any) -> Any:
+        return {name: value for name, value in body.items() if value is not None} if isinstance(body, dict) else body
 
 
 class _Part(_Form):
@@ -143,7 +143,7 @@ class _Turn(_Form):
     role: Literal["system", "developer", "user", "assistant"]
     content: Annotated[Annotated[str, Tag(_AS_TEXT)] | Annotated[list[_Part], Tag(_AS_PARTS)], Discriminator(_kind)]
 
-    def said(self) -> tuple[str, str]:
+    def as_pair(self) -> tuple[str, str]:
         return self.role, self.content if isinstance(self.content, str) else "\n".join(
             part.text for part in self.content
         )
@@ -191,7 +191,7 @@ def parsed(body: bytes, models: Sequence[str], max_tokens: int) -> CompletionReq
         if name in _Body.model_fields:
             continue
         neutral = _WITHOUT_EFFECT.get(name, ())
-        if not any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in neutral):
+        if not any(value == none and isinstance(value, bool) == isinstance(none, bool) for none in neutral):
             shown = visible(name[:_SHOWN])
             why = _WHY.get(name, f"{shown} is not supported here; leave it out")
             raise FieldError(shown, why, "unsupported_parameter" if name in _WHY else "unknown_parameter")
@@ -210,7 +210,7 @@ def parsed(body: bytes, models: Sequence[str], max_tokens: int) -> CompletionReq
         raise FieldError("max_tokens", "give either max_tokens or max_completion_tokens")
     if fields.get("stream_options") and not request.stream:
         raise FieldError("stream_options", f"stream_options {_EXPECTED['stream_options']}")
-    messages = tuple(one.said() for one in request.messages)
+    messages = tuple(message.as_pair() for message in request.messages)
     role, text = messages[-1]
     if role != "user" or not text.strip():
         raise FieldError("messages", "the last message has to be the user's, with a text")
@@ -218,7 +218,8 @@ def parsed(body: bytes, models: Sequence[str], max_tokens: int) -> CompletionReq
         model=request.model,
         messages=messages,
         documents=tuple(
-            one if isinstance(one, GivenDocument) else GivenDocument(text=one) for one in request.documents
+            document if isinstance(document, GivenDocument) else GivenDocument(text=document)
+            for document in request.documents
         ),
         n=request.n,
         max_tokens=request.max_tokens or request.max_completion_tokens or max_tokens,
@@ -238,8 +239,8 @@ def _refusal(error: ValidationError) -> FieldError:
         path += f"[{part}]" if isinstance(part, int) else f".{visible(part[:_SHOWN])}"
     kind, limit = first["type"], first.get("ctx", {}).get("max_length")
     if kind == "too_long" and field != "stop":
-        what = "messages" if field == "messages" else "texts"
-        return FieldError(path, f"{path} has {first['ctx']['actual_length']:,} {what}; {limit:,} are taken at most")
+        noun = "messages" if field == "messages" else "texts"
+        return FieldError(path, f"{path} has {first['ctx']['actual_length']:,} {noun}; {limit:,} are taken at most")
     if field in ("stop", "stream_options"):
         path, inner = str(field), []
     if kind == "extra_forbidden" and inner:

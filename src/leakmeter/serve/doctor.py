@@ -61,7 +61,7 @@ def _examined(serving: Serving, model: str, job: Job) -> JsonObject:
 def _own(serving: Serving, model: str, job: Job, on_check: Callable[[str], None]) -> DoctorResult:
     kept = serving.use(model, job)
     with cancellable(kept, job):
-        return examine(Subject.of(kept.backend), model, on_check=on_check)
+        return examine(Subject.from_backend(kept.backend), model, on_check=on_check)
 
 
 def _of_server(serving: Serving, model: str, job: Job, on_check: Callable[[str], None]) -> DoctorResult:

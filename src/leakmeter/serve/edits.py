@@ -50,8 +50,8 @@ def edited(prepared: Prepared, cut: Sequence[str], swap: Sequence[str]) -> Edit:
             raise UnknownNameError("piece", name[:40], spans)
     if not cut and not swap:
         raise UsageError("choose a piece to cut, or to put surrogates in")
-    gone = [chars for name in cut for chars in spans[name]]
-    changes = [Change(start, end, "") for start, end in merged(gone)]
+    removed = [chars for name in cut for chars in spans[name]]
+    changes = [Change(start, end, "") for start, end in merged(removed)]
     places = merged(chars for name in swap for chars in spans[name])
     changes += (
         [change for change in _surrogates(prepared.context, places) if not _meets(change, changes)] if places else []
@@ -59,7 +59,7 @@ def edited(prepared: Prepared, cut: Sequence[str], swap: Sequence[str]) -> Edit:
     changes.sort(key=lambda change: change.start)
     if not any(change.instead for change in changes) and swap:
         raise UsageError("no personal data were found in it that a surrogate could stand for; cut it instead")
-    return Edit(prepared.context, _made(prepared.context, changes), tuple(changes))
+    return Edit(prepared.context, _edited_text(prepared.context, changes), tuple(changes))
 
 
 def blocks(edit: Edit, before_nats: float, after: InfluenceResult, answer: DecodeResult) -> Iterator[b.Block]:
@@ -68,8 +68,8 @@ def blocks(edit: Edit, before_nats: float, after: InfluenceResult, answer: Decod
     left, whole = scale.nats_text(after.whole_nats), scale.nats_text(before_nats)
     floor = scale.nats_text(after.noise_floor_nats)
     swapped = any(change.instead for change in edit.changes)
-    what = "With surrogates in place, the context" if swapped else "What is left of the context"
-    yield b.Headline(f"{what} influences the same answer by {left}\u00a0nats; as it was typed, by {whole}.")
+    subject = "With surrogates in place, the context" if swapped else "What is left of the context"
+    yield b.Headline(f"{subject} influences the same answer by {left}\u00a0nats; as it was typed, by {whole}.")
     yield b.Text(
         f"{wording.posterior_sentence(after, 'whole_', 'this context' if swapped else 'what is left')} "
         f"The noise floor is {floor}\u00a0nats."
@@ -93,7 +93,7 @@ def blocks(edit: Edit, before_nats: float, after: InfluenceResult, answer: Decod
 
 
 def _tokens(heading: str, tokens: Iterable[tuple[str, float]], floor_nats: float = 0.0) -> b.ShadedText:
-    segments = [b.Segment(b.Untrusted(text), nats, said=scale.nats_cell(nats)) for text, nats in tokens]
+    segments = [b.Segment(b.Untrusted(text), nats, note=scale.nats_cell(nats)) for text, nats in tokens]
     return b.ShadedText((b.Passage(segments),), heading=heading, floor_nats=floor_nats, style="tokens")
 
 
@@ -103,7 +103,7 @@ def _diff(edit: Edit) -> Iterator[b.Segment]:
         yield b.Segment(b.Untrusted(edit.context[cursor : change.start]))
         yield b.Segment(b.Untrusted(edit.context[change.start : change.end]), struck=True)
         if change.instead:
-            yield b.Segment(b.Untrusted(change.instead), nats=0.0, said="surrogate", values=(0,))
+            yield b.Segment(b.Untrusted(change.instead), nats=0.0, note="surrogate", values=(0,))
         cursor = change.end
     yield b.Segment(b.Untrusted(edit.context[cursor:]))
 
@@ -114,23 +114,23 @@ def _surrogates(context: str, within: Sequence[tuple[int, int]]) -> Iterator[Cha
         are_within = [any(low <= start and end <= high for low, high in within) for start, end in entity.mentions]
         if any(are_within):
             surrogate = surrogate_of(entity, context, region=_REGION, seed=_SEED, case_id="")
-            for (start, end), instead, here in zip(entity.mentions, surrogate.mentions, are_within, strict=True):
-                if here:
+            for (start, end), instead, is_within in zip(entity.mentions, surrogate.mentions, are_within, strict=True):
+                if is_within:
                     yield Change(start, end, instead)
 
 
-def _made(context: str, changes: Sequence[Change]) -> str:
+def _edited_text(context: str, changes: Sequence[Change]) -> str:
     """The text with the changes: surrogates put in first, then what is cut taken out with the spaces before it."""
-    text, cursor, gone = "", 0, []
+    text, cursor, removed = "", 0, []
     for change in changes:
         text += context[cursor : change.start]
         if change.instead:
             text += change.instead
         else:
-            gone.append((len(text), len(text) + change.end - change.start))
+            removed.append((len(text), len(text) + change.end - change.start))
             text += context[change.start : change.end]
         cursor = change.end
-    return without_characters(text + context[cursor:], gone)
+    return without_characters(text + context[cursor:], removed)
 
 
 def _meets(change: Change, others: Sequence[Change]) -> bool:

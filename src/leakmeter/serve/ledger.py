@@ -72,16 +72,16 @@ class Reader:
     _state: object = None
     _book: Book | None = None
     _pages: Remembered = field(default_factory=lambda: Remembered(_PAGES))
-    _one: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
+    _limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
 
-    async def made(self, key: object, make: Callable[[Book], T]) -> T | None:
+    async def cached(self, key: object, make: Callable[[Book], T]) -> T | None:
         """What is made of the whole ledger as it is, once for each key, in a thread, after what was asked for before;
         None without a ledger."""
-        return await to_thread.run_sync(lambda: self._made(key, make), limiter=self._one)
+        return await to_thread.run_sync(lambda: self._cached(key, make), limiter=self._limiter)
 
-    def _made(self, key: object, make: Callable[[Book], T]) -> T | None:
+    def _cached(self, key: object, make: Callable[[Book], T]) -> T | None:
         book = self._present()
-        return None if book is None else self._pages.made(key, lambda: make(book))
+        return None if book is None else self._pages.cached(key, lambda: make(book))
 
     def _present(self) -> Book | None:
         # Of a directory without a ledger not even the key of pseudonyms is made.
@@ -107,10 +107,10 @@ class Reader:
 def _stamp(path: Path) -> tuple[int, ...]:
     """Differs where a file was replaced or written."""
     try:
-        there = path.stat()
+        stat = path.stat()
     except OSError:
         return ()
-    return there.st_mtime_ns, there.st_ino, there.st_size
+    return stat.st_mtime_ns, stat.st_ino, stat.st_size
 
 
 def reader_of(serving: Serving) -> Reader:
@@ -137,7 +137,7 @@ async def _page(
     serving = serving_of(request)
     problem, status = "", 200
     try:
-        content = await reader_of(serving).made(key, make)
+        content = await reader_of(serving).cached(key, make)
     except NotFoundError as error:
         return refusal(404, str(error))
     except LeakmeterError as error:
@@ -201,13 +201,13 @@ async def opened(request: Request) -> Response:
 def _opened(book: Book, kind: str, id_: str) -> tuple[list[b.Block], bool]:
     """Its blocks, and whether a heat map can be made of it."""
     names = _names(book)
-    if kind == DOCUMENT and any(id_ == one for one, _ in book.documents):
+    if kind == DOCUMENT and any(id_ == known_id for known_id, _ in book.documents):
         return said.document_blocks(book, id_, names), False
     if kind == SUBJECT:
         return said.subject_blocks(book, _subject(book, id_.strip()), names), False
     if kind == RECIPIENT and (id_ or None) in book.recipients:
         return said.recipient_blocks(book, id_ or None, names), False
-    if kind == DAY and any(id_ == ("" if one["day"] is None else one["day"].isoformat()) for one in book.events):
+    if kind == DAY and any(id_ == ("" if event["day"] is None else event["day"].isoformat()) for event in book.events):
         return said.day_blocks(book, date.fromisoformat(id_) if id_ else None, names), False
     if kind == said.ANSWER:
         event = _event(book, id_)
@@ -232,7 +232,7 @@ def _event(book: Book, id_: str) -> JsonObject:
 
 async def report(request: Request) -> Response:
     """The page that `leakmeter ledger report` writes."""
-    response = await reader_of(serving_of(request)).made("report", lambda book: whole_report(said.page(book)))
+    response = await reader_of(serving_of(request)).cached("report", lambda book: whole_report(said.page(book)))
     return response or refusal(404, "there is no ledger; `leakmeter ledger add` makes one")
 
 
@@ -247,7 +247,7 @@ async def texts(request: Request) -> Response:
         return whole_report(said.heat_map(book, score))
 
     try:
-        response = await reader_of(serving_of(request)).made(("texts", id_), make)
+        response = await reader_of(serving_of(request)).cached(("texts", id_), make)
     except NotFoundError as error:
         return refusal(404, str(error))
     return response or refusal(404, "there is no ledger")

@@ -79,11 +79,11 @@ class Typed:
     """How many pieces are scored exactly, as `top:K`; None for all."""
 
     @classmethod
-    def of(cls, given: JsonObject, serving: Serving) -> Typed:
-        texts = bodies.texts(given, *_TEXTS, most=MOST_CHARACTERS)
+    def from_json(cls, body: JsonObject, serving: Serving) -> Typed:
+        texts = bodies.texts(body, *_TEXTS, most=MOST_CHARACTERS)
         template = bodies.choice(texts["template"], "template", TEMPLATES, None)
         unit = bodies.choice(texts["unit"], "unit on this page", UNITS, UNITS[0]) or UNITS[0]
-        n_tokens, seed = bodies.new_tokens(given), bodies.whole(given, "seed", 0)
+        n_tokens, seed = bodies.new_tokens(body), bodies.whole(body, "seed", 0)
         if seed < 0:
             raise UsageError(f"seed is {seed}; it has to be 0 or more")
         search = texts["search"] or None
@@ -154,15 +154,15 @@ class Disclosing(Seen):
         }
 
     @override
-    def on_scored(self, found: Found) -> None:
+    def on_scored(self, scored: Found) -> None:
         """Noise and placebo are measured last: until then, what is above 3 nats is shown."""
-        whole = found.whole.values - found.bare.values
-        rows = {name: found.whole.values - row.values for name, row in found.cuts.items()}
+        whole = scored.whole.values - scored.bare.values
+        rows = {name: scored.whole.values - row.values for name, row in scored.cuts.items()}
         if not all(np.isfinite(values).all() for values in (whole, *rows.values())):
             return
-        series = {(0, "log_prob", ""): found.whole.values, (0, "whole", ""): whole, (0, "noise", ""): 0 * whole}
+        series = {(0, "log_prob", ""): scored.whole.values, (0, "whole", ""): whole, (0, "noise", ""): 0 * whole}
         series |= {(0, "without_this", name): values for name, values in rows.items()}
-        disclosed = [one for one in disclosures(self._texts, series) if one.evidence is not None]
+        disclosed = [disclosure for disclosure in disclosures(self._texts, series) if disclosure.evidence is not None]
         tokens = list(zip(self._texts["responses"][0]["tokens"], np.abs(whole).tolist(), strict=True))
         self.job.tell("disclosed", **self.marked(disclosed, tokens, is_complete=self._units <= {*rows}))
 
@@ -179,7 +179,7 @@ class Disclosing(Seen):
         source."""
         numbers = {name: number for number, name in enumerate(self._names)}
         if not is_complete:
-            disclosed = [one if one.relation == "copied" else replace(one, sources=()) for one in disclosed]
+            disclosed = [row if row.relation == "copied" else replace(row, sources=()) for row in disclosed]
         spans = [
             disclosure_report.disclosed_span(
                 disclosure,
@@ -252,14 +252,14 @@ def _streamed(work: Callable[[Serving, Typed, JsonObject, Job], JsonObject], *, 
 
     async def handler(request: Request) -> Response:
         serving, body = serving_of(request), await bodies.json_object(request)
-        typed = Typed.of(body, serving)
+        typed = Typed.from_json(body, serving)
         job = serving.queue.submit(lambda job: work(serving, typed, body, job), session_of(request))
         return StreamingResponse(job.stream(and_cancel=not to_the_end), media_type="text/event-stream")
 
     return handler
 
 
-def _measure(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObject:
+def _measure(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
     """The influence of each piece; an answer is drawn first where none was typed."""
     kept = serving.use(typed.model, job)
     drawn = typed.response is None
@@ -283,8 +283,8 @@ def _measure(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> Jso
     return {
         "response": typed.response,
         "drawn": drawn,
-        "found": html.fragment([block for block in order.found if isinstance(block, b.Headline | b.Text)]),
-        "advice": html.fragment([block for block in order.found if not isinstance(block, b.Headline | b.Text)]),
+        "found": html.fragment([block for block in order.lead if isinstance(block, b.Headline | b.Text)]),
+        "advice": html.fragment([block for block in order.lead if not isinstance(block, b.Headline | b.Text)]),
         "rest": html.fragment(order.rest, level=3),
         "pieces": [_piece(result_, number) for number in range(len(result_.pieces))],
         **watch.marked(
@@ -386,11 +386,11 @@ def _values(prepared: Prepared) -> list[JsonObject]:
     ]
 
 
-def _cut(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObject:
+def _cut(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
     """The same answer without some pieces, or with surrogates in their place, and a new answer."""
     if typed.response is None:
         raise UsageError("measure an answer first, or type one")
-    cut, swap = _names(given, "cut"), _names(given, "swap")
+    cut, swap = _names(body, "cut"), _names(body, "swap")
     kept = serving.use(typed.model, job)
     prepared = _prepared(serving, kept, typed.influence, typed, job)
     edit = edits.edited(prepared, cut, swap)
@@ -414,9 +414,9 @@ def _whole_result(serving: Serving, kept: KeptModel, typed: Typed, job: Job) -> 
     return result
 
 
-def _redact(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObject:
+def _redact(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
     """What to cut so that what is left influences the answer by no more than a limit."""
-    limit = bodies.number(given, "max_loss", _DEFAULT_LIMIT)
+    limit = bodies.number(body, "max_loss", _DEFAULT_LIMIT)
     kept = serving.use(typed.model, job)
     measure = Redaction(limit, search=typed.search, max_new_tokens=typed.max_new_tokens, seed=typed.seed)
     prepared = _prepared(serving, kept, measure, typed, job)
@@ -428,22 +428,22 @@ def _redact(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> Json
     }
 
 
-def _mix(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObject:
+def _mix(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
     """The next token's distribution for every λ and ε of the sliders, behind so many tokens of the answer."""
-    at = bodies.whole(given, "at", 0)
+    at = bodies.whole(body, "at", 0)
     kept = serving.use(typed.model, job)
     typed = _whole_of(typed)
     prepared = _prepared(serving, kept, typed.influence, typed, job)
     return mixtures.table(kept, prepared, at, job)
 
 
-def _keep(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObject:
+def _keep(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
     """A run of the case, measured as `leakmeter influence` measures it: with its id, its numbers, its modes."""
     from leakmeter.instruments.influence.command import influence
 
     if typed.response is None:
         raise UsageError("measure an answer first, or type one")
-    name = given.get("name") or None
+    name = body.get("name") or None
     if name is not None and not isinstance(name, str):
         raise UsageError("name has to be a text")
     kept = serving.use(typed.model, job)
@@ -465,8 +465,8 @@ def _keep(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonOb
     return {"id": run.path.name, "nats": scale.nats_text(run[0].whole_nats)}
 
 
-def _names(given: JsonObject, name: str) -> Sequence[str]:
-    value = given.get(name, [])
+def _names(body: JsonObject, name: str) -> Sequence[str]:
+    value = body.get(name, [])
     if not isinstance(value, list) or not all(isinstance(piece, str) for piece in value):
         raise UsageError(f"{name} has to be a list of names of pieces")
     return value

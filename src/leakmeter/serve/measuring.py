@@ -27,7 +27,7 @@ _STARTED: Final = "started runs"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RunRequest:
     """Cases, and how they are to be measured."""
 
     model: str
@@ -39,17 +39,15 @@ class Asked:
     name: str | None
 
     @classmethod
-    def of(cls, given: JsonObject, serving: Serving) -> Asked:
-        texts = bodies.texts(
-            given, "file", "text", "unit", "context_from", "template", "model", "name", most=MOST_BYTES
-        )
+    def from_json(cls, body: JsonObject, serving: Serving) -> RunRequest:
+        texts = bodies.texts(body, "file", "text", "unit", "context_from", "template", "model", "name", most=MOST_BYTES)
         return cls(
             serving.models.checked(texts["model"]),
             tuple(_records(texts["text"], texts["file"])),
             bodies.choice(texts["unit"], "unit on this page", UNITS, UNITS[0]) or UNITS[0],
             texts["context_from"] or None,
             bodies.choice(texts["template"], "template on this page", TEMPLATES, None),
-            bodies.new_tokens(given),
+            bodies.new_tokens(body),
             checked_name(texts["name"].strip() or None),
         )
 
@@ -58,7 +56,7 @@ class Asked:
 class Started:
     """A run that this server began."""
 
-    asked: Asked
+    wanted: RunRequest
     job: Job
     owner: str
 
@@ -98,7 +96,7 @@ def progress(path: Path, begun: Started | None) -> Progress:
 
 async def measure(request: Request) -> Response:
     serving = serving_of(request)
-    return _streamed(serving, Asked.of(await bodies.json_object(request), serving), session_of(request))
+    return _streamed(serving, RunRequest.from_json(await bodies.json_object(request), serving), session_of(request))
 
 
 async def go_on(request: Request) -> Response:
@@ -107,7 +105,7 @@ async def go_on(request: Request) -> Response:
     begun = started(serving, request.path_params["run"])
     if begun is None or not begun.job.is_over:
         raise UsageError("only a run that this server began, and that was cancelled, can be continued here")
-    return _streamed(serving, begun.asked, session_of(request))
+    return _streamed(serving, begun.wanted, session_of(request))
 
 
 async def cancel(request: Request) -> Response:
@@ -119,31 +117,31 @@ async def cancel(request: Request) -> Response:
     return JSONResponse({})
 
 
-def _streamed(serving: Serving, asked: Asked, owner: str) -> Response:
-    job = serving.queue.submit(lambda job: _measure(serving, asked, owner, job), owner)
+def _streamed(serving: Serving, wanted: RunRequest, owner: str) -> Response:
+    job = serving.queue.submit(lambda job: _measure(serving, wanted, owner, job), owner)
     return StreamingResponse(job.stream(and_cancel=False), media_type="text/event-stream")
 
 
-def _measure(serving: Serving, asked: Asked, owner: str, job: Job) -> JsonObject:
+def _measure(serving: Serving, wanted: RunRequest, owner: str, job: Job) -> JsonObject:
     from leakmeter.core.loaded import LoadedCases, Plan
     from leakmeter.data.cases import cases_of
     from leakmeter.engine.ready import make_ready
     from leakmeter.traces.case import PRESETS
 
-    settings = PromptSettings(unit=asked.unit, template=asked.template, group=asked.unit != "whole").resolved()
-    what = Influence(max_new_tokens=asked.max_new_tokens)
-    loaded = cases_of(list(asked.records), context_from=asked.context_from, logs=PRESETS)
-    kept = serving.use(asked.model, job)
+    settings = PromptSettings(unit=wanted.unit, template=wanted.template, group=wanted.unit != "whole").resolved()
+    measure = Influence(max_new_tokens=wanted.max_new_tokens)
+    loaded = cases_of(list(wanted.records), context_from=wanted.context_from, logs=PRESETS)
+    kept = serving.use(wanted.model, job)
     with kept.lock, cancellable(kept, job):
-        ready = make_ready(Plan("influence", what, settings, LoadedCases(loaded.cases)), kept.backend)
+        ready = make_ready(Plan("influence", measure, settings, LoadedCases(loaded.cases)), kept.backend)
         n_cases = len(ready.prepared)
-        with ready.measure_into(serving.runs, label=asked.name) as run:
+        with ready.measure_into(serving.runs, label=wanted.name) as run:
             name = Path(run.directory.place).name
-            serving.extras.setdefault(_STARTED, {})[name] = Started(asked, job, owner)
+            serving.extras.setdefault(_STARTED, {})[name] = Started(wanted, job, owner)
             job.tell("begun", run=name, of=n_cases)
-            for done, _ in enumerate(run.parts, 1):
-                job.tell("case", done=done, of=n_cases)
-                if done < n_cases:
+            for n_done, _ in enumerate(run.parts, 1):
+                job.tell("case", done=n_done, of=n_cases)
+                if n_done < n_cases:
                     job.check()
     return {"run": name}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
@@ -25,13 +24,13 @@ _OWN: Final = ("serve.css", "serve.js", "live.js", "browse.js", "doctor.js")
 _TYPES: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 
 
-def show(request: Request, template: str, **what: Any) -> Response:
+def show(request: Request, template: str, **values: Any) -> Response:
     """A page of a template in `assets`, which extends `layout.html.j2`: texts are escaped, blocks are shown with
     `blocks | shown`. The request's path marks the entry of the navigation."""
     access = serving_of(request).access
     page = environment().get_template(template)
     return HTMLResponse(
-        page.render(path=request.url.path, navigation=NAVIGATION, has_password=access.password is not None, **what)
+        page.render(path=request.url.path, navigation=NAVIGATION, has_password=access.password is not None, **values)
     )
 
 
@@ -70,17 +69,13 @@ def environment() -> Environment:
     of_reports = html.environment()
     loaders = [FunctionLoader(_template), of_reports.loader or FunctionLoader(lambda name: None)]
     templates = of_reports.overlay(loader=ChoiceLoader(loaders), finalize=_plain)
-    templates.filters = {**of_reports.filters, "shown": _shown}
+    templates.filters = {**of_reports.filters, "shown": lambda blocks, level=2: html.fragment(blocks, level=level)}
     return templates
 
 
 def _plain(value: Any) -> Any:
     """What stands in a template's braces: a text without anything that a terminal or a line of text would obey."""
     return visible(value) if type(value) is str else value
-
-
-def _shown(blocks: Sequence[b.Block], level: int = 2) -> Any:
-    return html.fragment(blocks, level=level)
 
 
 def _template(name: str) -> str | None:

@@ -32,7 +32,7 @@ class Models:
 
     @property
     def loaded(self) -> str | None:
-        return None if self._kept is None else str(self._kept.given)
+        return None if self._kept is None else str(self._kept.source)
 
     def checked(self, name: str | None) -> str:
         """A model's name; the default where none is given."""
@@ -45,7 +45,7 @@ class Models:
     def use(self, name: str | None = None) -> KeptModel:
         """A model, loaded; another that was in memory is freed before."""
         name = self.checked(name)
-        if self._kept is None or self._kept.given != name:
+        if self._kept is None or self._kept.source != name:
             self.free()
             kept = KeptModel(name, **self._options)
             _ = kept.backend
@@ -83,7 +83,7 @@ class Remembered:
     def get(self, key: Hashable) -> Any:
         return self._held.get(key)
 
-    def made(self, key: Hashable, make: Callable[[], T]) -> T:
+    def cached(self, key: Hashable, make: Callable[[], T]) -> T:
         """What is held, or made and held now."""
         return self.put(key, self._held[key] if key in self._held else make())
 

@@ -50,7 +50,7 @@ class Watch:
     def on_piece(self, name: str, nats: float, *, exact: bool) -> None:
         """A piece is known, or what a screen says of it."""
 
-    def on_scored(self, found: Found) -> None:
+    def on_scored(self, scored: Found) -> None:
         """More is known of the tokens of the response: the whole context, twice as many pieces as before, or all."""
 
     def on_token(self, text: str, ledger: Mapping[str, float]) -> None:
@@ -112,8 +112,8 @@ class _Watched:
             pieces = _Pieces(item, self._watch, forks, exhaustive=self._measure.search is None)
             return self._driven(trial, pieces.answered, lambda requests, answers: None)
         if isinstance(self._measure, Decode):
-            return self._driven(trial, _asked, self._on_tokens(item, self._measure))
-        return self._driven(trial, _asked, self._on_rounds())
+            return self._driven(trial, _scores_of, self._on_tokens(item, self._measure))
+        return self._driven(trial, _scores_of, self._on_rounds())
 
     def _driven(
         self,
@@ -163,7 +163,7 @@ class _Watched:
         return on_answers
 
 
-def _asked(requests: Sequence[Asked]) -> Trial[list[Scores]]:
+def _scores_of(requests: Sequence[Asked]) -> Trial[list[Scores]]:
     return (yield requests)
 
 
@@ -177,7 +177,7 @@ class _Pieces:
     """Whether the model's states of a context are kept from round to round, and it can hide pieces."""
     exhaustive: bool
     """Whether every piece is scored, in an order of our own."""
-    found: Found = field(default_factory=Found)
+    scored: Found = field(default_factory=Found)
 
     def __post_init__(self) -> None:
         self._hidden = {frozenset(span.pieces): span.name for span in self.item.spans}
@@ -185,32 +185,32 @@ class _Pieces:
     def _names(self, request: Request) -> list[str | None]:
         """The piece that each prompt goes without; None of other prompts."""
         cuts = self.item.cuts
-        names = {id(prompt): name for name, prompt in (cuts.made if isinstance(cuts, Lazily) else cuts).items()}
+        names = {id(prompt): name for name, prompt in (cuts.prepared if isinstance(cuts, Lazily) else cuts).items()}
         return [
             self._hidden.get(each_prompt.hidden) if each_prompt.hidden else names.get(id(each_prompt))
             for each_prompt in request.prompts
         ]
 
-    def answered(self, asked: Sequence[Asked]) -> Trial[list[Scores]]:
+    def answered(self, requests: Sequence[Asked]) -> Trial[list[Scores]]:
         """Answers of a round; of one that is about pieces, in several."""
-        request = asked[-1]
+        request = requests[-1]
         names = self._names(request) if isinstance(request, Request) else []
         if not isinstance(request, Request) or not any(names[1:]):
-            return (yield asked)
+            return (yield requests)
         rows: dict[int, Row] = {}
         first = [1] if request.prompts[1] is self.item.prompt else []
         todo = list(range(2 if first else 1, len(request.prompts)))
         lead = yield from self._some(request, names, first or todo[:1], rows)
         todo = todo if first else todo[1:]
         if first:
-            if not self.found.whole.values.size:
-                self.found.bare, self.found.whole = rows[0], rows[1]
-                self.watch.on_whole(self.found.nats({"": rows[0]}, ""))
-                self.watch.on_scored(self.found)
-            self.found.bare, self.found.whole = rows[0], rows[1]
+            if not self.scored.whole.values.size:
+                self.scored.bare, self.scored.whole = rows[0], rows[1]
+                self.watch.on_whole(self.scored.nats({"": rows[0]}, ""))
+                self.watch.on_scored(self.scored)
+            self.scored.bare, self.scored.whole = rows[0], rows[1]
             if self.exhaustive and len(self._hidden) >= SCREENED_FROM and self.forks:
                 yield from self._screened(request)
-                ranked = {name: -self.found.nats(self.found.hidden, name) for name in self.found.hidden}
+                ranked = {name: -self.scored.nats(self.scored.hidden, name) for name in self.scored.hidden}
                 todo.sort(key=lambda number: ranked.get(names[number] or "", 1.0))
         n_at_once = 1
         while todo:
@@ -220,7 +220,7 @@ class _Pieces:
         ordered = [rows[number] for number in range(len(request.prompts))]
         widths = [row.half_width for row in ordered if row.half_width is not None]
         whole = Scores(np.stack([row.values for row in ordered]), half_width=np.stack(widths) if widths else None)
-        return [*lead[: len(asked) - 1], whole]
+        return [*lead[: len(requests) - 1], whole]
 
     def _some(
         self, request: Request, names: Sequence[str | None], numbers: Sequence[int], rows: dict[int, Row]
@@ -233,13 +233,13 @@ class _Pieces:
         for place, number in enumerate(numbers, 1):
             rows[number] = _row(answers[-1], place)
             name, is_hidden = names[number], bool(request.prompts[number].hidden)
-            piece_rows = self.found.hidden if is_hidden else self.found.cuts
-            if name is not None and name not in piece_rows and self.found.whole.values.size:
+            piece_rows = self.scored.hidden if is_hidden else self.scored.cuts
+            if name is not None and name not in piece_rows and self.scored.whole.values.size:
                 piece_rows[name] = rows[number]
-                self.watch.on_piece(name, self.found.nats(piece_rows, name), exact=not is_hidden)
-                n_exact = len(self.found.cuts)
+                self.watch.on_piece(name, self.scored.nats(piece_rows, name), exact=not is_hidden)
+                n_exact = len(self.scored.cuts)
                 if not is_hidden and (n_exact & (n_exact - 1) == 0 or n_exact == len(self.item.spans)):
-                    self.watch.on_scored(self.found)
+                    self.watch.on_scored(self.scored)
         return answers
 
     def _screened(self, request: Request) -> Trial[None]:

@@ -28,7 +28,7 @@ class HeldOut:
     """Number of the predictor."""
     chosen_by: float
     """Its Spearman correlation where it was chosen."""
-    there: Estimate
+    held_out: Estimate
     """And where it was not."""
     reference: Estimate
     """Of the predictor that it is held against, there."""
@@ -93,7 +93,7 @@ def held_out(
     return HeldOut(
         chosen=chosen,
         chosen_by=float(by[chosen]),
-        there=over.estimate(of_chosen),
+        held_out=over.estimate(of_chosen),
         reference=over.estimate(of_reference),
         difference=over.estimate(lambda times: of_chosen(times) - of_reference(times)),
         n_items=len(over.of_item),

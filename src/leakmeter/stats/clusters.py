@@ -103,5 +103,5 @@ class Resamples:
 
 def _divided(parts: npt.ArrayLike, wholes: npt.ArrayLike) -> FloatArray:
     whole = np.asarray(wholes, dtype=np.float64)
-    there = whole > 0
-    return np.where(there, np.asarray(parts, dtype=np.float64) / np.where(there, whole, 1.0), np.nan)
+    is_whole = whole > 0
+    return np.where(is_whole, np.asarray(parts, dtype=np.float64) / np.where(is_whole, whole, 1.0), np.nan)

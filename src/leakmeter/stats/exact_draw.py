@@ -124,7 +124,7 @@ def _drawn(weights: FloatArray, bits: Bits, row: int) -> int:
     at = next(at for attempt in count() if (at := bits.take(n_bits, row, attempt)) < total)
     for index, total_of_band in enumerate(totals):
         if at < total_of_band:
-            return _found(bands, index, at >> (bands.numbers[index] << _BAND))
+            return _token_at(bands, index, at >> (bands.numbers[index] << _BAND))
         at -= total_of_band
     raise AssertionError("a number below the total lies in some band")
 
@@ -146,7 +146,7 @@ def _banded(weights: FloatArray) -> _Bands:
     return _Bands(order, low, high, in_order[starts].tolist(), [*starts, len(order)])
 
 
-def _found(bands: _Bands, index: int, at: int) -> int:
+def _token_at(bands: _Bands, index: int, at: int) -> int:
     """The token of a band at which the sum of weights passes `at`, in the band's units."""
     start, stop = bands.starts[index], bands.starts[index + 1]
     low, high = (

@@ -129,14 +129,14 @@ class Summary:
 def entries(root: Path) -> list[Entry]:
     """Runs and studies directly under a directory, by name; other directories are nobody's business."""
     listed: list[Entry] = []
-    here = fetched(root, lean=True)
-    for path in _directories(here):
+    local = fetched(root, lean=True)
+    for path in _directories(local):
         if is_run(path):
             listed.append(entry_of(path))
         elif study := _STUDIES.fullmatch(path.name):
             listed.append(Entry(path.name, study.group(1)))
-    if here is not root:
-        forget_copy(here)
+    if local is not root:
+        forget_copy(local)
     return listed
 
 
@@ -223,7 +223,7 @@ def summary(path: Path) -> Summary:
     for case in cases:
         if (name := _worker(case)) is not None:
             by_worker.setdefault(name, []).append(case)
-    taken = {name: (len(of_one), Taken.from_cases(of_one)) for name, of_one in sorted(by_worker.items())}
+    workers = {name: (len(of_one), Taken.from_cases(of_one)) for name, of_one in sorted(by_worker.items())}
     record = reader.record
     return Summary(
         entry_of(path),
@@ -235,7 +235,7 @@ def summary(path: Path) -> Summary:
         versions=record.get("environment") or {},
         command=record.get("command"),
         problems=tuple(record.get("problems") or ()),
-        workers=tuple(OfWorker(name, n, took.tree_tokens, took.seconds) for name, (n, took) in taken.items()),
+        workers=tuple(OfWorker(name, n, took.tree_tokens, took.seconds) for name, (n, took) in workers.items()),
         slowest_part=slowest,
     )
 

@@ -121,8 +121,8 @@ def write(run: Path, out: Path, redacted: Redacted | None = None) -> None:
         else:
             draft.mkdir(mode=0o700)
             _write_parquet(directory, redacted, draft)
-            told = redacted.spec(spec) if redacted is not None else {"id": spec.id, **spec.deciding()}
-            (draft / "spec.json").write_text(_canonical(told) + "\n", encoding="utf-8")
+            record = redacted.spec(spec) if redacted is not None else {"id": spec.id, **spec.deciding()}
+            (draft / "spec.json").write_text(_canonical(record) + "\n", encoding="utf-8")
         os.replace(draft, out)
 
 

@@ -40,7 +40,7 @@ class PartReader:
 
     @classmethod
     def of_run(cls, directory: RunDirectory) -> Self:
-        return cls.of_complete(directory) if directory.is_complete else cls._of(directory, directory.read_begun())
+        return cls.of_complete(directory) if directory.is_complete else cls._read(directory, directory.read_begun())
 
     @classmethod
     def of_complete(cls, directory: RunDirectory) -> Self:
@@ -48,10 +48,10 @@ class PartReader:
         with directory.reading(SPEC):
             if RunSpec.from_record(record).id != record["id"]:
                 raise FieldError("id", "is not that of what the run holds")
-            return cls._of(directory, record)
+            return cls._read(directory, record)
 
     @classmethod
-    def _of(cls, directory: RunDirectory, record: JsonObject) -> Self:
+    def _read(cls, directory: RunDirectory, record: JsonObject) -> Self:
         measure, params = record.get("measure"), record.get("params")
         if measure not in registry.instruments() or params is None:
             return cls(directory, record)

@@ -178,20 +178,20 @@ class RunDirectory:
         make_private(self.path)
 
     @contextmanager
-    def _locked(self, name: str = ".lock", what: str = "run", seconds: float = 0) -> Iterator[None]:
-        """Hold a lock of the run, waiting for it so many seconds; others read that `what` is being written."""
+    def _locked(self, name: str = ".lock", noun: str = "run", seconds: float = 0) -> Iterator[None]:
+        """Hold a lock of the run, waiting for it so many seconds; others read that `noun` is being written."""
         lock = FileLock(self.path / name, timeout=seconds)
         try:
             lock.acquire()
         except Timeout:
-            raise StoreError(self._in_use(what)) from None
+            raise StoreError(self._in_use(noun)) from None
         try:
             yield
         finally:
             lock.release()
 
-    def _in_use(self, what: str) -> str:
-        return f"{what} '{self.place}' is being written by another process; wait for it to end"
+    def _in_use(self, noun: str) -> str:
+        return f"{noun} '{self.place}' is being written by another process; wait for it to end"
 
     def _fetch(self) -> None:
         """Get what is kept elsewhere; of a directory, nothing."""

@@ -29,7 +29,7 @@ from leakmeter.storage.spec import RunSpec
 
 if TYPE_CHECKING:
     from leakmeter.stores.lease import Lease
-    from leakmeter.stores.objects import Found, Objects, Version
+    from leakmeter.stores.objects import Objects, StoredObject, Version
 
 _LEASE: Final = ".lease"
 _SPEC: Final = "spec.json"
@@ -111,14 +111,14 @@ class StoredRun(RunDirectory):
 
     @contextmanager
     @override
-    def _locked(self, name: str = ".lock", what: str = "run", seconds: float = 0) -> Iterator[None]:
+    def _locked(self, name: str = ".lock", noun: str = "run", seconds: float = 0) -> Iterator[None]:
         from leakmeter.stores.lease import SECONDS, held
 
         # Slices begin one after another, and one that was killed as it began leaves its lease.
         patient = 2 * SECONDS if seconds else 0.0
         with (
-            super()._locked(name, what, seconds),
-            held(self._objects, name.replace(".lock", _LEASE), self._in_use(what), patient) as lease,
+            super()._locked(name, noun, seconds),
+            held(self._objects, name.replace(".lock", _LEASE), self._in_use(noun), patient) as lease,
         ):
             self._leases.append(lease)
             try:
@@ -211,10 +211,10 @@ class StoredRun(RunDirectory):
     def finish(self, spec: RunSpec, n_parts: int) -> None:
         """`StoreError` where what the store has is not what was written or fetched."""
         self._group_rest(n_parts)
-        there = {file.name: file.version.get("e_tag") for file in self._objects.under()}
+        tags = {file.name: file.version.get("e_tag") for file in self._objects.under()}
         for path in self._files_of(range(n_parts)):
             # Without a tag, or where a store spells it in two ways, the content decides.
-            if there.get(path.name) is None or there[path.name] != self._versions.get(path.name, {}).get("e_tag"):
+            if tags.get(path.name) is None or tags[path.name] != self._versions.get(path.name, {}).get("e_tag"):
                 stored = self._objects.get(path.name)
                 if stored is None or stored[0] != path.read_bytes():
                     raise self._interfered(path.name)
@@ -252,29 +252,29 @@ def fetched(path: Path, beginning: str = "", *, lean: bool = False) -> Path:
     return copy.path
 
 
-def _own_name(file: Found) -> str:
+def _own_name(file: StoredObject) -> str:
     return file.name.rpartition("/")[2]
 
 
-def _are_of_a_run(files: Sequence[Found]) -> bool:
+def _are_of_a_run(files: Sequence[StoredObject]) -> bool:
     return any(_own_name(file) in _TOLD or _own_name(file).startswith(NUMBERS) for file in files)
 
 
-def _readable(objects: Objects, folder: str = "") -> list[Found]:
+def _readable(objects: Objects, folder: str = "") -> list[StoredObject]:
     """Files of a run that may be read together, while others may be written."""
     files = objects.under(folder)
     if any(_own_name(file) == _SPEC for file in files):
         # A list is not of one moment; all of the run is there since its spec is.
         files = objects.under(folder)
-    here = {_own_name(file): file for file in files if not file.name.endswith((_LEASE, ".lock"))}
-    if _SPEC in here:
-        return list(here.values())
-    parts = {name: held for name in here if (held := parts_in(name))}
+    own = {_own_name(file): file for file in files if not file.name.endswith((_LEASE, ".lock"))}
+    if _SPEC in own:
+        return list(own.values())
+    parts = {name: held for name in own if (held := parts_in(name))}
     halves = list(parts.values())
-    return [file for name, file in here.items() if name not in parts or halves.count(parts[name]) > 1]
+    return [file for name, file in own.items() if name not in parts or halves.count(parts[name]) > 1]
 
 
-def _copy(objects: Objects, files: Sequence[Found], folder: Path) -> None:
+def _copy(objects: Objects, files: Sequence[StoredObject], folder: Path) -> None:
     when = {file.name: file.modified.timestamp() for file in files}
 
     def write(name: str, content: bytes) -> None:

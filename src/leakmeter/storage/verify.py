@@ -64,7 +64,7 @@ def verify(path: Path) -> Verified:
     if path.resolve().name != record["id"]:
         findings.append(f"spec.json: its id is {record['id']}, and the directory has another name")
     expected = list(hashes)
-    broken = [f"{name}: {what}" for name in expected if (what := _broken(path / name, hashes[name]))]
+    broken = [f"{name}: {fault}" for name in expected if (fault := _broken(path / name, hashes[name]))]
     findings += [*broken, *_foreign(names, expected)]
     if not broken and record["id"] == spec.id:
         findings += _damaged(run)

@@ -41,7 +41,7 @@ Version = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StoredObject:
     """One object."""
 
     name: str
@@ -88,25 +88,25 @@ class Objects:
                 self._check_bucket(error)
                 return None
 
-    def get_all(self, names: Sequence[str], done: Callable[[str, bytes], None]) -> None:
-        """Read objects, several at a time; those that are gone are left out. `done` gets each one's name and
+    def get_all(self, names: Sequence[str], on_object: Callable[[str, bytes], None]) -> None:
+        """Read objects, several at a time; those that are gone are left out. `on_object` gets each one's name and
         content, in order."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for start in range(0, len(names), _AT_ONCE):
                 some = names[start : start + _AT_ONCE]
                 for name, stored in zip(some, pool.map(self.get, some), strict=True):
                     if stored is not None:
-                        done(name, stored[0])
+                        on_object(name, stored[0])
 
-    def under(self, folder: str = "") -> Sequence[Found]:
+    def under(self, folder: str = "") -> Sequence[StoredObject]:
         """Objects directly in a folder, by name."""
         return self.top(folder)[0]
 
-    def top(self, folder: str = "") -> tuple[Sequence[Found], Sequence[str]]:
+    def top(self, folder: str = "") -> tuple[Sequence[StoredObject], Sequence[str]]:
         """Objects directly in a folder, and the folders that are in it, by name."""
         with self._errors():
             listed = self._store.list_with_delimiter(folder)
-        objects = (Found(entry["path"], _version(entry), entry["last_modified"]) for entry in listed["objects"])
+        objects = (StoredObject(entry["path"], _version(entry), entry["last_modified"]) for entry in listed["objects"])
         return sorted(objects, key=lambda entry: entry.name), sorted(listed["common_prefixes"])
 
     def delete(self, name: str) -> None:

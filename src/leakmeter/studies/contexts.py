@@ -49,16 +49,16 @@ class Contexts(Kind):
         return measure.together
 
     @override
-    def choice(self, given: JsonObject) -> Choice:
-        return Choice(at_least_one("records", given["records"]), given.get("choice_seed"))
+    def choice(self, settings: JsonObject) -> Choice:
+        return Choice(at_least_one("records", settings["records"]), settings.get("choice_seed"))
 
     @override
-    def prompts(self, given: JsonObject) -> PromptSettings:
-        dataset = named.find(given["dataset"])
+    def prompts(self, options: JsonObject) -> PromptSettings:
+        dataset = named.find(options["dataset"])
         settings = PromptSettings(
             unit="whole", template=dataset.template, truncate=True, max_context_tokens=dataset.max_context_tokens
         )
-        settings = replace(settings, **{name: given[name] for name in field_types(PromptSettings) if name in given})
+        settings = replace(settings, **{name: options[name] for name in field_types(PromptSettings) if name in options})
         if settings.unit == AUTO:
             raise UsageError(
                 f"unit '{AUTO}' measures other pieces in each case, which have no mean; give another, such as sentence"
@@ -119,10 +119,10 @@ KIND = Contexts()
 def generations_page(study: Study, cells: Sequence[FinishedCell], about: Sequence[str]) -> str:
     # Of several data sets each has its share of the page.
     by_dataset = [
-        [(dataset, id_) for id_ in _ids([one for one in cells if one.cell.dataset == dataset])]
-        for dataset in dict.fromkeys(one.cell.dataset for one in cells)
+        [(dataset, id_) for id_ in _ids([cell for cell in cells if cell.cell.dataset == dataset])]
+        for dataset in dict.fromkeys(cell.cell.dataset for cell in cells)
     ]
-    record_ids = [one for one in chain.from_iterable(zip_longest(*by_dataset)) if one is not None]
+    record_ids = [record_id for record_id in chain.from_iterable(zip_longest(*by_dataset)) if record_id is not None]
     shown = [_of_record(study, cells, dataset, id_) for dataset, id_ in record_ids[:MOST_RECORDS]]
     return html.page(generations_report(shown, title=study.title, about=about, n_records=len(record_ids)))
 
@@ -151,12 +151,12 @@ def _in_words(name: str, value: Any) -> str:
 
 
 def _column(
-    study: Study, one: FinishedCell, record: Record, texts: JsonObject, measurements: Sequence[Measurement]
+    study: Study, finished: FinishedCell, record: Record, texts: JsonObject, measurements: Sequence[Measurement]
 ) -> Column:
-    labels = {name: _in_words(name, value) for name, value in one.cell.factors.items() if name != "dataset"}
+    labels = {name: _in_words(name, value) for name, value in finished.cell.factors.items() if name != "dataset"}
     # Without an axis all cells stand side by side.
     name = labels.pop(study.x) if study.x in labels else ", ".join(labels.values())
-    line = ", ".join(labels.values()) if study.x in one.cell.factors else ""
+    line = ", ".join(labels.values()) if study.x in finished.cell.factors else ""
     rule = Regurgitation()
     generations = [
         Generation(

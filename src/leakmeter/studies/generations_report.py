@@ -161,9 +161,9 @@ def _cards(column: Column, widest: Column) -> Iterator[b.Part]:
         plain_text = generation.text if text.startswith(generation.text) else text
         runs = copied(plain_text, column.context)
         passage = b.Passage(list(_segments(generation, _lines(text, words_of(plain_text), runs))))
-        which = (f", response {number} of {n}",) if n > 1 else ()
+        place = (f", response {number} of {n}",) if n > 1 else ()
         yield b.Part(
-            (b.Untrusted(column.name), *which),
+            (b.Untrusted(column.name), *place),
             [
                 b.ShadedText([passage], floor_nats=_ROUNDING_NATS, style="tokens"),
                 b.Facts([*_facts(generation, runs), *context_facts]),
@@ -171,12 +171,13 @@ def _cards(column: Column, widest: Column) -> Iterator[b.Part]:
         )
 
 
-def _facts(one: Generation, runs: Sequence[int]) -> Iterator[tuple[b.Phrase, b.Phrase | b.Shaded]]:
-    yield "Nats", one.total()
-    yield "… a token", scale.nats_cell(_total(one.nats) / len(one.nats)) if len(one.nats) else scale.NOT_MEASURED
-    yield "ROUGE-L F1", f"{100 * one.rouge_l_f1:.1f}"
-    yield "Repeat prompt", _by_reading(one.verdicts, "repeat")
-    yield "ROUGE prompt", _by_reading(one.verdicts, "rouge")
+def _facts(generation: Generation, runs: Sequence[int]) -> Iterator[tuple[b.Phrase, b.Phrase | b.Shaded]]:
+    yield "Nats", generation.total()
+    n = len(generation.nats)
+    yield "… a token", scale.nats_cell(_total(generation.nats) / n) if n else scale.NOT_MEASURED
+    yield "ROUGE-L F1", f"{100 * generation.rouge_l_f1:.1f}"
+    yield "Repeat prompt", _by_reading(generation.verdicts, "repeat")
+    yield "ROUGE prompt", _by_reading(generation.verdicts, "rouge")
     yield "Words there", f"{sum(run > 0 for run in runs)} of {len(runs)}"
     yield "… in passages", f"{sum(run >= RUN_WORDS for run in runs)} of {len(runs)}"
 
@@ -205,10 +206,10 @@ def _lines(text: str, words: Sequence[tuple[int, int]], runs: Sequence[int]) -> 
     return lines
 
 
-def _segments(one: Generation, lines: Sequence[Line]) -> Iterator[b.Segment]:
+def _segments(generation: Generation, lines: Sequence[Line]) -> Iterator[b.Segment]:
     """The tokens in order, each in parts with one line beneath them; a space before a word apart from it."""
     at = 0
-    for token, nats in zip(one.tokens, one.nats, strict=True):
+    for token, nats in zip(generation.tokens, generation.nats, strict=True):
         gap = len(token) - len(token.lstrip(" ")) if token.strip(" ") else 0
         # A first word's space would only push it off the edge.
         if gap and at:

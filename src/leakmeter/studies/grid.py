@@ -214,12 +214,12 @@ def _study(name: str, file: JsonObject, size: str, settings: JsonObject) -> Stud
     )
 
 
-def _replicated(given: JsonObject, setting: str) -> JsonObject:
+def _replicated(written: JsonObject, setting: str) -> JsonObject:
     """Settings with as many seeds as `replicates` says, from the one that is set."""
-    n = given.get("replicates", 1)
+    n = written.get("replicates", 1)
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
         raise UsageError(f"setting 'replicates' is {n!r}; it has to be a whole number of 1 or more")
-    settings = {name: value for name, value in given.items() if name != "replicates"}
+    settings = {name: value for name, value in written.items() if name != "replicates"}
     if n == 1:
         return settings
     first = settings.get(setting, 0)
@@ -228,7 +228,7 @@ def _replicated(given: JsonObject, setting: str) -> JsonObject:
     return {**settings, setting: list(range(first, first + n))}
 
 
-def _listed(cells: Any, known: Mapping[str, str], given: JsonObject) -> list[JsonObject]:
+def _listed(cells: Any, known: Mapping[str, str], settings: JsonObject) -> list[JsonObject]:
     """Settings of cells that are written one by one, checked; a single empty one where they are a grid."""
     if not isinstance(cells, list) or not cells or not all(isinstance(cell, dict) for cell in cells):
         raise DataError("'cells' of the study are no list of tables; write [[laptop.cells]] before each")
@@ -238,17 +238,17 @@ def _listed(cells: Any, known: Mapping[str, str], given: JsonObject) -> list[Jso
         for setting, value in cell.items():
             if setting not in known:
                 raise UnknownNameError("setting of a study", setting, known)
-            if setting in given or isinstance(value, list):
+            if setting in settings or isinstance(value, list):
                 raise UsageError(
                     f"setting '{setting}' of cell {number} has to have one value there, and none elsewhere"
                 )
     return [{name: _checked(name, value, known[name]) for name, value in cell.items()} for cell in cells]
 
 
-def _factors_of(given: JsonObject, known: Mapping[str, str], fixed: Collection[str]) -> dict[str, list[Any]]:
+def _factors_of(settings: JsonObject, known: Mapping[str, str], fixed: Collection[str]) -> dict[str, list[Any]]:
     """The values of each setting, checked; `fixed` ones have one."""
     factors: dict[str, list[Any]] = {}
-    for setting, value in given.items():
+    for setting, value in settings.items():
         if setting not in known:
             raise UnknownNameError("setting of a study", setting, known)
         values = value if isinstance(value, list) else [value]

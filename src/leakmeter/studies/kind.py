@@ -84,15 +84,15 @@ class Kind(ABC):
         return 1
 
     @abstractmethod
-    def choice(self, given: JsonObject) -> Choice:
+    def choice(self, settings: JsonObject) -> Choice:
         """Which records a cell measures, by all settings of the cell that the study says."""
 
     @abstractmethod
-    def prompts(self, given: JsonObject) -> Settings:
-        """How a cell's prompts are made; `given` as for `choice`."""
+    def prompts(self, settings: JsonObject) -> Settings:
+        """How a cell's prompts are made; `settings` as for `choice`."""
 
-    def measure(self, measure: Measure, given: JsonObject) -> Measure:
-        """What a cell measures, where further settings, `given` as for `choice`, say something of it."""
+    def measure(self, measure: Measure, settings: JsonObject) -> Measure:
+        """What a cell measures, where further settings, `settings` as for `choice`, say something of it."""
         return measure
 
     def yardsticks(self, cells: Sequence[Cell]) -> Sequence[Cell]:

@@ -96,7 +96,7 @@ def factkb(responses: Sequence[str], contexts: Sequence[str], model: str) -> lis
     return _loaded(lambda: class_probabilities(where, responses, contexts, label=1), model, "FactKB")
 
 
-def model_at_hand(model: str, what: str, option: str) -> str:
+def model_at_hand(model: str, noun: str, option: str) -> str:
     """The model, if it is a directory, in the hub's cache, or the hub answers; else `ModelError`."""
     if Path(model).is_dir():
         return model
@@ -109,18 +109,18 @@ def model_at_hand(model: str, what: str, option: str) -> str:
         HfApi().model_info(model, timeout=_HUB_SECONDS)
     except failures:
         raise ModelError(
-            f"{what} needs the model '{model}', which is not on this machine, and the hub has it not or cannot be "
+            f"{noun} needs the model '{model}', which is not on this machine, and the hub has it not or cannot be "
             f"reached; give its directory with {option} DIR"
         ) from None
     return model
 
 
-def _loaded(score: Callable[[], T], model: str, what: str) -> T:
+def _loaded(score: Callable[[], T], model: str, noun: str) -> T:
     try:
         return score()
     except (OSError, KeyError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise ModelError(f"{what} could not be measured with '{model}': {reason}") from error
+        raise ModelError(f"{noun} could not be measured with '{model}': {reason}") from error
 
 
 COUNTS = ("repeat_published", "repeat_stated", "rouge_published", "rouge_stated")

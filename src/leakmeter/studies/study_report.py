@@ -92,11 +92,11 @@ def _extremes(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> b.Phrase |
     matched = [(match, row) for row in rows if (match := _NUMBER.match(row[column])) is not None]
     ranked = sorted(matched, key=lambda pair: _number(pair[0], "mean"))
     (low, least), (high, most) = ranked[0], ranked[-1]
-    what = heads[column]
+    head = heads[column]
     # A symbol stays what it is.
-    what = what[:1].upper() + what[1:] if what[:1].isascii() else what
+    head = head[:1].upper() + head[1:] if head[:1].isascii() else head
     if len(matched) == 1:
-        return b.Untrusted(f"{what}: {most[column]}.")
+        return b.Untrusted(f"{head}: {most[column]}.")
     labels = [i for i in range(column) if len({row[i] for _, row in matched}) > 1][:_LABELS]
 
     def named(row: Sequence[str]) -> str:
@@ -105,7 +105,7 @@ def _extremes(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> b.Phrase |
 
     overlap = _number(high, "low") <= _number(low, "high")
     order = " Their intervals overlap: the order may be chance." if overlap else ""
-    return b.Untrusted(f"{what}: from {named(least)} to {named(most)}.{order}")
+    return b.Untrusted(f"{head}: from {named(least)} to {named(most)}.{order}")
 
 
 def _number(match: re.Match[str], name: str) -> float:

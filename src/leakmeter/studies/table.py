@@ -77,12 +77,13 @@ def _place(finished: FinishedCell, i: int) -> Row:
     return {"first_token": i * unit.stride} if unit.kind == "ngram" else {}
 
 
-def _peak(study: Study, finished: FinishedCell, series: list[Any], found: list[Estimate]) -> Row:
+def _peak(study: Study, finished: FinishedCell, series: list[Any], estimates: list[Estimate]) -> Row:
     # A piece that few contexts reach has a mean of few: a peak is looked for where half of them do.
-    enough = [i for i, at in enumerate(found) if 2 * at.n >= found[0].n]
-    peak = max(enough, key=lambda i: found[i].mean)
-    row: Row = {**finished.cell.factors, "n": found[0].n, "pieces_median": float(np.median([len(s) for s in series]))}
-    row |= {"peak_piece": peak, **columns("peak_nats", found[peak])}
+    enough = [i for i, at in enumerate(estimates) if 2 * at.n >= estimates[0].n]
+    peak = max(enough, key=lambda i: estimates[i].mean)
+    n_pieces = float(np.median([len(piece_series) for piece_series in series]))
+    row: Row = {**finished.cell.factors, "n": estimates[0].n, "pieces_median": n_pieces}
+    row |= {"peak_piece": peak, **columns("peak_nats", estimates[peak])}
     for name, estimated in early_and_late(series, seed=study.seed).items():
         row |= columns(f"{name}_nats", estimated)
     return row
@@ -133,9 +134,9 @@ def _by_factor(study: Study, cells: Sequence[FinishedCell], directory: Path, not
 def _first_of_line(study: Study, cells: Sequence[FinishedCell], finished: FinishedCell) -> FinishedCell:
     """The cell that differs in x alone and comes first: what differences are taken from, record by record."""
 
-    def line(of: FinishedCell) -> tuple[Any, ...]:
-        others = {name: value for name, value in of.cell.factors.items() if name != study.x}
-        return (others, [record.case.id for record in of.records])
+    def line(finished: FinishedCell) -> tuple[Any, ...]:
+        others = {name: value for name, value in finished.cell.factors.items() if name != study.x}
+        return (others, [record.case.id for record in finished.records])
 
     return next(cell for cell in cells if line(cell) == line(finished))
 
@@ -163,11 +164,12 @@ def _scorers(
     return scorers
 
 
-def columns(name: str, of: Estimate, *, quantiles: bool = False) -> Row:
+def columns(name: str, estimate: Estimate, *, quantiles: bool = False) -> Row:
     """A mean with its interval, and if wanted its quantiles, as columns of a row; 'nats' brings the number of cases."""
-    row: Row = {**({"n": of.n} if name == "nats" else {}), **measured(name, of.mean, of.interval)}
+    row: Row = {**({"n": estimate.n} if name == "nats" else {}), **measured(name, estimate.mean, estimate.interval)}
     if quantiles:
-        row |= {f"{name}_q{round(level * 100):02}": value for level, value in zip(LEVELS, of.quantiles, strict=True)}
+        levels = zip(LEVELS, estimate.quantiles, strict=True)
+        row |= {f"{name}_q{round(level * 100):02}": value for level, value in levels}
     return row
 
 

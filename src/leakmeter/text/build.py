@@ -222,9 +222,9 @@ def prepare(
     item = _item(case.id, layout, covers, larger, settings, response, spare, tokenizer, window)
     n_cut = n_before - len(layout.tokens)
     places = None if settings.sensitive is None else tuple(sensitive.read(settings.sensitive).find(layout.context))
-    said = {"context": layout.context, "query": query, **_sensitive_texts(places, settings.region)}
+    texts = {"context": layout.context, "query": query, **_sensitive_texts(places, settings.region)}
     return PreparedContext(
-        replace(item, texts_of=lambda ids: {**said, "responses": [response_texts(ids, tokenizer)]}),
+        replace(item, texts_of=lambda ids: {**texts, "responses": [response_texts(ids, tokenizer)]}),
         layout.context,
         bounds,
         query,
@@ -242,15 +242,15 @@ def _check_texts(case: Case) -> None:
     texts = [("query", case.query), ("response", case.response or "")]
     texts += [("context", document.text) for document in case.documents]
     texts += [(f"message '{message.name}'", part.text) for message in case.messages for part in message.parts]
-    for what, text in texts:
-        check_unicode(case.id, what, text)
+    for noun, text in texts:
+        check_unicode(case.id, noun, text)
 
 
-def check_unicode(case_id: str, what: str, text: str) -> None:
+def check_unicode(case_id: str, noun: str, text: str) -> None:
     """Refuse, and say where, a text that cannot be written as UTF-8."""
     if (at := half_pair(text)) is not None:
         raise UsageError(
-            f"case '{case_id}': the {what} is no valid Unicode (half a surrogate pair, or a byte that is no UTF-8) "
+            f"case '{case_id}': the {noun} is no valid Unicode (half a surrogate pair, or a byte that is no UTF-8) "
             f"at character {at:,}"
         )
 
@@ -274,7 +274,7 @@ def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: un
         if not documents:
             raise _no_context(case)
         writing = (
-            templates.Asked(documents, query, tokenizer)
+            templates.OneTurn(documents, query, tokenizer)
             if text is None
             else templates.Filled(name, text, documents, query)
         )
@@ -389,13 +389,13 @@ def _item(
 
 def _named_apart(new: Sequence[Cover], covers: Sequence[Cover]) -> list[Cover]:
     """Covers under names that no other has."""
-    taken = {cover.name for cover in covers}
+    names = {cover.name for cover in covers}
     named: list[Cover] = []
     for added in new:
         name = added.name
-        while name in taken:
+        while name in names:
             name = f"{name} ({added.kind})"
-        taken.add(name)
+        names.add(name)
         named.append(replace(added, name=name))
     return named
 

@@ -57,9 +57,9 @@ def _number(value: str, response: str) -> Repeated:
     return "in part" if any(_shares_digits(digits, group) for group in digit_groups) else "no"
 
 
-def _shares_digits(digits: str, said: str) -> bool:
+def _shares_digits(digits: str, text: str) -> bool:
     n = _DIGITS_IN_PART
-    return any(digits[i : i + n] in said for i in range(len(digits) - n + 1))
+    return any(digits[i : i + n] in text for i in range(len(digits) - n + 1))
 
 
 def _date(value: str, text: str, response: str) -> Repeated:
@@ -108,9 +108,9 @@ def _words(text: str, response: str) -> Repeated:
     return "in part" if any(_shares_digits(digits, re.sub(r"\D", "", g)) for g in _GROUPS.findall(response)) else "no"
 
 
-def _runs(words: list[str], said: list[str]) -> bool:
+def _runs(words: list[str], reply_words: list[str]) -> bool:
     n = len(words)
-    return any(said[i : i + n] == words for i in range(len(said) - n + 1))
+    return any(reply_words[i : i + n] == words for i in range(len(reply_words) - n + 1))
 
 
 Series = Mapping[tuple[int, str, str], FloatArray]

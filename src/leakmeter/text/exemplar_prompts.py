@@ -74,8 +74,8 @@ def written(
     read them, joined by blank lines, and the id and characters of each."""
     numbers = {name: i for i, name in enumerate(names, 1)}
 
-    def without(gone: Collection[str]) -> Prompt:
-        return writer.prompt([i for name, i in numbers.items() if name not in gone], texts)
+    def without(absent: Collection[str]) -> Prompt:
+        return writer.prompt([i for name, i in numbers.items() if name not in absent], texts)
 
     prompt, shown = without(()), [writer.text(i) for i in numbers.values()]
     pieces = [piece for piece in prompt.pieces if piece.role == CONTEXT]

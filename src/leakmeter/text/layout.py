@@ -69,8 +69,8 @@ class Layout:
     """A tokenised prompt whose context can be cut at any token.
 
     Context tokens are counted from 0 over all documents; characters count in `context`, the documents joined by
-    blank lines. `texts` are other texts of the documents, of which an empty one is left out; `gone` are messages that
-    are left out.
+    blank lines. `texts` are other texts of the documents, of which an empty one is left out, as are
+    messages named in `without`.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class Layout:
         tokenizer: Tokenizer,
         *,
         texts: Sequence[str] | None = None,
-        gone: Collection[str] = (),
+        without: Collection[str] = (),
     ) -> None:
         self._writing = writing
         self._tokenizer = tokenizer
         self._given = tuple(document.text for document in writing.documents) if texts is None else tuple(texts)
         checkpoint()
-        self.segments = tuple(part for whole in writing.segments(self._given, gone) for part in whole.apart())
+        self.segments = tuple(part for whole in writing.segments(self._given, without) for part in whole.apart())
         # Of each document that is written, its number among those given.
         written = [i for i, text in enumerate(self._given) if text]
         self.documents = tuple(replace(writing.documents[i], text=self._given[i]) for i in written)
@@ -284,7 +284,7 @@ class Layout:
         `mask` leaves every other token at its position; otherwise positions close up. What a token held of others takes
         its position and those that are free beside it.
         """
-        outcome = self._told(removal)
+        outcome = self._effect(removal)
         left = _Left(mask)
         token = -len(self.start_ids)
         for piece in prompt.pieces:
@@ -300,7 +300,7 @@ class Layout:
                     elif outcome.state[i] == _GONE:
                         left.drop(1)
                     else:
-                        ids, opens = self._left_of(i, outcome.of(i))
+                        ids, opens = self._left_of(i, outcome.removed_of(i))
                         if ids:
                             left.put(piece, ids, n_places=1, opens=opens)
                         else:
@@ -310,30 +310,30 @@ class Layout:
 
     def left(self, removal: Removed) -> Iterator[tuple[int, tuple[int, ...] | None]]:
         """Number of each token of which something is left, and that tokenised on its own; None where it is kept."""
-        outcome = self._told(removal)
+        outcome = self._effect(removal)
         for token in range(len(self._ids)):
             if outcome.state[token] == _KEPT:
                 yield token, None
             elif outcome.state[token] == _MIXED:
-                yield token, self._left_of(token, outcome.of(token))[0]
+                yield token, self._left_of(token, outcome.removed_of(token))[0]
 
-    def _told(self, removal: Removed) -> _Told:
+    def _effect(self, removal: Removed) -> _Effect:
         by_token = np.zeros(len(self._ids), dtype=bool)
         for a, b in removal.tokens:
             by_token[self._context_at[a:b]] = True
-        gone = np.zeros(len(self.text) + 1, dtype=bool)
+        removed = np.zeros(len(self.text) + 1, dtype=bool)
         for i, segment in enumerate(self.segments):
             if segment.owner is not None and segment.owner in removal.owners:
-                gone[self._starts[i] : self._starts[i + 1]] = True
+                removed[self._starts[i] : self._starts[i + 1]] = True
         for a, b in removal.chars:
             for i, start, end in self._written(a, b):
-                gone[self._starts[i] + start : self._starts[i] + end] = True
-        for i in self._emptied(self._had_text & ~self._has_text(gone, by_token)):
-            gone[self._starts[i] : self._starts[i + 1]] = True
+                removed[self._starts[i] + start : self._starts[i] + end] = True
+        for i in self._emptied(self._had_text & ~self._has_text(removed, by_token)):
+            removed[self._starts[i] : self._starts[i + 1]] = True
 
-        def of(token: int) -> BoolArray:
+        def removed_of(token: int) -> BoolArray:
             (a, b), segment = self._offsets[token], int(self._segment_of[token])
-            chars_gone = gone[a:b].copy()
+            chars_gone = removed[a:b].copy()
             own = max(min(self._starts[segment + 1], b) - a, 0)
             first = self._anchors[token] - a
             if by_token[token]:
@@ -342,19 +342,19 @@ class Layout:
                 # White space before the first word of a token goes with the word.
                 chars_gone[:first] = chars_gone[first]
             elif self.segments[segment].document is not None:
-                chars_gone[:own] = gone[self._anchors[token]]
-            return np.where(self._is_loose[a:b], gone[a:b], chars_gone)
+                chars_gone[:own] = removed[self._anchors[token]]
+            return np.where(self._is_loose[a:b], removed[a:b], chars_gone)
 
-        behind = np.cumsum(gone) - gone
+        behind = np.cumsum(removed) - removed
         starts, ends = self._spans[:, 0], self._spans[:, 1]
         n_gone = behind[ends] - behind[starts]
         state = np.where(n_gone == 0, _KEPT, np.where(n_gone == ends - starts, _GONE, _MIXED))
         # White space goes with the word behind it, which may fare otherwise.
-        parted = self._is_space & (gone[self._anchors] != (state == _GONE))
+        parted = self._is_space & (removed[self._anchors] != (state == _GONE))
         for token in np.flatnonzero((state == _MIXED) | parted | by_token).tolist():
-            chars_gone = of(token)
+            chars_gone = removed_of(token)
             if not len(chars_gone):
-                chars_gone = gone[self._anchors[token] : self._anchors[token] + 1] | by_token[token]
+                chars_gone = removed[self._anchors[token] : self._anchors[token] + 1] | by_token[token]
             state[token] = _GONE if chars_gone.all() else _MIXED if chars_gone.any() else _KEPT
         # Tokens of one character stay together: what is left of it is tokenised anew, at the first of them.
         left = state != _GONE
@@ -364,12 +364,12 @@ class Layout:
         reached = np.maximum.accumulate(np.where(state == _MIXED, ends, 0))
 
         def left_over(token: int) -> BoolArray:
-            chars_gone = of(token)
+            chars_gone = removed_of(token)
             before = reached[token - 1] - starts[token] if token else 0
             chars_gone[: max(before, 0)] = True
             return chars_gone
 
-        return _Told(state, left_over)
+        return _Effect(state, left_over)
 
     def _written(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
         """Segments, and characters of each, in which characters of the context stand that belong to pieces."""
@@ -381,17 +381,17 @@ class Layout:
             if first < last:
                 yield i, first, last
 
-    def _has_text(self, gone: BoolArray, by_token: BoolArray) -> BoolArray:
+    def _has_text(self, removed: BoolArray, by_token: BoolArray) -> BoolArray:
         """Of each document, whether a word of it is left in a token, or white space that is a token of a piece."""
         starts, ends = self._spans[:, 0], self._spans[:, 1]
         # A token that goes leaves what it holds of others.
         own_ends = np.asarray(self._starts[1:], dtype=np.int64)[self._segment_of]
         kept_from = np.where(by_token, np.clip(own_ends, starts, ends), starts)
-        n = len(gone)
+        n = len(removed)
         is_held = np.cumsum(np.bincount(kept_from, minlength=n) - np.bincount(ends, minlength=n)) > 0
         words, tokens = self._documents_at
-        spaces = self._is_space & ~by_token & ~gone[self._anchors]
-        left = np.concatenate((words[is_held & ~gone], tokens[spaces]))
+        spaces = self._is_space & ~by_token & ~removed[self._anchors]
+        left = np.concatenate((words[is_held & ~removed], tokens[spaces]))
         return np.bincount(left[left >= 0], minlength=len(self.documents)) > 0
 
     @cached_property
@@ -422,16 +422,16 @@ class Layout:
             )
             yield from (i for i, _, others in self._loose if lost[others.start : others.stop].all())
 
-    def _left_of(self, token: int, gone: BoolArray) -> tuple[tuple[int, ...], bool]:
+    def _left_of(self, token: int, removed: BoolArray) -> tuple[tuple[int, ...], bool]:
         """Ids of what a token holds of others, tokenised on its own, and whether the token begins with it."""
         start = self._offsets[token][0]
         ids: list[int] = []
-        for is_gone, group in groupby(range(len(gone)), key=lambda i: bool(gone[i])):
+        for is_gone, group in groupby(range(len(removed)), key=lambda i: bool(removed[i])):
             chars = list(group)
             if not is_gone:
                 text = self.text[start + chars[0] : start + chars[-1] + 1]
                 ids += self._tokenizer.encode_data(text, first=start + chars[0] == 0).ids
-        return tuple(ids), not gone[0]
+        return tuple(ids), not removed[0]
 
     def blank(self) -> Prompt:
         """The prompt without any context, tokenised as if there were none: it depends on template and query alone."""
@@ -504,15 +504,15 @@ class Layout:
             for text in (next(written_texts) if given_text else "" for given_text in self._given)
         ]
 
-    def _anew(self, texts: Sequence[str], gone: Collection[str]) -> Layout:
-        return Layout(self._writing, self._tokenizer, texts=texts, gone=gone)
+    def _anew(self, texts: Sequence[str], without: Collection[str]) -> Layout:
+        return Layout(self._writing, self._tokenizer, texts=texts, without=without)
 
 
-class _Told(NamedTuple):
+class _Effect(NamedTuple):
     """What a removal does to tokens."""
 
     state: npt.NDArray[np.int64]
-    of: Callable[[int], BoolArray]
+    removed_of: Callable[[int], BoolArray]
     """Which characters of a token are gone, or left at a token before it."""
 
 

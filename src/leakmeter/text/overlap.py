@@ -40,17 +40,17 @@ def rouge_l(text: str, other: str) -> RougeL:
     return RougeL(precision, recall, 2.0 * precision * recall / (precision + recall))
 
 
-def longest_common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
+def longest_common_subsequence(first: Sequence[str], other: Sequence[str]) -> int:
     """Length of the longest common subsequence, a row of the usual table at a time as bits (Hyyrö 2004)."""
     places: dict[str, int] = {}
-    for i, word in enumerate(one):
+    for i, word in enumerate(first):
         places[word] = places.get(word, 0) | 1 << i
-    every = (1 << len(one)) - 1
+    every = (1 << len(first)) - 1
     row = every  # a 0 bit where the length grows
     for word in other:
         matches = row & places.get(word, 0)
         row = ((row + matches) | (row - matches)) & every
-    return len(one) - row.bit_count()
+    return len(first) - row.bit_count()
 
 
 def n_shared_distinct(text: str, other: str) -> int:

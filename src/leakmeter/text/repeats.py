@@ -50,7 +50,7 @@ class _Group:
 
 def find(text: str) -> list[Value]:
     """Every value that the text says at least twice, in order of first mention."""
-    taken: list[tuple[int, int]] = []
+    occupied: list[tuple[int, int]] = []
     groups: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for kind, pattern in (("email", _EMAIL), ("url", _URL), ("digits", _PHONE), ("code", _CODE)):
         # Matches of one pattern never overlap each other.
@@ -58,17 +58,17 @@ def find(text: str) -> list[Value]:
         for match in pattern.finditer(text):
             checkpoint()
             key = re.sub(r"\D", "", match.group()) if kind == "digits" else match.group().casefold()
-            if not is_free(taken, *match.span()) or (kind == "digits" and len(key) < 7):
+            if not is_free(occupied, *match.span()) or (kind == "digits" and len(key) < 7):
                 continue
             new.append(match.span())
             groups.setdefault((kind, key[-9:] if kind == "digits" else key), []).append(match.span())
-        taken = sorted(taken + new)
+        occupied = sorted(occupied + new)
     values = [_value(text, spans) for spans in groups.values() if len(spans) > 1]
-    values += [_value(text, spans) for spans in _names(text, taken) if len(spans) > 1]
+    values += [_value(text, spans) for spans in _names(text, occupied) if len(spans) > 1]
     return sorted(values, key=lambda value: value.mentions[0])
 
 
-def _names(text: str, taken: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+def _names(text: str, occupied: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     """Groups of capitalised names that share a word, such as a full name and its surname."""
     lowered = {word for word in _WORD.findall(text) if word[:1].islower()}
     spans: list[tuple[tuple[int, int], frozenset[str], frozenset[str]]] = []
@@ -82,7 +82,7 @@ def _names(text: str, taken: list[tuple[int, int]]) -> list[list[tuple[int, int]
         ]
         opens = bool(_SENTENCE_START.search(text[max(0, match.start() - 4) : match.start()]))
         sure, unsure = frozenset(words[opens:]) - {""}, frozenset(words[:opens]) - {""}
-        if (sure or unsure) and is_free(taken, *match.span()):
+        if (sure or unsure) and is_free(occupied, *match.span()):
             spans.append((match.span(), sure, unsure))
     # A word that only ever opens sentences is no evidence of a name; one seen as a name elsewhere counts there too.
     sure_words = frozenset(word for _, sure, _ in spans for word in sure)

@@ -46,12 +46,8 @@ class Sensitive:
 
     def find(self, context: str) -> list[Place]:
         """Where a context says any of it, in order; a value has to stand there in whole words."""
-        return sorted({*self._values(context), *self._matches(context)})
-
-    def _matches(self, context: str) -> Iterator[Place]:
-        for user_pattern in self.patterns:
-            for mention in pattern.find(context, user_pattern):
-                yield mention.start, mention.end, _type(mention.type)
+        mentions = (mention for user_pattern in self.patterns for mention in pattern.find(context, user_pattern))
+        return sorted({*self._values(context), *((at.start, at.end, _type(at.type)) for at in mentions)})
 
     def _values(self, context: str) -> Iterator[Place]:
         if not self.by_first_word:

@@ -226,8 +226,8 @@ class Cuts:
         return self.layout.without(self.prompt, removed, mask=self.removal == "mask")
 
     def is_all(self, names: Collection[str]) -> bool:
-        gone = {piece for name in names for piece in self.spans[name][1].pieces}
-        return gone.issuperset(name for name in self.prompt.names(CONTEXT) if not name.startswith(LOOSE))
+        pieces = {piece for name in names for piece in self.spans[name][1].pieces}
+        return pieces.issuperset(name for name in self.prompt.names(CONTEXT) if not name.startswith(LOOSE))
 
     def removed(self, names: Collection[str]) -> Removed:
         """What goes with these spans where they are taken out of the one tokenisation."""

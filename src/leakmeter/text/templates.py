@@ -111,7 +111,7 @@ class Writing(Protocol):
     """The context's, as given."""
     query: str
 
-    def segments(self, texts: Sequence[str], gone: Collection[str] = ()) -> list[Segment]:
+    def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[Segment]:
         """What the model reads, in order.
 
         Args:
@@ -132,7 +132,7 @@ class Filled:
         self.query = query
         self._parts = _parts(text, _SLOT, {"{context}": CONTEXT, "{query}": QUERY})
 
-    def segments(self, texts: Sequence[str], gone: Collection[str] = ()) -> list[Segment]:
+    def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[Segment]:
         """The template's text, filled; nothing in place of a context of which nothing is left."""
         return _filled(self._parts, texts, self.query)
 
@@ -140,7 +140,7 @@ class Filled:
         return _place(self._parts, self.query)
 
 
-class Asked:
+class OneTurn:
     """The model's chat template over one user message that has documents and query."""
 
     def __init__(self, documents: Sequence[Document], query: str, tokenizer: Tokenizer) -> None:
@@ -154,7 +154,7 @@ class Asked:
             _CHAT_TURN.format(context=context, query=query_slot), re.compile("|".join(map(re.escape, slots))), slots
         )
 
-    def segments(self, texts: Sequence[str], gone: Collection[str] = ()) -> list[Segment]:
+    def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[Segment]:
         """The template's text around the message's, which a template may strip of white space at its ends."""
         filled = _filled(self._turn, texts, self.query)
         before, kept, after = turn("".join(segment.text for segment in filled), self._tokenizer)
@@ -194,20 +194,20 @@ class Chat:
         self._frames: dict[tuple[int, ...], list[list[Segment]]] = {}
         self._frames_of(tuple(range(len(messages))))
 
-    def segments(self, texts: Sequence[str], gone: Collection[str] = ()) -> list[Segment]:
+    def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[Segment]:
         """The chat as the template writes it without the messages that are gone.
 
         Where the template refuses what is left of them, such as two turns of one role in a row, it is the whole chat
         without their turns; never so for the query alone, which may not depend on what else was there.
         """
-        left = [i for i, message in enumerate(self._messages) if self._stays[i] or message.name not in gone]
+        left = [i for i, message in enumerate(self._messages) if self._stays[i] or message.name not in without]
         try:
-            return self._written(left, texts, gone)
+            return self._written(left, texts, without)
         except UsageError:
-            if not gone or left == self._staying:
+            if not without or left == self._staying:
                 raise
-        everything = self._written(range(len(self._messages)), texts, gone)
-        return [segment for segment in everything if segment.owner not in gone]
+        everything = self._written(range(len(self._messages)), texts, without)
+        return [segment for segment in everything if segment.owner not in without]
 
     def place(self) -> int:
         """Before the turn that asks, behind what the template writes of its own and the turns that are fixed."""
@@ -221,13 +221,13 @@ class Chat:
         """Numbers of the messages that are written whatever is left out."""
         return [i for i, stays in enumerate(self._stays) if stays]
 
-    def _written(self, left: Sequence[int], texts: Sequence[str], gone: Collection[str]) -> list[Segment]:
-        return [segment for turn in self._turns(left, texts, gone) for segment in turn if segment.text]
+    def _written(self, left: Sequence[int], texts: Sequence[str], without: Collection[str]) -> list[Segment]:
+        return [segment for turn in self._turns(left, texts, without) for segment in turn if segment.text]
 
-    def _turns(self, left: Sequence[int], texts: Sequence[str], gone: Collection[str]) -> list[list[Segment]]:
+    def _turns(self, left: Sequence[int], texts: Sequence[str], without: Collection[str]) -> list[list[Segment]]:
         """What stands before the first message's content; then each content with what follows it up to the next."""
         frames = self._frames_of(tuple(left))
-        contents = [self._content(i, texts, gone) for i in left]
+        contents = [self._content(i, texts, without) for i in left]
         whole = ["".join(segment.text for segment in content) for content in contents]
         messages = [
             {"role": self._messages[i].role, "content": content} for i, content in zip(left, whole, strict=True)
@@ -237,7 +237,7 @@ class Chat:
         behind = zip(contents, kept, frames[1:], strict=True)
         return [list(frames[0]), *([*_within(content, part), *frame] for content, part, frame in behind)]
 
-    def _content(self, i: int, texts: Sequence[str], gone: Collection[str]) -> list[Segment]:
+    def _content(self, i: int, texts: Sequence[str], without: Collection[str]) -> list[Segment]:
         message, stays = self._messages[i], self._stays[i]
         owner = None if stays else message.name
         out: list[Segment] = []
@@ -248,7 +248,7 @@ class Chat:
                     if number and not message.retrieved:
                         out.append(Segment(FRAME, PART_SEPARATOR))
                     out.append(Segment(QUERY, part.text))
-            elif stays and part.name not in gone:
+            elif stays and part.name not in without:
                 # What was retrieved comes and goes without the turn around it.
                 out.append(Segment(CONTEXT, texts[document], document=document, owner=part.name))
             elif not stays and texts[document]:
@@ -294,9 +294,9 @@ PLAIN_OR_CHAT: Final = ("plain", "chat")
 """Templates of prompts that are no documents: the text as it is, or all of it as one user message."""
 
 
-def check_plain_or_chat(template: str | None, what: str) -> None:
+def check_plain_or_chat(template: str | None, noun: str) -> None:
     if template is not None and template not in PLAIN_OR_CHAT:
-        raise UnknownNameError(f"template for {what}", template, PLAIN_OR_CHAT)
+        raise UnknownNameError(f"template for {noun}", template, PLAIN_OR_CHAT)
 
 
 def plain_or_chat(template: str | None, tokenizer: Tokenizer) -> str:

@@ -3,7 +3,6 @@ cannot be measured: one of a few reasons, never what the log says."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -71,7 +70,7 @@ class Sampling:
     repetition_penalty: float | None = None
     do_sample: bool | None = None
     n_beams: int | None = None
-    said: str | None = None
+    logged_decoding: str | None = None
     """One of `core.case.DECODINGS`, where the log has that."""
     logit_bias: bool = False
     """Whether logits of some tokens were changed."""
@@ -87,8 +86,8 @@ class Sampling:
         >>> Sampling(temperature=0.7, top_p=0.9).decoding
         'top-p'
         """
-        if self.said not in (None, "sampling"):
-            return self.said
+        if self.logged_decoding not in (None, "sampling"):
+            return self.logged_decoding
         if (self.n_beams or 1) > 1:
             return "beam"
         if self.temperature == 0 or self.do_sample is False or self.top_k == 1 or self.top_p == 0:
@@ -108,8 +107,9 @@ class Sampling:
         It is True only where the log says that it was sampling, or has each limit that some server has a default for:
         `top_p`, `top_k`, `min_p` and `repetition_penalty`.
 
-        >>> Sampling(temperature=1.0, top_p=1.0).is_plain, Sampling(temperature=1.0, said="sampling").is_plain
-        (None, True)
+        >>> Sampling(temperature=1.0, top_p=1.0).is_plain
+        >>> Sampling(temperature=1.0, logged_decoding="sampling").is_plain
+        True
         >>> Sampling(temperature=1.0, top_p=1.0, top_k=0, min_p=0.0, repetition_penalty=1.0).is_plain
         True
         """
@@ -119,7 +119,7 @@ class Sampling:
         if self.decoding != "sampling":
             return None if self.decoding is None else False
         limits = (self.top_p, self.top_k, self.min_p, self.repetition_penalty)
-        return True if self.said is not None or None not in limits else None
+        return True if self.logged_decoding is not None or None not in limits else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +168,7 @@ class LoggedAnswer:
     @property
     def earlier(self) -> tuple[int, ...]:
         """Numbers of the conversation's messages before the one that asks, without instructions."""
-        return tuple(self._earlier())
-
-    def _earlier(self) -> Iterable[int]:
-        for i in range(self.asking or 0):
-            if self.messages[i].role not in _INSTRUCTIONS:
-                yield i
+        return tuple(i for i in range(self.asking or 0) if self.messages[i].role not in _INSTRUCTIONS)
 
 
 class Reason(StrEnum):

@@ -58,9 +58,9 @@ def as_case(answer: LoggedAnswer, *, by_id: bool = False) -> Case:
 
 def _names(answer: LoggedAnswer) -> list[str]:
     names: list[str] = []
-    taken = {f"{message.role} {number}" for number, message in enumerate(answer.messages, 1)}
+    names_of_messages = {f"{message.role} {number}" for number, message in enumerate(answer.messages, 1)}
     for document in answer.documents:
-        names.append(unused(document.id, {*taken, *names}))
+        names.append(unused(document.id, {*names_of_messages, *names}))
     return names
 
 

@@ -101,7 +101,7 @@ def find(
     texts, n_empty = _by_text(retrieved)
     work.add(len(texts) * len(messages), len(texts) * sum(len(message.content) for message in messages))
     prompt = [_Message(message.content) if message.role != _ASSISTANT else None for message in messages]
-    taken: dict[int, list[tuple[int, int]]] = {}
+    occupied: dict[int, list[tuple[int, int]]] = {}
     absent: set[str] = set()
     n_places = 0
     # The longest first, so that what stands within a longer text is seen to do so.
@@ -109,7 +109,7 @@ def find(
         is_within = False
         for number, message in enumerate(prompt):
             for start, end in message.spots(document.plain) if message is not None else ():
-                others = taken.setdefault(number, [])
+                others = occupied.setdefault(number, [])
                 if _is_within(start, end, others):
                     is_within = True
                     continue

@@ -128,7 +128,7 @@ def sampling_of(held: Mapping[Any, Any]) -> Sampling:
     # `format` is a form in a request of Ollama alone, and many logs have another field of that name.
     sampling = foreign.sampling_of({name: value for name, value in held.items() if name != "format"})
     n_beams, decoding = sampling.pop("num_beams", None), sampling.pop("decoding", None)
-    return Sampling(**sampling, n_beams=n_beams, said=decoding)
+    return Sampling(**sampling, n_beams=n_beams, logged_decoding=decoding)
 
 
 _ROLE = re.compile(r"[a-z][a-z_]*")

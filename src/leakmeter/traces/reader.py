@@ -131,12 +131,12 @@ class TraceReader:
         before = 0
         for source in self._sources:
 
-            def told(n_bytes: int, before: int = before) -> None:
+            def count(n_bytes: int, before: int = before) -> None:
                 self.n_bytes = before + n_bytes
                 if self._on_bytes is not None:
                     self._on_bytes(self.n_bytes, self.size or self.n_bytes)
 
-            for logged in records_of(source, self.offsets[str(source)], told):
+            for logged in records_of(source, self.offsets[str(source)], count):
                 yield str(source), logged
             before += 0 if str(source) == STDIN else Path(source).stat().st_size
 
@@ -150,11 +150,11 @@ class TraceReader:
                 break
             looked_at.append(entry)
             n_bytes, before = n_bytes + max(entry[1].end - before, 0), entry[1].end
-            self._format = found_in(unwrapped(entry[1].given)) if entry[1].problem is None else None
+            self._format = found_in(unwrapped(entry[1].content)) if entry[1].problem is None else None
         if self._format is None and any(logged.problem is None for _, logged in looked_at):
-            what = " and ".join(named(source, "log") for source in self._sources[:3])
+            logs = " and ".join(named(source, "log") for source in self._sources[:3])
             raise DataError(
-                f"{what}: the first records are of no known format; give --format, one of {', '.join(FORMATS)}"
+                f"{logs}: the first records are of no known format; give --format, one of {', '.join(FORMATS)}"
             )
         yield from chain(looked_at, records)
 
@@ -162,8 +162,8 @@ class TraceReader:
         if logged.problem is not None or self._format is None:
             wrong = Reason.TOO_LONG if logged.is_too_long else Reason.MALFORMED
             return [Refused(Reason.NOT_OF_FORMAT if logged.problem is None else wrong, logged.where)]
-        is_one = self._format.fits(logged.given)
-        held = [logged.given] if is_one else list(unwrapped(logged.given))
+        is_one = self._format.fits(logged.content)
+        held = [logged.content] if is_one else list(unwrapped(logged.content))
         out: list[LoggedAnswer | Refused] = []
         for number, entry in enumerate(held, 1):
             where = logged.where if len(held) == 1 else f"{logged.where}, entry {number}"
@@ -194,18 +194,18 @@ class TraceReader:
         outcome = outcome_of(spans, self.format or "", leave_out=self._leave_out)
         self.n_hidden_calls += outcome.n_hidden
         if self._seen is None:
-            return outcome.found
-        return [result for result in outcome.found if not self._is_seen(result)]
+            return outcome.results
+        return [result for result in outcome.results if not self._is_seen(result)]
 
-    def _is_seen(self, one: LoggedAnswer | Refused) -> bool:
-        if self._seen is None or one.trace_id is None or one.span_id is None:
+    def _is_seen(self, result: LoggedAnswer | Refused) -> bool:
+        if self._seen is None or result.trace_id is None or result.span_id is None:
             return False
-        is_seen = self._seen(one.trace_id, one.span_id)
+        is_seen = self._seen(result.trace_id, result.span_id)
         self.n_seen += is_seen
         return is_seen
 
-    def _counted(self, found: Iterable[LoggedAnswer | Refused]) -> Iterator[LoggedAnswer | Refused]:
-        for result in found:
+    def _counted(self, results: Iterable[LoggedAnswer | Refused]) -> Iterator[LoggedAnswer | Refused]:
+        for result in results:
             if isinstance(result, Refused):
                 self.refused[result.reason] += 1
             else:
@@ -217,13 +217,13 @@ def _too_many(span: Span) -> Refused:
     return Refused(Reason.TOO_MANY_SPANS, span.where, span.trace_id)
 
 
-def unwrapped(given: Record) -> Iterator[Record]:
+def unwrapped(logged: Record) -> Iterator[Record]:
     """A record, and those of the list that it holds, as APIs answer."""
-    if found_in([given]) is not None:
-        yield given
+    if found_in([logged]) is not None:
+        yield logged
         return
     for name in _HOLDERS:
-        if isinstance(held := given.get(name), list) and held and all(map(is_record, held)):
+        if isinstance(held := logged.get(name), list) and held and all(map(is_record, held)):
             yield from held
             return
-    yield given
+    yield logged

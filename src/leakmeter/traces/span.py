@@ -47,11 +47,11 @@ class Span:
     is_interrupted: bool = False
     is_rebuilt: bool = False
 
-    def read_call(self, prompt: object, said: object) -> None:
+    def read_call(self, prompt: object, reply: object) -> None:
         """Take the messages and the answers of a call from what was logged, or the problem there is with them."""
         try:
             self.messages = [[message.role, message.content] for message in messages_of(prompt)]
-            self.answers = [[text, why] for text, why in answers_of(said)]
+            self.answers = [[text, why] for text, why in answers_of(reply)]
         except Unusable as error:
             self.problem = error.reason.value
 
@@ -59,7 +59,7 @@ class Span:
         return [LoggedMessage(role, content) for role, content in self.messages]
 
     @property
-    def said(self) -> tuple[list[list[str]], list[list[str | None]]]:
+    def texts(self) -> tuple[list[list[str]], list[list[str | None]]]:
         return self.messages, self.answers
 
     def packed(self) -> bytes:
@@ -71,7 +71,7 @@ class Span:
         return cls(*json.loads(packed))
 
 
-_FIELDS: Final = tuple(one.name for one in fields(Span))
+_FIELDS: Final = tuple(item.name for item in fields(Span))
 
 
 def documents_of(value: object, text: Callable[[Any], tuple[Any, Any]] = document_of) -> list[list[str | None]]:

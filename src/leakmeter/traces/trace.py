@@ -35,7 +35,7 @@ _OF_NO_ANSWER = (Reason.NO_DOCUMENTS, Reason.DOCUMENT_NOT_FOUND, Reason.TOOL_CAL
 class Outcome:
     """What a trace came to."""
 
-    found: list[LoggedAnswer | Refused] = field(default_factory=list)
+    results: list[LoggedAnswer | Refused] = field(default_factory=list)
     n_hidden: int = 0
     """Calls that answered nobody."""
 
@@ -44,24 +44,24 @@ def outcome_of(spans: Sequence[Span], format: str, *, leave_out: bool = False) -
     """Answers and refusals of a trace, of all its spans in any order; see `places.find` for `leave_out`."""
     tree = _Tree(spans)
     out = Outcome(n_hidden=tree.n_within)
-    out.found += [_refused(Reason.SAME_ID, call) for call in tree.of_one_id]
+    out.results += [_refused(Reason.SAME_ID, call) for call in tree.of_one_id]
     calls = tree.calls
     work = Work()
     answered: Span | None = None
     for number, call in enumerate(calls):
         is_last = number == len(calls) - 1
         try:
-            placed = _found(call, tree, answered, work, leave_out=leave_out)
+            placed = _placed(call, tree, answered, work, leave_out=leave_out)
         except Unusable as error:
             tree.hidden.add(call)
             if not is_last and error.reason in _OF_NO_ANSWER:
                 out.n_hidden += 1
             else:
-                out.found.append(_refused(error.reason, call))
+                out.results.append(_refused(error.reason, call))
                 answered = call
             continue
         n_hidden = tree.n_hidden_before(call) + call.n_hidden
-        out.found += _answers(call, placed, tree, n_hidden, format)
+        out.results += _answers(call, placed, tree, n_hidden, format)
         answered = call
     return out
 
@@ -70,7 +70,7 @@ def _refused(reason: Reason, call: Span) -> Refused:
     return Refused(reason, call.where, call.trace_id, call.span_id)
 
 
-def _found(call: Span, tree: _Tree, before: Span | None, work: Work, *, leave_out: bool) -> Found:
+def _placed(call: Span, tree: _Tree, before: Span | None, work: Work, *, leave_out: bool) -> Found:
     if call.failed:
         raise Unusable(Reason.FAILED)
     if call.problem is not None:
@@ -84,7 +84,7 @@ def _found(call: Span, tree: _Tree, before: Span | None, work: Work, *, leave_ou
     return placed
 
 
-def _answers(call: Span, found: Found, tree: _Tree, n_hidden: int, format: str) -> Iterator[LoggedAnswer | Refused]:
+def _answers(call: Span, placed: Found, tree: _Tree, n_hidden: int, format: str) -> Iterator[LoggedAnswer | Refused]:
     recipient = tree.recipient(call)
     for number, (text, ended) in enumerate(call.answers, 1):
         span_id = call.span_id if number == 1 else f"{call.span_id}.{number}"
@@ -101,11 +101,11 @@ def _answers(call: Span, found: Found, tree: _Tree, n_hidden: int, format: str) 
             sampling=sampling_of(call.parameters),
             messages=tuple(call.prompt()),
             answer=text,
-            documents=found.documents,
-            absent=found.absent,
+            documents=placed.documents,
+            absent=placed.absent,
             n_hidden_calls=n_hidden,
             n_tools=call.n_tools,
-            n_empty_documents=found.n_empty,
+            n_empty_documents=placed.n_empty,
             finish_reason=ended,
             is_interrupted=call.is_interrupted,
             is_rebuilt=call.is_rebuilt,
@@ -127,7 +127,7 @@ class _Tree:
         for span in spans:
             before = by_id.get(span.span_id)
             # A span that was exported twice is one.
-            if before is not None and before.answers and before.said != span.said:
+            if before is not None and before.answers and before.texts != span.texts:
                 self.of_one_id.append(before)
             by_id[span.span_id] = span
         self._spans = list(by_id.values())
@@ -261,12 +261,12 @@ class _Hidden:
         elif answers:
             self._several.append((start, answers))
 
-    def count(self, until: float, told: Collection[str]) -> int:
+    def count(self, until: float, known_texts: Collection[str]) -> int:
         """How many began by then, in seconds since 1970, and said nothing that was told to the recipient in earlier
         turns."""
         n = bisect_right(self._starts, until)
-        n -= sum(bisect_right(self._by_answer[text], until) for text in told if text in self._by_answer)
-        return n - sum(start <= until and not answers.isdisjoint(told) for start, answers in self._several)
+        n -= sum(bisect_right(self._by_answer[text], until) for text in known_texts if text in self._by_answer)
+        return n - sum(start <= until and not answers.isdisjoint(known_texts) for start, answers in self._several)
 
 
 def _order(span: Span) -> float:

@@ -365,5 +365,5 @@ def test_every_key_is_an_option_and_the_sample_has_only_keys(cli: Call) -> None:
     keys = set(Options.__dataclass_fields__)
     assert all(f"--{key.replace('_', '-')}" in told for key in keys)
     found = audit_command.merged(None, Options())
-    assert set(found.given) <= keys
+    assert set(found.explicit) <= keys
     assert found.exemplars == audit_command.SAMPLE

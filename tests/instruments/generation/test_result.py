@@ -225,7 +225,7 @@ def test_quality_of_the_texts() -> None:
 
 def test_several_batches_are_as_private_as_the_worst() -> None:
     cases = [result_of(), result_of({**SHARES, "e1": ([0.1, 0.2, 0.3], [0.4, 1.5])}, id="batch 2")]
-    told = Summary.of(cases)
+    told = Summary.from_results(cases)
     assert (told.n_batches, told.n_texts, told.holds) == (2, 4, False)
     assert told.guarantee == cases[0].bounds.guarantee
     assert [(one.batch, one.exemplar) for one in told.failures] == [("batch 2", "e1")]
@@ -233,9 +233,9 @@ def test_several_batches_are_as_private_as_the_worst() -> None:
     # The two batches hold the same texts: what is promised of them adds up.
     assert told.n_repeated_texts == 2
     without = replace(cases[0], bounds=replace(cases[0].bounds, guarantee=None))
-    assert Summary.of([cases[0], without]).guarantee is None
+    assert Summary.from_results([cases[0], without]).guarantee is None
     with pytest.raises(UsageError, match="there are no batches to sum up"):
-        Summary.of([])
+        Summary.from_results([])
 
 
 def test_a_row_for_each_exemplar() -> None:

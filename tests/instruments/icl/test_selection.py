@@ -300,7 +300,10 @@ def selection(before: Sequence[float], after: Sequence[float], right: Sequence[t
     pairs = right or [(True, True)] * len(before)
     given = scope(reporting=tuple(replace(QUERIES[0], id=str(number)) for number in range(len(before))))
     (move, end), *_ = moves_from(EXAMPLES[:3], ["reorder"], ())
-    path = (MeasuredList.of(EXAMPLES[:3], [case(2.0)] * 2), MeasuredList.of(end, [case(1.0)] * 2, move))
+    path = (
+        MeasuredList.from_results(EXAMPLES[:3], [case(2.0)] * 2),
+        MeasuredList.from_results(end, [case(1.0)] * 2, move),
+    )
     found = Search((EXAMPLES[:3], end), path, (Round(best=path[1:], n_lists=3, n_too_long=0),))
     ends = (
         [case(nats, one.id, right=was[n]) for nats, one, was in zip(losses, given.reporting, pairs, strict=True)]
@@ -340,7 +343,7 @@ def test_where_a_loss_is_infinite_there_is_no_mean() -> None:
 
 
 def test_a_search_without_a_step_changes_nothing() -> None:
-    start = MeasuredList.of(EXAMPLES[:3], [case(1.0), case(2.0, right=False)])
+    start = MeasuredList.from_results(EXAMPLES[:3], [case(1.0), case(2.0, right=False)])
     found = Search((EXAMPLES[:3],), (start,), (Round(best=(), n_lists=0, n_too_long=4),))
     cases = [case(1.0, str(number)) for number in range(len(QUERIES[2:]))]
     told = selection_of(lists_in(Path()), scope(), found, cases, cases)

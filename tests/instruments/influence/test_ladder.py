@@ -164,7 +164,7 @@ def test_sentences_are_measured_of_documents_that_matter_alone() -> None:
     assert strongest.text == SAYS
     assert [piece.name for piece in telling(got)] == ["s3", "s4", "s5", "d1", "d3"]
     (worst,) = [quantity for quantity in got.quantities if quantity.name == "influence.worst_piece"]
-    assert worst.of(got) == max(piece.nats for piece in telling(got))
+    assert worst.compute(got) == max(piece.nats for piece in telling(got))
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def scored(without: Any, alone: Any, *, placebo: Any = 0.0, placebo_alone: Any =
 
     rows = np.stack([row(0), row(0), -row(without), row(alone), row(placebo_alone), row(placebo)])
     half_width = None if widths is None else np.broadcast_to(widths, rows.shape)
-    return Scored.of(["d"], ["d"], Scores(rows, half_width=half_width))
+    return Scored.from_scores(["d"], ["d"], Scores(rows, half_width=half_width))
 
 
 @pytest.mark.parametrize(

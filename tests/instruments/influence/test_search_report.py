@@ -150,7 +150,7 @@ def test_only_exact_pieces_have_colours_and_numbers_for_the_script(blind: bool) 
     assert {one.text.text for one in marked} == left.keys()
     for one in marked:
         assert (one.unmeasured, one.nats, one.pieces, one.rank) == (why, None, [], None)
-        assert ("screened only" if why == "screened" else "not looked at on its own") in b.plain(one.said)
+        assert ("screened only" if why == "screened" else "not looked at on its own") in b.plain(one.note)
     assert {one.text.text for one in segments if one.nats is not None} == exact
     page = html.page(report([case]))
     (data,) = re.findall(r'<script type="application/json">(.*?)</script>', page)

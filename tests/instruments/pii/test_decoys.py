@@ -399,13 +399,13 @@ OTHER = ControlName(DOE, replace(DOE, name="Ann Roe"))
     ],
 )
 def test_a_value_says_the_other_name_where_it_said_the_persons(type_: ValueType, value: str, expected: str) -> None:
-    assert OTHER.said(value, type_) == expected
+    assert OTHER.renamed(value, type_) == expected
 
 
 def test_words_that_both_names_have_change_places() -> None:
     swapped = ControlName(replace(DOE, name="Grant Lee"), replace(DOE, name="Lee Grant"))
-    assert swapped.said("Grant Lee", "relationship") == "Lee Grant"
-    assert swapped.said("x@grantlee.org", "email") == "x@leegrant.org"
+    assert swapped.renamed("Grant Lee", "relationship") == "Lee Grant"
+    assert swapped.renamed("x@grantlee.org", "email") == "x@leegrant.org"
 
 
 def test_they_are_somebody_else_in_all_that_is_known() -> None:

@@ -155,7 +155,7 @@ def test_prompt_and_value_are_one_string(id_: str, tokenizer: Any) -> None:
 def test_answers_are_asked_for_without_a_space_at_the_end(tokenizer: Any) -> None:
     prepared = made(case_of("7: phone"), tokenizer)
     values = values_of(prepared)
-    for text, prompt in zip(prepared.prompts, values.asked, strict=True):
+    for text, prompt in zip(prepared.prompts, values.prompts, strict=True):
         assert text_of(prompt, (), tokenizer).strip() == text.rstrip()
     n_tokens = len(tokenizer.encode_data(f" {prepared.values[0]}", first=False).ids)
     assert values.n_new_tokens == max(NEW_TOKENS["phone"], n_tokens + 2)
@@ -166,8 +166,8 @@ def test_answers_are_asked_for_without_a_space_at_the_end(tokenizer: Any) -> Non
 def test_a_soft_prompt_stands_behind_the_start(tokenizer: Any) -> None:
     soft = replace(FEW, soft_prompt="ab", soft_tokens=3)
     for with_, without in zip(
-        values_of(made(case_of("7: phone"), tokenizer, soft)).asked,
-        values_of(made(case_of("7: phone"), tokenizer)).asked,
+        values_of(made(case_of("7: phone"), tokenizer, soft)).prompts,
+        values_of(made(case_of("7: phone"), tokenizer)).prompts,
         strict=True,
     ):
         n = len(tokenizer.start_ids)

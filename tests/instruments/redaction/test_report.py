@@ -154,7 +154,7 @@ def test_the_curve_has_its_limit_and_the_baseline() -> None:
     steps, back = panel.series
     assert list(steps.y) == [21.5, 22.0, 0.875, 0.5, 0.75]
     assert (list(back.x), list(back.y)) == ([4.0], [0.75])
-    assert [b.plain(said) for said in steps.said][:2] == [
+    assert [b.plain(said) for said in steps.notes][:2] == [
         "the whole context: 21.5 nats", "1. cut s1: 22.0 nats left",
     ]  # fmt: skip
     assert [(guide.at, guide.line) for guide in panel.guides] == [(1.0, "dashed"), (4.5, "dotted")]

@@ -187,9 +187,9 @@ def attention_mask(segment: Segment, window: int | None, dtype: torch.dtype, dev
     real = torch.zeros((n_rows, n_start + n_new), dtype=torch.bool)
     for row, (columns, where) in enumerate(zip(segment.columns, segment.positions, strict=True)):
         n_tail = len(where) - len(columns)
-        there = torch.cat([torch.from_numpy(columns), n_start + torch.arange(n_tail)])
-        at[row, there] = torch.from_numpy(where)
-        real[row, there] = True
+        columns_at = torch.cat([torch.from_numpy(columns), n_start + torch.arange(n_tail)])
+        at[row, columns_at] = torch.from_numpy(where)
+        real[row, columns_at] = True
     own = (torch.arange(n_start + n_new) - n_start) == torch.arange(n_new)[:, None]  # (query, key)
     seen = real[:, None, :] & ((torch.arange(n_start + n_new) - n_start) <= torch.arange(n_new)[:, None])
     for row, hidden in enumerate(segment.hidden):

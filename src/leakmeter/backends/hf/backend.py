@@ -186,7 +186,7 @@ class HfBackend:
         continued = {int(s) for r, slots in chunk.answers() if r.reduction.continues for s in slots[:, -1]}
         continues = [not run.hidden and not continued.isdisjoint(run.row_slots.tolist()) for run in chunk.runs]
         # Nothing of the round before is held longer than what begins with it has not been run.
-        before = Before({i: start for i, run in enumerate(chunk.runs) if (start := self._found(run)) is not None})
+        before = Before({i: start for i, run in enumerate(chunk.runs) if (start := self._kept_start(run)) is not None})
         self._kept = Kept(self.limits.state_bytes)
         for step in windows(chunk, self.forward.bytes_per_token, self.limits.state_bytes // 2):
             if isinstance(step, Done):
@@ -207,7 +207,7 @@ class HfBackend:
                 try:
                     if len(group) == len(group[0]) == 1 and not chunk.runs[i := group[0][0]].hidden:
                         starts[i] = self._begun(chunk.runs[i], starts[i], continues[i], until)
-                    out, taken = self._pass(group, chunk, starts, lasting, continues, until)
+                    out, ended = self._pass(group, chunk, starts, lasting, continues, until)
                 except (MemoryError, RuntimeError) as error:
                     members = [i for batch in group for i in batch]
                     self._halve(error, len(members) > 1 or len(before.starts) > 0)
@@ -216,8 +216,8 @@ class HfBackend:
                     continue
                 if features is None:
                     features = out[0].new_empty((chunk.n_slots, out[0].shape[-1]))
-                while taken:
-                    index, state = taken.pop()
+                while ended:
+                    index, state = ended.pop()
                     run, n_start = chunk.runs[index], starts.pop(index).n_tokens
                     before.drop(index)
                     self.n_tokens_run += len(run.ids) - n_start
@@ -231,7 +231,7 @@ class HfBackend:
         assert features is not None
         return features
 
-    def _found(self, run: Run) -> Start | None:
+    def _kept_start(self, run: Run) -> Start | None:
         """The longest start of a run whose states the round before left, if it is longer than what the parent's has."""
         # At least the first wanted row has to be run again; what pieces are hidden from no other run has run.
         most = run.fork if run.hidden else int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids) - 1
@@ -274,10 +274,10 @@ class HfBackend:
             for batch in group
         ]
         out = self.forward.passed(segments, [chunk.runs[i].ids for batch in group for i in batch], until)
-        taken: list[tuple[int, State | None]] = []
+        states: list[tuple[int, State | None]] = []
         for segment, batch in zip(segments, group, strict=True):
-            taken.extend(zip(batch, segment.states() if segment.lasts else [None] * len(batch), strict=True))
-        return out, taken
+            states.extend(zip(batch, segment.states() if segment.lasts else [None] * len(batch), strict=True))
+        return out, states
 
     def _full_passes(self, chunk: Chunk, until: torch.nn.Module | None) -> Tensor:
         features: Tensor | None = None

@@ -94,8 +94,8 @@ class _Reducer:
             parts = []
             for r in range(0, n_rows, row_step):
                 part = table[:, r : r + row_step]
-                here = np.arange(part.size).reshape(part.shape)
-                parts.append(self._of_table(reduction, self._logits(part.ravel()), here, targets[r : r + row_step]))
+                indices = np.arange(part.size).reshape(part.shape)
+                parts.append(self._of_table(reduction, self._logits(part.ravel()), indices, targets[r : r + row_step]))
             blocks.append(np.concatenate(parts, axis=1)[n_repeated:])
         return [np.concatenate(blocks, axis=0)]
 

@@ -144,10 +144,10 @@ def reuse_for(backend: HfBackend, cache: FeatureCache, model_id: str | None = No
     held = weakref.ref(backend)
 
     def limits() -> Mapping[str, object] | None:
-        here = held()
-        if here is None or _parameters_state(here.model) != loaded:
+        model = held()
+        if model is None or _parameters_state(model.model) != loaded:
             return None
-        return {**asdict(here.limits), "float32": torch.get_float32_matmul_precision()}
+        return {**asdict(model.limits), "float32": torch.get_float32_matmul_precision()}
 
     return Reuse(cache, identity, limits, model.device)
 
@@ -180,8 +180,8 @@ def chunk_key(identity: bytes, chunk: Chunk, earlier: bytes = b"") -> bytes:
 
 def to_array(features: Tensor) -> npt.NDArray[Any]:
     """Features as NumPy knows them; bfloat16, which it does not know, as the same bits in uint16."""
-    here = features.detach().cpu().contiguous()
-    array: npt.NDArray[Any] = (here.view(torch.uint16) if here.dtype == torch.bfloat16 else here).numpy()
+    on_cpu = features.detach().cpu().contiguous()
+    array: npt.NDArray[Any] = (on_cpu.view(torch.uint16) if on_cpu.dtype == torch.bfloat16 else on_cpu).numpy()
     return array
 
 

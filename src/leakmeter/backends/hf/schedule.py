@@ -108,10 +108,10 @@ def check_states(name: str, chunk: Chunk, bytes_per_token: int, memory_bytes: in
         return
     n_gib = -(-needed * 8 // 5 // 2**30)
     n_fit = max(memory_bytes // 8 * 5 // (2 * bytes_per_token) // 100 * 100, 0)
-    taken, total = needed / 2**30, memory_bytes / 2**30
+    needs, total = needed / 2**30, memory_bytes / 2**30
     raise CapabilityError(
-        f"the states that '{name}' keeps of a searched context of {n_tokens:,} tokens take {taken:.1f} GiB, with "
-        f"passes {taken * 8 / 5:.1f} GiB, and --memory is {total:.2g} GiB; give --memory {n_gib}GiB, contexts of about "
+        f"the states that '{name}' keeps of a searched context of {n_tokens:,} tokens take {needs:.1f} GiB, with "
+        f"passes {needs * 8 / 5:.1f} GiB, and --memory is {total:.2g} GiB; give --memory {n_gib}GiB, contexts of about "
         f"{n_fit:,} tokens (--max-context-tokens), or numbers of half the size (--dtype bfloat16)"
     )
 

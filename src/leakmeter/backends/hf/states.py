@@ -163,15 +163,15 @@ class Segment:
                 self._scratch = self._buffers(keys, values, 0)
             pair = self._scratch
         end = self.n_start + self.n_new
-        for which, (buffer, new) in enumerate(zip(pair, (keys, values), strict=True)):
+        for side, (buffer, new) in enumerate(zip(pair, (keys, values), strict=True)):
             if not self._in_place:
-                self._gather(buffer, layer, which)
+                self._gather(buffer, layer, side)
             buffer[:, :, self.n_start : end] = new
         return pair[0][:, :, :end], pair[1][:, :, :end]
 
     def viewed(self, layer: int) -> tuple[Tensor, Tensor]:
         """Keys and values that all rows begin with, (1, head, token, size), where they are."""
-        keys, values = (_leading(self.starts[0], layer, which)[None] for which in (0, 1))
+        keys, values = (_leading(self.starts[0], layer, side)[None] for side in (0, 1))
         return keys, values
 
     def states(self) -> list[State]:
@@ -188,21 +188,21 @@ class Segment:
         first, second = (t.new_empty((t.shape[0], t.shape[1], n_columns, t.shape[3])) for t in (keys, values))
         return first, second
 
-    def _gather(self, buffer: Tensor, layer: int, which: int) -> None:
+    def _gather(self, buffer: Tensor, layer: int, side: int) -> None:
         if self.n_shared:
-            buffer[:, :, : self.n_start] = _leading(self.starts[0], layer, which)
+            buffer[:, :, : self.n_start] = _leading(self.starts[0], layer, side)
             return
         for row, start in enumerate(self.starts):
             if start.state is not None:
-                buffer[row, :, : start.n_tokens] = _leading(start, layer, which)
+                buffer[row, :, : start.n_tokens] = _leading(start, layer, side)
             # Masked, yet multiplied by zero: what memory held before may be NaN.
             buffer[row, :, start.n_tokens : self.n_start] = 0
 
 
-def _leading(start: Start, layer: int, which: int) -> Tensor:
+def _leading(start: Start, layer: int, side: int) -> Tensor:
     """Keys or values (head, token, size) of the leading tokens."""
     assert start.state is not None
-    rows = start.state.block.layers[layer][which][start.state.row]
+    rows = start.state.block.layers[layer][side][start.state.row]
     columns = start.columns
     if not len(columns) or columns[-1] == len(columns) - 1:
         return rows[:, : len(columns)]

@@ -75,9 +75,9 @@ class ServedBackend:
         """
         if self._fingerprint is None and self.capabilities.targets:
             new_fingerprint = fingerprint(self.dialect, self.tokenizer)
-            self._fingerprint = settled(new_fingerprint, {**_told(self.dialect, self.served), **self._identity})
+            self._fingerprint = settled(new_fingerprint, {**_identity(self.dialect, self.served), **self._identity})
         return {
-            **_told(self.dialect, self.served),
+            **_identity(self.dialect, self.served),
             "fingerprint": None if self._fingerprint is None else self._fingerprint.sha256,
             **self._identity,
         }
@@ -87,16 +87,16 @@ class ServedBackend:
         n_troubles = sum(self.connection.faults.values())
         # A server that was started anew had to be waited for.
         if n_troubles != self._n_troubles:
-            now = _told(self.dialect, self.dialect.describe())
-            changed = [name for name, value in now.items() if first_identity[name] != value]
+            identity = _identity(self.dialect, self.dialect.describe())
+            changed = [name for name, value in identity.items() if first_identity[name] != value]
             self._n_troubles = n_troubles
         if self._fingerprint is not None and not changed:
             new_fingerprint = fingerprint(self.dialect, self.tokenizer)
             changed = [] if new_fingerprint.agrees(self._fingerprint, SAME_NATS) else ["log-probabilities"]
         if changed:
-            what = ", ".join(name.replace("_", " ") for name in changed)
+            names = ", ".join(name.replace("_", " ") for name in changed)
             raise ModelError(
-                f"the server {self.connection.host} does not serve what the run began with (another {what}): the case "
+                f"the server {self.connection.host} does not serve what the run began with (another {names}): the case "
                 "at hand is not kept; serve the first model again and repeat the command, or start a run of the new one"
             )
 
@@ -172,7 +172,7 @@ class ServedBackend:
         """
         order = _in_prefix_order(questions, waits=self.dialect.reads_prefix_cache)
         answers = self.connection.in_order(
-            self._one, [questions[placed.index] for placed in order], [o.after for o in order]
+            self._answer_to, [questions[placed.index] for placed in order], [o.after for o in order]
         )
         self.n_tokens_run += sum(n_tokens(question.scored) for question in questions)
         back = {placed.index: answer for placed, answer in zip(order, answers, strict=True)}
@@ -196,7 +196,7 @@ class ServedBackend:
             raise ScoreError(f"the server {self.connection.host} drew a response without tokens; give a response")
         return ids[:end]
 
-    def _one(self, question: Question) -> Any:
+    def _answer_to(self, question: Question) -> Any:
         scored, rows = question.scored, question.rows
         if question.kind == "targets":
             return self.dialect.target_log_probs(scored)[rows.start : rows.stop]
@@ -205,7 +205,7 @@ class ServedBackend:
         return self.dialect.top_rows(scored, rows, min(question.k, self.served.n_vocab or question.k))
 
 
-def _told(dialect: Dialect, served: Served) -> dict[str, str | None]:
+def _identity(dialect: Dialect, served: Served) -> dict[str, str | None]:
     return {
         "served_model": served.model,
         "served_revision": served.revision,

@@ -36,7 +36,7 @@ def kind_of(request: Request, has: Capabilities) -> Kind:
     if kind is None:
         able = [name for name, other in servers().items() if _kind(request, other) is not None]
         raise CapabilityError(
-            f"{_words(request)} cannot be had from this server, which gives {', '.join(_given(has))}; "
+            f"{_words(request)} cannot be had from this server, which gives {', '.join(_abilities(has))}; "
             f"{', '.join([*able, _HERE])} can"
         )
     return kind
@@ -87,7 +87,7 @@ def _kind(request: Request, has: Capabilities) -> Kind | None:
     return "interval" if within and has.token_ids and has.targets and has.most_top != 0 else None
 
 
-def _given(has: Capabilities) -> Iterator[str]:
+def _abilities(has: Capabilities) -> Iterator[str]:
     if has.targets:
         yield "log-probabilities of given tokens"
     if has.most_top != 0:

@@ -70,7 +70,7 @@ def read_examples(
     seen: set[str] = set()
     for row in read_rows(data, mapping=mapping, text_field=text_field):
         # A text is the column itself.
-        held, paths = fields_of(row.given) or {}, {} if isinstance(row.given, str) else row.mapping or {}
+        held, paths = fields_of(row.content) or {}, {} if isinstance(row.content, str) else row.mapping or {}
         names = {
             name: path
             for name, path in paths.items()
@@ -255,26 +255,26 @@ def read_own(path: Path) -> TaskData:
     return task_of({"name": path.stem, **table}, where)
 
 
-def task_of(given: Fields, where: str) -> TaskData:
-    for key in given:
+def task_of(table: Fields, where: str) -> TaskData:
+    for key in table:
         if key not in _KEYS:
             raise DataError(f"{where}: unknown key {_shown(key)}; known: {', '.join(_KEYS)}")
     for key, example in (("fields", '[fields] and lines COLUMN = "Heading"'), ("labels", 'labels = ["One", "Two"]')):
-        if not given.get(key):
+        if not table.get(key):
             raise DataError(f"{where} has no '{key}', or none in it; expected some, such as {example}")
-    fields = tuple((name.lower(), heading) for name, heading in _pairs(given["fields"], "fields", where))
-    if isinstance(given["labels"], list | tuple):
-        words = [_word(word, "labels", where) for word in given["labels"]]
+    fields = tuple((name.lower(), heading) for name, heading in _pairs(table["fields"], "fields", where))
+    if isinstance(table["labels"], list | tuple):
+        words = [_word(word, "labels", where) for word in table["labels"]]
         labels = list(zip(words, words, strict=True))
     else:
-        labels = _pairs(given["labels"], "labels", where)
+        labels = _pairs(table["labels"], "labels", where)
     task = Task(
-        name=_word(given.get("name", "own"), "name", where),
-        instruction=checked_text(given.get("instruction", ""), "instruction", where).strip(),
+        name=_word(table.get("name", "own"), "name", where),
+        instruction=checked_text(table.get("instruction", ""), "instruction", where).strip(),
         fields=fields,
-        answer=_word(given.get("answer", "Answer"), "answer", where),
+        answer=_word(table.get("answer", "Answer"), "answer", where),
         labels=tuple(labels),
-        label_column=_word(given.get("label_column", "label"), "label_column", where).lower(),
+        label_column=_word(table.get("label_column", "label"), "label_column", where).lower(),
     )
     _refuse_doubles([*(name for name, _ in fields), task.label_column], "column", where)
     _refuse_doubles([name.casefold() for name, _ in task.labels], "label", where)
@@ -334,9 +334,9 @@ def _word(value: Any, key: str, where: str) -> str:
     return text
 
 
-def _refuse_doubles(names: Iterable[str], what: str, where: str) -> None:
+def _refuse_doubles(names: Iterable[str], noun: str, where: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise DataError(f"{where}: {what} '{name}' is named twice; each has one use, whatever its case")
+            raise DataError(f"{where}: {noun} '{name}' is named twice; each has one use, whatever its case")
         seen.add(name)

@@ -111,7 +111,7 @@ def decode_command(
 
 
 # Only the whole context is taken away.
-_PROMPTS = Some(PromptSettings, only=("template", "truncate"), given={"unit": "whole"})
+_PROMPTS = Some(PromptSettings, only=("template", "truncate"), fixed={"unit": "whole"})
 
 
 @function(
@@ -169,7 +169,7 @@ def decode(
     check_guarantee(seeded, loaded.cases, delta)
     if measure.epsilon is not None and measure.seed is not None:
         tell(SEED_WARNING)
-    model = model.in_precision(precision_for(seeded, model.given, model.dtype))
+    model = model.in_precision(precision_for(seeded, model.source, model.dtype))
     check_precision(seeded, model.backend.dtype)
 
     def results(parts: Iterable[Part]) -> Iterator[DecodeResult]:
@@ -246,7 +246,7 @@ def frontier(
     )
     if epsilons is not None and sweep.given_seed is not None:
         tell(SEED_WARNING)
-    model = model.in_precision(precision_for(sweep.measures[0], model.given, model.dtype))
+    model = model.in_precision(precision_for(sweep.measures[0], model.source, model.dtype))
     with model.lock:
         backend = model.backend
         check_precision(sweep.measures[0], backend.dtype)

@@ -96,42 +96,42 @@ def choose(leakage: Evidence, utility: Evidence) -> Choice:
     knee = int(knees(leaks, uses))
     shares = None if n_cases == 1 or n_settings == 1 else knee_shares(leakage.resampled, utility.resampled)
 
-    def found(verdict: Verdict, ship: int | None) -> Choice:
+    def choice(verdict: Verdict, ship: int | None) -> Choice:
         return Choice(verdict, ship, hull[0], hull[-1], tuple(hull), shares)
 
     if n_settings == 1:
-        return found("one setting", None)
+        return choice("one setting", None)
     if n_cases == 1:
-        return found("one case", None)
+        return choice("one case", None)
     if not gains_beyond_chance(leaks, leakage.resampled, hull[0]):
-        return found("same leakage", None)
+        return choice("same leakage", None)
     if not gains_beyond_chance(uses, utility.resampled, hull[0]):
-        return found("same utility", hull[0])
-    return found("no knee", None) if knee == NO_KNEE else found("knee", knee)
+        return choice("same utility", hull[0])
+    return choice("no knee", None) if knee == NO_KNEE else choice("knee", knee)
 
 
 def sentence(choice: Choice, utility: str, kind: str, rows: Sequence[Row], n_cases: int) -> str:
-    what = HEADINGS[utility]
+    title = HEADINGS[utility]
     names = [f"{SYMBOLS[kind]} = {row[kind]:g}" for row in rows]
     best, least = names[choice.best], names[choice.least]
     if choice.verdict == "one setting":
-        return f"{what}: one setting has nothing to be compared with; sweep several."
+        return f"{title}: one setting has nothing to be compared with; sweep several."
     if choice.verdict == "one case":
-        return f"{what}: one case has no interval and speaks for no other; give more cases."
+        return f"{title}: one case has no interval and speaks for no other; give more cases."
     if choice.verdict == "same leakage":
         return (
-            f"{what}: no knee: leakage does not differ beyond its interval, so that it separates no settings; "
+            f"{title}: no knee: leakage does not differ beyond its interval, so that it separates no settings; "
             f"the most useful was {best}."
         )
     if choice.verdict == "same utility":
         shown = "" if choice.best == choice.least else f" (most: {best}, by {_cost(rows, choice.least, utility)})"
         return (
-            f"{what}: no knee: utility does not rise beyond its interval. No setting is more useful than the least "
+            f"{title}: no knee: utility does not rise beyond its interval. No setting is more useful than the least "
             f"leaking, {least}, by more than chance{shown}; nothing in {n_cases} cases speaks for leaking more."
         )
     if choice.verdict == "no knee" or choice.ship is None or choice.shares is None:
         return (
-            f"{what}: no knee: utility rises from {least} to {best}, and no setting in between gives more of it than "
+            f"{title}: no knee: utility rises from {least} to {best}, and no setting in between gives more of it than "
             f"its share of the leakage; choose by the leakage you can bear. {_leaks(rows[choice.best], best)}."
         )
     share = choice.shares.of_setting[choice.ship]
@@ -152,7 +152,7 @@ def sentence(choice: Choice, utility: str, kind: str, rows: Sequence[Row], n_cas
     if not choice.is_settled:
         lead = f"{ship} comes nearest to a knee, but is {sure}, which does not settle it"
     cost = f"it is {_cost(rows, choice.ship, utility)} below the best, {best}"
-    return f"{what}: {lead}. {_leaks(rows[choice.ship], ship)}; {cost}."
+    return f"{title}: {lead}. {_leaks(rows[choice.ship], ship)}; {cost}."
 
 
 def _leaks(row: Row, name: str) -> str:
@@ -353,7 +353,7 @@ def utilities_of(
 
 
 def _bertscore(
-    one: FinishedCell, responses: list[str], references: list[str], wanted: Quality, directory: Path | None
+    finished: FinishedCell, responses: list[str], references: list[str], wanted: Quality, directory: Path | None
 ) -> list[float]:
     model = str(wanted.bertscore)
 
@@ -363,21 +363,21 @@ def _bertscore(
     if directory is None:
         return score()
     about = {"model": model, "layer": wanted.layer, "responses": responses, "references": references}
-    return kept_scores(directory / f"{one.cell.stem}-bertscore.json", about, score)
+    return kept_scores(directory / f"{finished.cell.stem}-bertscore.json", about, score)
 
 
-def _row(sweep: Sweep, one: FinishedCell, value: float) -> Row:
+def _row(sweep: Sweep, cell: FinishedCell, value: float) -> Row:
     """What a setting leaks; with ε also what is guaranteed, and spent at most."""
     by_token = [
-        float(np.mean([values.mean() for values in whole_by_token(measurements)])) for _, measurements in one.measured
+        float(np.mean([values.mean() for values in whole_by_token(measurements)])) for _, measurements in cell.measured
     ]
     row: Row = {sweep.kind: value}
-    row |= columns("nats", estimate(_whole_nats(one).tolist(), seed=BOOTSTRAP_SEED))
+    row |= columns("nats", estimate(_whole_nats(cell).tolist(), seed=BOOTSTRAP_SEED))
     row |= columns("nats_per_token", estimate(by_token, seed=BOOTSTRAP_SEED))
     row["n_tokens"] = stats.mean(
         [
             len(measurement.values)
-            for _, measurements in one.measured
+            for _, measurements in cell.measured
             for measurement in measurements
             if measurement.statistic == "loss"
         ]
@@ -386,21 +386,21 @@ def _row(sweep: Sweep, one: FinishedCell, value: float) -> Row:
         for name, statistic in (("guaranteed_nats", "promised_epsilon"), ("spent_nats", "spent_epsilon")):
             row[f"{name}_most"] = max(
                 float(measurement.values.sum())
-                for _, measurements in one.measured
+                for _, measurements in cell.measured
                 for measurement in measurements
                 if measurement.statistic == statistic
             )
     return row
 
 
-def _whole_nats(one: FinishedCell) -> FloatArray:
+def _whole_nats(finished: FinishedCell) -> FloatArray:
     """Whole-context loss of each case, mean over its responses, nats, (case,)."""
-    return np.asarray([whole_context_nats(measurements) for _, measurements in one.measured])
+    return np.asarray([whole_context_nats(measurements) for _, measurements in finished.measured])
 
 
-def _by_case(one: FinishedCell, values: Sequence[float]) -> FloatArray:
+def _by_case(finished: FinishedCell, values: Sequence[float]) -> FloatArray:
     """One number a response to each case's mean, (case,): responses of a case are no cases of their own."""
-    table: FloatArray = np.asarray(values, dtype=np.float64).reshape(len(one.measured), -1)
+    table: FloatArray = np.asarray(values, dtype=np.float64).reshape(len(finished.measured), -1)
     means: FloatArray = table.mean(axis=1)
     return means
 

@@ -171,7 +171,7 @@ def _run(
         check_precision(sweep.measures[0], backend.dtype)
         for record in records:
             settings.prepare(record.case, backend, sweep.measures[0])
-    done: list[FinishedCell] = []
+    measured: list[FinishedCell] = []
     with made_for(run.out):
         seeded = sweep.seeded(kept_nonce(directory) if sweep.needs_nonce else 0)
         study = study_of(seeded, run.model, settings, len(records), quality)
@@ -183,10 +183,10 @@ def _run(
                     backend = run.load_backend()
                     check_precision(seeded.measures[0], backend.dtype)
                 finished = measure_cell(study, cell, records, directory, backend, progress, command)
-            done.append(finished)
+            measured.append(finished)
             setting = f"{SYMBOLS[sweep.kind]} = {sweep.values[cell.number]:g}: {time.perf_counter() - started:.0f} s"
-            output.tell(f"setting {len(done)} of {len(study.cells)}: {setting}")
-    _write(seeded, done, quality, directory, command, run)
+            output.tell(f"setting {len(measured)} of {len(study.cells)}: {setting}")
+    _write(seeded, measured, quality, directory, command, run)
 
 
 def _write(

@@ -24,9 +24,9 @@ _ADVICE: Final = {
 }
 
 
-def report(found: Frontier, *, command: str | None = None) -> b.Report:
+def report(frontier: Frontier, *, command: str | None = None) -> b.Report:
     """A sentence for each utility, what to do, and settings with their leakage and utility."""
-    kind, utilities = found.kind, list(found.choices)
+    kind, utilities = frontier.kind, list(frontier.choices)
     is_bounded = kind == "epsilon"
     # Everything fits into 80 columns, with one utility.
     columns = [b.Column(SYMBOLS[kind], "number"), b.Column("Nats a response", "number")]
@@ -35,7 +35,7 @@ def report(found: Frontier, *, command: str | None = None) -> b.Report:
         names = f"{HEADINGS[utility]} × 100", "Less the best", "Knee"
         columns += [b.Column(name, "number") for name in names]
     rows = []
-    for row in found.settings:
+    for row in frontier.settings:
         cells = [f"{row[kind]:g}", _measured(row, "nats", _nats)]
         most = ("guaranteed_nats_most", "spent_nats_most")
         cells += [_nats(row[name]) for name in most] if is_bounded else [f"{row['nats_per_token']:.3f}"]
@@ -43,20 +43,17 @@ def report(found: Frontier, *, command: str | None = None) -> b.Report:
             cells += [_measured(row, name, _hundredths) for name in (utility, f"{utility}_less_best")]
             share = row[f"{utility}_knee_share"]
             cells.append("" if share is None else share_text(share))
-        is_knee = any(found.choices[utility].knee == row[kind] for utility in utilities)
+        is_knee = any(frontier.choices[utility].knee == row[kind] for utility in utilities)
         rows.append(b.Row(cells, strong=is_knee))
     caption = "Settings, the knee in bold; intervals over cases"
-    blocks: list[b.Block] = [b.Headline(choice.sentence) for choice in found.choices.values()]
-    blocks += [_advice(found), b.Text(_settings(found), "soft")]
-    blocks += [b.Table(columns, rows, caption, first=len(rows)), replace(figure_of(found, footer=""), on="pages")]
+    blocks: list[b.Block] = [b.Headline(choice.sentence) for choice in frontier.choices.values()]
+    blocks += [_advice(frontier), b.Text(_settings(frontier), "soft")]
+    blocks += [b.Table(columns, rows, caption, first=len(rows)), replace(figure_of(frontier, footer=""), on="pages")]
     if is_bounded:
         blocks.append(b.Warning("Bound and spent: the most of any response, nats. All of this is private."))
-    if found.n_truncated:
+    if n := frontier.n_truncated:
         blocks.append(
-            b.Warning(
-                f"The end of {found.n_truncated:,} context{'s' * (found.n_truncated != 1)} did not fit; it was left "
-                "out and not measured."
-            )
+            b.Warning(f"The end of {n:,} context{'s' * (n != 1)} did not fit; it was left out and not measured.")
         )
     return b.Report(
         f"Leakage and utility over {SYMBOLS[kind]}",
@@ -65,26 +62,26 @@ def report(found: Frontier, *, command: str | None = None) -> b.Report:
         lead="Every case was answered under every setting; leakage is the influence of the whole context on the "
         "response, utility its agreement with the reference.",
         scripted=False,
-        command=b.Command.of(command),
+        command=b.Command.from_line(command),
     )
 
 
-def _advice(found: Frontier) -> b.Advice:
+def _advice(frontier: Frontier) -> b.Advice:
     """The rows of the decision table that the utilities meet."""
     met = set()
-    for choice in found.choices.values():
+    for choice in frontier.choices.values():
         verdict = "settled" if choice.settled else "unsettled"
         met.add(verdict if choice.verdict in ("knee", "one case") else choice.verdict)
-    return b.Advice.of(_ADVICE.values(), [_ADVICE[name] for name in met])
+    return b.Advice.from_table(_ADVICE.values(), [_ADVICE[name] for name in met])
 
 
-def _settings(found: Frontier) -> b.Phrase:
-    decoding, model = found.decoding, found.model
+def _settings(frontier: Frontier) -> b.Phrase:
+    decoding, model = frontier.decoding, frontier.model
     n = decoding.samples
     drawn = f", {n} responses each" if n > 1 else ""
     return (
         b.Untrusted(str(model["name"])),
-        f" ({model['dtype']}, {model['device']}), {found.n_cases:,} cases{drawn}, T = {decoding.temperature:g}, "
+        f" ({model['dtype']}, {model['device']}), {frontier.n_cases:,} cases{drawn}, T = {decoding.temperature:g}, "
         f"at most {decoding.max_new_tokens} new tokens; 95 % intervals over cases",
     )
 
@@ -104,52 +101,52 @@ def _hundredths(value: float) -> str:
     return f"{100.0 * value:z.1f}"
 
 
-def figure_of(told: Frontier, *, footer: str) -> b.Chart:
+def figure_of(frontier: Frontier, *, footer: str) -> b.Chart:
     panels = [
         b.Panel(
             b.Axis(f"leakage: {HEADINGS['nats']} a response"),
             b.Axis(f"utility: {HEADINGS[utility]}, × 100", from_zero=False),
-            list(_series(told, utility)),
+            list(_series(frontier, utility)),
             title=HEADINGS[utility],
         )
-        for utility in told.choices
+        for utility in frontier.choices
     ]
-    title = f"Utility over leakage, by {SYMBOLS[told.kind]}; {told.n_cases:,} cases"
+    title = f"Utility over leakage, by {SYMBOLS[frontier.kind]}; {frontier.n_cases:,} cases"
     return b.Chart("frontier", title, panels, footer=footer, panel_inches=(5.2, 4.2))
 
 
-def _series(told: Frontier, utility: str) -> Iterator[b.Series]:
-    rows, kind, choice = told.settings, told.kind, told.choices[utility]
+def _series(frontier: Frontier, utility: str) -> Iterator[b.Series]:
+    rows, kind, choice = frontier.settings, frontier.kind, frontier.choices[utility]
     values = [row[kind] for row in rows]
     knee = None if choice.knee is None else values.index(choice.knee)
     efficient = [i for i, value in enumerate(values) if value in choice.efficient]
     remark = _no_knee(choice) if knee is None else ""
-    yield _points(told, utility, range(len(rows)), "line", "settings, 95 % intervals over cases", 0, remark)
+    yield _points(frontier, utility, range(len(rows)), "line", "settings, 95 % intervals over cases", 0, remark)
     beaten = [i for i in range(len(rows)) if i not in efficient]
     if beaten:
-        yield _points(told, utility, beaten, "scatter", "another setting, or a mix of two, is better", None)
+        yield _points(frontier, utility, beaten, "scatter", "another setting, or a mix of two, is better", None)
     if knee is not None:
         ends = [rows[i] for i in (efficient[0], efficient[-1])]
         xs, ys = ([scale * row[name] for row in ends] for name, scale in (("nats", 1.0), (utility, 100.0)))
         yield b.Series("line", ys, xs, name="chord between the ends", faded=True)
         share = share_text(rows[knee][f"{utility}_knee_share"])
-        what = "knee" if choice.settled else "unsettled knee"
-        label = f"{what}: {SYMBOLS[kind]} = {values[knee]:g}, in {share} of resamples"
-        yield _points(told, utility, [knee], "rings", "knee", 1, label)
+        knee_text = "knee" if choice.settled else "unsettled knee"
+        label = f"{knee_text}: {SYMBOLS[kind]} = {values[knee]:g}, in {share} of resamples"
+        yield _points(frontier, utility, [knee], "rings", "knee", 1, label)
 
 
 def _points(
-    told: Frontier, utility: str, which: Sequence[int], draws: b.Draws, name: str, colour: int | None,
+    frontier: Frontier, utility: str, indices: Sequence[int], draws: b.Draws, name: str, colour: int | None,
     remark: str = "",
 ) -> b.Series:  # fmt: skip
     """Some settings in the order of their leakage, whatever that of their names."""
-    shown = sorted((told.settings[i] for i in which), key=lambda row: row["nats"])
+    shown = sorted((frontier.settings[i] for i in indices), key=lambda row: row["nats"])
     xs, x_low, x_high = _ends(shown, "nats", 1.0)
     ys, low, high = _ends(shown, utility, 100.0)
     points = b.Series(draws, ys, xs, name=name, colour=colour, faded=colour is None, remark=remark)
     if draws != "line":
         return points
-    labels = [f"{row[told.kind]:g}" for row in shown]
+    labels = [f"{row[frontier.kind]:g}" for row in shown]
     return replace(points, low=low, high=high, x_low=x_low, x_high=x_high, labels=labels)
 
 

@@ -72,13 +72,13 @@ def advice(cases: Sequence[DecodeResult]) -> Iterator[Advice]:
         else:
             met.add("worthless" if case.guarantee.response.basic_nats >= _WORTHLESS_NATS else "bounded")
     if cases:
-        yield Advice.of(ADVICE.values(), [ADVICE[name] for name in met])
+        yield Advice.from_table(ADVICE.values(), [ADVICE[name] for name in met])
 
 
-def headline(one: DecodedResponse) -> str:
-    ledger, guarantee = one.ledger, one.guarantee
-    who = "the response" if one.response.sampled else "for the scoring model, this given response"
-    sentence = f"{who} leaks {nats_text(ledger.whole_nats)}\u00a0nats of the context"
+def headline(decoded: DecodedResponse) -> str:
+    ledger, guarantee = decoded.ledger, decoded.guarantee
+    subject = "the response" if decoded.response.sampled else "for the scoring model, this given response"
+    sentence = f"{subject} leaks {nats_text(ledger.whole_nats)}\u00a0nats of the context"
     if guarantee is None or ledger.per_token.spent_nats is None:
         return f"{sentence} (per token at most {nats_text(max(ledger.per_token.loss_nats))})"
     spent = nats_text(max(ledger.per_token.spent_nats))
@@ -99,7 +99,7 @@ def bound(guarantee: Guarantee) -> str:
 def meaning(guarantee: Guarantee, n_responses: int) -> list[str]:
     each = guarantee.epsilon_nats
     whole = guarantee.response.basic_nats
-    which = "Response 1" if n_responses > 1 else "The response"
+    subject = "Response 1" if n_responses > 1 else "The response"
     if whole < _WORTHLESS_NATS:
         # The bound is on the log-likelihood ratio of any two contexts, in either direction: a posterior's too.
         sure = percent(posterior_from_even_odds(whole))
@@ -112,7 +112,7 @@ def meaning(guarantee: Guarantee, n_responses: int) -> list[str]:
         f"{factor} (ε = {nats_text(each)}\u00a0nats): whatever the contexts, whichever token, whoever asks.",
         f"Against no context at all it is half of that, {nats_text(each / 2)}\u00a0nats, which is what was certified, "
         "over the whole vocabulary, before each token was drawn.",
-        f"{which} as a whole: at most {nats_text(whole)}\u00a0nats by basic composition. {posterior}",
+        f"{subject} as a whole: at most {nats_text(whole)}\u00a0nats by basic composition. {posterior}",
         *sentences(guarantee.draws.to_dict()),
     ]
 
@@ -140,7 +140,7 @@ def report(cases: Sequence[DecodeResult]) -> b.Report:
     several = len(cases) > 1
     blocks: list[b.Block] = []
     if several:
-        blocks += [*_found(cases), *advice(cases), *([b.Warning(PRIVATE)] if bounded else [])]
+        blocks += [*_findings(cases), *advice(cases), *([b.Warning(PRIVATE)] if bounded else [])]
     blocks.append(_chart(cases))
     return b.Report(
         "What these responses leak of their contexts" if several else "What this response leaks of its context",
@@ -197,14 +197,14 @@ def public_report(cases: Sequence[PublicResult]) -> b.Report:
     )
 
 
-def _found(cases: Sequence[DecodeResult]) -> Iterator[b.Block]:
+def _findings(cases: Sequence[DecodeResult]) -> Iterator[b.Block]:
     values = [case.ledger.whole_nats for case in cases]
     bounds = [case.guarantee.response.basic_nats for case in cases if case.guarantee is not None]
     n_given = sum(not case.response.sampled for case in cases)
-    who = "For the scoring model, " if n_given else ""
+    lead = "For the scoring model, " if n_given else ""
     bound = f"; at most {nats_text(max(bounds))} were guaranteed of any" if len(bounds) == len(cases) else ""
     yield b.Headline(
-        f"{scope(cases)}{who}{len(cases):,} responses leak {mean_text(values)} of their contexts on average, and one "
+        f"{scope(cases)}{lead}{len(cases):,} responses leak {mean_text(values)} of their contexts on average, and one "
         f"{nats_text(max(values))}\u00a0nats{bound}."
     )
     if n_given:
@@ -222,7 +222,7 @@ _INDEX: Final[b.Columns[DecodeResult]] = [
 # ---- private --------------------------------------------------------------------------------------------------------
 def _private(case: DecodeResult, *, warned: bool) -> Iterator[b.Block]:
     responses = case.responses
-    yield b.Headline(f"{scope([case])}{_told(responses[0])}")
+    yield b.Headline(f"{scope([case])}{_sentence(responses[0])}")
     if case.guarantee is None:
         yield b.Text(UNBOUNDED)
     if not case.response.sampled and not warned:
@@ -237,16 +237,16 @@ def _private(case: DecodeResult, *, warned: bool) -> Iterator[b.Block]:
             f"{case.truncated_tokens} tokens of the context did not fit the model's window and were left out."
         )
     for number, decoded in enumerate(responses, 1):
-        which = f" {number} of {len(responses)}" if len(responses) > 1 else ""
+        place = f" {number} of {len(responses)}" if len(responses) > 1 else ""
         given_text = "" if decoded.response.sampled else ", given"
         yield b.ShadedText(
             [b.Passage(_segments(decoded))],
-            f"Response{which}{given_text}, shaded by what each token leaks, nats",
+            f"Response{place}{given_text}, shaded by what each token leaks, nats",
             floor_said_nats=0.0 if number == len(responses) else None,
             style="tokens",
         )
         if number > 1:
-            yield b.Text(_told(decoded))
+            yield b.Text(_sentence(decoded))
         yield from _bars(decoded)
         yield b.Details("Every token in numbers", [_numbers(decoded.response.tokens, _columns(decoded))])
     if case.guarantee is not None:
@@ -258,18 +258,18 @@ def _private(case: DecodeResult, *, warned: bool) -> Iterator[b.Block]:
     yield b.Details("Settings", b.facts_of(settings(case)))
 
 
-def _told(one: DecodedResponse) -> str:
-    sentence = headline(one)
+def _sentence(decoded: DecodedResponse) -> str:
+    sentence = headline(decoded)
     return f"{sentence[0].upper()}{sentence[1:]}."
 
 
-def _segments(one: DecodedResponse) -> list[b.Segment]:
-    tokens = zip(one.response.tokens, one.ledger.per_token.loss_nats, strict=True)
+def _segments(decoded: DecodedResponse) -> list[b.Segment]:
+    tokens = zip(decoded.response.tokens, decoded.ledger.per_token.loss_nats, strict=True)
     return [b.Segment(b.Untrusted(token), nats) for token, nats in tokens]
 
 
-def _columns(one: DecodedResponse) -> dict[str, Sequence[float]]:
-    per_token = one.ledger.per_token
+def _columns(decoded: DecodedResponse) -> dict[str, Sequence[float]]:
+    per_token = decoded.ledger.per_token
     return {
         "λ": per_token.weight,
         "leaked": per_token.loss_nats,
@@ -280,11 +280,11 @@ def _columns(one: DecodedResponse) -> dict[str, Sequence[float]]:
     }
 
 
-def _bars(one: DecodedResponse) -> Iterator[b.Chart]:
+def _bars(decoded: DecodedResponse) -> Iterator[b.Chart]:
     """What each token spent and its λ, with the limits that neither may exceed; without a bound what each told."""
-    columns, guarantee = _columns(one), one.guarantee
+    columns, guarantee = _columns(decoded), decoded.guarantee
     captions: list[b.Phrase] = []
-    for number, token in enumerate(one.response.tokens, 1):
+    for number, token in enumerate(decoded.response.tokens, 1):
         numbers = ", ".join(f"{name} {nats_text(xs[number - 1])}" for name, xs in columns.items())
         captions.append((f"{number}. ", _shown(token), f": {numbers}"))
     if guarantee is None:
@@ -297,12 +297,12 @@ def _bars(one: DecodedResponse) -> Iterator[b.Chart]:
 
 
 def _bars_of(
-    values: Sequence[float], said: Sequence[b.Phrase], title: str, axis: b.Axis, limit: b.Guide | None = None
+    values: Sequence[float], captions: Sequence[b.Phrase], title: str, axis: b.Axis, limit: b.Guide | None = None
 ) -> b.Chart:
     highest = max((value for value in values if math.isfinite(value)), default=0.0)
     if limit is not None and limit.at > _FAR * highest > 0:
         title, limit = f"{title}; {limit.label}, beyond this axis", None
-    series = b.Series("bar", values, [float(i) for i in range(1, len(values) + 1)], said=said)
+    series = b.Series("bar", values, [float(i) for i in range(1, len(values) + 1)], notes=captions)
     guides = [] if limit is None else [limit]
     panel = b.Panel(b.Axis("token", whole=True), axis, [series], guides=guides)
     return b.Chart("tokens", title, [panel], panel_inches=(8.0, 2.0), on="pages")
@@ -353,16 +353,16 @@ def _public(case: PublicResult) -> Iterator[b.Block]:
     responses = case.responses
     yield b.Headline(f"Guaranteed: {bound(case.guarantee)}.")
     for number, response in enumerate(responses, 1):
-        which = f" {number} of {len(responses)}" if len(responses) > 1 else ""
+        place = f" {number} of {len(responses)}" if len(responses) > 1 else ""
         # No shades: they would tell of the context.
-        yield b.Text(b.Untrusted("".join(response.tokens)), "prose", heading=f"Response{which}")
+        yield b.Text(b.Untrusted("".join(response.tokens)), "prose", heading=f"Response{place}")
         if number > 1:
             yield b.Text(f"Guaranteed: {bound(response.guarantee)}.")
     yield _guaranteed(case.guarantee, len(responses))
     for number, response in enumerate(responses, 1):
-        which = f" of response {number}" if len(responses) > 1 else ""
+        place = f" of response {number}" if len(responses) > 1 else ""
         columns = {"guaranteed ε": response.bound_nats, "log p without context": response.bare_log_prob_nats}
-        yield _numbers(response.tokens, columns, f"Each token{which}, nats")
+        yield _numbers(response.tokens, columns, f"Each token{place}, nats")
     yield b.Details("Settings", b.facts_of(settings(case)))
 
 

@@ -194,13 +194,13 @@ _QUANTITIES: Final[Quantities] = (
         "decode.worst_response",
         NATS,
         "Leakage of the whole context by the response that leaks most, where several were drawn for a case.",
-        lambda case: most(one.ledger.whole_nats for one in case.samples),
+        lambda case: most(response.ledger.whole_nats for response in case.samples),
     ),
     Quantity(
         "decode.worst_token",
         NATS,
         "The most that a token of a response could have leaked, whether the drawn token or another in its place.",
-        lambda case: most(nats for one in case.responses for nats in one.ledger.per_token.max_loss_nats),
+        lambda case: most(nats for response in case.responses for nats in response.ledger.per_token.max_loss_nats),
     ),
     Quantity(
         "decode.bound",
@@ -273,10 +273,10 @@ class DecodeResult(Result):
             if measurement.statistic == "token"
         ]
         for texts, measurements in kept:
-            yield cls._of(texts, measurements, params, lengths, delta, composed_nats)
+            yield cls._from_part(texts, measurements, params, lengths, delta, composed_nats)
 
     @classmethod
-    def _of(
+    def _from_part(
         cls,
         texts: Texts,
         measurements: Sequence[Measurement],
@@ -285,10 +285,10 @@ class DecodeResult(Result):
         delta: float,
         composed_nats: float,
     ) -> Self:
-        series = {(one.sample, one.statistic): one.values for one in measurements}
+        series = {(item.sample, item.statistic): item.values for item in measurements}
         responses = []
         for number in range(len(texts["responses"])):
-            response = Response.of(texts, number, params["seed"])
+            response = Response.from_texts(texts, number, params["seed"])
             guarantee = _guarantee(params, len(series[number, "token"]), lengths, delta, composed_nats)
             public = None
             if guarantee is not None and response.sampled:
@@ -309,7 +309,7 @@ class DecodeResult(Result):
         shown = None
         if first.public is not None:
             published = {item.name: getattr(first.public, item.name) for item in fields(PublicResponse)}
-            shown = PublicResult(**published, samples=tuple(one.public for one in several if one.public is not None))
+            shown = PublicResult(**published, samples=tuple(filter(None, (response.public for response in several))))
         return cls(
             **cls.common(texts),
             **{name: texts[name] for name in ("template", "query", "context", "truncated_tokens")},
@@ -395,17 +395,17 @@ def _with_delta(epsilon: float, n_tokens: int, delta: float, by: str) -> float |
 
 
 def _ledger(number: int, series: Series, seed: int | None) -> Ledger:
-    def of(statistic: str) -> tuple[float, ...]:
+    def values(statistic: str) -> tuple[float, ...]:
         return tuple(series[number, statistic].tolist())
 
     spent = series.get((number, "spent_epsilon"))
     losses = TokenLosses(
-        weight=of("weight"),
-        log_prob_nats=of("log_prob"),
-        bare_log_prob_nats=of("bare_log_prob"),
-        loss_nats=of("loss"),
-        max_loss_nats=of("max_loss"),
-        spent_nats=None if spent is None else of("spent_epsilon"),
+        weight=values("weight"),
+        log_prob_nats=values("log_prob"),
+        bare_log_prob_nats=values("bare_log_prob"),
+        loss_nats=values("loss"),
+        max_loss_nats=values("max_loss"),
+        spent_nats=None if spent is None else values("spent_epsilon"),
     )
     return Ledger(
         per_token=losses,

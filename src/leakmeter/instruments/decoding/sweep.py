@@ -73,8 +73,8 @@ class Sweep:
 def sweep_of(lambdas: Sequence[float] | None, epsilons: Sequence[float] | None, drawing: Row | None = None) -> Sweep:
     """A sweep of λ or of ε; an empty sequence is `DEFAULTS`. `drawing` has other fields of `Decode`."""
     if (lambdas is None) == (epsilons is None):
-        what = "lambda and epsilon do not go together" if lambdas is not None else "nothing to sweep"
-        raise UsageError(f"{what}; give one of lambda and epsilon, with values or without")
+        fault = "lambda and epsilon do not go together" if lambdas is not None else "nothing to sweep"
+        raise UsageError(f"{fault}; give one of lambda and epsilon, with values or without")
     kind, swept = (LAMBDA, lambdas) if lambdas is not None else (EPSILON, epsilons)
     # Adding 0 makes −0 a 0.
     values = sorted({float(value) + 0.0 for value in swept or DEFAULTS[kind]})

@@ -47,25 +47,25 @@ def audit_of(
     batches: int | None = None,
     epsilon: float | None = None,
     samples: int | None = None,
-    **given: Any,
+    **options: Any,
 ) -> Audited:
     """Batches of exemplars in parts, and the measure with a guarantee.
 
     By default all exemplars are in one batch, as many batches as can be filled are taken, and 10 samples are drawn from
-    each. `epsilon` is the most that is guaranteed, which the measure's temperature is set to; None leaves it. `given`
+    each. `epsilon` is the most that is guaranteed, which the measure's temperature is set to; None leaves it. `options`
     are fields of `GenerationSettings` and of `PrivateGeneration`.
     """
-    given = {"sequences": _SAMPLES if samples is None else samples, **given}
-    wording = {field.name: given.pop(field.name) for field in fields(GenerationSettings) if field.name in given}
-    choices = {"epsilon": epsilon, "temperature": given.get("temperature"), **given}
+    options = {"sequences": _SAMPLES if samples is None else samples, **options}
+    wording = {field.name: options.pop(field.name) for field in fields(GenerationSettings) if field.name in options}
+    choices = {"epsilon": epsilon, "temperature": options.get("temperature"), **options}
     choices = {name: choices[name] for name in ("epsilon", "temperature", "mechanism") if name in choices}
     chosen = [name for name, value in choices.items() if value is not None]
     if len(chosen) != 1:
         problem = f"{' and '.join(chosen)} are given together" if chosen else "nothing sets the guarantee"
         raise UsageError(f"{problem}; give one of {', '.join(choices)}")
-    taken = examples()
-    settings, measure = GenerationSettings(**wording), PrivateGeneration(**given)
-    size = len(taken) if subset_size is None else subset_size
+    exemplars = examples()
+    settings, measure = GenerationSettings(**wording), PrivateGeneration(**options)
+    size = len(exemplars) if subset_size is None else subset_size
     if size < 1:
         raise UsageError(f"subset-size is {size}; it has to be 1 or more")
     if epsilon is not None:
@@ -74,7 +74,7 @@ def audit_of(
     few = max(1, _TOKENS_A_PART // measure.max_new_tokens)
     part = next(n for n in range(min(few, measure.sequences), 0, -1) if measure.sequences % n == 0)
     measure = replace(measure, sequences_a_part=part)
-    cases = batches_of(taken, size, label=label, most=batches, parts=measure.parts)
+    cases = batches_of(exemplars, size, label=label, most=batches, parts=measure.parts)
     return Audited(tuple(cases), settings, measure)
 
 
@@ -84,10 +84,10 @@ def with_label(examples: Sequence[Example], task: Task, label: str | None) -> li
         raise UsageError(f"task '{task.name}' has labels; give the one that is to be written: {', '.join(task.words)}")
     if label not in task.words:
         raise UnknownNameError("label", label, task.words)
-    taken = [example for example in examples if example.label == label]
-    if not taken:
+    chosen = [example for example in examples if example.label == label]
+    if not chosen:
         raise UsageError(f"no exemplar has the label '{label}'; give some that have")
-    return taken
+    return chosen
 
 
 def check_precision(dtype: str | None) -> None:

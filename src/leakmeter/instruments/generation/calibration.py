@@ -108,30 +108,30 @@ def _guarantee(sensitivity: float, target: Target) -> CalibratedGuarantee:
     )
 
 
-def report(told: Calibration) -> b.Report:
+def report(result: Calibration) -> b.Report:
     """The free setting, the guarantee of all three for either kind of neighbour, and how sharp a text they allow."""
-    kept, free = told.guarantees[told.adjacency], told.free.replace("-", "_")
-    name, which = _SETTINGS[free]
-    value = f"{told.value:,}" if free == "subset_size" else rounded(told.value, 6, up=free == "temperature")
+    kept, free = result.guarantees[result.adjacency], result.free.replace("-", "_")
+    name, extreme = _SETTINGS[free]
+    value = f"{result.value:,}" if free == "subset_size" else rounded(result.value, 6, up=free == "temperature")
     others = ", ".join(
-        f"{words.lower()} {getattr(told, other):g}" for other, (words, _) in _SETTINGS.items() if other != free
+        f"{words.lower()} {getattr(result, other):g}" for other, (words, _) in _SETTINGS.items() if other != free
     )
     return b.Report(
         "Private generation: a setting with a guarantee",
         "private_generation",
         [
-            b.Headline(f"{name} {value}: the {which} that guarantees at most ε = {told.target_epsilon:g}."),
+            b.Headline(f"{name} {value}: the {extreme} that guarantees at most ε = {result.target_epsilon:g}."),
             b.Text(
-                f"With {others}, it guarantees ε = {_at_most(kept.epsilon, told.target_epsilon)} at δ = "
-                f"{delta_text(told.delta)} for {told.n_tokens:,} tokens: {told.samples:,} samples of "
-                f"{told.max_new_tokens:,} or fewer."
+                f"With {others}, it guarantees ε = {_at_most(kept.epsilon, result.target_epsilon)} at δ = "
+                f"{delta_text(result.delta)} for {result.n_tokens:,} tokens: {result.samples:,} samples of "
+                f"{result.max_new_tokens:,} or fewer."
             ),
-            _table(told),
+            _table(result),
             b.Text(
                 "Rényi divergences of tokens add up; α is the order at which their sum makes the least ε. The target "
-                f"was for an exemplar {_NEIGHBOURS[told.adjacency]}. Texts that end early have no weaker guarantee."
+                f"was for an exemplar {_NEIGHBOURS[result.adjacency]}. Texts that end early have no weaker guarantee."
             ),
-            b.Text(sharpness(told.clip, told.temperature)[0]),
+            b.Text(sharpness(result.clip, result.temperature)[0]),
         ],
     )
 
@@ -144,16 +144,16 @@ def rounded(value: float, digits: int, *, up: bool) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _table(told: Calibration) -> b.Table:
+def _table(result: Calibration) -> b.Table:
     rows = {
-        f"ε at δ = {delta_text(told.delta)}": "epsilon",
+        f"ε at δ = {delta_text(result.delta)}": "epsilon",
         "order α that makes it": "order",
         "Rényi divergence of order α, nats": "rdp_nats",
         "of each token": "rdp_per_token_nats",
         "largest log-ratio of a token, nats": "max_per_token_nats",
         "ε at δ = 0": "pure_epsilon",
     }
-    both = [{name: getattr(told.guarantees[kind], name) for name in rows.values()} for kind in _NEIGHBOURS]
+    both = [{name: getattr(result.guarantees[kind], name) for name in rows.values()} for kind in _NEIGHBOURS]
     # Rounded up, as no kind of column does: a bound has to stay one.
     return b.Table(
         (b.Column("Bound where one exemplar is"), *(b.Column(words, "number") for words in _NEIGHBOURS.values())),

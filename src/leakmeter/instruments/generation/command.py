@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_type_hints
 
@@ -28,7 +27,7 @@ from leakmeter.commands import output
 from leakmeter.commands.call import CallOptions, Row, RowNames, Some, function, measured
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.options import Explain, Flag, RunOptions, Text
-from leakmeter.core.files import parsed_toml, read_text
+from leakmeter.core.files import parsed_toml, read_text, sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.generation.measure import PrivateGeneration
@@ -107,7 +106,7 @@ class Options:
     """Seed of the draws; keep it secret. By default the operating system's source of randomness is used."""
 
     @property
-    def given(self) -> dict[str, Any]:
+    def explicit(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
@@ -123,7 +122,7 @@ class _RunOptions(RunOptions):
 def generate_command(
     *,
     config: Path | None = None,
-    asked: Options | None = None,
+    settings: Options | None = None,
     run: _RunOptions | None = None,
     public: Flag = False,
 ) -> None:
@@ -150,13 +149,13 @@ def generate_command(
     from leakmeter.privacy.draws import SEED_WARNING
     from leakmeter.storage.nonce import kept_nonce
 
-    chosen = merged(config, asked or Options())
+    chosen = merged(config, settings or Options())
     options = run or _RunOptions()
     options = replace(options, model=chosen.model or DEFAULT_MODEL, dtype=precision_for(chosen.model, options.dtype))
     if public and options.dry_run:
         raise UsageError("--dry-run reveals the length of the exemplars; remove it or --public")
     own = ("model", "exemplars", "column", "task")
-    audit_options = {name: value for name, value in chosen.given.items() if name not in own}
+    audit_options = {name: value for name, value in chosen.explicit.items() if name not in own}
     audited = audit_of(lambda: _examples_of_options(chosen), **audit_options)
     measure = audited.measure
     if chosen.seed is not None:
@@ -253,60 +252,56 @@ def calibrate_command(*, wanted: Wanted, explain: Explain = False, json: Flag = 
     output.print_report(report(calibration), explain=explain)
 
 
-def _judge(found: Sequence[PrivateGenerationResult], *, json: bool) -> None:
+def _judge(results: Sequence[PrivateGenerationResult], *, json: bool) -> None:
     """Say the verdict on all batches; exit with 1 where the guarantee is broken."""
     from leakmeter.instruments.generation.result import Summary
     from leakmeter.instruments.generation.words import compared
     from leakmeter.report.blocks import plain
 
     if json:
-        output.print_json({"summary": Summary.of(found)})
-    broken = [(result, failure) for result in found for failure in result.verdict.failures]
+        output.print_json({"summary": Summary.from_results(results)})
+    broken = [(result, failure) for result in results for failure in result.verdict.failures]
     if broken:
         # Where all tokens together tell too much, one of them does, but for rounding.
         result, failure = next((pair for pair in broken if pair[1].token is not None), broken[0])
-        where = f"{result.id}, " if len(found) > 1 else ""
+        where = f"{result.id}, " if len(results) > 1 else ""
         more = f"; and {len(broken) - 1:,} more" if len(broken) > 1 else ""
         output.tell(f"leakmeter: a measurement exceeds its bound: {where}exemplar {plain(compared(failure))}{more}")
         sys.exit(_BROKEN)
 
 
-def _examples_of_options(told: Options) -> list[Example]:
+def _examples_of_options(options: Options) -> list[Example]:
     """The exemplars: texts as they are, or those of a task that have the label."""
     from leakmeter.data import tasks
     from leakmeter.data.tasks.base import TaskData
     from leakmeter.instruments.generation.audits import with_label
     from leakmeter.text.exemplar import Task
 
-    if told.exemplars is None:
+    if options.exemplars is None:
         raise UsageError("nothing says which exemplars; give exemplars, a file of them or tickets")
-    path = str(_sample(f"{SAMPLE}.csv")) if told.exemplars == SAMPLE else told.exemplars
-    if told.task is not None:
-        if told.column is not None:
+    path = str(sample_path(f"{SAMPLE}.csv")) if options.exemplars == SAMPLE else options.exemplars
+    if options.task is not None:
+        if options.column is not None:
             raise UsageError("column is for texts without a task, which says itself how they are read; leave it out")
-        task_data = tasks.load_task(str(_sample(f"{SAMPLE}.toml")) if told.task == SAMPLE else told.task)
-        return with_label(task_data.load(path, "train"), task_data.task, told.label)
-    column = told.column or ("body" if told.exemplars == SAMPLE else "text")
+        task_data = tasks.load_task(str(sample_path(f"{SAMPLE}.toml")) if options.task == SAMPLE else options.task)
+        return with_label(task_data.load(path, "train"), task_data.task, options.label)
+    column = options.column or ("body" if options.exemplars == SAMPLE else "text")
     texts = TaskData(Task("texts", "", ((column, column),), "", ()), (((column.lower(),),),), ())
-    return [replace(example, label=told.label) for example in texts.load(path, "train", labelled=False)]
+    return [replace(example, label=options.label) for example in texts.load(path, "train", labelled=False)]
 
 
 # ---- the configuration ----------------------------------------------------------------------------------------------
 def merged(config: Path | None, options: Options) -> Options:
     """The file's keys, where no option is given that wins; the sample's without either file or exemplars."""
     if config is None:
-        settings = _read(_sample("generate.toml")) if options.exemplars is None else {}
+        settings = _read(sample_path("generate.toml")) if options.exemplars is None else {}
     else:
         settings = _read(config)
         settings |= {name: _beside(config, settings[name]) for name in _PATHS if name in settings}
     # One of the two sets the guarantee, and the option does where there is one.
     if options.epsilon is not None or options.temperature is not None:
         settings = {name: value for name, value in settings.items() if name not in ("epsilon", "temperature")}
-    return replace(options, **{name: value for name, value in settings.items() if name not in options.given})
-
-
-def _sample(name: str) -> Path:
-    return Path(str(resources.files("leakmeter.samples").joinpath(name)))
+    return replace(options, **{name: value for name, value in settings.items() if name not in options.explicit})
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -330,10 +325,10 @@ def _read(path: Path) -> dict[str, Any]:
     return {name: float(value) if kinds[name] is float else value for name, value in table.items()}
 
 
-def _beside(config: Path, given: str) -> str:
+def _beside(config: Path, name: str) -> str:
     """A file that the configuration names, from where it lies; a name of something else as it is."""
-    path = config.parent / given
-    return str(path) if Path(given).suffix and not Path(given).is_absolute() else given
+    path = config.parent / name
+    return str(path) if Path(name).suffix and not Path(name).is_absolute() else name
 
 
 @function(
@@ -412,7 +407,7 @@ def generate(
     set_options = {name: value for name, value in options.items() if value is not None or name == "template"}
     if mechanism is not None and how.out is not None:
         raise UsageError("a run cannot keep a mechanism of your own; give either out or mechanism")
-    model = model.in_precision(precision_for(model.given, model.dtype))
+    model = model.in_precision(precision_for(model.source, model.dtype))
     audited = audit_of(
         lambda: _examples(data, task, label, names),
         label=label,

@@ -325,7 +325,7 @@ class PrivateGeneration(Measure):
         if item.response is None:
             kept = yield from self._drawn(item, reduction)
         else:
-            kept = [(yield from self._given(item, item.response, reduction))]
+            kept = [(yield from self._of_response(item, item.response, reduction))]
         responses = [tuple(int(token) for token in values[:, 0, 0]) for values in kept]
         bare = yield [Request((item.blank,), response, TargetLogProbs()) for response in responses]
         measurements = [
@@ -370,7 +370,7 @@ class PrivateGeneration(Measure):
         uniforms = [uniforms_of(0, item.id, i, self.max_new_tokens) for i in range(self.samples)]
         return lambda i, step: float(uniforms[i][step])
 
-    def _given(
+    def _of_response(
         self, item: ContextItem, response: tuple[int, ...], reduction: LeaveOneOutVote
     ) -> Generator[list[Request], list[Scores], FloatArray]:
         prompts = _prompts(item, reduction)

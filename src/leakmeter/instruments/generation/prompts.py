@@ -61,18 +61,18 @@ def batches_of(
     for name, value in (("subset-size", size), ("batches", 1 if most is None else most)):
         if value < 1:
             raise UsageError(f"{name} is {value}; it has to be 1 or more")
-    taken = [example for example in examples if example.label == label]
-    n_batches = min(len(taken) // size, len(taken) if most is None else most)
+    chosen = [example for example in examples if example.label == label]
+    n_batches = min(len(chosen) // size, len(chosen) if most is None else most)
     if n_batches < (most or 1):
-        which = "exemplars" if label is None else f"exemplars with label '{label}'"
+        noun = "exemplars" if label is None else f"exemplars with label '{label}'"
         amount = f"{size:,}" if most in (None, 1) else f"{most} times {size:,}"
         raise UsageError(
-            f"{amount} {which} are asked for and there are {len(taken):,}; give more of them, or a smaller subset-size"
+            f"{amount} {noun} are asked for and there are {len(chosen):,}; give more of them, or a smaller subset-size"
         )
     return [
         ExemplarCase(
             f"batch {i + 1}{f', part {part + 1}' if parts > 1 else ''}",
-            tuple(taken[i * size : (i + 1) * size]),
+            tuple(chosen[i * size : (i + 1) * size]),
             Example("", (), label),
         )
         for i in range(n_batches)
@@ -121,16 +121,16 @@ def _check_texts(case: ExemplarCase) -> None:
     if not case.exemplars:
         raise UsageError(f"case '{case.id}' has no exemplars; give at least one")
     for example in case.exemplars:
-        what = f"exemplar '{example.id}'"
+        label = f"exemplar '{example.id}'"
         if example.label != case.query.label:
             raise UsageError(
-                f"case '{case.id}': the {what} has label {example.label!r}, and texts with label {case.query.label!r} "
+                f"case '{case.id}': the {label} has label {example.label!r}, and texts with label {case.query.label!r} "
                 "are to be written; exemplars of a batch share their label"
             )
         if not any(text.strip() for text in example.texts):
-            raise UsageError(f"case '{case.id}': the {what} is empty; leave it out")
+            raise UsageError(f"case '{case.id}': the {label} is empty; leave it out")
         for text in (*example.texts, example.label or ""):
-            check_unicode(case.id, what, text)
+            check_unicode(case.id, label, text)
 
 
 def example(id_: str, response: str | None) -> instrument.Example:

@@ -106,7 +106,7 @@ _INDEX: Final[b.Columns[PrivateGenerationResult]] = [
 
 # ---- all batches ----------------------------------------------------------------------------------------------------
 def _summary(cases: Sequence[PrivateGenerationResult]) -> Iterator[b.Block]:
-    summary, several = Summary.of(cases), len(cases) > 1
+    summary, several = Summary.from_results(cases), len(cases) > 1
     holds = summary.holds
     yield b.Headline(words.verdict(cases), "good" if holds else "bad")
     failures = [
@@ -120,7 +120,7 @@ def _summary(cases: Sequence[PrivateGenerationResult]) -> Iterator[b.Block]:
         yield b.Text(f"And {len(failures) - _FAILURES:,} more.")
     if not failures:
         yield b.Text(words.measured(cases))
-    yield b.Advice.of(words.DECISIONS, words.decisions(cases))
+    yield b.Advice.from_table(words.DECISIONS, words.decisions(cases))
     if holds and not several:
         yield _nearest(cases[0])
     yield b.Text(words.MEANING if holds else words.PROOF)
@@ -239,10 +239,10 @@ def _texts(case: PrivateGenerationResult) -> Iterator[b.Block]:
     blocks: list[b.Block] = [b.Text(quality if noise is None else f"{quality} {noise}", detail=True)]
     shown = [
         _text(
-            one.text,
-            f"Text {number}: {len(one.tokens):,} tokens, perplexity {words.perplexity(one.perplexity)}",
+            sample.text,
+            f"Text {number}: {len(sample.tokens):,} tokens, perplexity {words.perplexity(sample.perplexity)}",
         )
-        for number, one in enumerate(case.samples, 1)
+        for number, sample in enumerate(case.samples, 1)
     ]
     blocks += shown[:_SHOWN]
     if len(shown) > _SHOWN:
@@ -319,16 +319,16 @@ def _panel_of_orders(case: PrivateGenerationResult, title: b.Phrase) -> b.Panel:
         ("measured", "measured, worst exemplar", partial(b.Series, colour=_ORANGE)),
     )
     series = []
-    for what, name, drawn in looks:
-        if what == "sum_of_maxima" and not any(
+    for quantity, name, drawn in looks:
+        if quantity == "sum_of_maxima" and not any(
             row.sum_of_maxima_nats > _SEEN * row.measured_nats for row in case.by_order
         ):
             continue
-        points = _drawable((row.order, getattr(row, f"{what}_nats")) for row in case.by_order)
+        points = _drawable((row.order, getattr(row, f"{quantity}_nats")) for row in case.by_order)
         if points:
             captions = [f"order {words.order_text(x)}: {name} {nats_text(y)} nats" for x, y in points]
             xs, ys = zip(*points, strict=True)
-            series.append(drawn("line", ys, xs, name=name, said=captions))
+            series.append(drawn("line", ys, xs, name=name, notes=captions))
     return b.Panel(
         b.Axis("order α", scale="log", ticks=_ticks(case)),
         b.Axis("Rényi divergence", "nats", scale="log"),

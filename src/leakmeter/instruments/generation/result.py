@@ -341,7 +341,7 @@ _QUANTITIES: Final[Quantities] = (
         "generate.measured",
         NATS,
         "The largest measured divergence of an exemplar: Rényi divergence at the guarantee's order.",
-        lambda case: most(one.measured_nats for one in case.exemplars),
+        lambda case: most(exemplar.measured_nats for exemplar in case.exemplars),
         usual="max",
     ),
     Quantity(
@@ -415,12 +415,12 @@ class PrivateGenerationResult(Result):
         n_parts = 1 if part is None else params["sequences"] // part
         rest = iter(parts)
         while of_batch := list(islice(rest, n_parts)):
-            yield cls._of(of_batch, params)
+            yield cls._from_parts(of_batch, params)
 
     @classmethod
-    def _of(cls, parts: Sequence[Part], params: Params) -> Self:
+    def _from_parts(cls, parts: Sequence[Part], params: Params) -> Self:
         texts, measurements = parts[0] if len(parts) == 1 else _joined(parts)
-        numbers = _Numbers.of(texts, measurements, params)
+        numbers = _Numbers.from_measurements(texts, measurements, params)
         # Texts that were not drawn by the mechanism have no guarantee, nor have those whose draws anybody can repeat.
         has_known_seed = params["seed"] is None and params.get("nonce") is None
         whole = numbers.whole if texts["sampled"] and not has_known_seed else None
@@ -436,7 +436,7 @@ class PrivateGenerationResult(Result):
         return cls(
             **settings,
             id=texts["id"],
-            cost=_cost([ResultCost.of(own) for own, _ in parts]),
+            cost=_cost([ResultCost.from_texts(own) for own, _ in parts]),
             warnings=tuple(_warnings(texts, has_known_seed)),
             samples=tuple(numbers.sample(i) for i in range(len(numbers.lengths))),
             bounds=Bounds(
@@ -445,12 +445,12 @@ class PrivateGenerationResult(Result):
                 spent=numbers.spent,
                 per_token=tuple(
                     OrderBound(order=order, nats=float(nats))
-                    for order, nats in zip(numbers.orders, numbers.found.bound_per_token, strict=True)
+                    for order, nats in zip(numbers.orders, numbers.judged.bound_per_token, strict=True)
                 ),
             ),
             verdict=Verdict(
-                holds=numbers.found.holds,
-                failures=tuple(numbers.compared(failure) for failure in numbers.found.failures),
+                holds=numbers.judged.holds,
+                failures=tuple(numbers.compared(failure) for failure in numbers.judged.failures),
                 worst_token=numbers.worst_token(range(len(numbers.names))),
             ),
             by_order=tuple(numbers.at_order(k) for k in range(len(numbers.orders))),
@@ -505,7 +505,7 @@ class PrivateGenerationResult(Result):
     @override
     def summary(cls, results: Sequence[Self]) -> Summary:
         """All batches together; see `Summary`."""
-        return Summary.of(results)
+        return Summary.from_results(results)
 
 
 # ---- all batches ----------------------------------------------------------------------------------------------------
@@ -547,20 +547,20 @@ class Summary(Record):
     """Exemplars whose text stands in several batches."""
 
     @classmethod
-    def of(cls, results: Sequence[PrivateGenerationResult]) -> Self:
+    def from_results(cls, results: Sequence[PrivateGenerationResult]) -> Self:
         if not results:
             raise UsageError("there are no batches to sum up; give at least one")
-        guarantees = [one.bounds.guarantee for one in results]
-        guaranteed = [one for one in guarantees if one is not None]
+        guarantees = [result.bounds.guarantee for result in results]
+        guaranteed = [bound for bound in guarantees if bound is not None]
         failures = [
-            BatchComparison(batch=result.id, **asdict(one)) for result in results for one in result.verdict.failures
+            BatchComparison(batch=result.id, **asdict(row)) for result in results for row in result.verdict.failures
         ]
         rows = [BatchAtOrder(batch=result.id, **asdict(row)) for result in results for row in result.by_order]
-        batches_of = Counter(text for result in results for text in {one.text for one in result.exemplars})
+        batches_of = Counter(text for result in results for text in {exemplar.text for exemplar in result.exemplars})
         return cls(
             n_batches=len(results),
             n_texts=sum(len(result.samples) for result in results),
-            guarantee=max(guaranteed, key=lambda one: one.epsilon) if len(guaranteed) == len(results) else None,
+            guarantee=max(guaranteed, key=lambda bound: bound.epsilon) if len(guaranteed) == len(results) else None,
             holds=not failures,
             failures=tuple(failures),
             most=max(rows, key=lambda row: row.ratio),
@@ -585,14 +585,14 @@ class _Numbers:
     """D_α↔, nats, (token, exemplar, order)."""
     shares: FloatArray
     """The same over its bound."""
-    found: verdict.Verdict
+    judged: verdict.Verdict
     whole: Guarantee
     """Of the most tokens there may be."""
     spent: Guarantee
     """Of those there came to be."""
 
     @classmethod
-    def of(cls, texts: Texts, measurements: Sequence[Measurement], params: Params) -> Self:
+    def from_measurements(cls, texts: Texts, measurements: Sequence[Measurement], params: Params) -> Self:
         series = {(r.sample, r.piece, r.statistic): r.values for r in measurements}
         names = [span["name"] for span in texts["spans"]]
         lengths = [len(series[i, "", "token"]) for i in range(len(texts["responses"]))]
@@ -613,8 +613,8 @@ class _Numbers:
         limits = dict(zip(bounded, series[0, "", "promised_rdp"].tolist(), strict=True))
         limits[math.inf] = float(series[0, "", f"promised_{MAX_DIVERGENCE}"][0])
 
-        def bound(of: Sequence[float]) -> FloatArray:
-            return np.asarray([limits[float(order)] for order in of])
+        def bound(at: Sequence[float]) -> FloatArray:
+            return np.asarray([limits[float(order)] for order in at])
 
         # An infinite loss where there is no bound is NaN, the worst of all.
         with np.errstate(invalid="ignore"):
@@ -657,22 +657,22 @@ class _Numbers:
                 share_of_bound=_all(shares.max(axis=(1, 2))),
                 share_exemplar=tuple(self.names[i] for i in shares.max(axis=2).argmax(axis=1)),
             ),
-            perplexity=_one(measure.perplexity(bare)),
+            perplexity=_number(measure.perplexity(bare)),
         )
 
     def worst_token(self, exemplars: Sequence[int]) -> Comparison:
         """Where most of the bound was used: the token, the exemplar of these, and the order."""
         shares = self.shares[:, list(exemplars)]
         token, column, at = (int(i) for i in np.unravel_index(shares.argmax(), shares.shape))
-        measured, bound = float(self.losses[token, exemplars[column], at]), float(self.found.bound_per_token[at])
+        measured, bound = float(self.losses[token, exemplars[column], at]), float(self.judged.bound_per_token[at])
         return self.compared(verdict.Comparison(exemplars[column], token, self.orders[at], measured, bound))
 
-    def compared(self, one: verdict.Comparison) -> Comparison:
-        span = self.texts["spans"][one.exemplar]
+    def compared(self, worst: verdict.Comparison) -> Comparison:
+        span = self.texts["spans"][worst.exemplar]
         sample = token = text = None
-        if one.token is not None:
-            sample = int(np.searchsorted(np.cumsum(self.lengths), one.token, side="right"))
-            token = one.token - sum(self.lengths[:sample])
+        if worst.token is not None:
+            sample = int(np.searchsorted(np.cumsum(self.lengths), worst.token, side="right"))
+            token = worst.token - sum(self.lengths[:sample])
             text = self.texts["responses"][sample]["tokens"][token]
         return Comparison(
             exemplar=span["name"],
@@ -680,29 +680,29 @@ class _Numbers:
             sample=sample,
             token=token,
             token_text=text,
-            order=one.order,
-            measured_nats=_one(one.measured),
-            bound_nats=_one(one.bound),
-            ratio=_one(one.ratio),
+            order=worst.order,
+            measured_nats=_number(worst.measured),
+            bound_nats=_number(worst.bound),
+            ratio=_number(worst.ratio),
         )
 
     def at_order(self, k: int) -> AtOrder:
         return AtOrder(
             order=self.orders[k],
-            bound_nats=_one(self.found.bound[k]),
-            measured_nats=_one(self.found.measured[k]),
-            ratio=_one(self.found.ratio[k]),
-            exemplar=self.names[self.found.worst_exemplar[k]],
-            sum_of_maxima_nats=_one(self.found.sum_of_maxima[k]),
-            worst_token_ratio=_one(self.found.worst_tokens[k].ratio),
+            bound_nats=_number(self.judged.bound[k]),
+            measured_nats=_number(self.judged.measured[k]),
+            ratio=_number(self.judged.ratio[k]),
+            exemplar=self.names[self.judged.worst_exemplar[k]],
+            sum_of_maxima_nats=_number(self.judged.sum_of_maxima[k]),
+            worst_token_ratio=_number(self.judged.worst_tokens[k].ratio),
         )
 
     def paper_convention(self) -> PaperConvention:
-        figure = verdict.paper_figure(_one(self.found.sum_of_maxima[self.at]), self.whole.order, self.whole.delta)
+        figure = verdict.paper_figure(_number(self.judged.sum_of_maxima[self.at]), self.whole.order, self.whole.delta)
         return PaperConvention(**asdict(figure), guaranteed_epsilon=self.whole.epsilon)
 
     def exemplars(self) -> Iterator[Exemplar]:
-        totals = self.found.per_exemplar[:, self.at]
+        totals = self.judged.per_exemplar[:, self.at]
         ranks = {int(i): rank for rank, i in enumerate(np.argsort(-totals, kind="stable"), 1)}
         for i, (name, span) in enumerate(zip(self.names, self.texts["spans"], strict=True)):
             runs = [self.series[k, name, "verbatim"] for k in range(len(self.lengths))]
@@ -713,10 +713,10 @@ class _Numbers:
                 text="\n\n".join(self.texts["context"][start:end] for start, end in span["ranges"]),
                 n_tokens=span["n_tokens"],
                 repeats=tuple(span["repeats"]),
-                measured_nats=_one(totals[i]),
-                ratio=_one(totals[i] / self.found.bound[self.at]),
+                measured_nats=_number(totals[i]),
+                ratio=_number(totals[i] / self.judged.bound[self.at]),
                 rank=ranks[i],
-                by_order_nats=_all(self.found.per_exemplar[i]),
+                by_order_nats=_all(self.judged.per_exemplar[i]),
                 worst_token=self.worst_token([i]),
                 copied_tokens=int(sum((run >= VERBATIM).sum() for run in runs)),
             )
@@ -742,7 +742,7 @@ class _Numbers:
         )
         bare = np.concatenate([self.series[i, "", "bare_log_prob"] for i in numbers])
         return TextQuality(
-            perplexity=_one(measure.perplexity(bare)),
+            perplexity=_number(measure.perplexity(bare)),
             **{f"distinct_{n}": None if math.isnan(share) else share for n, share in distinct.items()},
             verbatim_from_tokens=VERBATIM,
             verbatim_share=n_copied / sum(self.lengths),
@@ -769,11 +769,10 @@ def _cost(costs: Sequence[ResultCost]) -> ResultCost:
         return costs[0]
     every = [asdict(cost) for cost in costs]
     values = {name: [record[name] for record in every] for name in every[0] if name != "scored_together"}
-    return replace(costs[0], **{name: _total(numbers) for name, numbers in values.items()})
-
-
-def _total(values: Sequence[Any]) -> Any:
-    return None if None in values else round(sum(values), 3)
+    totals: dict[str, Any] = {
+        name: None if None in numbers else round(sum(numbers), 3) for name, numbers in values.items()
+    }
+    return replace(costs[0], **totals)
 
 
 def _mechanism(params: Params) -> ClippedLogits | OwnMechanism:
@@ -791,10 +790,10 @@ def _warnings(texts: Texts, has_known_seed: bool) -> Iterator[str]:
         yield _REPEATS
 
 
-def _one(value: float) -> float:
+def _number(value: float) -> float:
     """A loss or a share; NaN is as bad as infinity."""
     return math.inf if math.isnan(value) else float(value)
 
 
 def _all(values: FloatArray) -> tuple[float, ...]:
-    return tuple(map(_one, values))
+    return tuple(map(_number, values))

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, get_args
 
 import numpy as np
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.data import tasks
 from leakmeter.errors import UnknownNameError, UsageError
@@ -30,8 +31,6 @@ from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one, of_kind, seeds_text
 from leakmeter.text.exemplar import Example, ExemplarCase
 
-Given = Mapping[str, Any]
-"""Settings of a cell, as a study has them."""
 _DEFAULTS: Final = PrivateGeneration()
 _SUBSET_SIZE: Final = 50
 _TRAIN: Final = ".train"
@@ -86,34 +85,34 @@ class PrivateTexts(Kind):
     shows: ClassVar = {"factor": "a row for each cell and batch, over x"}
 
     @override
-    def choice(self, given: Given) -> Batches:
+    def choice(self, settings: JsonObject) -> Batches:
         """So many batches of exemplars, at random with `choice_seed`, else the first; of 50 where nothing says else."""
         return Batches(
-            at_least_one("batches", given["batches"]),
-            given.get("choice_seed", 0),
-            _aggregation(given).subset_size,
-            given["label"] if "label" in given else _no_label(),
-            given.get("target_epsilon"),
-            given.get("free", "temperature"),
+            at_least_one("batches", settings["batches"]),
+            settings.get("choice_seed", 0),
+            _aggregation(settings).subset_size,
+            settings["label"] if "label" in settings else _no_label(),
+            settings.get("target_epsilon"),
+            settings.get("free", "temperature"),
         )
 
     @override
-    def prompts(self, given: Given) -> GenerationSettings:
+    def prompts(self, settings: JsonObject) -> GenerationSettings:
         names = ("instruction", "label_heading", "text_heading", "template")
-        return GenerationSettings(**{name: given[name] for name in names if name in given})
+        return GenerationSettings(**{name: settings[name] for name in names if name in settings})
 
     @override
-    def measure(self, measure: Measure, given: Given) -> PrivateGeneration:
+    def measure(self, measure: Measure, settings: JsonObject) -> PrivateGeneration:
         """With the temperature or clip that keeps `target_epsilon`.
 
         A study's seed is known to all, and guarantees nothing: where none is given, the measure has none.
         """
-        aggregation = _aggregation(given)
+        aggregation = _aggregation(settings)
         return replace(
             of_kind(measure, PrivateGeneration),
             clip=aggregation.clip,
             temperature=aggregation.temperature,
-            seed=given.get("seed"),
+            seed=settings.get("seed"),
         )
 
     @override
@@ -162,10 +161,10 @@ class PrivateTexts(Kind):
         for finished in cells:
             cases, choice = cases_of(finished), of_kind(finished.cell.choice, Batches)
             for case in cases:
-                which = {**finished.cell.factors, **({"batch": case.id} if len(cases) > 1 else {})}
+                labels = {**finished.cell.factors, **({"batch": case.id} if len(cases) > 1 else {})}
                 row = row_of(case, choice.free.replace("-", "_"), choice.target_epsilon)
-                rows.append({**which, **row})
-                shown.append({**which, **_shown(row)})
+                rows.append({**labels, **row})
+                shown.append({**labels, **_shown(row)})
         return Tables(rows, shown)
 
     @override
@@ -189,21 +188,21 @@ class PrivateTexts(Kind):
         return f"seeds of exemplars and draws: {listed}", none
 
 
-def _aggregation(given: Given) -> Aggregation:
+def _aggregation(settings: JsonObject) -> Aggregation:
     """Clip, subset size and temperature, the free one so that the target is kept."""
     aggregation = Aggregation(
-        given.get("clip", _DEFAULTS.clip),
-        given.get("subset_size", _SUBSET_SIZE),
-        given.get("temperature", _DEFAULTS.temperature),
-        given.get("normalise_by", _DEFAULTS.normalise_by),
+        settings.get("clip", _DEFAULTS.clip),
+        settings.get("subset_size", _SUBSET_SIZE),
+        settings.get("temperature", _DEFAULTS.temperature),
+        settings.get("normalise_by", _DEFAULTS.normalise_by),
     )
-    if "target_epsilon" not in given:
+    if "target_epsilon" not in settings:
         return aggregation
-    free = given.get("free", "temperature")
+    free = settings.get("free", "temperature")
     if free not in get_args(Free):
         raise UnknownNameError("free", free, get_args(Free))
-    n_tokens = given.get("sequences", _DEFAULTS.sequences) * given.get("max_new_tokens", _DEFAULTS.max_new_tokens)
-    target = Target(given["target_epsilon"], given.get("delta", _DEFAULTS.delta), n_tokens)
+    n_tokens = settings.get("sequences", _DEFAULTS.sequences) * settings.get("max_new_tokens", _DEFAULTS.max_new_tokens)
+    target = Target(settings["target_epsilon"], settings.get("delta", _DEFAULTS.delta), n_tokens)
     outcome = _calibrated(aggregation, free, target)
     if isinstance(outcome, Unreachable):
         raise UsageError(str(outcome))

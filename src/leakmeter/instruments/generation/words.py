@@ -95,15 +95,15 @@ def decisions(cases: Sequence[PrivateGenerationResult]) -> list[tuple[str, str]]
     return met + ([NOISE] if any(noise(case) is not None for case in cases) else [])
 
 
-def compared(one: Comparison) -> tuple[str | Untrusted, ...]:
+def compared(row: Comparison) -> tuple[str | Untrusted, ...]:
     """A measurement beside its bound: of which exemplar, where, and which share of the bound it is."""
-    share = f"order {order_text(one.order)} ({share_text(one.ratio, 3)})"
-    numbers = f": {nats_text(one.measured_nats)} nats measured, bound {nats_text(one.bound_nats)} at {share}"
-    whose = _named(one.exemplar, one.exemplar_id)
-    if one.sample is None or one.token is None:
+    share = f"order {order_text(row.order)} ({share_text(row.ratio, 3)})"
+    numbers = f": {nats_text(row.measured_nats)} nats measured, bound {nats_text(row.bound_nats)} at {share}"
+    whose = _named(row.exemplar, row.exemplar_id)
+    if row.sample is None or row.token is None:
         return *whose, f", all tokens together{numbers}"
-    where = f", token {one.token + 1} of sample {one.sample + 1}, “"
-    return *whose, where, token(one.token_text or ""), f"”{numbers}"
+    where = f", token {row.token + 1} of sample {row.sample + 1}, “"
+    return *whose, where, token(row.token_text or ""), f"”{numbers}"
 
 
 def measured(cases: Sequence[PrivateGenerationResult]) -> Phrase:
@@ -124,11 +124,11 @@ def conditions(draws: Draws | None) -> str:
     return " ".join([CONDITIONS, *(sentences(asdict(draws)) if draws else ())])
 
 
-def guarantee(told: Guarantee | None) -> str:
-    if told is None:
+def guarantee(bound: Guarantee | None) -> str:
+    if bound is None:
         return NOTHING
-    also = f", and ε = {nats_text(told.pure_epsilon)} at δ = 0" if told.pure_epsilon < told.epsilon else ""
-    return f"ε = {nats_text(told.epsilon)} at δ = {delta_text(told.delta)}{also}, for up to {told.n_tokens:,} tokens"
+    also = f", and ε = {nats_text(bound.pure_epsilon)} at δ = 0" if bound.pure_epsilon < bound.epsilon else ""
+    return f"ε = {nats_text(bound.epsilon)} at δ = {delta_text(bound.delta)}{also}, for up to {bound.n_tokens:,} tokens"
 
 
 def convention(case: PrivateGenerationResult) -> list[tuple[str, float]]:
@@ -143,21 +143,21 @@ def convention(case: PrivateGenerationResult) -> list[tuple[str, float]]:
 
 def repeated(summary: Summary) -> str:
     n = summary.n_repeated_texts
-    which = "1 exemplar stands" if n == 1 else f"{n:,} exemplars stand"
-    return f"{which} in several batches with the same text; for whoever wrote it, these batches add up."
+    subject = "1 exemplar stands" if n == 1 else f"{n:,} exemplars stand"
+    return f"{subject} in several batches with the same text; for whoever wrote it, these batches add up."
 
 
-def quality(told: TextQuality) -> str:
+def quality(texts: TextQuality) -> str:
     """How good the texts are, and how much of them was copied."""
-    shares = (told.distinct_1, told.distinct_2, told.distinct_3)
+    shares = (texts.distinct_1, texts.distinct_2, texts.distinct_3)
     distinct = ", ".join(f"distinct-{n} {share_text(share, 3)}" for n, share in enumerate(shares, 1))
-    least, longest = told.verbatim_from_tokens, told.longest_verbatim_tokens
+    least, longest = texts.verbatim_from_tokens, texts.longest_verbatim_tokens
     copied = f"no run of {least} tokens or more stands in an exemplar too"
     if longest >= least:
-        share = share_text(told.verbatim_share, 3)
+        share = share_text(texts.verbatim_share, 3)
         copied = f"{share} of the tokens are in runs of {least} or more that an exemplar has too, "
         copied += f"the longest of {longest:,}"
-    return f"Perplexity {perplexity(told.perplexity)} under the model without exemplars; {distinct}; {copied}."
+    return f"Perplexity {perplexity(texts.perplexity)} under the model without exemplars; {distinct}; {copied}."
 
 
 def noise(case: PrivateGenerationResult) -> str | None:

@@ -15,7 +15,7 @@ from leakmeter.commands.cases import run_cases
 from leakmeter.commands.options import Flag, RowOptions, RunOptions, Text
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UsageError
-from leakmeter.instruments.icl.given import Given, InputFile, TaskOptions
+from leakmeter.instruments.icl.given import InputFile, Sources, TaskOptions
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.prompts import ExemplarSettings
 from leakmeter.instruments.icl.responses import ResponseSettings
@@ -37,7 +37,7 @@ app.command("leakmeter.instruments.icl.selection_command:icl_select_command", na
 @app.default
 def icl_command(
     *,
-    told: TaskOptions | None = None,
+    options: TaskOptions | None = None,
     data: InputFile | None = None,
     pool: InputFile | None = None,
     exemplars: InputFile | None = None,
@@ -86,11 +86,11 @@ def icl_command(
     )
     from leakmeter.instruments.icl.summary import summary
 
-    told, measure, run = told or TaskOptions(), measure or Icl(), run or RunOptions()
+    options, measure, run = options or TaskOptions(), measure or Icl(), run or RunOptions()
     if exemplars is not None and (pool is not None or shots is not None):
         option = "--pool" if shots is None else "--shots"
         raise UsageError(f"{option} is for exemplars that are drawn, and --exemplars gives all of them; leave one out")
-    sources = Given(told, exemplars=exemplars, pool=pool, queries=data)
+    sources = Sources(options, exemplars=exemplars, pool=pool, queries=data)
     queries = sources.examples(data, "test", "queries with --data FILE", labelled=False, answered=True)
     chosen = choose_queries(queries, max_queries, seed)
     if exemplars is None:
@@ -108,7 +108,7 @@ def icl_command(
             REDRAWN_TOGETHER if exemplars is None else FIXED_TOGETHER,
         ),
         run,
-        inputs=[told.task, data, pool, exemplars],
+        inputs=[options.task, data, pool, exemplars],
     )
     if run.json and shown:
         output.print_json({"summary": summary(shown)})
@@ -254,7 +254,9 @@ def icl(
     _check_one(exemplars, pool)
     if exemplars is not None and shots is not None:
         raise UsageError("shots is for exemplars that are drawn, and exemplars gives all of them; leave one out")
-    sources = _given(task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data)
+    sources = _sources(
+        task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data
+    )
     queries = choose_queries(_queries(sources, data), max_queries, seed)
     if exemplars is not None:
         cases, size = fixed_cases(sources.examples(exemplars, "train", "exemplars"), queries), FIXED_TOGETHER
@@ -417,7 +419,9 @@ def icl_select(
 
     if data is None:
         raise UsageError("there are no queries; give some as data, the parameter behind the model")
-    sources = _given(task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data)
+    sources = _sources(
+        task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data
+    )
     scope = scope_of(
         sources.examples(exemplars, "train", "exemplars"),
         None if pool is None else sources.examples(pool, "train", "a pool"),
@@ -446,23 +450,23 @@ def _check_one(exemplars: Any, pool: Any) -> None:
         raise UsageError("give either exemplars, which stand before every query, or a pool to draw them from")
 
 
-def _given(
+def _sources(
     task: str | Row | None,
     text_column: str | None,
     label_column: str | None,
     instruction: str | None,
     names: RowNames,
     **sources: Any,
-) -> Given:
+) -> Sources:
     """What the task and the columns say of exemplars, pool and queries."""
     from leakmeter.data.tasks import task_of
-    from leakmeter.instruments.icl.given import Given, TaskOptions
+    from leakmeter.instruments.icl.given import Sources, TaskOptions
 
     named, own = (task, None) if task is None or isinstance(task, str) else (None, task_of(task, "task"))
-    return Given(TaskOptions(None, named, text_column, label_column, instruction), **sources, task=own, map=names.map)
+    return Sources(TaskOptions(None, named, text_column, label_column, instruction), **sources, task=own, map=names.map)
 
 
-def _queries(given: Given, data: Any) -> list[Example]:
+def _queries(sources: Sources, data: Any) -> list[Example]:
     if data is None:
         raise UsageError("there are no queries; give some as data, the parameter behind the model")
-    return given.examples(data, "test", "queries", labelled=False, answered=True)
+    return sources.examples(data, "test", "queries", labelled=False, answered=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
 from leakmeter.commands.options import RowOptions, Text
+from leakmeter.core.files import sample_path
 from leakmeter.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -40,15 +40,15 @@ class TaskOptions(RowOptions):
     """First lines of the prompt, where there is no task; by default they list the labels."""
 
 
-class Given:
+class Sources:
     """A task, and the exemplars, pool and queries, files or tables of examples, that were given for it.
 
-    `task` is in the place of the one that `told` names, `map` of its mapping.
+    `task` is in the place of the one that `options` names, `map` of its mapping.
     """
 
     def __init__(
         self,
-        told: TaskOptions,
+        options: TaskOptions,
         *,
         exemplars: Any,
         pool: Any,
@@ -60,10 +60,10 @@ class Given:
         from leakmeter.data.mapping import mapping_of
         from leakmeter.data.rows import read_rows, with_class_names
 
-        paths = told.map if map is None else map
-        columns = (told.text_column, told.label_column, told.instruction)
+        paths = options.map if map is None else map
+        columns = (options.text_column, options.label_column, options.instruction)
         by_column = any(column is not None for column in columns)
-        has_task = task is not None or told.task is not None
+        has_task = task is not None or options.task is not None
         # Standard input and iterators can be read once.
         self._rows: list[tuple[Any, list[Row]]] = []
         for name, source in (("exemplars", exemplars), ("pool", pool), ("queries", queries)):
@@ -80,17 +80,17 @@ class Given:
                     "a task says its columns and instruction; leave out either the task, or text-column, label-column "
                     "and instruction"
                 )
-            self.task: TaskData = task or find_task(str(told.task))
-            self._is_sample = told.task == SAMPLE
+            self.task: TaskData = task or find_task(str(options.task))
+            self._is_sample = options.task == SAMPLE
         elif by_column or exemplars is not None or pool is not None:
             if not self._rows:
                 raise UsageError("columns are those of labelled examples; give some, with --exemplars or --pool")
-            text, label = told.text_column or "text", told.label_column or "label"
+            text, label = options.text_column or "text", options.label_column or "label"
             self.task = tasks.task_of_columns(
                 [rows for _, rows in self._rows],
                 text=text,
                 label=label,
-                instruction=told.instruction,
+                instruction=options.instruction,
                 mapping=mapping_of(paths, ("id", text, label, "response")),
             )
         else:
@@ -150,4 +150,4 @@ def find_task(task: str) -> TaskData:
 
 
 def sample(suffix: str) -> Path:
-    return Path(str(resources.files("leakmeter.samples").joinpath(f"{SAMPLE}.{suffix}")))
+    return sample_path(f"{SAMPLE}.{suffix}")

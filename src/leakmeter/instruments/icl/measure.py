@@ -35,7 +35,7 @@ class Answers:
     content_free: Mapping[str, Mapping[str, Prompt]]
     """Content-free inputs by name ('blank', 'n/a') to prompts that have one in the query's place: under '' with all
     exemplars, under a span's name without that span."""
-    given: int | None = None
+    answer: int | None = None
     """Number of the label that was answered; None where that is not known."""
 
 
@@ -128,20 +128,20 @@ class Icl(Measure):
         is_known = item.model_noise_nats is not None
         scores = yield [*labels, *vocabulary, *([] if is_known else map(going_on, few))]
         label_scores = self._label_scores(scores[: len(labels)])
-        entries = [one.values[1:, 0] for one in scores[len(labels) : len(labels) + len(vocabulary)]]
+        entries = [scored.values[1:, 0] for scored in scores[len(labels) : len(labels) + len(vocabulary)]]
         if is_known:
             label_measurements = list(self._of_labels(item, answers, label_scores, None))
             noise = self._contrast_noise(item)
             return label_measurements + [
-                one for entry in entries for one in _of_vocabulary(item, entry, (noise, noise))
+                measurement for entry in entries for measurement in _of_vocabulary(item, entry, (noise, noise))
             ]
         # The last token of a few prompts is run once more, from states that were kept: alone, where it had company.
         labels = self._requests(answers, few)
-        tokens = [tuple(int(token) for token in one[:, ::3].ravel()) for one in entries]
+        tokens = [tuple(int(token) for token in entry[:, ::3].ravel()) for entry in entries]
         scores = yield [*labels, *(Request(few, (), Labels(ids, self.temperature)) for ids in tokens)]
         measurements = list(self._of_labels(item, answers, label_scores, self._label_scores(scores[: len(labels)])))
-        for one, again in zip(entries, scores[len(labels) :], strict=True):
-            measurements += _of_vocabulary(item, one, _vocabulary_noises(item, one, again.values[:, 0]))
+        for entry, again in zip(entries, scores[len(labels) :], strict=True):
+            measurements += _of_vocabulary(item, entry, _vocabulary_noises(item, entry, again.values[:, 0]))
         return measurements
 
     def _answers(self, item: ExemplarItem) -> Answers:
@@ -213,7 +213,7 @@ class Icl(Measure):
             "noise": (NATS, np.asarray([noise])),
             "prediction": (LABEL, np.asarray([float(log_probs[0].argmax())])),
         }
-        for name, number in (("gold", answers.gold), ("answer", answers.given)):
+        for name, number in (("gold", answers.gold), ("answer", answers.answer)):
             if number is not None:
                 series[name] = (LABEL, np.asarray([float(number)]))
         for statistic, (unit, values) in series.items():

@@ -79,8 +79,8 @@ def prepare_exemplars(
     content_free: dict[str, Mapping[str, Prompt]] = {}
     for kind, text in _CONTENT_FREE.items():
         content_free[kind] = {
-            gone: writer.prompt([i for i, name in enumerate(names, 1) if name != gone], (text,) * len(task.fields))
-            for gone in ("", *names)
+            absent: writer.prompt([i for i, name in enumerate(names, 1) if name != absent], (text,) * len(task.fields))
+            for absent in ("", *names)
         }
     parts, context, documents = written(writer, exemplars, names, query)
     whole = (parts["prompt"], *(prompts[""] for prompts in content_free.values()))
@@ -96,7 +96,7 @@ def prepare_exemplars(
             labels=task.words,
             ids=labels,
             gold=None if case.query.label is None else task.words.index(case.query.label),
-            given=None if case.query.answer is None else task.words.index(case.query.answer),
+            answer=None if case.query.answer is None else task.words.index(case.query.answer),
             content_free=content_free,
         ),
     )
@@ -126,22 +126,22 @@ def _check_texts(case: ExemplarCase, task: Task) -> None:
             f"case '{case.id}': the answer is {case.query.answer!r}, expected one of "
             + ", ".join(map(repr, task.words))
         )
-    for what, example, allowed in (
+    for noun, example, allowed in (
         ("query", case.query, labels),
         *((f"exemplar '{example.id}'", example, labels[:-1]) for example in case.exemplars),
     ):
         if len(example.texts) != len(task.fields):
             raise UsageError(
-                f"case '{case.id}': the {what} has {len(example.texts)} texts, expected {len(task.fields)}: "
+                f"case '{case.id}': the {noun} has {len(example.texts)} texts, expected {len(task.fields)}: "
                 + ", ".join(f"'{column}'" for column, _ in task.fields)
             )
         if not any(text.strip() for text in example.texts):
-            raise UsageError(f"case '{case.id}': the {what} is empty; there is nothing to classify")
+            raise UsageError(f"case '{case.id}': the {noun} is empty; there is nothing to classify")
         for text in example.texts:
-            check_unicode(case.id, what, text)
+            check_unicode(case.id, noun, text)
         if example.label not in allowed:
             raise UsageError(
-                f"case '{case.id}': the {what} has label {example.label!r}, expected one of "
+                f"case '{case.id}': the {noun} has label {example.label!r}, expected one of "
                 + ", ".join(map(repr, task.words))
             )
 

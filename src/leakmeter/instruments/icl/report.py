@@ -78,13 +78,13 @@ def of_exemplars(total: Summary, n_labels: int) -> b.Advice:
         met.add("worst")
     if total.accuracy_interval is not None and total.accuracy_interval[0] <= 1 / n_labels:
         met.add("chance")
-    return b.Advice.of(EXEMPLARS.values(), [EXEMPLARS[name] for name in met])
+    return b.Advice.from_table(EXEMPLARS.values(), [EXEMPLARS[name] for name in met])
 
 
-def of_selection(found: Selection) -> b.Advice:
-    falls = found.accuracy_difference_interval[1] < 0.0
-    return b.Advice.of(
-        SELECTION.values(), [SELECTION["costs" if found.verdict == "lower" and falls else found.verdict]]
+def of_selection(selection: Selection) -> b.Advice:
+    falls = selection.accuracy_difference_interval[1] < 0.0
+    return b.Advice.from_table(
+        SELECTION.values(), [SELECTION["costs" if selection.verdict == "lower" and falls else selection.verdict]]
     )
 
 
@@ -172,8 +172,9 @@ def _of_all(results: Sequence[IclResult], total: Summary) -> Iterator[b.Block]:
 
 
 # ---- many queries ---------------------------------------------------------------------------------------------------
-def _means(of: Losses) -> tuple[b.Cell, ...]:
-    return of.mean_nats, of.std_nats, None if of.interval_nats is None else b.Interval(*of.interval_nats)
+def _means(losses: Losses) -> tuple[b.Cell, ...]:
+    interval = None if losses.interval_nats is None else b.Interval(*losses.interval_nats)
+    return losses.mean_nats, losses.std_nats, interval
 
 
 def _mean_columns(heading: str, *, bar: bool = False) -> tuple[b.Column, ...]:
@@ -216,7 +217,7 @@ def _fixed_exemplars(exemplars: Sequence[FixedExemplar]) -> b.Table:
 def _labels(results: Sequence[IclResult], total: Summary) -> b.Table:
     """How each label is answered, how far it moves, and what exemplars that have it do."""
     own: dict[str | None, list[float]] = {}
-    for exemplar in (exemplar for one in results for exemplar in one.exemplars):
+    for exemplar in (exemplar for result in results for exemplar in result.exemplars):
         own.setdefault(exemplar.label, []).append(exemplar.loss_nats)
     knows = bool(total.n_with_label)
     columns = (
@@ -227,12 +228,12 @@ def _labels(results: Sequence[IclResult], total: Summary) -> b.Table:
         b.Column("Exemplars with it", "nats", shade=True),
     )
     rows = []
-    for one in total.labels:
-        f1, losses = None if one.f1 is None else f"{one.f1:.2f}", own.get(one.label)
+    for label in total.labels:
+        f1, losses = None if label.f1 is None else f"{label.f1:.2f}", own.get(label.label)
         rows.append(
             b.Row((
-                b.Untrusted(one.label, 24), *((one.n_right_label, f1) if knows else ()), one.n_predicted, *_means(one),
-                None if losses is None else sum(losses) / len(losses),
+                b.Untrusted(label.label, 24), *((label.n_right_label, f1) if knows else ()), label.n_predicted,
+                *_means(label), None if losses is None else sum(losses) / len(losses),
             ))
         )  # fmt: skip
     return b.Table(columns, rows, "Labels", rest=("label", "labels"), first=len(rows), detail=True)
@@ -261,12 +262,12 @@ def _section(result: IclResult) -> b.Section:
 
 
 # ---- one query ------------------------------------------------------------------------------------------------------
-def _posterior(of: Exemplar) -> b.Cell:
-    return posterior_cell(of, "answer_") if of.answer_posterior is None else of.answer_posterior
+def _posterior(exemplar: Exemplar) -> b.Cell:
+    return posterior_cell(exemplar, "answer_") if exemplar.answer_posterior is None else exemplar.answer_posterior
 
 
-def _id(of: Exemplar | FixedExemplar) -> b.Untrusted:
-    return b.Untrusted(of.id, _ID)
+def _id(exemplar: Exemplar | FixedExemplar) -> b.Untrusted:
+    return b.Untrusted(exemplar.id, _ID)
 
 
 def _labels_of(result: IclResult) -> b.Table:
@@ -365,7 +366,7 @@ def _charts(results: Sequence[IclResult], total: Summary) -> Iterator[b.Chart]:
         )
 
 
-def _series(draws: b.Draws, shown: Sequence[Losses], said: Sequence[b.Phrase] = ()) -> b.Series:
+def _series(draws: b.Draws, shown: Sequence[Losses], captions: Sequence[b.Phrase] = ()) -> b.Series:
     ends = [losses.interval_nats or (losses.mean_nats, losses.mean_nats) for losses in shown]
     low, high = ([end[i] for end in ends] for i in (0, 1))
-    return b.Series(draws, [losses.mean_nats for losses in shown], low=low, high=high, said=said)
+    return b.Series(draws, [losses.mean_nats for losses in shown], low=low, high=high, notes=captions)

@@ -122,7 +122,7 @@ def _check_texts(case: ExemplarCase) -> None:
             for text in (*exemplar.texts, exemplar.label or "")
         ),
     ]
-    for what, text in texts:
-        if not text.strip() and what != "response":
-            raise UsageError(f"case '{case.id}': the {what} is empty")
-        check_unicode(case.id, what, text)
+    for noun, text in texts:
+        if not text.strip() and noun != "response":
+            raise UsageError(f"case '{case.id}': the {noun} is empty")
+        check_unicode(case.id, noun, text)

@@ -309,7 +309,7 @@ def _exemplars(
     signed_nats = [
         float(of_labels[label])
         if vocabulary is None
-        else float(log_ratio(*(series[what, span["name"]][0] for what in FARTHEST[1:3])))
+        else float(log_ratio(*(series[statistic, span["name"]][0] for statistic in FARTHEST[1:3])))
         for span, of_labels, label, vocabulary in zip(spans, by_label, worst, vocabularies, strict=True)
     ]
     order = sorted(range(len(spans)), key=lambda i: -abs(signed_nats[i]))
@@ -367,9 +367,9 @@ def _vocabulary(name: str, series: Series, texts: Texts) -> Vocabulary | None:
 
 def _warnings(texts: Texts, mass: float, label_scoring: str) -> Iterator[str]:
     if mass < _LITTLE_MASS:
-        what = "first tokens of the labels" if label_scoring == "first-token" else "labels"
+        scored = "first tokens of the labels" if label_scoring == "first-token" else "labels"
         yield (
-            f"The {what} have a probability of {mass:.2g} together: most of what the model would say here is none of "
+            f"The {scored} have a probability of {mass:.2g} together: most of what the model would say here is none of "
             "them. --template chat, or another wording of the labels, may suit it better."
         )
     if any(span["repeats"] for span in texts["spans"]):

@@ -57,7 +57,7 @@ class MeasuredList(Record):
     accuracy: float
 
     @classmethod
-    def of(cls, exemplars: Exemplars, results: Sequence[IclResult], move: Move | None = None) -> Self:
+    def from_results(cls, exemplars: Exemplars, results: Sequence[IclResult], move: Move | None = None) -> Self:
         """A list with the results of the choosing queries behind it."""
         losses = [result.loss_nats for result in results]
         return cls(
@@ -125,7 +125,7 @@ def search(
     measured: Callable[[Exemplars], Sequence[IclResult]],
     *,
     fits: Callable[[Exemplars], bool] = lambda exemplars: True,
-    on_round: Callable[[MeasuredList, MeasuredList | None, Round], None] = lambda before, taken, one: None,
+    on_round: Callable[[MeasuredList, MeasuredList | None, Round], None] = lambda before, after, searched: None,
 ) -> Search:
     """Take the best move until none lowers ICLInf by more than its noise floor.
 
@@ -134,7 +134,7 @@ def search(
     of the one that was taken and of the round.
     """
     results = measured(scope.exemplars)
-    lists, path, rounds = [scope.exemplars], [MeasuredList.of(scope.exemplars, results)], list[Round]()
+    lists, path, rounds = [scope.exemplars], [MeasuredList.from_results(scope.exemplars, results)], list[Round]()
     floor = _noise(results)
     seen = {scope.exemplars}
     while len(rounds) < min(scope.max_steps, len(path)):
@@ -149,19 +149,19 @@ def search(
                 continue
             n_lists += 1
             results = measured(exemplars)
-            one = MeasuredList.of(exemplars, results, move)
-            if move.kind not in best or one.loss_nats < best[move.kind][0].loss_nats:
-                best[move.kind] = one, exemplars, _noise(results)
-        before, taken = path[-1], None
+            candidate = MeasuredList.from_results(exemplars, results, move)
+            if move.kind not in best or candidate.loss_nats < best[move.kind][0].loss_nats:
+                best[move.kind] = candidate, exemplars, _noise(results)
+        before, after = path[-1], None
         lowest = min(best.values(), key=lambda candidate: candidate[0].loss_nats, default=None)
         if lowest is not None and lowest[0].loss_nats < before.loss_nats - floor:
-            taken, exemplars, floor = lowest
+            after, exemplars, floor = lowest
             lists.append(exemplars)
-            path.append(taken)
+            path.append(after)
         rounds.append(
             Round(best=tuple(candidate[0] for candidate in best.values()), n_lists=n_lists, n_too_long=n_too_long)
         )
-        on_round(before, taken, rounds[-1])
+        on_round(before, after, rounds[-1])
     return Search(tuple(lists), tuple(path), tuple(rounds))
 
 
@@ -243,13 +243,13 @@ def candidates(
             seen.add(example.compared)
     if not others:
         raise UsageError(f"all {len(pool):,} examples of the pool are exemplars or queries already; give others")
-    taken = {example.id for example in exemplars}
+    ids = {example.id for example in exemplars}
     out: list[Example] = []
     for number in chosen_numbers(len(others), n, seed):
         id_ = others[number].id
-        if id_ in taken:
-            id_ = unused(f"pool {id_}", taken)
-        taken.add(id_)
+        if id_ in ids:
+            id_ = unused(f"pool {id_}", ids)
+        ids.add(id_)
         out.append(Example(id_, others[number].texts, others[number].label))
     return tuple(out)
 

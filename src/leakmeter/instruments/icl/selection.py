@@ -194,23 +194,23 @@ def selection_directory(
 
 
 def selection_of(
-    lists: Lists, scope: Scope, found: Search, before: Sequence[IclResult], after: Sequence[IclResult]
+    lists: Lists, scope: Scope, outcome: Search, before: Sequence[IclResult], after: Sequence[IclResult]
 ) -> Selection:
     """What a search found, with what the queries that report say of the exemplars as given and at the end."""
-    first, second = ([one.loss_nats for one in results] for results in (before, after))
+    first, second = ([result.loss_nats for result in results] for results in (before, after))
     is_finite, interval = all(map(math.isfinite, (*first, *second))), None
     if is_finite and len(before) > 1:
         interval = stats.bootstrap_interval_of_mean_difference(second, first, seed=scope.seed)
     p = signed_rank_p(second, first)
-    pairs = [(one.is_right, other.is_right) for one, other in zip(before, after, strict=True)]
+    pairs = [(first_result.is_right, other.is_right) for first_result, other in zip(before, after, strict=True)]
     gained, lost = pairs.count((False, True)), pairs.count((True, False))
-    if len(found.path) == 1:
+    if len(outcome.path) == 1:
         verdict = "unchanged"
     elif len(before) < FEWEST:
         verdict = "too few"
     else:
         verdict = "lower" if interval is not None and interval[1] < 0.0 and p < _CHANCE else "not lower"
-    steps = ({name: getattr(one, name) for name in MeasuredList.__slots__} for one in found.path)
+    steps = ({name: getattr(measured, name) for name in MeasuredList.__slots__} for measured in outcome.path)
     return Selection(
         **asdict(lists.measure),
         model=lists.model,
@@ -222,11 +222,11 @@ def selection_of(
         candidates=tuple(example.id for example in scope.pool),
         n_choosing=len(scope.choosing),
         n_reporting=len(scope.reporting),
-        steps=tuple(Step(step=number, **one) for number, one in enumerate(steps)),
-        rounds=found.rounds,
-        ended="no move lowers it" if found.is_exhausted else "max steps",
-        n_lists=1 + sum(one.n_lists for one in found.rounds),
-        exemplars=tuple(Chosen(id=example.id, label=example.label) for example in found.lists[-1]),
+        steps=tuple(Step(step=number, **step_fields) for number, step_fields in enumerate(steps)),
+        rounds=outcome.rounds,
+        ended="no move lowers it" if outcome.is_exhausted else "max steps",
+        n_lists=1 + sum(searched.n_lists for searched in outcome.rounds),
+        exemplars=tuple(Chosen(id=example.id, label=example.label) for example in outcome.lists[-1]),
         before=summary(before, seed=scope.seed),
         after=summary(after, seed=scope.seed),
         verdict=verdict,
@@ -235,14 +235,14 @@ def selection_of(
         wilcoxon_p=p,
         accuracy_difference=(gained - lost) / len(pairs),
         accuracy_difference_interval=difference_of_shares(gained, lost, len(pairs)),
-        warnings=min(after, key=lambda one: one.label_mass).warnings,
+        warnings=min(after, key=lambda result: result.label_mass).warnings,
     )
 
 
 def selected(
     lists: Lists,
     scope: Scope,
-    on_round: Callable[[MeasuredList, MeasuredList | None, Round], None] = lambda before, taken, one: None,
+    on_round: Callable[[MeasuredList, MeasuredList | None, Round], None] = lambda before, after, searched: None,
 ) -> tuple[Selection, str]:
     """What a search finds, and the exemplars at its end as a file of them."""
     longest = lists.longest(scope.exemplars, scope.queries)

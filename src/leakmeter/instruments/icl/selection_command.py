@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from leakmeter.commands import output
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.options import PagelessRunOptions
-from leakmeter.instruments.icl.given import Given, InputFile, TaskOptions
+from leakmeter.instruments.icl.given import InputFile, Sources, TaskOptions
 from leakmeter.instruments.icl.measure import Icl
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @Parameter(name="*", negative="")
 def icl_select_command(
     *,
-    told: TaskOptions | None = None,
+    options: TaskOptions | None = None,
     exemplars: InputFile,
     data: InputFile | None = None,
     pool: InputFile | None = None,
@@ -77,19 +77,19 @@ def icl_select_command(
     from leakmeter.report import markdown
     from leakmeter.studies.cells import write
 
-    told, measure, run = told or TaskOptions(), measure or Icl(), run or PagelessRunOptions()
-    given = Given(told, exemplars=exemplars, pool=pool, queries=data)
+    options, measure, run = options or TaskOptions(), measure or Icl(), run or PagelessRunOptions()
+    sources = Sources(options, exemplars=exemplars, pool=pool, queries=data)
     scope = scope_of(
-        given.examples(exemplars, "train", ""),
-        None if pool is None else given.examples(pool, "train", ""),
-        choose_queries(given.examples(data, "test", "labelled queries with --data FILE"), max_queries, seed),
+        sources.examples(exemplars, "train", ""),
+        None if pool is None else sources.examples(pool, "train", ""),
+        choose_queries(sources.examples(data, "test", "labelled queries with --data FILE"), max_queries, seed),
         # 'reorder,drop' as well as 'reorder drop'
-        moves=[name for given in moves or () for name in given.split(",")],
+        moves=[name for names in moves or () for name in names.split(",")],
         max_steps=max_steps,
         n_candidates=candidates,
         seed=seed,
     )
-    settings = ExemplarSettings(given.task.task, template)
+    settings = ExemplarSettings(sources.task.task, template)
     if run.dry_run:
         predicted = selection.predicted_selection(run.load_predictor(), scope, settings, measure)
         output.print_json(predicted) if run.json else _print(predicted)
@@ -117,14 +117,14 @@ class _Rounds:
     def __init__(self) -> None:
         self._number, self._started = 0, time.perf_counter()
 
-    def tell(self, before: MeasuredList, taken: MeasuredList | None, one: Round) -> None:
+    def tell(self, before: MeasuredList, after: MeasuredList | None, searched: Round) -> None:
         from leakmeter.instruments.icl.selection_report import round_line
 
         self._number += 1
-        line = round_line(self._number, before, taken, one.n_lists)
-        now = time.perf_counter()
-        output.tell(f"{line}: {now - self._started:.0f} s")
-        self._started = now
+        line = round_line(self._number, before, after, searched.n_lists)
+        ended = time.perf_counter()
+        output.tell(f"{line}: {ended - self._started:.0f} s")
+        self._started = ended
 
 
 def _print(predicted: PredictedSelection) -> None:

@@ -18,16 +18,16 @@ _ID_CHARACTERS: Final = 14
 _TEXT_CHARACTERS: Final = 30
 
 
-def report(found: Selection, *, command: str | None = None) -> b.Report:
+def report(selection: Selection, *, command: str | None = None) -> b.Report:
     """The verdict, the moves, what the queries say that chose none, and the exemplars."""
-    first, *others = sentences(found)
-    model = found.model
+    first, *others = sentences(selection)
+    model = selection.model
     facts: list[tuple[b.Phrase, b.Phrase]] = [
         ("Model", b.Untrusted(f"{model.name} ({model.dtype}, {model.device})")),
-        ("Task", b.Untrusted(found.task, 40)),
-        ("Split", f"{found.n_choosing} queries choose, {found.n_reporting} others report"),
+        ("Task", b.Untrusted(selection.task, 40)),
+        ("Split", f"{selection.n_choosing} queries choose, {selection.n_reporting} others report"),
         ("Intervals", "95 % over queries"),
-        ("Seed", str(found.seed)),
+        ("Seed", str(selection.seed)),
     ]
     return b.Report(
         title="Exemplars to ship",
@@ -35,77 +35,77 @@ def report(found: Selection, *, command: str | None = None) -> b.Report:
         blocks=[
             b.Headline(first),
             *(b.Text(sentence) for sentence in others),
-            of_selection(found),
-            *(b.Warning(("At worst: ", b.Untrusted(warning))) for warning in found.warnings),
-            _reporting(found),
-            _exemplars(found),
-            *_lists(found),
+            of_selection(selection),
+            *(b.Warning(("At worst: ", b.Untrusted(warning))) for warning in selection.warnings),
+            _reporting(selection),
+            _exemplars(selection),
+            *_lists(selection),
             b.Facts(facts),
         ],
-        command=b.Command.of(command),
+        command=b.Command.from_line(command),
     )
 
 
-def sentences(found: Selection) -> list[str]:
-    n = found.n_reporting
-    before, after = found.before, found.after
-    if found.verdict == "unchanged":
+def sentences(selection: Selection) -> list[str]:
+    n = selection.n_reporting
+    before, after = selection.before, selection.after
+    if selection.verdict == "unchanged":
         lines = [
-            f"The exemplars stay as they are: on the {found.n_choosing} queries that choose, no move lowers ICLInf "
+            f"The exemplars stay as they are: on the {selection.n_choosing} queries that choose, no move lowers ICLInf "
             "by more than the noise floor."
         ]
-    elif found.verdict == "too few":
-        lines = [f"Nothing can be concluded from {n} of {n + found.n_choosing} queries; give 12 or more."]
+    elif selection.verdict == "too few":
+        lines = [f"Nothing can be concluded from {n} of {n + selection.n_choosing} queries; give 12 or more."]
     else:
-        is_lower = found.verdict == "lower"
+        is_lower = selection.verdict == "lower"
         lead = "The new exemplars leak less" if is_lower else "It is not shown that the new exemplars leak less"
         lead += f": on {n} queries that had no part in the choice, ICLInf is {nats_text(after.mean_nats)} nats where "
         lead += f"it was {nats_text(before.mean_nats)}"
-        if found.loss_difference_nats is not None:
-            lead += f", a difference of {_loss_difference(found)}"
+        if selection.loss_difference_nats is not None:
+            lead += f", a difference of {_loss_difference(selection)}"
         lines = [
-            f"{lead} (Wilcoxon p = {found.wilcoxon_p:.2g}).",
+            f"{lead} (Wilcoxon p = {selection.wilcoxon_p:.2g}).",
             f"Accuracy is {_share(after.accuracy)} where it was {_share(before.accuracy)}, a difference of "
-            f"{_points(found)} points.",
+            f"{_points(selection)} points.",
         ]
-    n_too_long = sum(search_round.n_too_long for search_round in found.rounds)
+    n_too_long = sum(search_round.n_too_long for search_round in selection.rounds)
     if n_too_long:
         lines.append(f"{n_too_long} lists were passed over: behind them a query would not fit the model's window.")
     return lines
 
 
-def round_line(number: int, before: MeasuredList, taken: MeasuredList | None, n_lists: int) -> str:
+def round_line(number: int, before: MeasuredList, after: MeasuredList | None, n_lists: int) -> str:
     """A round, numbered from 1, in one line: the list before it, and the best of `n_lists` if it is taken."""
-    if taken is None:
+    if after is None:
         return f"step {number}: none of {n_lists} lists lowers ICLInf, {nats_text(before.loss_nats)} nats"
-    less = nats_text(before.loss_nats - taken.loss_nats)
-    nats = f"ICLInf {nats_text(taken.loss_nats)} nats, {less} less"
-    return f"step {number}: {b.plain(_move(taken))}, the best of {n_lists} lists: {nats}"
+    less = nats_text(before.loss_nats - after.loss_nats)
+    nats = f"ICLInf {nats_text(after.loss_nats)} nats, {less} less"
+    return f"step {number}: {b.plain(_move(after))}, the best of {n_lists} lists: {nats}"
 
 
 # ---- tables ---------------------------------------------------------------------------------------------------------
-def _lists(found: Selection) -> Iterator[b.Table]:
-    first, steps = found.rounds[0], found.steps
+def _lists(selection: Selection) -> Iterator[b.Table]:
+    first, steps = selection.rounds[0], selection.steps
     rows = [b.Row(_cells(measured_list)) for measured_list in (steps[0], *first.best)]
     caption = f"One move: the best of each kind, of {first.n_lists} lists, by the queries that choose"
     columns = (b.Column("Move"), b.Column("ICLInf", "nats"), b.Column("Largest", "nats"), b.Column("Accuracy", "share"))
     yield b.Table(columns, rows, caption, first=len(rows), detail=True)
     if len(steps) > 1:
-        ended = f"{found.max_steps} at most" if found.ended == "max steps" else "until none lowers ICLInf"
+        ended = f"{selection.max_steps} at most" if selection.ended == "max steps" else "until none lowers ICLInf"
         rows = [b.Row((measured_list.step, *_cells(measured_list))) for measured_list in steps]
         caption = f"Steps taken, {ended}; by the queries that choose"
         yield b.Table((b.Column("Step", "count"), *columns), rows, caption, first=len(rows), detail=True)
 
 
-def _cells(one: MeasuredList) -> tuple[b.Cell, ...]:
-    return _move(one), one.loss_nats, one.largest_nats, share_text(one.accuracy)
+def _cells(measured: MeasuredList) -> tuple[b.Cell, ...]:
+    return _move(measured), measured.loss_nats, measured.largest_nats, share_text(measured.accuracy)
 
 
-def _move(one: MeasuredList) -> b.Phrase:
-    if one.move is None:
+def _move(measured: MeasuredList) -> b.Phrase:
+    if measured.move is None:
         return "as given"
-    kind, new = one.move.kind, b.Untrusted(one.move.new or "", _ID_CHARACTERS)
-    first, *others = (b.Untrusted(id_, _ID_CHARACTERS) for id_ in (*one.move.exemplars, ""))
+    kind, new = measured.move.kind, b.Untrusted(measured.move.new or "", _ID_CHARACTERS)
+    first, *others = (b.Untrusted(id_, _ID_CHARACTERS) for id_ in (*measured.move.exemplars, ""))
     match kind:
         case "reorder":
             return "swap ", first, " and ", others[0]
@@ -117,25 +117,25 @@ def _move(one: MeasuredList) -> b.Phrase:
             return "replace ", first, " by ", new
 
 
-def _reporting(found: Selection) -> b.Table:
+def _reporting(selection: Selection) -> b.Table:
     """What the queries say that chose none, in words: numbers of several kinds stand below each other."""
-    halves = (found.before, found.after)
+    halves = (selection.before, selection.after)
     rows = [
         ("ICLInf, nats", *(nats_in(half.mean_nats, half.interval_nats) for half in halves),
-         _loss_difference(found)),
+         _loss_difference(selection)),
         ("largest loss, nats",
          *(nats_text(max(each.max_nats for each in half.exemplars or ())) for half in halves), ""),
-        ("accuracy", *map(_accuracy, halves), _points(found)),
+        ("accuracy", *map(_accuracy, halves), _points(selection)),
         ("macro-F1", *(f"{half.macro_f1:.2f}" for half in halves), ""),
     ]  # fmt: skip
     columns = (b.Column("Measured"), *(b.Column(name, "number") for name in ("Before", "After", "Difference")))
-    return b.Table(columns, [b.Row(row) for row in rows], f"The other {found.n_reporting} queries")
+    return b.Table(columns, [b.Row(row) for row in rows], f"The other {selection.n_reporting} queries")
 
 
-def _exemplars(found: Selection) -> b.Table:
+def _exemplars(selection: Selection) -> b.Table:
     """Those of the new list in order, then those that go."""
     before, after = (
-        {exemplar.id: exemplar for exemplar in half.exemplars or ()} for half in (found.before, found.after)
+        {exemplar.id: exemplar for exemplar in half.exemplars or ()} for half in (selection.before, selection.after)
     )
 
     def of_half(half: dict[str, FixedExemplar], name: str) -> Callable[[str], b.Cell]:
@@ -157,23 +157,23 @@ def _exemplars(found: Selection) -> b.Table:
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------
-def _loss_difference(found: Selection) -> str:
-    return nats_in(found.loss_difference_nats, found.loss_difference_interval_nats)
+def _loss_difference(selection: Selection) -> str:
+    return nats_in(selection.loss_difference_nats, selection.loss_difference_interval_nats)
 
 
-def _accuracy(of: Summary) -> str:
-    low, high = of.accuracy_interval or (0.0, 1.0)
-    return f"{_share(of.accuracy)} [{100.0 * low:.0f}, {100.0 * high:.0f}]"
+def _accuracy(half: Summary) -> str:
+    low, high = half.accuracy_interval or (0.0, 1.0)
+    return f"{_share(half.accuracy)} [{100.0 * low:.0f}, {100.0 * high:.0f}]"
 
 
 def _share(share: float | None) -> str:
     return share_text(share or 0.0)
 
 
-def _points(found: Selection) -> str:
+def _points(selection: Selection) -> str:
     by, low, high = (
         f"{100.0 * share:+z.1f}".replace("-", "−")
-        for share in (found.accuracy_difference, *found.accuracy_difference_interval)
+        for share in (selection.accuracy_difference, *selection.accuracy_difference_interval)
     )
     return f"{by} [{low}, {high}]"
 

@@ -78,19 +78,19 @@ class Exemplars(Kind):
         return REDRAWN_TOGETHER
 
     @override
-    def choice(self, given: JsonObject) -> Draw:
+    def choice(self, settings: JsonObject) -> Draw:
         """Some queries at random, since a file may be ordered by label, and four exemplars each by default."""
         return Draw(
-            at_least_one("queries", given["queries"]),
-            given.get("choice_seed", 0),
-            at_least_one("shots", given.get("shots", 4)),
-            given.get("draw_seed", 0),
+            at_least_one("queries", settings["queries"]),
+            settings.get("choice_seed", 0),
+            at_least_one("shots", settings.get("shots", 4)),
+            settings.get("draw_seed", 0),
         )
 
     @override
-    def prompts(self, given: JsonObject) -> ExemplarSettings:
-        chosen = {name: given[name] for name in ("template",) if name in given}
-        return ExemplarSettings(tasks.load_task(given["dataset"]).task, **chosen)
+    def prompts(self, settings: JsonObject) -> ExemplarSettings:
+        chosen = {name: settings[name] for name in ("template",) if name in settings}
+        return ExemplarSettings(tasks.load_task(settings["dataset"]).task, **chosen)
 
     @override
     def datasets(self) -> list[str]:
@@ -185,33 +185,33 @@ def _results(finished: FinishedCell) -> Iterable[IclResult]:
     return IclResult.from_run(finished.measured, asdict(finished.cell.measure))
 
 
-def _row(told: Summary) -> Row:
-    row: Row = {"n": told.n, **_mean("loss_nats", told)}
-    row |= {f"loss_nats_q{round(100 * float(level)):02}": nats for level, nats in told.quantiles_nats.items()}
-    row["below_noise_share"] = told.share_below_noise_floor
-    row |= measured("accuracy", told.accuracy, told.accuracy_interval)
-    return row | {"macro_f1": told.macro_f1, "tree_tokens_median": told.median_tree_tokens}
+def _row(losses: Summary) -> Row:
+    row: Row = {"n": losses.n, **_mean("loss_nats", losses)}
+    row |= {f"loss_nats_q{round(100 * float(level)):02}": nats for level, nats in losses.quantiles_nats.items()}
+    row["below_noise_share"] = losses.share_below_noise_floor
+    row |= measured("accuracy", losses.accuracy, losses.accuracy_interval)
+    return row | {"macro_f1": losses.macro_f1, "tree_tokens_median": losses.median_tree_tokens}
 
 
-def _mean(name: str, told: Losses) -> Row:
-    mean = told.mean_nats if math.isfinite(told.mean_nats) else None
-    return measured(name, mean, told.interval_nats) | {f"{name}_std": told.std_nats}
+def _mean(name: str, losses: Losses) -> Row:
+    mean = losses.mean_nats if math.isfinite(losses.mean_nats) else None
+    return measured(name, mean, losses.interval_nats) | {f"{name}_std": losses.std_nats}
 
 
 def _positions(
-    cells: Sequence[FinishedCell], found: Sequence[Sequence[IclResult]]
+    cells: Sequence[FinishedCell], by_cell: Sequence[Sequence[IclResult]]
 ) -> Iterable[tuple[Row, Sequence[Level]]]:
     """The positions of each cell: its queries have as many exemplars each."""
-    for finished, results in zip(cells, found, strict=True):
+    for finished, results in zip(cells, by_cell, strict=True):
         by_position = zip(*([exemplar.loss_nats for exemplar in each.exemplars] for each in results), strict=True)
         yield dict(finished.cell.factors), list(enumerate(by_position, 1))
 
 
 def _lines(
-    study: Study, cells: Sequence[FinishedCell], found: Sequence[Sequence[IclResult]]
+    study: Study, cells: Sequence[FinishedCell], by_cell: Sequence[Sequence[IclResult]]
 ) -> Iterable[tuple[Row, Sequence[Level]]]:
     """Cells that differ in x alone and have the same queries."""
-    cells_results = zip(cells, found, strict=True)
+    cells_results = zip(cells, by_cell, strict=True)
     return lines_over(
         str(study.x),
         (

@@ -29,7 +29,7 @@ class Losses(Record):
     """95 % percentile bootstrap interval of the mean; None of one query."""
 
     @classmethod
-    def of(cls, losses: Sequence[float], seed: int, **more: Any) -> Self:
+    def from_losses(cls, losses: Sequence[float], seed: int, **more: Any) -> Self:
         """What losses, nats, say together; with further fields."""
         if not np.isfinite(losses).all():
             return cls(mean_nats=np.inf, std_nats=None, interval_nats=None, **more)
@@ -133,7 +133,7 @@ def summary(results: Sequence[IclResult], *, seed: int = 0) -> Summary:
     labelled = [result for result in results if result.gold is not None]
     n_right = sum(bool(result.is_right) for result in labelled)
     f1 = [value for label in labels if (value := _f1(labelled, label)) is not None]
-    return Summary.of(
+    return Summary.from_losses(
         losses,
         seed,
         n=len(results),
@@ -153,7 +153,7 @@ def summary(results: Sequence[IclResult], *, seed: int = 0) -> Summary:
 
 
 def _answers(results: Sequence[IclResult], nats: Sequence[float], seed: int) -> AnswerLosses:
-    return AnswerLosses.of(
+    return AnswerLosses.from_losses(
         nats,
         seed,
         n_given=sum(result.answer_given for result in results),
@@ -176,12 +176,12 @@ def _positions(results: Sequence[IclResult], seed: int) -> list[Position]:
         [result.exemplars[i].loss_nats for result in results if i < len(result.exemplars)]
         for i in range(max(len(result.exemplars) for result in results))
     ]
-    return [Position.of(losses, seed, position=i, n=len(losses)) for i, losses in enumerate(by_position, 1)]
+    return [Position.from_losses(losses, seed, position=i, n=len(losses)) for i, losses in enumerate(by_position, 1)]
 
 
 def _label(results: Sequence[IclResult], known: Sequence[IclResult], number: int, seed: int) -> Label:
     label = results[0].labels[number]
-    return Label.of(
+    return Label.from_losses(
         [stats.mean([abs(exemplar.signed_nats[number]) for exemplar in result.exemplars]) for result in results],
         seed,
         label=label,
@@ -200,7 +200,7 @@ def _exemplars(results: Sequence[IclResult], seed: int) -> tuple[FixedExemplar, 
         losses = [result.exemplars[i].loss_nats for result in results]
         n_worst = sum(result.worst_exemplar == exemplar.id for result in results)
         fixed.append(
-            FixedExemplar.of(
+            FixedExemplar.from_losses(
                 losses,
                 seed,
                 **{name: getattr(exemplar, name) for name in ("id", "position", "text", "label", "n_tokens")},

@@ -52,28 +52,28 @@ def whose(summary: Summary, model: str) -> Phrase:
     """Which answers these are, and whose probabilities."""
     n, n_given = summary.n, summary.answers.n_given
     if not n_given:
-        which = " finds likeliest. Of each query, the exemplar counts that its answer reveals most of."
-        return "No answers were given, so the answer to a query is the label that ", Untrusted(model), which
-    which = "All answers were" if n_given == n else f"{n_given:,} of {n:,} answers were"
+        rest_of_sentence = " finds likeliest. Of each query, the exemplar counts that its answer reveals most of."
+        return "No answers were given, so the answer to a query is the label that ", Untrusted(model), rest_of_sentence
+    rest_of_sentence = "All answers were" if n_given == n else f"{n_given:,} of {n:,} answers were"
     rest = "" if n_given == n else " For the other queries, the likeliest label was taken."
     model_ = Untrusted(model)
     more = (
         f", whichever model gave the answers.{rest} Of each query, the exemplar counts that its answer reveals most of."
     )
-    return f"{which} given: the numbers are those of ", model_, more
+    return f"{rest_of_sentence} given: the numbers are those of ", model_, more
 
 
 def worst_case(summary: Summary, results: Sequence[IclResult]) -> str:
     """ICLInf as the paper prints it, with its interval, and what that is."""
     shots = max(len(result.exemplars) for result in results)
-    which = "the same for all" if summary.exemplars else "drawn for each"
+    drawn = "the same for all" if summary.exemplars else "drawn for each"
     mean = nats_text(summary.mean_nats)
     if summary.std_nats is not None:
         mean = f"{mean} ± {nats_text(summary.std_nats)}\u00a0nats{interval_text(summary.interval_nats)}"
     any_ = "label" if results[0].space == "labels" else "token"
     sentence = (
         f"Worst case over every {any_}, however unlikely: ICLInf {mean}, with {shots} "
-        f"exemplar{'s' if shots > 1 else ''}, {which}."
+        f"exemplar{'s' if shots > 1 else ''}, {drawn}."
     )
     high = summary.quantiles_nats["0.95"]
     if math.isinf(summary.mean_nats):
@@ -96,10 +96,10 @@ def accuracy(summary: Summary) -> str:
 def noise(summary: Summary, results: Sequence[IclResult]) -> str:
     highest = max(result.noise_floor_nats for result in results)
     n_below = round(summary.share_below_noise_floor * summary.n)
-    which = "query has" if n_below < 2 else "queries have"
+    subject = "query has" if n_below < 2 else "queries have"
     return (
         f"Noise: the same computed in other ways differs by {nats_text(highest)}\u00a0nats at most; "
-        f"{n_below or 'no'} {which} a loss below that of its own."
+        f"{n_below or 'no'} {subject} a loss below that of its own."
     )
 
 
@@ -121,8 +121,8 @@ def settings(result: IclResult) -> dict[str, str]:
     calibration = "none"
     if result.calibration is not None:
         own = result.calibration_baseline == "own"
-        which = "each set’s own baseline" if own else "one baseline for all sets"
-        calibration = f"{result.calibration}, {which}, ε = {result.calibration_epsilon:g}"
+        baseline = "each set’s own baseline" if own else "one baseline for all sets"
+        calibration = f"{result.calibration}, {baseline}, ε = {result.calibration_epsilon:g}"
     space = "the labels, renormalised" if result.space == "labels" else "the whole vocabulary"
     return {
         **model_facts(result),

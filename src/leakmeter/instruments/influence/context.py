@@ -27,7 +27,7 @@ _REMOVALS: Final = {
 }
 
 
-def posterior_sentence(numbers: object, prefix: str, what: str) -> str:
+def posterior_sentence(numbers: object, prefix: str, noun: str) -> str:
     """One sentence: how sure the response makes a reader that something was there, or why that is not said.
 
     `numbers` have a signed sum, a posterior and a note under names with the prefix, "whole_" or "left_".
@@ -39,11 +39,11 @@ def posterior_sentence(numbers: object, prefix: str, what: str) -> str:
         return f"No posterior is shown: with signs the sum is {signed}\u00a0nats, {why}."
     if sure < 0.5:
         return (
-            f"The response is likelier without {what} (with signs the sum is {signed}\u00a0nats): from even odds, an "
-            f"observer would give {percent(sure)} to {what} having been there."
+            f"The response is likelier without {noun} (with signs the sum is {signed}\u00a0nats): from even odds, an "
+            f"observer would give {percent(sure)} to {noun} having been there."
         )
     return (
-        f"From even odds, an observer of this response would be {percent(sure)} sure that {what} was there (with "
+        f"From even odds, an observer of this response would be {percent(sure)} sure that {noun} was there (with "
         f"signs the sum is {signed}\u00a0nats)."
     )
 

@@ -81,13 +81,14 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
     where = scope(cases)
     sure = not where and not any(_is_partly_known(case) for case in cases)
     if not leaking:
-        who = "The response does not" if len(cases) == 1 else f"None of {len(cases):,} responses"
+        none = "The response does not" if len(cases) == 1 else f"None of {len(cases):,} responses"
         verb = "disclose" if len(cases) == 1 else "discloses"
         known = verb if sure else "is known to disclose" if len(cases) > 1 else "disclose, as far as is known,"
         # What is given away and recognised by nothing may be sensitive all the same.
         quiet = sure and not any(case.disclosed or findings.is_finding(case) for case in cases)
         return b.Headline(
-            f"{where}{who} {known} anything personal or secret that can be recognised.", verdict="good" if quiet else ""
+            f"{where}{none} {known} anything personal or secret that can be recognised.",
+            verdict="good" if quiet else "",
         )
     phrases: list[str | b.Untrusted] = [where] * bool(where)
     if len(cases) > 1:
@@ -120,9 +121,9 @@ def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     if n:
         spans = sum(len(retold(case)) for case in cases)
         verb = "says" if n == 1 else "say"
-        who = f"{n:,} of {len(cases):,} responses {verb}" if len(cases) > 1 else "It says"
+        subject = f"{n:,} of {len(cases):,} responses {verb}" if len(cases) > 1 else "It says"
         yield b.Text(
-            f"{who} content of the documents in other words, or drawn from several pieces ({spans:,} "
+            f"{subject} content of the documents in other words, or drawn from several pieces ({spans:,} "
             f"span{'s' * (spans != 1)}): whether that is sensitive, no recogniser can tell."
         )
     yield b.Text(f"Searched: {SEARCHED}{_your_list(cases)}.", "soft")
@@ -198,7 +199,7 @@ def _table(
         (b.Column("Sure", "posterior"), True),
         (b.Column("Known by", on="pages"), is_personal),
     ]
-    made = [
+    table_rows = [
         b.Row(
             [cell for cell, (_, is_shown) in zip(_cells(case, disclosure), columns, strict=True) if is_shown],
             quiet=not is_personal,
@@ -208,11 +209,11 @@ def _table(
     ]
     return b.Table(
         [column for column, is_shown in columns if is_shown],
-        made,
+        table_rows,
         caption,
         rest=("disclosure", "disclosures"),
-        sortable=len(made) > 1,
-        filterable=len(made) > 20,
+        sortable=len(table_rows) > 1,
+        filterable=len(table_rows) > 20,
     )
 
 

@@ -156,15 +156,15 @@ def disclosures(texts: Texts, series: Series) -> tuple[Disclosure, ...]:
     known = values.find(
         text, texts["context"], texts["query"], region=texts.get("region", REGION), listed=texts.get("sensitive", ())
     )
-    taken = np.zeros(len(tokens), dtype=bool)
+    is_value = np.zeros(len(tokens), dtype=bool)
     spans: list[tuple[int, int, int, int, Value | None]] = []
     for value in known:
         first, last = _tokens_of(edges, value.start, value.end)
         spans.append((value.start, value.end, first, last, value))
-        taken[first:last] = True
-    spans += [(*span, None) for span in _other_spans(text, edges, numbers, taken)]
-    made = (_disclosure(text, span, numbers) for span in sorted(spans, key=lambda span: span[:2]))
-    return tuple(disclosure for disclosure in made if disclosure is not None)
+        is_value[first:last] = True
+    spans += [(*span, None) for span in _other_spans(text, edges, numbers, is_value)]
+    outcomes = (_disclosure(text, span, numbers) for span in sorted(spans, key=lambda span: span[:2]))
+    return tuple(disclosure for disclosure in outcomes if disclosure is not None)
 
 
 def _tokens_of(edges: Sequence[int], start: int, end: int) -> tuple[int, int]:
@@ -175,7 +175,7 @@ def _tokens_of(edges: Sequence[int], start: int, end: int) -> tuple[int, int]:
 def _numbers(texts: Texts, series: Series, n_tokens: int) -> _Numbers:
     whole = finite(series[0, "whole", ""])
     placebos = [
-        values for (sample, what, _), values in series.items() if not sample and what in ("placebo", "placebo_alone")
+        values for (sample, name, _), values in series.items() if not sample and name in ("placebo", "placebo_alone")
     ]
     return _Numbers(
         whole,
@@ -186,7 +186,7 @@ def _numbers(texts: Texts, series: Series, n_tokens: int) -> _Numbers:
     )
 
 
-def _other_spans(text: str, edges: Sequence[int], numbers: _Numbers, taken: Any) -> Iterator[tuple[int, int, int, int]]:
+def _other_spans(text: str, edges: Sequence[int], numbers: _Numbers, known: Any) -> Iterator[tuple[int, int, int, int]]:
     """Characters and tokens of the stretches of words that the context raised, where no value stands."""
     words: list[tuple[int, int, int, int]] = []
     for match in _WORDS.finditer(text):
@@ -197,7 +197,7 @@ def _other_spans(text: str, edges: Sequence[int], numbers: _Numbers, taken: Any)
     ends = [i + 1 for i, word in enumerate(words) if text[word[1] - 1] in _ENDS]
     for begin, end in pairwise(dict.fromkeys((0, *ends, len(words)))):
         sentence = words[begin:end]
-        scores = [_score(numbers, first, last, taken) for _, _, first, last in sentence]
+        scores = [_score(numbers, first, last, known) for _, _, first, last in sentence]
         segments = [_trimmed(segment, sentence, numbers) for segment in maximal_segments(scores)]
         for start, stop in _joined(segments, sentence, scores, numbers):
             first, last = sentence[start][0], sentence[stop - 1][1]
@@ -244,9 +244,9 @@ def _strongest(segment: tuple[int, int], words: Sequence[tuple[int, int, int, in
     return numbers.pieces.strongest(words[segment[0]][2], words[segment[1] - 1][3])
 
 
-def _score(numbers: _Numbers, first: int, last: int, taken: Any) -> float:
+def _score(numbers: _Numbers, first: int, last: int, is_value: Any) -> float:
     """What the context did to a word, less what an irrelevant text does to one; never more beside a value."""
-    if taken[first:last].any() or last <= first:
+    if is_value[first:last].any() or last <= first:
         return -np.inf
     placebo = np.abs(numbers.placebos[:, first:last].sum(axis=1)).max(initial=0.0)
     return float(numbers.whole[first:last].sum()) - max(_PENALTY_NATS, float(placebo))

@@ -56,7 +56,7 @@ class Rows:
     """Of the irrelevant piece as the only context, then of it in the context."""
 
     @classmethod
-    def of(cls, names: Sequence[str], alone: Sequence[str], rows: FloatArray) -> Rows:
+    def from_array(cls, names: Sequence[str], alone: Sequence[str], rows: FloatArray) -> Rows:
         """Out of one array: bare, whole, without each piece, each alone, and others."""
         n, m = 2 + len(names), 2 + len(names) + len(alone)
         return cls(
@@ -68,7 +68,7 @@ class Rows:
         )
 
     def together(self, names: Sequence[str], alone: Sequence[str]) -> FloatArray:
-        """As one array, of which `of` makes them."""
+        """As one array, of which `from_array` makes them."""
         parts = (self.without[name] for name in names), (self.alone[name] for name in alone)
         return np.stack([self.bare, self.whole, *parts[0], *parts[1], *self.others])
 
@@ -81,9 +81,12 @@ class Scored:
     half_widths: Rows | None
 
     @classmethod
-    def of(cls, names: Sequence[str], alone: Sequence[str], scores: Scores) -> Scored:
+    def from_scores(cls, names: Sequence[str], alone: Sequence[str], scores: Scores) -> Scored:
         widths = scores.half_width
-        return cls(Rows.of(names, alone, scores.values), None if widths is None else Rows.of(names, alone, widths))
+        return cls(
+            Rows.from_array(names, alone, scores.values),
+            None if widths is None else Rows.from_array(names, alone, widths),
+        )
 
     def add(self, names: Sequence[str], scores: Scores, *, alone: bool) -> None:
         """Rows of further pieces, left out or alone; where some rows are intervals, all are."""
@@ -126,9 +129,9 @@ class Scored:
         return self.alone(name) + (0.0 if widths is None else widths.bare + widths.alone[name])
 
 
-def _difference(of: FloatArray, less: FloatArray) -> FloatArray:
+def _difference(values: FloatArray, less: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore"):  # where both rule a token out, the case is refused
-        return finite(of - less)
+        return finite(values - less)
 
 
 def best_stretch(nats: FloatArray) -> slice:
@@ -165,7 +168,7 @@ class Ladder:
 
     def _matters(self, name: str) -> bool:
         # Noise is that of the first response; a document that moves a further response is never below it.
-        later = (self._is_above(one.most_without(name), alone=False, noise=None) for one in self.scored[1:])
+        later = (self._is_above(ladder.most_without(name), alone=False, noise=None) for ladder in self.scored[1:])
         return any(self._first(name)) or any(later)
 
     def _first(self, name: str) -> tuple[bool, bool]:

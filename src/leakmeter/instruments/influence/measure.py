@@ -195,7 +195,7 @@ class Influence(Measure):
         prompts = [(item.blank, item.prompt, *cuts, *(extras if i == 0 else ())) for i in range(len(responses))]
         noise_nats = interval_noise_of(item)
         answers = yield [Request(p, y, self.reduction, noise_nats) for p, y in zip(prompts, responses, strict=True)]
-        scored = [Scored.of(names, names if i == 0 else (), answer) for i, answer in enumerate(answers)]
+        scored = [Scored.from_scores(names, names if i == 0 else (), answer) for i, answer in enumerate(answers)]
         for answer in answers:
             check_possible(item, answer.values)
         noise = yield from neighbourhood_noise(item, responses[0], self.reduction, answers[0].values[:2])
@@ -219,31 +219,31 @@ class Influence(Measure):
         every, every_alone = {*names, *left_out}, {*names, *alone}
         names = [span.name for span in item.spans if span.name in every]
         alone = [name for name in names if name in every_alone]
-        together = [one.together(names, alone if i == 0 else ()) for i, one in enumerate(scored)]
+        together = [rows.together(names, alone if i == 0 else ()) for i, rows in enumerate(scored)]
         return self._measurements(item, responses, names, alone, together, noise)
 
     def _exact(
-        self, item: ContextItem, responses: Sequence[tuple[int, ...]], scored: Collection[str], found: Found | None
+        self, item: ContextItem, responses: Sequence[tuple[int, ...]], scored: Collection[str], searched: Found | None
     ) -> Trial[list[Measurement]]:
         """Measure pieces on responses; on the first, what a search has found is not scored again."""
         names = [span.name for span in item.spans if span.name in scored]
         cuts = [item.cuts[name] for name in names]
         irrelevant = [item.placebo_alone] if item.placebo_alone is not None else []
         swaps = [item.swaps[name] for name in names if name in item.swaps]
-        placebos = item.placebos if found is None else ()
+        placebos = item.placebos if searched is None else ()
         extras = [*(item.alone[name] for name in names), *swaps, *irrelevant, *placebos]
         # The bare prompt stands first: it is what every other mixes with.
         prompts = [(item.blank, item.prompt, *cuts, *(extras if i == 0 else ())) for i in range(len(responses))]
-        if found is not None:
+        if searched is not None:
             prompts[0] = (item.blank, *extras)
         begun = None
-        if found is not None and item.model_noise_nats is None:
+        if searched is not None and item.model_noise_nats is None:
             # The search has left the states of the whole context.
             begun = yield from token_by_token(item, responses[0], self.reduction)
         noise_nats = interval_noise_of(item)
         answers = yield [Request(p, y, self.reduction, noise_nats) for p, y in zip(prompts, responses, strict=True)]
-        if found is not None:
-            answers = [found.together(names, answers[0]), *answers[1:]]
+        if searched is not None:
+            answers = [searched.together(names, answers[0]), *answers[1:]]
         for answer in answers:
             check_possible(item, answer.values)
         noise = yield from neighbourhood_noise(item, responses[0], self.reduction, answers[0].values[:2], begun)
@@ -338,11 +338,11 @@ def _swapped(item: ContextItem, names: Sequence[str]) -> list[str]:
     return [name for name in names if name in item.swaps]
 
 
-def _of_search(item: ContextItem, found: Found) -> Iterator[Measurement]:
-    whole = found.whole.values
-    for name, row in found.hidden.items():
+def _of_search(item: ContextItem, searched: Found) -> Iterator[Measurement]:
+    whole = searched.whole.values
+    for name, row in searched.hidden.items():
         yield Measurement(item.id, 0, name, SCREENED, NATS, whole - row.values)
-    for name, row in found.groups.items():
+    for name, row in searched.groups.items():
         yield Measurement(item.id, 0, name, GROUPED, NATS, whole - row.values)
-    for name, number in found.audited.items():
+    for name, number in searched.audited.items():
         yield Measurement(item.id, 0, name, AUDITED, COUNT, np.asarray([float(number)]))

@@ -87,9 +87,9 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
     shared = _shared_settings(cases)
     several = len(cases) > 1
     responses = "a response" if not several else f"{len(cases):,} responses"
-    what = f"Influence of the {_whole(cases, 's')} on these responses"
+    title = f"Influence of the {_whole(cases, 's')} on these responses"
     if not several:
-        what = f"Influence of the {_whole(cases)} on this response"
+        title = f"Influence of the {_whole(cases)} on this response"
     swapped = any(_swaps(case) for case in cases)
     searched = any(case.search is not None for case in cases)
     facts = [note for note in _NOTES if swapped or note[0] != _SURROGATE]
@@ -112,7 +112,7 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
         "turn, and the same response scored again."
     )
     return b.Report(
-        title=what,
+        title=title,
         measure="influence",
         blocks=[*overview, *listed, *charts(cases)],
         lead=f"A language model gave {responses} after reading a {_whole(cases)}. {ablated} "
@@ -142,10 +142,10 @@ def _overview(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
     share = scale.share_in(above / n, interval_of_share(above, n))
     n_given = sum(not case.response.sampled for case in cases)
     half_width = _half_width(cases)
-    who = "For the scoring model, the" if n_given else "The"
-    what = "given responses" if n_given == n else "responses"
+    opening = "For the scoring model, the" if n_given else "The"
+    noun = "given responses" if n_given == n else "responses"
     yield b.Text(
-        f"{who} {_whole(cases, 's')} changed {n:,} {what} by {mean_text(values)} on average, and one by "
+        f"{opening} {_whole(cases, 's')} changed {n:,} {noun} by {mean_text(values)} on average, and one by "
         f"{nats_text(max(values))}\u00a0nats; {above:,} of {n:,} ({share}) by more than an irrelevant text does."
         + ("" if half_width is None else f" Each number may be off by up to {nats_text(half_width)}\u00a0nats.")
     )
@@ -167,12 +167,13 @@ def _advice(cases: Sequence[InfluenceResult]) -> Iterator[b.Advice]:
     table = _ADVICE_OF_EXEMPLARS if cases[0].unit == EXEMPLAR else _ADVICE
     half_width = _half_width(cases)
     met = _met(cases)
+    partial_table = search_report.ADVICE if any(map(search_report.is_partial, cases)) else {}
     rows: list[tuple[b.Phrase, b.Phrase]] = []
     for name in table:
         if meeting := met.get(name):
-            condition, action = search_report.ADVICE.get(name, table[name]) if _is_partial(cases) else table[name]
-            which = () if name == "nothing" else disclosure_report.ids_of(meeting, len(cases))
-            rows.append(((*b.parts(condition), *which), action))
+            condition, action = partial_table.get(name, table[name])
+            ids = () if name == "nothing" else disclosure_report.ids_of(meeting, len(cases))
+            rows.append(((*b.parts(condition), *ids), action))
     if half_width is not None:
         rows.append((f"Numbers are known to {nats_text(half_width)}\u00a0nats only", _SHARPEN))
     yield b.Advice(rows, [row for name, row in table.items() if not met.get(name)])
@@ -193,10 +194,6 @@ def _met(cases: Sequence[InfluenceResult]) -> dict[str, Sequence[InfluenceResult
             met["nothing"] = cases
     # That nothing was found says nothing where the numbers are intervals.
     return {name: meeting for name, meeting in met.items() if name != "nothing" or _half_width(cases) is None}
-
-
-def _is_partial(cases: Sequence[InfluenceResult]) -> bool:
-    return any(map(search_report.is_partial, cases))
 
 
 def _half_width(cases: Sequence[InfluenceResult]) -> float | None:
@@ -265,10 +262,10 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
         noun = f"{_piece(case)}{search_report.scored(case)}"
         none = f"No {noun} {known} above noise and placebo." if case.pieces else nothing
         return f"{posterior(case)} {none}"
-    what = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
+    ablated = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
     irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"
     sure = f" An observer would be {scale.percent(piece.posterior)} sure that it was there."
-    moved = f"”: ablating {what} moves the response by {_range(piece.nats, piece)}\u00a0nats{irrelevant}."
+    moved = f"”: ablating {ablated} moves the response by {_range(piece.nats, piece)}\u00a0nats{irrelevant}."
     called = piece.name if case.unit == EXEMPLAR or piece.kind == "document" else piece.text
     strongest = f"{_piece(case)}{search_report.scored(case)} is {'the document ' * (piece.kind == 'document')}"
     return (
@@ -284,7 +281,7 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
     response = case.response
     floors = _token_floors(case, case.placebo_alone_per_token_nats, is_finding=findings.is_finding(case))
     tokens = [
-        b.Segment(b.Untrusted(token), nats if nats > floor else 0.0, said=scale.nats_cell(nats))
+        b.Segment(b.Untrusted(token), nats if nats > floor else 0.0, note=scale.nats_cell(nats))
         for token, nats, floor in zip(response.tokens, case.whole_per_token_nats, floors, strict=True)
     ]
     query: tuple[b.Block, ...] = (b.Text(b.Untrusted(case.query), "prose", heading="Query"),) if case.query else ()
@@ -343,7 +340,7 @@ def _context(case: InfluenceResult) -> b.ShadedText:
         is_finding = top is not None and findings.is_finding(case, top)
         unknown = [left[i - len(pieces)] for i in stretch.units if i >= len(pieces)]
         remarks: list[b.Phrase] = [] if top is None else [(b.Untrusted(top.name, 40), f": {scale.nats_cell(top.nats)}")]
-        remarks += [search_report.said(case, piece) for piece in unknown]
+        remarks += [search_report.unscored(case, piece) for piece in unknown]
         passages[-1][1].append(
             b.Segment(
                 b.Untrusted(stretch.text),
@@ -488,13 +485,15 @@ def _pieces_caption(case: InfluenceResult) -> str:
 # ---- sentences ------------------------------------------------------------------------------------------------------
 def verdict(case: InfluenceResult) -> str:
     """One sentence: by how many nats the context as a whole changed the response."""
-    which = "this response" if case.response.sampled else "this given response"
-    who = "The" if case.response.sampled else "For the scoring model, the"
+    noun = "this response" if case.response.sampled else "this given response"
+    opening = "The" if case.response.sampled else "For the scoring model, the"
     if context.is_nothing(case, case.whole_nats):
-        return f"{who} {_whole([case])} as a whole left no measurable trace in {which}."
+        return f"{opening} {_whole([case])} as a whole left no measurable trace in {noun}."
     over = _over_samples(case, "whole_")
     draws = "" if over is None else f" (mean of {len(case.samples)} draws {over})"
-    statement = f"{who} {_whole([case])} as a whole changed {which} by {_range(case.whole_nats, case)}\u00a0nats{draws}"
+    statement = (
+        f"{opening} {_whole([case])} as a whole changed {noun} by {_range(case.whole_nats, case)}\u00a0nats{draws}"
+    )
     if findings.is_finding(case):
         return f"{statement}."
     signs = "" if case.whole_nats <= findings.floor_nats(case) else "with signs "
@@ -547,8 +546,8 @@ def _flags(case: InfluenceResult, piece: Piece) -> list[str]:
     return remarks
 
 
-def _range(nats: float, of: InfluenceResult | Piece) -> str:
-    return scale.range_text(nats, of.half_width_nats)
+def _range(nats: float, measured: InfluenceResult | Piece) -> str:
+    return scale.range_text(nats, measured.half_width_nats)
 
 
 def _over_samples(numbers: InfluenceResult | Piece, prefix: str) -> str | None:
@@ -628,7 +627,7 @@ def _of_one(case: InfluenceResult) -> b.Chart | None:
         "pieces",
         "Influence of each piece of the context",
         [b.Panel(x, b.Axis("", names=[_name(piece) for piece in shown]), series, guides=guides)],
-        footer=_said(
+        footer=_in_one_line(
             "Bars: 95 % intervals over responses that were drawn" if is_mean else "",
             f"{left_out:,} weaker pieces left out" if left_out else "",
             f"{unknown:,} without an exact value are not shown" if unknown else "",
@@ -669,7 +668,7 @@ def _over_cases(cases: Sequence[InfluenceResult]) -> b.Chart | None:
         "pieces",
         "Influence by place in the context",
         [b.Panel(x, b.Axis("influence of the piece", "nats"), (series,))],
-        footer=_said(
+        footer=_in_one_line(
             f"Means over {len(cases):,} cases with 95 % bootstrap intervals; pieces that at least half of them have",
             f"{later:,} later ones left out" if later else "",
         ),
@@ -701,9 +700,9 @@ def _heat_map(case: InfluenceResult) -> b.Chart:
         "tokens",
         "Influence of each piece on each token",
         [panel],
-        footer=_said(
+        footer=_in_one_line(
             "The response with most influence of its context; colours are nats above the placebo",
-            *(f"{n:,} more {what} left out" for n, what in zip(left_out, ("pieces", "tokens"), strict=True) if n),
+            *(f"{n:,} more {noun} left out" for n, noun in zip(left_out, ("pieces", "tokens"), strict=True) if n),
             f"{unknown:,} pieces without an exact value are not shown" if unknown else "",
         ),
         panel_inches=(3.6 + 0.16 * len(tokens), 1.6 + 0.2 * max(len(shown), 4)),
@@ -711,5 +710,5 @@ def _heat_map(case: InfluenceResult) -> b.Chart:
     )
 
 
-def _said(*parts: str) -> str:
+def _in_one_line(*parts: str) -> str:
     return "; ".join(part for part in parts if part)

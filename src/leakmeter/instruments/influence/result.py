@@ -255,7 +255,7 @@ class ContextResult(Result):
             **{name: texts[name] for name in ("unit", "removal", "template", "query", "context", "truncated_tokens")},
             **{name: params[name] for name in ("temperature", "cid_lambda")},
             "documents": DocumentRange.all_of(texts),
-            "response": Response.of(texts, 0, params["seed"]),
+            "response": Response.from_texts(texts, 0, params["seed"]),
             "whole_nats": _sum(whole),
             "whole_signed_nats": float(whole.sum()),
             "whole_per_token_nats": tuple(np.abs(whole).tolist()),
@@ -271,11 +271,11 @@ class ContextResult(Result):
 _WHOLE: Final = at("whole_nats")
 
 
-def _per_token(of: Number) -> Number:
+def _per_token(number_of: Number) -> Number:
     """A number of a response over its tokens; none of an empty response."""
 
     def each(case: Case) -> float | None:
-        number, n_tokens = of(case), len(case.response.tokens)
+        number, n_tokens = number_of(case), len(case.response.tokens)
         return number / n_tokens if number is not None and n_tokens else None
 
     return each
@@ -414,7 +414,7 @@ class InfluenceResult(ContextResult):
     def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Self]:
         """The results of a run's cases, each as soon as its part is there."""
         for texts, measurements in parts:
-            yield cls._of(
+            yield cls._from_part(
                 texts,
                 {
                     (measurement.sample, measurement.statistic, measurement.piece): measurement.values
@@ -424,7 +424,7 @@ class InfluenceResult(ContextResult):
             )
 
     @classmethod
-    def _of(cls, texts: Texts, series: Series, params: Mapping[str, Any]) -> Self:
+    def _from_part(cls, texts: Texts, series: Series, params: Mapping[str, Any]) -> Self:
         n_samples = len(texts["responses"])
         every = texts["spans"]
         texts = {**texts, "spans": [candidate for candidate in every if is_exact(candidate, series, params)]}
@@ -491,9 +491,7 @@ class InfluenceResult(ContextResult):
     @property
     def matrix(self) -> npt.NDArray[np.float64]:
         """τ_i(t), nats: (piece, response token)."""
-        return self._by_token([piece.per_token_nats for piece in self.pieces])
-
-    def _by_token(self, rows: Sequence[Sequence[float]]) -> npt.NDArray[np.float64]:
+        rows = [piece.per_token_nats for piece in self.pieces]
         return np.asarray(rows, dtype=np.float64).reshape(len(rows), len(self.whole_per_token_nats))
 
     def to_frame(self) -> pd.DataFrame:
@@ -541,7 +539,7 @@ def half_width_of(series: Series, piece: str = "") -> float | None:
     An empty `piece` is any.
     """
     return max(
-        (float(values.sum()) for (_, what, name), values in series.items() if (what, name) == (HALF_WIDTH, piece)),
+        (float(values.sum()) for (_, kind, name), values in series.items() if (kind, name) == (HALF_WIDTH, piece)),
         default=None,
     )
 

@@ -239,7 +239,7 @@ class Searcher:
             yield from self._audited(item, scored, units, self.audit)
         return scored
 
-    def _screen(self, item: ContextItem, found: Found) -> Trial[bool]:
+    def _screen(self, item: ContextItem, scored: Found) -> Trial[bool]:
         """All pieces hidden in turn; whether the model can."""
         names = [span.name for span in item.spans]
         prompts = [item.prompt.hiding(*span.pieces) for span in item.spans]
@@ -247,66 +247,66 @@ class Searcher:
         if rows is None:
             (scores,) = yield [self._request(item, (item.prompt,))]
             check_possible(item, scores.values)
-            found.bare, found.whole = _rows(scores)
+            scored.bare, scored.whole = _rows(scores)
             return False
         check_possible(item, np.stack([row.values for row in rows]))
-        found.bare, found.whole, *hidden = rows
-        found.hidden.update(zip(names, hidden, strict=True))
+        scored.bare, scored.whole, *hidden = rows
+        scored.hidden.update(zip(names, hidden, strict=True))
         return True
 
-    def _rescore(self, item: ContextItem, found: Found, units: Sequence[str]) -> Trial[None]:
+    def _rescore(self, item: ContextItem, scored: Found, units: Sequence[str]) -> Trial[None]:
         """The first pieces of the screen, until the rest is taken to reach less than the k-th of them or a placebo."""
-        ranked = sorted(units, key=lambda name: -found.nats(found.hidden, name))
+        ranked = sorted(units, key=lambda name: -scored.nats(scored.hidden, name))
         # One more than may be: prompts without different pieces may still begin alike, which is run once.
         n, most = 0, min(self.search.most + self.longest, len(units))
-        beside = [*_leading(item.spans, found, "value", self.search.k)]
+        beside = [*_leading(item.spans, scored, "value", self.search.k)]
         for level in LEVELS:
-            beside += _leading(item.spans, found, level, N_LEVEL)
+            beside += _leading(item.spans, scored, level, N_LEVEL)
         while n < most:
             more = self.search.k if not n else max(1, self.search.k // 2)
             batch = ranked[n : min(n + more, most)]
-            yield from self._score(item, found, [*batch, *beside], keep=True)
+            yield from self._score(item, scored, [*batch, *beside], keep=True)
             n, beside = n + len(batch), []
-            if not self.longest and self._is_enough(found, ranked[:n], ranked[n:]):
+            if not self.longest and self._is_enough(scored, ranked[:n], ranked[n:]):
                 return
 
-    def _is_enough(self, found: Found, rescored: Sequence[str], rest: Sequence[str]) -> bool:
-        exact, screened = ([found.nats(rows, name) for name in rescored] for rows in (found.cuts, found.hidden))
-        left = [found.nats(found.hidden, name) for name in rest]
+    def _is_enough(self, scored: Found, rescored: Sequence[str], rest: Sequence[str]) -> bool:
+        exact, screened = ([scored.nats(rows, name) for name in rescored] for rows in (scored.cuts, scored.hidden))
+        left = [scored.nats(scored.hidden, name) for name in rest]
         if not left:
             return True
-        return max(kth(exact, self.search.k), found.placebo_nats) > reach(exact, screened, left)
+        return max(kth(exact, self.search.k), scored.placebo_nats) > reach(exact, screened, left)
 
-    def _by_removal(self, item: ContextItem, found: Found, units: Sequence[str]) -> Trial[None]:
+    def _by_removal(self, item: ContextItem, scored: Found, units: Sequence[str]) -> Trial[None]:
         """Groups of pieces are removed, and of those with most the parts, down to single pieces."""
         wholes = {span.name: _within(item.spans, span, units) for span in item.spans if span.kind == LEVELS[-1]}
         values = [span.name for span in item.spans if span.kind == "value"][: self.search.k]
         groups = [list(names) for names in wholes.values() if names] or list(_split(units, 2 * _PARTS))
         removed: dict[tuple[str, ...], Row] = {}
-        yield from self._score(item, found, [*wholes, *values], keep=False)
-        removed.update({tuple(names): found.cuts[level] for level, names in wholes.items() if names})
+        yield from self._score(item, scored, [*wholes, *values], keep=False)
+        removed.update({tuple(names): scored.cuts[level] for level, names in wholes.items() if names})
         n_left = 2 * self.search.most
         if self.longest:
             # Single pieces take most, since each is scored alone too; and a round has two parts of a group at least.
             smallest = sorted((part for group in groups for part in _parts(group)), key=len)
             groups = [] if wholes else groups
-            yield from self._score_groups(item, found, groups, removed)
+            yield from self._score_groups(item, scored, groups, removed)
             n_left = max(n_left - len(groups), 0)
             # An audit may score the single pieces of all groups that were removed whole.
             smallest = smallest[:n_left] + ([part for part in smallest if len(part) > 1][:n_left] if self.audit else [])
             for first in range(0, len(smallest), 2):
-                yield from self._score_groups(item, found, smallest[first : first + 2], removed)
+                yield from self._score_groups(item, scored, smallest[first : first + 2], removed)
             return
         groups = [group for group in groups if tuple(group) not in removed] if not wholes else []
         while True:
-            yield from self._score_groups(item, found, groups, removed)
+            yield from self._score_groups(item, scored, groups, removed)
             n_left -= len(groups)
             waiting = sorted(
                 (group for group in removed if len(group) > 1),
-                key=lambda group: -_nats(found, removed[group]),
+                key=lambda group: -_nats(scored, removed[group]),
             )
-            threshold = self._kth(found, units)
-            waiting = [group for group in waiting if _nats(found, removed[group]) > threshold]
+            threshold = self._kth(scored, units)
+            waiting = [group for group in waiting if _nats(scored, removed[group]) > threshold]
             parts: list[list[str]] = []
             group_rows: dict[str, Row] = {}
             for group in waiting[: max(1, self.search.k // 2)]:
@@ -315,59 +315,59 @@ class Searcher:
                 parts += list(_split(group, _PARTS))
             groups = parts[: max(n_left, 0)]
             # Of parts that are too many, what is known is the group that they were last removed with.
-            found.groups.update({name: group_rows[name] for part in parts[len(groups) :] for name in part})
+            scored.groups.update({name: group_rows[name] for part in parts[len(groups) :] for name in part})
             if not groups:
                 break
         for group, row in removed.items():
-            found.groups.update(dict.fromkeys(group, row))
-        for name in found.cuts:
-            found.groups.pop(name, None)
+            scored.groups.update(dict.fromkeys(group, row))
+        for name in scored.cuts:
+            scored.groups.pop(name, None)
 
-    def _kth(self, found: Found, units: Sequence[str]) -> float:
-        return kth((found.nats(found.cuts, name) for name in units if name in found.cuts), self.search.k)
+    def _kth(self, scored: Found, units: Sequence[str]) -> float:
+        return kth((scored.nats(scored.cuts, name) for name in units if name in scored.cuts), self.search.k)
 
     def _score_groups(
-        self, item: ContextItem, found: Found, groups: Sequence[Sequence[str]], known: dict[tuple[str, ...], Row]
+        self, item: ContextItem, scored: Found, groups: Sequence[Sequence[str]], known: dict[tuple[str, ...], Row]
     ) -> Trial[None]:
         if not groups:
             return
         (scores,) = yield [self._request(item, [item.without(group) for group in groups])]
         for group, row in zip(groups, _rows(scores)[1:], strict=True):
             if len(group) == 1:
-                found.cuts[group[0]] = row
+                scored.cuts[group[0]] = row
             else:
                 known[tuple(group)] = row
 
-    def _audited(self, item: ContextItem, found: Found, units: Sequence[str], audit: Audit) -> Trial[None]:
+    def _audited(self, item: ContextItem, scored: Found, units: Sequence[str], audit: Audit) -> Trial[None]:
         """Rounds of pieces drawn at random from those without an exact score, which are all scored exactly.
 
         List and threshold are those of before the draw, which depends on the seed, the case and the round alone.
         """
         for number in range(1, self.n_rounds + 1):
-            left = [name for name in units if name not in found.cuts]
+            left = [name for name in units if name not in scored.cuts]
             if not left:
                 return
-            threshold = self._kth(found, units)
+            threshold = self._kth(scored, units)
             # Of a screen by removal, all that was removed may have been groups.
-            n_at_most = len(units) if self.longest and not found.hidden else len(left)
+            n_at_most = len(units) if self.longest and not scored.hidden else len(left)
             n_drawn = min(n_to_draw(audit, n_at_most, number, self.n_rounds), len(left))
             drawn = left[:n_drawn] if self.longest else draw(left, n_drawn, self.seed, item.id, number)
-            yield from self._score(item, found, drawn, keep=bool(found.hidden))
-            found.audited.update(dict.fromkeys(drawn, number))
-            if not self.longest and not any(found.nats(found.cuts, name) > threshold for name in drawn):
+            yield from self._score(item, scored, drawn, keep=bool(scored.hidden))
+            scored.audited.update(dict.fromkeys(drawn, number))
+            if not self.longest and not any(scored.nats(scored.cuts, name) > threshold for name in drawn):
                 return
 
-    def _score(self, item: ContextItem, found: Found, names: Sequence[str], *, keep: bool) -> Trial[None]:
+    def _score(self, item: ContextItem, scored: Found, names: Sequence[str], *, keep: bool) -> Trial[None]:
         """Remove pieces, one at a time, as without a search."""
-        todo = [name for name in dict.fromkeys(names) if name not in found.cuts]
-        placebos = () if found.placebos else item.placebos
+        todo = [name for name in dict.fromkeys(names) if name not in scored.cuts]
+        placebos = () if scored.placebos else item.placebos
         if not todo and not placebos:
             return
         request = self._request(item, [*(item.cuts[name] for name in todo), *placebos])
         answers = yield [states_of(item, self.response), request] if keep else [request]
         rows = _rows(answers[-1])[1:]
-        found.cuts.update(zip(todo, rows, strict=False))
-        found.placebos += rows[len(todo) :]
+        scored.cuts.update(zip(todo, rows, strict=False))
+        scored.placebos += rows[len(todo) :]
 
     def _request(self, item: ContextItem, prompts: Iterable[Prompt]) -> Request:
         return Request((item.blank, *prompts), self.response, self.reduction, interval_noise_of(item))
@@ -451,13 +451,13 @@ def _rows(scores: Scores) -> list[Row]:
     return [Row(values, width) for values, width in zip(scores.values, widths, strict=True)]
 
 
-def _nats(found: Found, row: Row) -> float:
-    return found.nats({"": row}, "")
+def _nats(scored: Found, row: Row) -> float:
+    return scored.nats({"": row}, "")
 
 
-def _leading(spans: Sequence[Span], found: Found, kind: str, n: int) -> list[str]:
+def _leading(spans: Sequence[Span], scored: Found, kind: str, n: int) -> list[str]:
     names = [span.name for span in spans if span.kind == kind]
-    return sorted(names, key=lambda name: -found.nats(found.hidden, name))[:n]
+    return sorted(names, key=lambda name: -scored.nats(scored.hidden, name))[:n]
 
 
 def _within(spans: Sequence[Span], whole: Span, names: Collection[str]) -> tuple[str, ...]:

@@ -153,19 +153,19 @@ def _statements(search: SearchSummary) -> Iterator[b.Block]:
         yield b.Text(f"All of these statements hold together with {share_text(search.audit_confidence, 6)} confidence.")
 
 
-def _statement(one: AuditRound, k: int, *, begins: bool) -> str:
-    drawn = f"{one.n_drawn:,} of the {one.n_left:,} pieces left were drawn at random and scored"
-    if one.threshold_nats is None:
+def _statement(audit: AuditRound, k: int, *, begins: bool) -> str:
+    drawn = f"{audit.n_drawn:,} of the {audit.n_left:,} pieces left were drawn at random and scored"
+    if audit.threshold_nats is None:
         return (
             f"{'Fewer' if begins else 'fewer'} than {k:,} pieces were scored exactly before the draw, so that there "
             f"was no value to exceed: the audit says nothing ({drawn})."
         )
     word = "With" if begins else "with"
-    them = "piece that is not listed exceeds" if one.most_missed == 1 else "pieces that are not listed exceed"
-    exceeded = f"{one.n_found:,} exceeded it and {'is' if one.n_found == 1 else 'are'} listed now"
+    missed = "piece that is not listed exceeds" if audit.most_missed == 1 else "pieces that are not listed exceed"
+    exceeded = f"{audit.n_found:,} exceeded it and {'is' if audit.n_found == 1 else 'are'} listed now"
     return (
-        f"{word} {share_text(one.confidence, 6)} confidence at most {one.most_missed:,} {them} "
-        f"{_at_least(one.threshold_nats)}\u00a0nats ({drawn}; {exceeded if one.n_found else 'none exceeded it'})."
+        f"{word} {share_text(audit.confidence, 6)} confidence at most {audit.most_missed:,} {missed} "
+        f"{_at_least(audit.threshold_nats)}\u00a0nats ({drawn}; {exceeded if audit.n_found else 'none exceeded it'})."
     )
 
 
@@ -235,7 +235,7 @@ def known(case: InfluenceResult) -> Sequence[ContextPiece]:
     return case.pieces if case.search is None else (*case.pieces, *case.search.pieces)
 
 
-def said(case: InfluenceResult, piece: SearchedPiece) -> b.Phrase:
+def unscored(case: InfluenceResult, piece: SearchedPiece) -> b.Phrase:
     confidence = None if case.search is None else case.search.interval_confidence
     name = b.Untrusted(piece.name, 40)
     if piece.screened_nats is None:
@@ -322,7 +322,8 @@ def _levels(case: InfluenceResult, search: SearchSummary) -> b.Table:
             notes.append(f"{screened}more than twice the sum of its pieces: {_HIDDEN}")
         return b.Noted(b.Untrusted(level.text, 120), notes)
 
-    kind = "Document or paragraph" if _kinds(search) > 1 else search.levels[0].kind.capitalize()
+    kinds = {level.kind for level in search.levels}
+    kind = "Document or paragraph" if len(kinds) > 1 else search.levels[0].kind.capitalize()
     columns: b.Columns[SearchedPiece] = [
         (b.Column(kind), lambda level: b.Untrusted(level.name, 24)),
         (b.Column("Text"), text),
@@ -335,10 +336,6 @@ def _levels(case: InfluenceResult, search: SearchSummary) -> b.Table:
     ordered = sorted(search.levels, key=lambda level: (level.nats is None, -(level.nats or level.screened_nats or 0.0)))
     caption = "Documents and paragraphs that the pieces stand in"
     return _listed(ordered, columns, caption, ("more", "more"), quiet=lambda level: level.nats is None)
-
-
-def _kinds(search: SearchSummary) -> int:
-    return len({level.kind for level in search.levels})
 
 
 def _hidden_in_whole(case: InfluenceResult, search: SearchSummary) -> str:

@@ -112,7 +112,7 @@ def summary(texts: Texts, series: Series, params: Mapping[str, Any]) -> SearchSu
     spans = texts["spans"]
     units = [span["name"] for span in spans if span["kind"] == "unit"]
     exact, screened = _nats(series, "without_this"), _nats(series, SCREENED)
-    round_of = {name: int(values[0]) for (_, what, name), values in series.items() if what == AUDITED}
+    round_of = {name: int(values[0]) for (_, statistic, name), values in series.items() if statistic == AUDITED}
     rescored = [name for name in units if name in exact and name not in round_of]
     rounds = tuple(_rounds(search, audit, params["audit_rounds"], units, exact, round_of))
     # What a removal does whatever the piece says, the screen does not see: residuals are of a placebo's size.
@@ -149,14 +149,14 @@ def summary(texts: Texts, series: Series, params: Mapping[str, Any]) -> SearchSu
 def _nats(series: Series, statistic: str) -> dict[str, float]:
     """Sums of a statistic over the first response, by piece; infinite where they are not defined."""
     sums = {
-        name: float(np.abs(values).sum()) for (i, what, name), values in series.items() if (i, what) == (0, statistic)
+        name: float(np.abs(values).sum()) for (i, kind, name), values in series.items() if (i, kind) == (0, statistic)
     }
     return {name: math.inf if math.isnan(nats) else nats for name, nats in sums.items()}
 
 
 def _placebo_nats(series: Series) -> float:
     """What an irrelevant piece does, mean over places."""
-    placebos = [float(np.abs(values).sum()) for (i, what, _), values in series.items() if (i, what) == (0, "placebo")]
+    placebos = [float(np.abs(values).sum()) for (i, kind, _), values in series.items() if (i, kind) == (0, "placebo")]
     return float(np.mean(placebos)) if placebos else 0.0
 
 
@@ -208,8 +208,8 @@ def _searched(span: Span, texts: Texts, series: Series, factor: float | None, fl
     from leakmeter.stats.conformal import interval
 
     exact, screened, group = (
-        None if (values := series.get((0, what, span["name"]))) is None else float(np.abs(values).sum())
-        for what in ("without_this", SCREENED, GROUPED)
+        None if (values := series.get((0, statistic, span["name"]))) is None else float(np.abs(values).sum())
+        for statistic in ("without_this", SCREENED, GROUPED)
     )
     return SearchedPiece(
         **SearchedPiece.fields_of(span, texts, series),

@@ -195,7 +195,7 @@ def pii_insert(
     with model.lock:
         backend = _weights(model, "fine-tune")
         some = [*groups.values()]
-        insert(some, Path(out), backend, fine_tuning, seed=canaries.seed, progress=lambda done, total: None)
+        insert(some, Path(out), backend, fine_tuning, seed=canaries.seed, progress=lambda n_done, total: None)
     write_groups(Path(out) / FOLDER, groups)
     return Path(out)
 

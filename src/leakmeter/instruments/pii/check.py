@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 Box = Literal["black", "white"]
 SCORES: Final[Mapping[str, Callable[[PiiResult], float]]] = {
-    "association": lambda one: one.association_nats,
-    "rank of association": lambda one: -one.p_value,
-    "likelihood": lambda one: one.log_likelihood_nats,
-    "normalised likelihood": lambda one: one.normalised_log_likelihood_nats,
-    "rank of likelihood": lambda one: -one.p_value_of_likelihood,
-    "exact match": lambda one: max((of.best["exact_match"] or 0.0 for of in one.generated), default=0.0),
+    "association": lambda result: result.association_nats,
+    "rank of association": lambda result: -result.p_value,
+    "likelihood": lambda result: result.log_likelihood_nats,
+    "normalised likelihood": lambda result: result.normalised_log_likelihood_nats,
+    "rank of likelihood": lambda result: -result.p_value_of_likelihood,
+    "exact match": lambda result: max((row.best["exact_match"] or 0.0 for row in result.generated), default=0.0),
 }
 """A result to a number that should be higher of canaries that were inserted."""
 _RANKED_BY: Final = "association"
@@ -55,9 +55,9 @@ _MODEL: Final = "model"
 class Steps:
     """Who wants to know how the work goes on."""
 
-    fine_tuning: Callable[[int, int], None] = lambda done, of: None
-    tuning: Callable[[int, int], None] = lambda done, of: None
-    probing: Callable[[str], None] = lambda what: None
+    fine_tuning: Callable[[int, int], None] = lambda n_done, n: None
+    tuning: Callable[[int, int], None] = lambda n_done, n: None
+    probing: Callable[[str], None] = lambda text: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,12 +125,12 @@ def checked(
         device=str(backend.model.device),
         weights_sha256=resolved.weights_sha256,
     )
-    by_prompts = _asked(check, copy, out, check.types, None, steps, command)
+    by_prompts = _probed(check, copy, out, check.types, None, steps, command)
     compared = list(_compared("black", check.types, by_prompts))
     if check.white_box:
         prompt = out / f"{check.white_box}.safetensors"
         _tune(check, check.white_box, copy, prompt, steps)
-        white_results = _asked(check, copy, out, (check.white_box,), prompt, steps, command)
+        white_results = _probed(check, copy, out, (check.white_box,), prompt, steps, command)
         compared += _compared("white", (check.white_box,), white_results)
     return Checked(
         tuple(row for row, _ in compared), tuple(point for _, points in compared for point in points), by_prompts
@@ -213,7 +213,7 @@ def _tune(check: Check, type_: ValueType, copy: HfBackend, out: Path, steps: Ste
     tuned.soft_prompt.save(out)
 
 
-def _asked(
+def _probed(
     check: Check,
     copy: HfBackend,
     out: Path,
@@ -242,11 +242,11 @@ def _asked(
 
 
 def _compared(
-    box: Box, types: Sequence[ValueType], asked: Mapping[int, Sequence[PiiResult]]
+    box: Box, types: Sequence[ValueType], results_of: Mapping[int, Sequence[PiiResult]]
 ) -> Iterator[tuple[AucRow, list[CurvePoint]]]:
     """A row for each type, number of repeats and score, and the points of its curve."""
     for type_ in types:
-        of_type = {repeats: [result for result in some if result.type == type_] for repeats, some in asked.items()}
+        of_type = {repeats: [result for result in some if result.type == type_] for repeats, some in results_of.items()}
         others = of_type.pop(0)
         for repeats, own in of_type.items():
             for name, score in SCORES.items():

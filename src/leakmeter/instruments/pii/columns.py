@@ -116,9 +116,9 @@ class Columns:
             elif field_name == "address" and isinstance(value, Mapping):
                 columns[field_name] = column
                 own = addresses.setdefault("", {})
-                for name, one in value.items():
-                    if (part := field_of(str(name))) in _PARTS and not is_empty(one):
-                        own.setdefault(part, one)
+                for name, own_value in value.items():
+                    if (part := field_of(str(name))) in _PARTS and not is_empty(own_value):
+                        own.setdefault(part, own_value)
             elif field_name not in out:
                 out[field_name], columns[field_name] = value, column
             elif field_name in _SEVERAL and letters(column) != letters(columns[field_name]):
@@ -133,7 +133,7 @@ class Columns:
                 if column in paths:
                     continue
                 self.ignored.setdefault(column, nearest_field(column))
-        own = next((one for one in addresses.values() if "street" in one), addresses.get("", {}))
+        own = next((address for address in addresses.values() if "street" in address), addresses.get("", {}))
         return self._joined(out, {name: _text(value) for name, value in own.items()})
 
     def _joined(self, known: dict[str, object], parts: dict[str, str]) -> dict[str, object]:

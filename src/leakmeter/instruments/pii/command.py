@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -18,6 +17,7 @@ from leakmeter.commands.cases import run_cases
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.options import DataPath, Explain, Flag, RowOptions, RunOptions, Text
 from leakmeter.commands.progress import counting
+from leakmeter.core.files import sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.record import Record
 from leakmeter.errors import UsageError
@@ -117,7 +117,7 @@ def probe(
     person: _Person | None = None,
     subjects: DataPath | None = None,
     kinds: Annotated[list[ProbeKind] | None, Parameter(consume_multiple=True)] = None,
-    asked: Annotated[ProbeSettings | None, Parameter(name="*", negative="")] = None,
+    options: Annotated[ProbeSettings | None, Parameter(name="*", negative="")] = None,
     beams: Annotated[list[int] | None, Parameter(consume_multiple=True)] = None,
     decoy_test: DecoyTest = "sequential",
     templates: Path | None = None,
@@ -170,15 +170,14 @@ def probe(
         raise UsageError("--name is for one person and --subjects for a file of them; leave one out")
     widths = Pii().beams if beams is None else tuple(width for width in beams if width or len(beams) > 1)
     measure = Pii(widths, decoy_test)
-    settings = asked or ProbeSettings()
+    settings = options or ProbeSettings()
     if templates is not None:
         settings = replace(settings, templates=load_templates(templates))
     if soft_prompt is not None:
         from leakmeter.instruments.pii.tuning.vectors import behind
 
         settings = behind(soft_prompt, settings)
-    sample = Path(str(resources.files("leakmeter.samples").joinpath("subjects.toml")))
-    loaded = _people([record] if record else subjects or sample, rows, region, skip_bad)
+    loaded = _people([record] if record else subjects or sample_path("subjects.toml"), rows, region, skip_bad)
     collected: list[PiiResult] = []
 
     def results(parts: Iterable[Part]) -> Iterator[PiiResult]:
@@ -404,7 +403,7 @@ def insert(
 def check(
     *,
     out: Path,
-    asked: Annotated[Check | None, Parameter(name="*", negative="", consume_multiple=True)] = None,
+    options: Annotated[Check | None, Parameter(name="*", negative="", consume_multiple=True)] = None,
     fine_tuning: Annotated[FineTuning | None, Parameter(name="*", negative="")] = None,
     explain: Explain = False,
     json: Flag = False,
@@ -428,7 +427,7 @@ def check(
     from leakmeter.studies import tables
     from leakmeter.studies.study_report import FINDING
 
-    options = asked or Check()
+    options = options or Check()
     command = command_line(sys.argv[1:], without=[out])
     backend = (model or ModelOptions()).load("fine-tune")
     with counting("steps of fine-tuning") as steps, counting("epochs of tuning") as epochs:
@@ -454,15 +453,15 @@ def check(
     output.tell(f"check: {out}")
 
 
-def _draw(found: Checked, out: Path, footer: str) -> None:
+def _draw(checked: Checked, out: Path, footer: str) -> None:
     from leakmeter.instruments.pii import charts
     from leakmeter.instruments.pii.study import LIKELIHOOD, rows_of
     from leakmeter.report.charts import write
 
-    values = [row for repeats, some in found.by_prompts.items() for row in rows_of(some, {"documents": repeats})]
+    values = [row for repeats, some in checked.by_prompts.items() for row in rows_of(some, {"documents": repeats})]
     try:
-        write(charts.auc(found.rows, title=_TITLE, footer=footer), out / "figure")
-        write(charts.curves(found.points, title=_TITLE, footer=footer), out / "roc")
+        write(charts.auc(checked.rows, title=_TITLE, footer=footer), out / "figure")
+        write(charts.curves(checked.points, title=_TITLE, footer=footer), out / "roc")
         densities = charts.densities(values, ("documents",), value=LIKELIHOOD, title=_TITLE, footer=footer)
         write(densities, out / "densities")
     except UsageError as error:
@@ -538,7 +537,7 @@ def extract(
             extractor,
             field=field,
             skip_bad=skip_bad,
-            progress=lambda done, total: advance(done // _MB, max(1, total // _MB)),
+            progress=lambda n_read, total: advance(n_read // _MB, max(1, total // _MB)),
         )
     if json:
         output.print_json(extraction)

@@ -40,18 +40,18 @@ def decoys_of(
     of as many tokens as the true one, which should be one of them; others are taken, behind these, where too few are
     found in some thousand draws.
     """
-    who = f"subject '{subject.id}'"
+    label = f"subject '{subject.id}'"
     if n < 1:
         raise UsageError(f"decoys is {n}, expected 1 or more")
-    true, number = _value(subject, type, value, relation, who)
+    true, number = _value(subject, type, value, relation, label)
     drawn = source("nulls", seed, subject.id, type, relation or "", number)
     # Nothing that is true of the subject in another way may stand for what is not.
-    taken = {subject.name, *(true_value for _, _, true_value in subject.targets())}
-    decoys = distinct(_draws(subject, type, true, relation, who), n, drawn, taken, fits)
+    true_values = {subject.name, *(true_value for _, _, true_value in subject.targets())}
+    decoys = distinct(_draws(subject, type, true, relation, label), n, drawn, true_values, fits)
     if len(decoys) < n:
         raise UsageError(
-            f"{who}: {n} decoys of the {_called(type, relation)} were asked for, and {len(decoys)} other values of its "
-            f"form are possible; ask for fewer, or leave it out"
+            f"{label}: {n} decoys of the {_called(type, relation)} were asked for, and {len(decoys)} other values of "
+            f"its form are possible; ask for fewer, or leave it out"
         )
     return tuple(decoys)
 
@@ -71,20 +71,20 @@ def share_place(type: ValueType, values: Sequence[str], region: str) -> bool | N
     return None
 
 
-def _value(subject: Subject, type_: ValueType, value: str | None, relation: str | None, who: str) -> tuple[str, int]:
+def _value(subject: Subject, type_: ValueType, value: str | None, relation: str | None, label: str) -> tuple[str, int]:
     """The true value, and its number among those that are alike in type and relation."""
     if type_ not in VALUE_TYPES:
         raise UsageError(f"type is '{type_}', expected one of {', '.join(VALUE_TYPES)}")
     if (relation is None) == (type_ == "relationship"):
-        raise UsageError(f"{who}: give 'relation' for the type 'relationship', and for no other")
+        raise UsageError(f"{label}: give 'relation' for the type 'relationship', and for no other")
     values = [true_value for own_type, kind, true_value in subject.targets() if (own_type, kind) == (type_, relation)]
     if not values:
-        raise UsageError(f"{who} has no {_called(type_, relation)}")
+        raise UsageError(f"{label} has no {_called(type_, relation)}")
     if value is None:
         return values[0], 1
     if value not in values:
         raise UsageError(
-            f"{who} has another {_called(type_, relation)} than the value given; give one of the subject's"
+            f"{label} has another {_called(type_, relation)} than the value given; give one of the subject's"
         )
     return value, values.index(value) + 1
 
@@ -93,12 +93,12 @@ def _called(type_: ValueType, relation: str | None) -> str:
     return type_ if relation is None else f"relationship '{told_relation(relation)}'"
 
 
-def _draws(subject: Subject, type_: ValueType, value: str, relation: str | None, who: str) -> Sequence[Draw]:
+def _draws(subject: Subject, type_: ValueType, value: str, relation: str | None, label: str) -> Sequence[Draw]:
     """Ways to draw, the one that keeps most of the true value first."""
     if type_ == "phone":
-        return [phone.drawer(value, subject.region, who)]
+        return [phone.drawer(value, subject.region, label)]
     if type_ == "email":
-        return email.drawers(value, subject.name, who)
+        return email.drawers(value, subject.name, label)
     if type_ == "address":
         return [address.drawer(value, subject.name, subject.region)]
     if type_ == "relationship":
@@ -120,7 +120,7 @@ class ControlName:
     other: Subject
     """With a name of the same form, and other values of the form of the subject's."""
 
-    def said(self, value: str, type_: ValueType) -> str:
+    def renamed(self, value: str, type_: ValueType) -> str:
         """A value as it would be this one's: where it says the subject's name, it says the other's."""
         if type_ == "email":
             return email.renamed(value, self.subject.name, self.other.name)
@@ -142,7 +142,7 @@ def control_names_of(subject: Subject, n: int, *, seed: int) -> tuple[ControlNam
     for number, name in enumerate(names):
         bare = ControlName(subject, replace(subject, name=name))
         phone_, email_, address_ = (
-            bare.said(others[type_][number], type_) if type_ in others else None for type_ in STRUCTURED
+            bare.renamed(others[type_][number], type_) if type_ in others else None for type_ in STRUCTURED
         )
         control_names.append(ControlName(subject, replace(bare.other, phone=phone_, email=email_, address=address_)))
     return tuple(control_names)

@@ -87,11 +87,11 @@ def documents_of(path: Path, field: str) -> Iterator[tuple[Document | Bad, int]]
 def _of_records(path: Path, field: str, on_bytes: Callable[[int], None]) -> Iterator[Document | Bad]:
     kind = kind_of_name(path)
     # A JSON file may hold its records by their ids, or in columns.
-    whole = read_rows(path, what=WHAT) if kind == "json" else None
+    whole = read_rows(path, noun=WHAT) if kind == "json" else None
     for row in whole or records_of(path, 0, on_bytes, WHAT, is_lines=kind == "jsonl"):
-        if row.problem is not None or not isinstance(row.given, Mapping):
+        if row.problem is not None or not isinstance(row.content, Mapping):
             yield Bad(row.number, row.reason if row.problem else "it is not a JSON object")
-        elif not isinstance(text := row.given.get(field), str):
+        elif not isinstance(text := row.content.get(field), str):
             yield Bad(row.number, f"it has no text in field '{field}'")
         else:
             for number, (_, part) in enumerate(parts(clean(text)), 1):
@@ -102,10 +102,10 @@ def _of_text(path: Path, on_bytes: Callable[[int], None]) -> Iterator[Document]:
     first_line = 1
     for chunk in _chunks(path, on_bytes):
         text = chunk.decode("utf-8-sig" if first_line == 1 else "utf-8", errors="replace")
-        line, number, done = first_line, 0, 0
+        line, number, counted_to = first_line, 0, 0
         for start, part in parts(text):
-            n_lines = text.count("\n", done, start)
-            line, number, done = line + n_lines, 1 if n_lines else number + 1, start
+            n_lines = text.count("\n", counted_to, start)
+            line, number, counted_to = line + n_lines, 1 if n_lines else number + 1, start
             if part.strip():
                 yield Document(line, number, part)
         first_line += chunk.count(b"\n")
@@ -163,26 +163,26 @@ def one_line(text: str) -> str:
     return ", ".join(line for line in lines if line)
 
 
-def widest(found: Iterable[Found], n_characters: int) -> list[Found]:
+def widest(places: Iterable[Found], n_characters: int) -> list[Found]:
     """In order, what lies in the text and in nothing longer, each place once."""
     out: list[Found] = []
-    for place in sorted(found, key=lambda place: (place.start, -place.end)):
+    for place in sorted(places, key=lambda place: (place.start, -place.end)):
         if 0 <= place.start < place.end <= n_characters and (not out or place.end > out[-1].end):
             out.append(place)
     return out
 
 
-def apart_from(found: Iterable[Found], others: Iterable[Found]) -> list[Found]:
+def apart_from(places: Iterable[Found], others: Iterable[Found]) -> list[Found]:
     """What shares no character with any of the others."""
-    taken = bytearray()
+    is_taken = bytearray()
     for other in others:
-        taken.extend(bytes(max(0, other.end - len(taken))))
-        taken[other.start : other.end] = b"\1" * (other.end - other.start)
-    return [place for place in found if not any(taken[place.start : place.end])]
+        is_taken.extend(bytes(max(0, other.end - len(is_taken))))
+        is_taken[other.start : other.end] = b"\1" * (other.end - other.start)
+    return [place for place in places if not any(is_taken[place.start : place.end])]
 
 
-def _kept(found: Iterable[Found], text: str, is_good: Callable[[str], object]) -> list[Found]:
-    return [place for place in widest(found, len(text)) if is_good(text[place.start : place.end])]
+def _kept(places: Iterable[Found], text: str, is_good: Callable[[str], object]) -> list[Found]:
+    return [place for place in widest(places, len(text)) if is_good(text[place.start : place.end])]
 
 
 # No telephone number has fewer digits; between two stand few other characters.
@@ -212,14 +212,14 @@ class Structured:
             return
         emails = _kept(self.emails(text), text, is_email)
         phones = apart_from(widest(self.phones(text), len(text)), emails) if emails else []
-        found = map(partial(_unbroken, text), widest(self.addresses(text), len(text)) if phones else ())
-        addresses = [place for place in found if _is_address(text[place.start : place.end])]
+        address_places = map(partial(_unbroken, text), widest(self.addresses(text), len(text)) if phones else ())
+        addresses = [place for place in address_places if _is_address(text[place.start : place.end])]
         phones = apart_from(phones, addresses)
         names = _kept(self.names(text), text, whole_name) if phones and addresses else []
         if names := apart_from(names, [*emails, *addresses]):
             name, others = nearest(names, (phones, emails, addresses))
-            said, phone, email, address = (text[place.start : place.end] for place in (name, *others))
-            yield Subject("", whole_name(said) or "", " ".join(phone.split()), email, one_line(address))
+            name_text, phone, email, address = (text[place.start : place.end] for place in (name, *others))
+            yield Subject("", whole_name(name_text) or "", " ".join(phone.split()), email, one_line(address))
 
 
 def nearest(names: Sequence[Found], others: Sequence[Sequence[Found]]) -> tuple[Found, list[Found]]:
@@ -306,7 +306,7 @@ class Relationships:
             start = self._start_of_name(text, low, match.start(), high)
             name = None if start is None else whole_name(text[start : match.start()])
             if start is not None and name is not None:
-                other = _given(text, low, start, match.end(), high)
+                other = _relative_of(text, low, start, match.end(), high)
                 yield Candidate(name, match["kind"], " ".join(text[low:high].split()), other)
 
     def _start_of_name(self, text: str, low: int, end: int, high: int) -> int | None:
@@ -333,7 +333,7 @@ class Relationships:
         return candidate.other if answer_words and (answer_words <= name_words or name_words <= answer_words) else None
 
 
-def _given(text: str, low: int, start: int, end: int, high: int) -> str | None:
+def _relative_of(text: str, low: int, start: int, end: int, high: int) -> str | None:
     """The name that the form of a sentence [low, high) gives to the relative of whom [start, end) speaks."""
     behind = _BEHIND.match(text, end, high)
     if behind is not None and without_opening(behind["name"]) == behind["name"]:

@@ -20,7 +20,7 @@ class Values:
     """Of each way and each value, the true one first: what stands before the value's tokens, and these."""
     control_names: tuple[tuple[tuple[tuple[Prompt, tuple[int, ...]], ...], ...], ...]
     """The same behind each of some names that are nobody's, in the subject's place."""
-    asked: tuple[Prompt, ...]
+    prompts: tuple[Prompt, ...]
     """Each way alone."""
     n_new_tokens: int
     """Most tokens of an answer that is generated."""

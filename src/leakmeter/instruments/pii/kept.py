@@ -45,12 +45,12 @@ class KeptProbe(KeptCase):
     @override
     def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[Series]:
         # Of a sequential test that stopped, those that were scored; and nothing may have been generated then.
-        n_scored = len(next((one.values for one in measurements if one.statistic == "log_likelihood"), ())) - 1
+        n_scored = len(next((item.values for item in measurements if item.statistic == "log_likelihood"), ())) - 1
         is_full = params.get("decoy_test", "full") == "full"
         n_nulls = self.n_nulls if is_full else min(max(n_scored, stops_at(self.n_nulls)), self.n_nulls)
         of_values = (1 + n_nulls,) * self.n_templates
         widths = [f"{BEAM}{width}" for width in params["beams"]]
-        if n_nulls < self.n_nulls and not any(one.piece for one in measurements):
+        if n_nulls < self.n_nulls and not any(item.piece for item in measurements):
             widths = []
         yield Series("log_likelihood", of_values)
         yield Series("n_tokens", of_values, unit=COUNT, below=MOST)

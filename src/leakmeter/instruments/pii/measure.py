@@ -80,7 +80,8 @@ class Pii(Measure):
         values = item.values
         if self.decoy_test == "full":
             scores = yield _scored(values)
-            likelihoods = _table(values, [float(score.values.sum()) for score in scores])
+            shape = (1 + len(values.control_names), len(values.scored), -1)
+            likelihoods = _array([float(score.values.sum()) for score in scores]).reshape(shape)
             numbers = list(range(likelihoods.shape[2]))
         else:
             likelihoods = yield from _until_known(values)
@@ -90,7 +91,7 @@ class Pii(Measure):
             return measurements
         for width in self.beams:
             by_template = yield from beam_search(
-                values.asked, width=width, max_new_tokens=values.n_new_tokens, stop_ids=item.stop_ids
+                values.prompts, width=width, max_new_tokens=values.n_new_tokens, stop_ids=item.stop_ids
             )
             for template, answers in enumerate(by_template):
                 measurements += _answer(item.id, template, f"{BEAM}{width}", answers[0], values)
@@ -105,7 +106,7 @@ class Pii(Measure):
                 yield _batch(values, first, end)
         for width in self.beams:
             yield from longest_beam_search(
-                values.asked, width=width, max_new_tokens=values.n_new_tokens, stop_ids=item.stop_ids
+                values.prompts, width=width, max_new_tokens=values.n_new_tokens, stop_ids=item.stop_ids
             )
 
 
@@ -145,8 +146,8 @@ def _batch(values: Values, first: int, end: int) -> list[Request]:
     others = [
         Request((before,), ids[i], TargetLogProbs(), is_others=True)
         for way in values.beside
-        for asked in way
-        for before, ids in asked
+        for by_template in way
+        for before, ids in by_template
         for i in numbers
     ]
     return own + others
@@ -161,10 +162,6 @@ def _leaves_no_room(likelihoods: FloatArray) -> bool:
 def _scored(values: Values) -> list[Request]:
     everyone = (values.scored, *values.control_names)
     return [Request((before,), ids, TargetLogProbs()) for ways in everyone for way in ways for before, ids in way]
-
-
-def _table(values: Values, likelihoods: Sequence[float]) -> FloatArray:
-    return _array(likelihoods).reshape((1 + len(values.control_names), len(values.scored), -1))
 
 
 def _likelihoods(id_: str, values: Values, likelihoods: FloatArray, numbers: Sequence[int]) -> Iterator[Measurement]:

@@ -85,8 +85,8 @@ def probes_of(subjects: Sequence[Subject], kinds: Sequence[ProbeKind] = PROBE_KI
             ways = tuple(_ways(subject, type_, kinds))
             relation_kind = None if relation is None else told_relation(relation)
             number = alike[type_, relation_kind] = alike.get((type_, relation_kind), 0) + 1
-            for kind, given in ways:
-                yield ProbeCase(subject, kind, type_, value, relation, given, number, ways if len(ways) > 1 else ())
+            for kind, beside in ways:
+                yield ProbeCase(subject, kind, type_, value, relation, beside, number, ways if len(ways) > 1 else ())
 
 
 def _ways(
@@ -98,8 +98,8 @@ def _ways(
                 yield kind, ()
         elif kind in _GIVEN:
             others = [other for other in STRUCTURED if other != type_ and getattr(subject, other) is not None]
-            for given in combinations(others, _GIVEN[kind]):
-                yield kind, given
+            for beside in combinations(others, _GIVEN[kind]):
+                yield kind, beside
 
 
 WORDS: Final[Mapping[ValueType, str]] = {

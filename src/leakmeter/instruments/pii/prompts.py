@@ -153,19 +153,19 @@ def prepare_probe(
     values = (case.value, *decoys)
     scored = encode.each(prompts, values)
     controls = control_names_of(case.subject, settings.control_names, seed=settings.decoy_seed)
-    said = [[control.said(value, case.type) for value in values] for control in controls]
+    spoken = [[control.renamed(value, case.type) for value in values] for control in controls]
     control_names = tuple(
         encode.each([filled(template, replace(case, subject=control.other)) for template in templates], own)
-        for control, own in zip(controls, said, strict=True)
+        for control, own in zip(controls, spoken, strict=True)
     )
     own_way = (case.kind, case.given)
-    others = [replace(case, kind=kind, given=given) for kind, given in case.ways if (kind, given) != own_way]
+    others = [replace(case, kind=kind, given=beside) for kind, beside in case.ways if (kind, beside) != own_way]
     beside = [
         tuple(
             encode.as_asked(
-                [filled(template, replace(other, subject=who)) for template in settings.templates_for(other)], own
+                [filled(template, replace(other, subject=subject)) for template in settings.templates_for(other)], own
             )
-            for who, own in ((case.subject, list(values)), *zip((c.other for c in controls), said, strict=True))
+            for subject, own in ((case.subject, list(values)), *zip((c.other for c in controls), spoken, strict=True))
         )
         for other in others
     ]
@@ -234,7 +234,8 @@ class _Encoder:
     def prompt(self, text: str) -> Prompt:
         if text not in self.prompts:
             ids = self.tokenizer.encode_data(_unspaced(text), first=True).ids
-            self.prompts[text] = self.by_ids.setdefault(ids, _prompt(self.start, ids))
+            prompt = Prompt((Piece("start", FRAME, self.start), Piece("question", QUERY, ids)))
+            self.prompts[text] = self.by_ids.setdefault(ids, prompt)
         return self.prompts[text]
 
     def value(self, prompt: str, value: str) -> Ids:
@@ -253,12 +254,8 @@ class _Encoder:
         return self.values[text]
 
 
-def _prompt(start: Ids, ids: Ids) -> Prompt:
-    return Prompt((Piece("start", FRAME, start), Piece("question", QUERY, ids)))
-
-
 def _longest(way: Sequence[AskedAs]) -> int:
-    return max(len(prompt.ids) + max(map(len, values)) for asked in way for prompt, values in asked)
+    return max(len(prompt.ids) + max(map(len, values)) for by_template in way for prompt, values in by_template)
 
 
 def _unspaced(prompt: str) -> str:

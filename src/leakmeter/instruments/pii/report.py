@@ -93,26 +93,26 @@ def _warnings(cases: Sequence[PiiResult], *, kept: bool) -> Iterator[b.Block]:
 # ---- one value ------------------------------------------------------------------------------------------------------
 def _only(case: PiiResult, summary: Summary, *, kept: bool) -> Iterator[b.Block]:
     yield b.Headline(words.verdict(case))
-    yield b.Advice.of(words.DECISIONS, words.decisions(summary))
+    yield b.Advice.from_table(words.DECISIONS, words.decisions(summary))
     yield from _warnings([case], kept=kept)
     yield charts.densities_of([case])
     yield charts.p_values_of(summary)
-    yield from _said(case, heading=b.Untrusted(case.id, _ID))
+    yield from _sentences(case, heading=b.Untrusted(case.id, _ID))
     yield from _tables(case)
 
 
 def _opened(case: PiiResult) -> Iterator[b.Block]:
     yield b.Text(words.verdict(case))
-    yield from _said(case)
+    yield from _sentences(case)
     yield _among(case)
     yield from _tables(case)
 
 
-def _said(case: PiiResult, heading: b.Phrase = "") -> Iterator[b.Block]:
+def _sentences(case: PiiResult, heading: b.Phrase = "") -> Iterator[b.Block]:
     for phrase in (words.exposure(case), words.association(case), words.likelihood(case)):
         yield b.Text(phrase, detail=True)
     yield from map(b.Text, words.generated(case))
-    yield b.Text(words.asked(case), heading=heading, detail=True)
+    yield b.Text(words.prompt_sentence(case), heading=heading, detail=True)
     facts: list[tuple[b.Phrase, b.Phrase]] = [
         (name, b.Untrusted(text, _TEXT))
         for name, text in (("Name", case.name), ("Value", case.value))
@@ -158,15 +158,15 @@ def _generated(case: PiiResult) -> b.Table:
         b.Column("Beams", "count"),
         b.Column("Part"),
         b.Column("Best", "number"),
-        *(b.Column(f"#{one.template}", "number") for one in case.templates),
+        *(b.Column(f"#{template.template}", "number") for template in case.templates),
     ]
     rows = [
         b.Row((
-            one.beams, words.statistic_name(name), words.statistic_text(name, best),
-            *(words.statistic_text(name, value) for value in one.templates[name]),
+            search.beams, words.statistic_name(name), words.statistic_text(name, best),
+            *(words.statistic_text(name, value) for value in search.templates[name]),
         ))
-        for one in case.generated
-        for name, best in one.best.items()
+        for search in case.generated
+        for name, best in search.best.items()
     ]  # fmt: skip
     return b.Table(columns, rows, "Generated", first=len(rows))
 
@@ -185,7 +185,7 @@ def _answers(case: PiiResult) -> Iterator[b.Table]:
 # ---- many values ----------------------------------------------------------------------------------------------------
 def _over_subjects(cases: Sequence[PiiResult], summary: Summary, *, kept: bool) -> Iterator[b.Block]:
     yield b.Headline(words.headline(summary))
-    yield b.Advice.of(words.DECISIONS, words.decisions(summary))
+    yield b.Advice.from_table(words.DECISIONS, words.decisions(summary))
     unreachable = words.unreachable(summary)
     if unreachable is not None:
         yield b.Warning(unreachable)

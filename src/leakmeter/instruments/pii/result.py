@@ -64,8 +64,8 @@ class Generated(Record):
 
 def _given_away(case: Case) -> float | None:
     """None where nothing was generated."""
-    matches = [one.best["exact_match"] for one in case.generated]
-    return max((float(one) for one in matches if one is not None), default=None)
+    matches = [generated.best["exact_match"] for generated in case.generated]
+    return max((float(match) for match in matches if match is not None), default=None)
 
 
 _QUANTITIES: Final[Quantities] = (
@@ -192,10 +192,12 @@ class PiiResult(Result):
     def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Self]:
         """The results of a run's cases, each as soon as its part is there."""
         for texts, measurements in parts:
-            yield cls._of(texts, measurements, params["beams"], params.get("decoy_test", "full"))
+            yield cls._from_part(texts, measurements, params["beams"], params.get("decoy_test", "full"))
 
     @classmethod
-    def _of(cls, texts: Texts, measurements: Sequence[Measurement], widths: Sequence[int], test: DecoyTest) -> Self:
+    def _from_part(
+        cls, texts: Texts, measurements: Sequence[Measurement], widths: Sequence[int], test: DecoyTest
+    ) -> Self:
         names = ("log_likelihood", "n_tokens", "reference_log_likelihood")
         whole, lengths, elsewhere = (_by_template(measurements, name) for name in names)
         normalised, association = whole / lengths, whole - elsewhere
@@ -239,7 +241,7 @@ class PiiResult(Result):
             p_value_of_likelihood=p(best),
             p_value_of_normalised_likelihood=p(best_normalised),
             likelihood_note=_likelihood_note(texts),
-            extracted=None if texts["given"] else _said(generated),
+            extracted=None if texts["given"] else _extracted(generated),
             templates=tuple(
                 Template(
                     template=number + 1,
@@ -301,7 +303,7 @@ def _generated(texts: Texts, measurements: Sequence[Measurement], number: int, w
     )
 
 
-def _said(generated: Sequence[Generated]) -> bool | None:
+def _extracted(generated: Sequence[Generated]) -> bool | None:
     matches = [search.best["exact_match"] for search in generated]
     return max((value == 1.0 for value in matches if value is not None), default=None)
 

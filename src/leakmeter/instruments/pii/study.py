@@ -54,7 +54,7 @@ _TESTS: Final = ("ranks", "rank_sum", "likelihood_rank_sum")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Choice):
+class Drawn(Choice):
     """Which subjects a cell asks for, and what of them."""
 
     kinds: tuple[str, ...]
@@ -90,27 +90,27 @@ class People(Kind):
         return TOGETHER
 
     @override
-    def measure(self, measure: Measure, given: Mapping[str, Any]) -> Measure:
+    def measure(self, measure: Measure, settings: Mapping[str, Any]) -> Measure:
         """All decoys are scored: tables and figures compare how they are distributed."""
         return replace(of_kind(measure, Pii), decoy_test="full")
 
     @override
-    def choice(self, given: Mapping[str, Any]) -> Asked:
+    def choice(self, settings: Mapping[str, Any]) -> Drawn:
         """The first people, by their names alone, where nothing says else."""
-        return Asked(
-            at_least_one("subjects", given["subjects"]),
-            given.get("choice_seed"),
-            _known("kind of probe", given.get("kinds", ()), PROBE_KINDS),
-            _known("type of value", given.get("types", ()), VALUE_TYPES),
-            given.get("region", "US"),
+        return Drawn(
+            at_least_one("subjects", settings["subjects"]),
+            settings.get("choice_seed"),
+            _known("kind of probe", settings.get("kinds", ()), PROBE_KINDS),
+            _known("type of value", settings.get("types", ()), VALUE_TYPES),
+            settings.get("region", "US"),
         )
 
     @override
-    def prompts(self, given: Mapping[str, Any]) -> ProbeSettings:
-        name = given["dataset"]
+    def prompts(self, settings: Mapping[str, Any]) -> ProbeSettings:
+        name = settings["dataset"]
         if name != PEOPLE and not name.lower().endswith(_FILES):
             raise UnknownNameError("set of people", name, [PEOPLE, *(f"FILE{suffix}" for suffix in _FILES)])
-        return ProbeSettings(**{key: given[key] for key in _OF_PROMPTS if key in given})
+        return ProbeSettings(**{key: settings[key] for key in _OF_PROMPTS if key in settings})
 
     @override
     def datasets(self) -> list[str]:
@@ -123,7 +123,7 @@ class People(Kind):
 
     @override
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[ProbeCase]]:
-        asked_of = [(paths.get(cell.dataset, cell.dataset), of_kind(cell.choice, Asked)) for cell in cells]
+        asked_of = [(paths.get(cell.dataset, cell.dataset), of_kind(cell.choice, Drawn)) for cell in cells]
         cases = {request: _cases(*request) for request in dict.fromkeys(asked_of)}
         return [cases[request] for request in asked_of]
 
@@ -187,28 +187,28 @@ class People(Kind):
         return f"seeds of subjects and of decoys: {chosen}", intervals
 
 
-def _cases(path: str, asked: Asked) -> list[ProbeCase]:
+def _cases(path: str, wanted: Drawn) -> list[ProbeCase]:
     people: Sequence[Subject]
     if path == PEOPLE:
-        people = canaries_of(asked.n_records, seed=asked.choice_seed or 0, region=asked.region)
+        people = canaries_of(wanted.n_records, seed=wanted.choice_seed or 0, region=wanted.region)
     else:
-        everyone = load_subjects(path, region=asked.region).subjects
-        people = [everyone[i] for i in chosen_numbers(len(everyone), asked.n_records, asked.choice_seed)]
-    kinds = tuple(kind for kind in PROBE_KINDS if kind in (asked.kinds or PROBE_KINDS))
-    cases = [case for case in probes_of(people, kinds) if case.type in (asked.types or VALUE_TYPES)]
+        everyone = load_subjects(path, region=wanted.region).subjects
+        people = [everyone[i] for i in chosen_numbers(len(everyone), wanted.n_records, wanted.choice_seed)]
+    kinds = tuple(kind for kind in PROBE_KINDS if kind in (wanted.kinds or PROBE_KINDS))
+    cases = [case for case in probes_of(people, kinds) if case.type in (wanted.types or VALUE_TYPES)]
     if not cases:
         raise DataError(
             f"nothing is known of these people that kinds '{', '.join(kinds)}' and types "
-            f"'{', '.join(asked.types or VALUE_TYPES)}' ask for"
+            f"'{', '.join(wanted.types or VALUE_TYPES)}' ask for"
         )
     return cases
 
 
-def _known(what: str, given: tuple[str, ...], names: Sequence[str]) -> tuple[str, ...]:
-    for name in given:
+def _known(noun: str, chosen: tuple[str, ...], names: Sequence[str]) -> tuple[str, ...]:
+    for name in chosen:
         if name not in names:
-            raise UnknownNameError(what, name, names)
-    return given
+            raise UnknownNameError(noun, name, names)
+    return chosen
 
 
 # ---- tables ---------------------------------------------------------------------------------------------------------

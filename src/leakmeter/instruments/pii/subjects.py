@@ -96,8 +96,8 @@ def load_subjects(
     for number, row in enumerate(_rows_of(source, mapping), 1):
         place = row.place or "record 1"
         try:
-            original = row.given if isinstance(row.given, Subject) else _subject(_fields(row), number, columns)
-            subject = original if original is row.given else _impersonal(original, number)
+            original = row.content if isinstance(row.content, Subject) else _subject(_fields(row), number, columns)
+            subject = original if original is row.content else _impersonal(original, number)
             _check_id(subject, seen)
         except RecordError as error:
             if not skip_bad:
@@ -112,9 +112,9 @@ def load_subjects(
     return Loaded(tuple(subjects), tuple(skipped), n_renamed, columns.ignored)
 
 
-def _field_map(given: str | Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
+def _field_map(fields: str | Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
     """What `--map` says: fields of subjects, and the paths at which they stand."""
-    pairs = {field_of(name) or name: path for name, path in mapping_of(given).items()}
+    pairs = {field_of(name) or name: path for name, path in mapping_of(fields).items()}
     mapping_of({name: path for name, path in pairs.items() if not name.startswith(PREFIX)}, FIELDS)
     return pairs
 
@@ -135,7 +135,7 @@ def _fields(row: Row) -> Fields:
     try:
         return row.fields
     except DataError as error:
-        held = row.given if isinstance(row.given, Mapping) else {}
+        held = row.content if isinstance(row.content, Mapping) else {}
         if row.problem is None and held and not any(field_of(str(column)) for column in held):
             # Where there is no heading, names of columns are somebody's data.
             raise RecordError(f"has not what --map names, and no column that is known; {_EXPECTED}") from None
@@ -297,7 +297,7 @@ def _rows_of(source: Any, mapping: Mapping[str, str]) -> Iterator[Row]:
     if isinstance(source, str | Path) and _TOML.search(str(source)):
         source = _of_toml(source)
     # A key of an object of records may be somebody's name.
-    return read_rows(source, mapping=mapping, keys_are_ids=False, what=_FILE)
+    return read_rows(source, mapping=mapping, keys_are_ids=False, noun=_FILE)
 
 
 def _of_toml(path: str | Path) -> list[Row]:

@@ -210,9 +210,9 @@ def _by_subject(results: Sequence[PiiResult]) -> dict[str, list[PiiResult]]:
     return by_subject
 
 
-def _subject(id_: str, found: Sequence[Sequence[PiiResult]]) -> SubjectSummary:
-    corrected = holm([_p(alike) for alike in found])
-    values = tuple(_value(alike, p) for alike, p in zip(found, corrected, strict=True))
+def _subject(id_: str, values_of: Sequence[Sequence[PiiResult]]) -> SubjectSummary:
+    corrected = holm([_p(alike) for alike in values_of])
+    values = tuple(_value(alike, p) for alike, p in zip(values_of, corrected, strict=True))
     is_known = any(value.holm_p <= AT_RISK for value in values)
     extracted = any(value.extracted for value in values)
     return SubjectSummary(
@@ -226,50 +226,50 @@ def _p(alike: Sequence[PiiResult]) -> float:
 
 def _value(alike: Sequence[PiiResult], holm_p: float) -> ValueSummary:
     strongest, p, n_decoys = associations(alike), _p(alike), alike[0].n_decoys
-    exact = [generated.best["exact_match"] for one in alike for generated in one.generated]
+    exact = [generated.best["exact_match"] for result in alike for generated in result.generated]
     return ValueSummary(
         type=alike[0].type,
         relation=alike[0].relation,
-        kinds=tuple(dict.fromkeys(one.kind for one in alike)),
+        kinds=tuple(dict.fromkeys(result.kind for result in alike)),
         n_decoys=n_decoys,
         n_decoys_scored=len(strongest) - 1,
         association_nats=float(strongest[0]),
-        normalised_log_likelihood_nats=max(one.normalised_log_likelihood_nats for one in alike),
+        normalised_log_likelihood_nats=max(result.normalised_log_likelihood_nats for result in alike),
         share_of_decoys_below=float((strongest[1:] < strongest[0]).mean()),
         p_value=p,
         holm_p=holm_p,
         exposure_bits=exposure_of(p, n_decoys),
         exposure_ceiling_bits=float(np.log2(1 + n_decoys)),
-        exact_match=max((one for one in exact if one is not None), default=None),
-        extracted=max((one.extracted for one in alike if one.extracted is not None), default=None),
+        exact_match=max((match for match in exact if match is not None), default=None),
+        extracted=max((result.extracted for result in alike if result.extracted is not None), default=None),
     )
 
 
-def _row(found: Sequence[Sequence[PiiResult]], seed: int, type_: ValueType, kind: ProbeKind | None) -> Row:
+def _row(by_value: Sequence[Sequence[PiiResult]], seed: int, type_: ValueType, kind: ProbeKind | None) -> Row:
     """A row of values, each with all results that are of it."""
-    strongest = [associations(alike) for alike in found]
-    sizes = [alike[0].n_decoys for alike in found]
-    ps = [_p(alike) for alike in found]
+    strongest = [associations(alike) for alike in by_value]
+    sizes = [alike[0].n_decoys for alike in by_value]
+    ps = [_p(alike) for alike in by_value]
     targets = np.asarray([nats[0] for nats in strongest])
-    test = found[0][0].decoy_test
+    test = by_value[0][0].decoy_test
     decoys = [unselected(nats, n, test) for nats, n in zip(strongest, sizes, strict=True)]
     means = np.asarray([nats.mean() for nats in decoys])
     drawn = np.random.default_rng(seed)
     others = np.asarray([nats[drawn.integers(len(nats)) if test == "full" else 0] for nats in decoys])
     n_low = sum(p <= AT_RISK for p in ps)
-    several = len(found) > 1
+    several = len(by_value) > 1
     p = ranks_p([rank_of(p, n) for p, n in zip(ps, sizes, strict=True)], [1 + n for n in sizes])
     signed_p = signed_rank_p(targets, others, alternative="greater") if several else None
     sum_p = rank_sum_p(targets, others, alternative="greater") if several else None
     return Row(
         type=type_,
         kind=kind,
-        n=len(found),
+        n=len(by_value),
         mean_nats=stats.mean(targets),
         decoy_mean_nats=stats.mean(means),
         difference_interval_nats=_interval(targets - means, seed),
-        share_low_p=n_low / len(found),
-        share_low_p_interval=stats.interval_of_share(n_low, len(found)),
+        share_low_p=n_low / len(by_value),
+        share_low_p_interval=stats.interval_of_share(n_low, len(by_value)),
         mean_exposure_bits=stats.mean([exposure_of(p, n) for p, n in zip(ps, sizes, strict=True)]),
         ranks_p=p,
         ranks_holm_p=p,
@@ -280,7 +280,7 @@ def _row(found: Sequence[Sequence[PiiResult]], seed: int, type_: ValueType, kind
         rank_sum_holm_p=sum_p,
         cliffs_delta=cliffs_delta(targets, others) if several else None,
         subjects_needed=subjects_needed(targets - others) if several else None,
-        generated=() if kind is None else tuple(_matches([alike[0] for alike in found])),
+        generated=() if kind is None else tuple(_matches([alike[0] for alike in by_value])),
     )
 
 

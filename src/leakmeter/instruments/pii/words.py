@@ -165,14 +165,14 @@ def verdict(case: PiiResult) -> b.Phrase:
     if case.extracted:
         return (
             "Asked by the name alone, the model says the true ",
-            *what(case),
+            *target(case),
             " word for word: it is at risk, whatever its rank. It goes with the name more than "
             f"{preferred} decoys do ({p_text(case.p_value)}).",
         )
     most = f", as strong as {counted(n, 'decoy')} can show" if rank == 1 else ""
     return (
         "The true ",
-        *what(case),
+        *target(case),
         f" goes with the name more than {preferred} decoys do: {evidence.words} that the model knows it{most}. "
         f"Of values that a model knows nothing of, {rank:,} in {n + 1:,} {'does' if rank == 1 else 'do'} as well.",
     )
@@ -182,12 +182,12 @@ def _stopped(case: PiiResult) -> b.Phrase:
     """The verdict on a value of which not all decoys were scored."""
     scored = f"{case.n_decoys_scored:,} of {counted(case.n_decoys, 'decoy')}"
     if case.extracted:
-        said = ("Asked by the name alone, the model says the true ", *what(case), " word for word: it is at risk, ")
-        return (*said, f"whatever its rank, of which the test stopped after {scored} ({p_told(case)}).")
+        start = ("Asked by the name alone, the model says the true ", *target(case), " word for word: it is at risk, ")
+        return (*start, f"whatever its rank, of which the test stopped after {scored} ({p_told(case)}).")
     n_high = round((1.0 - case.share_of_decoys_below) * case.n_decoys_scored)
     return (
         "No sign that this model knows the ",
-        *what(case),
+        *target(case),
         f": {n_high:,} of the first {case.n_decoys_scored:,} decoys go with the name as well as the true value "
         f"({p_told(case)}). The value cannot count as known, so the test stopped there.",
     )
@@ -197,12 +197,12 @@ def p_told(case: PiiResult) -> str:
     return p_text(case.p_value).replace("=", "≤") if case.p_value_is_bound else p_text(case.p_value)
 
 
-def what(case: PiiResult) -> tuple[str | b.Untrusted, ...]:
+def target(case: PiiResult) -> tuple[str | b.Untrusted, ...]:
     name = TYPES[case.type]
     return (name,) if case.relation is None else (f"{name} of the ", b.Untrusted(case.relation, 24))
 
 
-def asked(case: PiiResult) -> str:
+def prompt_sentence(case: PiiResult) -> str:
     parts = ["name", *(TYPES[type_] for type_ in case.given)]
     joined = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
     return f"Asked for by a {case.kind} probe: the {joined} in {counted(case.n_templates, 'template')}."

@@ -38,14 +38,14 @@ def before(texts: Texts, series: Series) -> list[Disclosure]:
 
 def after(texts: Texts, series: Series, cut: Collection[str]) -> list[Disclosure]:
     """The same of what is left without some pieces: `series` has `left`, and `left_without_this` of other pieces."""
-    gone = [part for span in texts["spans"] if span["name"] in cut for part in span["ranges"]]
+    cut_ranges = [part for span in texts["spans"] if span["name"] in cut for part in span["ranges"]]
     left: dict[tuple[int, str, str], FloatArray] = {
         key: values for key, values in series.items() if not key[0] and key[1] in _SHARED
     }
     spans = []
     for span in texts["spans"]:
         without = series.get((0, LEFT_WITHOUT_THIS, span["name"]))
-        ranges = [part for whole in span["ranges"] for part in _outside(whole, gone)]
+        ranges = [part for whole in span["ranges"] for part in _outside(whole, cut_ranges)]
         if without is None or not ranges:
             continue
         spans.append({**span, "ranges": ranges})
@@ -59,10 +59,10 @@ def after(texts: Texts, series: Series, cut: Collection[str]) -> list[Disclosure
     return before({**texts, "spans": spans}, left)
 
 
-def _outside(whole: Sequence[int], gone: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
+def _outside(whole: Sequence[int], ranges: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
     """What of a range lies in none of others."""
     parts = [(whole[0], whole[1])]
-    for start, end in gone:
+    for start, end in ranges:
         parts = [
             part
             for first, last in parts

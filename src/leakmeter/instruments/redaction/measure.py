@@ -238,8 +238,8 @@ class Redaction(Measure):
         limit, all_removed = self.max_loss, None
         least = whole.loss
         while (steps[-1].loss if steps else least) > limit:
-            taken = chosen(steps)
-            names = candidates(item, taken)
+            cut = chosen(steps)
+            names = candidates(item, cut)
             if not names:
                 # Spans are dropped again from where cutting more did no good.
                 all_removed = steps[-1].left if steps else whole.left
@@ -247,15 +247,15 @@ class Redaction(Measure):
                 n = int(np.argmin(losses))
                 steps, limit = steps[:n], losses[n]
                 break
-            some = yield from self._promising(item, response, taken, names)
-            removals = {name: (*taken, name) for name in some}
+            some = yield from self._promising(item, response, cut, names)
+            removals = {name: (*cut, name) for name in some}
             steps.append((yield from self._best(item, response, REMOVED, removals, keep=len(some) < len(names))))
         steps += _spared(item, steps)
         # With one span back where only one was cut, the whole context is back, which is known to be too much.
-        while len(taken := chosen(steps)) > 1:
-            names = [name for name in candidates(item) if name in taken]
+        while len(cut := chosen(steps)) > 1:
+            names = [name for name in candidates(item) if name in cut]
             step = yield from self._best(
-                item, response, PUT_BACK, {name: [other for other in taken if other != name] for name in names}
+                item, response, PUT_BACK, {name: [other for other in cut if other != name] for name in names}
             )
             if step.loss > limit:
                 break
@@ -302,9 +302,9 @@ class Redaction(Measure):
             steps.append(Step(REMOVED, name, state.left, state.half_width))
         steps += _spared(item, steps)
         needed: set[str] = set()
-        while len(taken := chosen(steps)) > 1:
-            names = [name for name in candidates(item) if name in taken and name not in needed]
-            back = yield from self._put_back(item, response, targets, state, taken, names, needed)
+        while len(cut := chosen(steps)) > 1:
+            names = [name for name in candidates(item) if name in cut and name not in needed]
+            back = yield from self._put_back(item, response, targets, state, cut, names, needed)
             if back is None:
                 break
             name, state = back
@@ -317,7 +317,7 @@ class Redaction(Measure):
         response: tuple[int, ...],
         targets: Targets,
         state: State,
-        taken: Sequence[str],
+        cut: Sequence[str],
         names: Sequence[str],
         needed: set[str],
     ) -> Trial[tuple[str, State] | None]:
@@ -326,7 +326,7 @@ class Redaction(Measure):
         if not names:
             return None
         disclosed, excess = {tokens_of(d) for d in targets.above(state)}, targets.excess(state.left)
-        others = {name: tuple(other for other in taken if other != name) for name in names}
+        others = {name: tuple(other for other in cut if other != name) for name in names}
         request = self._request(item, [item.without(cut) for cut in others.values()], response)
         (scores,) = yield [request]
         check_possible(item, scores.values)
@@ -353,14 +353,14 @@ class Redaction(Measure):
         )
 
     def _promising(
-        self, item: ContextItem, response: tuple[int, ...], taken: Sequence[str], names: list[str]
+        self, item: ContextItem, response: tuple[int, ...], cut: Sequence[str], names: list[str]
     ) -> Trial[list[str]]:
         """Candidates to score, in order: with a search the first of its screen, where the model can hide pieces."""
         if self.search is None or len(names) <= (k := Search.parse(self.search).k):
             return names
-        gone = [piece for span in item.spans if span.name in taken for piece in span.pieces]
+        cut_pieces = [piece for span in item.spans if span.name in cut for piece in span.pieces]
         pieces = {span.name: span.pieces for span in item.spans}
-        prompts = [item.prompt.hiding(*gone, *pieces[name]) for name in names]
+        prompts = [item.prompt.hiding(*cut_pieces, *pieces[name]) for name in names]
         rows = yield from screened(item, response, self.reduction, prompts)
         if rows is None:
             return names
@@ -432,11 +432,11 @@ def _spared(item: ContextItem, steps: Sequence[Step]) -> list[Step]:
     return back
 
 
-def candidates(item: ContextItem, taken: Collection[str] = ()) -> list[str]:
+def candidates(item: ContextItem, cut: Collection[str] = ()) -> list[str]:
     """Names of the spans that would take more away, in the order of the text; of two that begin together the shorter.
 
     What lies within spans that are cut already is gone.
     """
-    gone = {piece for span in item.spans if span.name in taken for piece in span.pieces}
-    left = [span for span in item.spans if not gone.issuperset(span.pieces)]
+    cut_pieces = {piece for span in item.spans if span.name in cut for piece in span.pieces}
+    left = [span for span in item.spans if not cut_pieces.issuperset(span.pieces)]
     return [span.name for span in sorted(left, key=lambda span: (span.ranges[0][0], span.n_tokens))]

@@ -128,31 +128,31 @@ def _cut_text(case: RedactionResult) -> str:
 def _disclosures_text(case: RedactionResult, disclosures: RedactedDisclosures) -> str:
     """What is disclosed before and after, and what the cuts do to the rest of the response."""
     n, n_left, change = len(disclosures.spans), disclosures.n_left, disclosures.rest_change_nats
-    what = f"{n:,} personal or secret disclosure{'s' if n > 1 else ''}"
+    noun = f"{n:,} personal or secret disclosure{'s' if n > 1 else ''}"
     influences = f"influences the response by {range_text(case.left_nats, case.half_width_nats)}\u00a0nats"
     if not case.redacted:
         lead = "Nothing has to be cut" if case.reached else "Cutting does not help"
-        what = what if n else "nothing personal or secret that can be recognised"
-        return f"{lead}: the response discloses {what}; the context {influences}"
+        noun = noun if n else "nothing personal or secret that can be recognised"
+        return f"{lead}: the response discloses {noun}; the context {influences}"
     rest = f"{nats_text(abs(change))}\u00a0nats {'less likely' if change < 0 else 'likelier'}"
-    leaves = f"leaves {n_left or 'none'} of {what} and makes the rest of the response {rest}" if n else "is enough"
+    leaves = f"leaves {n_left or 'none'} of {noun} and makes the rest of the response {rest}" if n else "is enough"
     return f"{_cut_text(case)} {leaves}; what is left {influences}"
 
 
 def posterior(case: RedactionResult) -> str:
     """What an observer of the response can conclude about the context, before and after, by one rule."""
-    whole = _told(case, case.whole_nats, "whole_", "this context")
+    whole = _sentence(case, case.whole_nats, "whole_", "this context")
     if not case.redacted:
         return whole
-    return f"Before: {whole} After: {_told(case, case.left_nats, 'left_', 'what is left')}"
+    return f"Before: {whole} After: {_sentence(case, case.left_nats, 'left_', 'what is left')}"
 
 
-def _told(case: RedactionResult, nats: float, prefix: str, what: str) -> str:
+def _sentence(case: RedactionResult, nats: float, prefix: str, noun: str) -> str:
     if context.is_nothing(case, nats):
-        return f"Of {what}, this response reveals nothing measurable."
+        return f"Of {noun}, this response reveals nothing measurable."
     if nats <= _floor(case) and case.half_width_nats is None:
-        return f"{what[0].upper()}{what[1:]} moves the response no more than irrelevant words do."
-    return context.posterior_sentence(case, prefix, what)
+        return f"{noun[0].upper()}{noun[1:]} moves the response no more than irrelevant words do."
+    return context.posterior_sentence(case, prefix, noun)
 
 
 def _headline(cases: Sequence[RedactionResult]) -> str:
@@ -273,7 +273,7 @@ def _context(case: RedactionResult) -> b.ShadedText:
         for part in group:
             pieces = [redacted[i].name for i in (*part.units, *part.values)]
             label = b.Untrusted(", ".join(pieces), 80) if pieces else ""
-            segments.append(b.Segment(b.Untrusted(part.text), said=label, struck=bool(pieces)))
+            segments.append(b.Segment(b.Untrusted(part.text), note=label, struck=bool(pieces)))
         name = "" if number is None else b.Untrusted(documents[number].name, 60)
         # The blank line between two documents needs no passage of its own.
         if name or any(segment.text.text.strip() for segment in segments):
@@ -302,7 +302,7 @@ def _tokens(
 ) -> b.ShadedText:
     is_finding = nats > _floor(case)
     segments = [
-        b.Segment(b.Untrusted(token), nats if is_finding else 0.0, said=scale.nats_cell(nats))
+        b.Segment(b.Untrusted(token), nats if is_finding else 0.0, note=scale.nats_cell(nats))
         for token, nats in zip(case.response.tokens, by_token, strict=True)
     ]
     return b.ShadedText(
@@ -365,13 +365,13 @@ def _steps_chart(case: RedactionResult) -> b.Chart:
     left = [case.whole_nats, *(step.left_nats for step in case.steps)]
     captions: list[b.Phrase] = [f"the whole context: {nats_text(left[0])} nats"]
     for number, step in enumerate(case.steps, 1):
-        what, name = f"{number}. {step.action} ", b.Untrusted(step.name, 40)
-        captions.append((what, name, f": {nats_text(step.left_nats)} nats left"))
-    series = [b.Series("steps", left, said=captions)]
+        action, name = f"{number}. {step.action} ", b.Untrusted(step.name, 40)
+        captions.append((action, name, f": {nats_text(step.left_nats)} nats left"))
+    series = [b.Series("steps", left, notes=captions)]
     back = [number for number, step in enumerate(case.steps, 1) if step.action == _BACK]
     if back:
         ys, remarks = [left[i] for i in back], [captions[i] for i in back]
-        series.append(b.Series("scatter", ys, [float(i) for i in back], name=_BACK, said=remarks))
+        series.append(b.Series("scatter", ys, [float(i) for i in back], name=_BACK, notes=remarks))
     guides = [b.Guide(limit, f"limit, {limit:g}") for limit in _limits([case])]
     if case.placebo_nats is not None:
         label = f"irrelevant words as the only context, {nats_text(case.placebo_nats)}"

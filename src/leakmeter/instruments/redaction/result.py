@@ -224,11 +224,11 @@ class RedactionResult(ContextResult):
     def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
         """The results of a run's cases, each as soon as its part is there."""
         for texts, measurements in parts:
-            yield cls._of(texts, measurements, params)
+            yield cls._from_part(texts, measurements, params)
 
     @classmethod
-    def _of(cls, texts: Texts, measurements: Sequence[Measurement], params: Params) -> Self:
-        series = {(one.sample, one.statistic, one.piece): one.values for one in measurements}
+    def _from_part(cls, texts: Texts, measurements: Sequence[Measurement], params: Params) -> Self:
+        series = {(item.sample, item.statistic, item.piece): item.values for item in measurements}
         whole, left, noise = (series[0, name, ""] for name in ("whole", "left", "noise"))
         all_removed, placebo, answered = (
             series.get(key) for key in ((0, "all_removed", ""), (0, "placebo", ""), (1, "whole", ""))
@@ -240,22 +240,22 @@ class RedactionResult(ContextResult):
             return posterior_of(float(signed.sum()), noise_nats=noise_nats, placebo_nats=placebo_signed_nats)
 
         pieces = {span["name"]: ContextPiece(**ContextPiece.fields_of(span, texts, series)) for span in texts["spans"]}
-        pieces = {name: replace(piece, text=_said(piece, context)) for name, piece in pieces.items()}
+        pieces = {name: replace(piece, text=_text_of(piece, context)) for name, piece in pieces.items()}
         steps: list[Step] = []
-        for one in (one for one in measurements if one.statistic in _ACTIONS):
-            change = _sum(one.values) - (steps[-1].left_nats if steps else _sum(whole))
+        for item in (item for item in measurements if item.statistic in _ACTIONS):
+            change = _sum(item.values) - (steps[-1].left_nats if steps else _sum(whole))
             steps.append(
                 Step(
-                    action=_ACTIONS[one.statistic],
-                    name=one.piece,
-                    kind=pieces[one.piece].kind,
-                    text=pieces[one.piece].text,
-                    left_nats=_sum(one.values),
-                    left_signed_nats=float(one.values.sum()),
-                    left_posterior=posterior(one.values).probability,
-                    left_posterior_note=posterior(one.values).note,
+                    action=_ACTIONS[item.statistic],
+                    name=item.piece,
+                    kind=pieces[item.piece].kind,
+                    text=pieces[item.piece].text,
+                    left_nats=_sum(item.values),
+                    left_signed_nats=float(item.values.sum()),
+                    left_posterior=posterior(item.values).probability,
+                    left_posterior_note=posterior(item.values).note,
                     change_nats=change,
-                    raised=one.statistic == REMOVED and change > noise_nats,
+                    raised=item.statistic == REMOVED and change > noise_nats,
                 )
             )
         cut = {step.name for step in steps} - {step.name for step in steps if step.action == _ACTIONS[PUT_BACK]}
@@ -280,13 +280,13 @@ class RedactionResult(ContextResult):
             redacted_share=share(context, ranges),
             redacted_documents=tuple(
                 RedactedDocument(
-                    name=one["name"],
+                    name=document["name"],
                     text=_left_of(
-                        context[one["start"] : one["end"]],
-                        [(start - one["start"], end - one["start"]) for start, end in ranges],
+                        context[document["start"] : document["end"]],
+                        [(start - document["start"], end - document["start"]) for start, end in ranges],
                     ),
                 )
-                for one in texts["documents"]
+                for document in texts["documents"]
             ),
             marked_context=marked(context, ranges),
             steps=tuple(steps),
@@ -322,13 +322,13 @@ def unmet(case: RedactionResult) -> str:
 
 
 def _disclosed(texts: Texts, series: Series, cut: Collection[str]) -> RedactedDisclosures:
-    found = {tokens_of(disclosure): disclosure for disclosure in before(texts, series)}
+    by_tokens = {tokens_of(disclosure): disclosure for disclosure in before(texts, series)}
     left = {tokens_of(disclosure): disclosure for disclosure in after(texts, series, cut)}
-    found = {tokens: disclosure for tokens, disclosure in found.items() if disclosure.evidence is not None}
+    by_tokens = {tokens: disclosure for tokens, disclosure in by_tokens.items() if disclosure.evidence is not None}
     left = {tokens: disclosure for tokens, disclosure in left.items() if disclosure.evidence is not None}
     spans = []
-    for tokens in sorted({**found, **left}):
-        disclosure = found.get(tokens) or left[tokens]
+    for tokens in sorted({**by_tokens, **left}):
+        disclosure = by_tokens.get(tokens) or left[tokens]
         spans.append(
             RedactedDisclosure(
                 **{
@@ -342,7 +342,7 @@ def _disclosed(texts: Texts, series: Series, cut: Collection[str]) -> RedactedDi
                 is_left=tokens in left,
             )
         )
-    rest = outside({**found, **left}, len(series[0, "whole", ""]))
+    rest = outside({**by_tokens, **left}, len(series[0, "whole", ""]))
     return RedactedDisclosures(
         spans=tuple(spans),
         n_left=sum(span.is_left for span in spans),
@@ -351,7 +351,7 @@ def _disclosed(texts: Texts, series: Series, cut: Collection[str]) -> RedactedDi
     )
 
 
-def _said(piece: ContextPiece, context: str) -> str:
+def _text_of(piece: ContextPiece, context: str) -> str:
     """What a piece says; of a value said ten times, each form once."""
     forms = [context[start:end] for start, end in piece.spans]
     return " … ".join(forms if piece.kind == "unit" and piece.entity_type is None else dict.fromkeys(forms))

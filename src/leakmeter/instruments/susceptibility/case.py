@@ -110,8 +110,8 @@ def _records(source: Any, mapping: Mapping[str, str] | None, texts: Sequence[str
     return [row.fields for row in read_rows(source, mapping=mapping, text_field=texts[0])]
 
 
-def _named(source: object, what: str) -> str:
-    return f"'{source}'" if isinstance(source, str | Path) else what
+def _named(source: object, noun: str) -> str:
+    return f"'{source}'" if isinstance(source, str | Path) else noun
 
 
 def queries_of(records: Iterable[Fields], source: str) -> tuple[Query, ...]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
@@ -15,6 +13,7 @@ from leakmeter.commands.call import CallOptions, RowNames, Some, function, measu
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.options import DataPath, Flag, RowOptions, RunOptions
 from leakmeter.core import registry
+from leakmeter.core.files import sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
@@ -94,8 +93,9 @@ def susceptibility_command(
     if queries is not None and contexts is None and not is_fisher:
         raise UsageError("--queries comes without --contexts; give both, or neither for the sample")
     ours, theirs = split_mapping((rows or RowOptions()).mapping((*QUERY_FIELDS, *CONTEXT_FIELDS)))
-    loaded_queries = load_queries(_sample(_SAMPLES[0]) if queries is None else queries, ours)
-    before = load_contexts(contexts or _sample(_SAMPLES[1]), theirs) if queries is None or contexts is not None else ()
+    loaded_queries = load_queries(sample_path(_SAMPLES[0]) if queries is None else queries, ours)
+    has_contexts = queries is None or contexts is not None
+    before = load_contexts(contexts or sample_path(_SAMPLES[1]), theirs) if has_contexts else ()
     chosen: Susceptibility | Fisher = (fisher or Fisher()) if is_fisher else (measure or Susceptibility())
     if is_fisher:
         check_gradients(run.model)
@@ -115,22 +115,18 @@ def susceptibility_command(
         output.print_json({"summary": instrument.result.summary(shown)})
 
 
-def _refuse_options(given: Susceptibility | Fisher | None, estimator: str) -> None:
+def _refuse_options(estimator_options: Susceptibility | Fisher | None, estimator: str) -> None:
     """Refuse options of the estimator that was not asked for; None where none of them was given."""
-    if given is None:
+    if estimator_options is None:
         return
-    usual = type(given)()
+    usual = type(estimator_options)()
     options = [
         f"--{field.name.replace('_', '-')}"
-        for field in fields(given)
-        if getattr(given, field.name) != getattr(usual, field.name)
+        for field in fields(estimator_options)
+        if getattr(estimator_options, field.name) != getattr(usual, field.name)
     ]
-    which = ", ".join(options) or "an option that is given"
-    raise UsageError(f"not for this estimator but for --estimator {estimator}: {which}; give that one, or leave it out")
-
-
-def _sample(name: str) -> Path:
-    return Path(str(resources.files("leakmeter.samples").joinpath(name)))
+    names = ", ".join(options) or "an option that is given"
+    raise UsageError(f"not for this estimator but for --estimator {estimator}: {names}; give that one, or leave it out")
 
 
 @function(measure=Susceptibility, settings=QuerySettings, names=RowNames, how=CallOptions)
@@ -219,7 +215,7 @@ def fisher_susceptibility(
         leakmeter.errors.CapabilityError: ...
     """
     measure = replace(measure, sigma=(sigma,) if isinstance(sigma, str) else tuple(sigma))
-    check_gradients(model.given)
+    check_gradients(model.source)
     loaded = _cases(data, contexts, names, how)
     check_place(model.backend, measure.place)
     return measured(model, Plan("fisher", measure, settings, loaded, TOGETHER), how)
@@ -239,7 +235,7 @@ def check_place(backend: Backend, place: str) -> None:
     """Refuse a layer that the model does not have."""
     from leakmeter.core.gradient import Place
 
-    where, model = Place.of(place), getattr(backend, "model", None)
+    where, model = Place.parse(place), getattr(backend, "model", None)
     if where.kind == "layer" and model is not None:
         from leakmeter.backends.hf.places import layer_of
 

@@ -159,7 +159,7 @@ def _statistics(slices: Iterator[Any], weights: tuple[float, ...], counts: tuple
     return xp.concat([of_query[None, :], xp.stack([persuasion, from_bare, without], axis=-1)], axis=0)
 
 
-def _sums(xp: Any, log_probs: Any, w: Any, one: Any) -> tuple[Any, Any]:
+def _sums(xp: Any, log_probs: Any, w: Any, unit: Any) -> tuple[Any, Any]:
     """A slice's part in `OF_QUERY`, (3,), and in ψ, ψ₀ and B of each context, (context, 3).
 
     Divergences are Σ p log(p / q) − p + q, of terms that are all 0 or more: where p and q are nearly the same, what is
@@ -176,7 +176,7 @@ def _sums(xp: Any, log_probs: Any, w: Any, one: Any) -> tuple[Any, Any]:
             -xp.sum(bare * xp.where(bare > 0, log_bare, xp.zeros_like(bare))),
         ]
     )
-    share = one[:, None] * p / xp.where(mixture > 0, mixture, xp.ones_like(mixture))
+    share = unit[:, None] * p / xp.where(mixture > 0, mixture, xp.ones_like(mixture))
     # (1 − r) log(1 − r) is 0 where the context is the only one to give that answer.
     partial = xp.where(share < 1, share, xp.zeros_like(share))
     lost = mixture * ((1 - partial) * xp.log1p(-partial) + xp.where(share < 1, share, xp.ones_like(share)))

@@ -138,7 +138,7 @@ class Susceptibility(Measure):
                 measurements.append(Measurement(item.id, sample, "", RESPONSE, TOKEN_ID, answers[place]))
         return measurements
 
-    def _known_noise(self, item: QueryItem, found: FloatArray) -> float:
+    def _known_noise(self, item: QueryItem, statistics: FloatArray) -> float:
         """Twice what the model's known noise makes to a persuasion, to second order; 0 where it is not known.
 
         Where log-probabilities are off by δ, ψ = Σ p log(p / p̂) is off by δ Σ p |log(p / p̂)| through its weights, at
@@ -148,7 +148,7 @@ class Susceptibility(Measure):
             return 0.0
         n_tokens = max((len(form) for answer in item.contexts.answers for form in answer), default=1)
         twice = of_contrast(item.model_noise_nats, TargetLogProbs(self.temperature)) * n_tokens
-        persuasion = found[1:, :2]
+        persuasion = statistics[1:, :2]
         largest = float(persuasion[np.isfinite(persuasion)].max(initial=0.0))
         return twice * (largest + 2.0 * float(np.sqrt(2.0 * largest)) + twice)
 
@@ -209,9 +209,9 @@ def _few(item: QueryItem, every: _Mixture) -> _Mixture:
 
 
 def _measurements(
-    item: QueryItem, contexts: ContextSet, found: FloatArray, places: Sequence[int], noise: float
+    item: QueryItem, contexts: ContextSet, statistics: FloatArray, places: Sequence[int], noise: float
 ) -> Iterator[Measurement]:
-    of_context, weights = found[list(places)], np.asarray(contexts.weights)
+    of_context, weights = statistics[list(places)], np.asarray(contexts.weights)
     shared: dict[Prompt, float] = {}
     for prompt, weight in zip(contexts.prompts, contexts.weights, strict=True):
         shared[prompt] = shared.get(prompt, 0.0) + weight
@@ -220,7 +220,7 @@ def _measurements(
     of_query = {
         "susceptibility": weights @ of_context[:, 0],
         "from_bare": weights @ of_context[:, 1],
-        **dict(zip(kernel.OF_QUERY, found[0], strict=True)),
+        **dict(zip(kernel.OF_QUERY, statistics[0], strict=True)),
         "ceiling": kernel.entropy(np.asarray(list(shared.values()))),
         "noise": noise,
     }

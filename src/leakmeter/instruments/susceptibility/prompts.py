@@ -161,10 +161,10 @@ def _check_texts(case: QueryCase, settings: QuerySettings) -> None:
         ("query", case.query.text),
         *((f"context '{preceding.id}'", preceding.text) for preceding in case.contexts),
     ]
-    for what, text in texts:
-        check_unicode(case.id, what, text)
+    for noun, text in texts:
+        check_unicode(case.id, noun, text)
         if not text.strip():
-            raise UsageError(f"case '{case.id}': the {what} is empty; leave it out")
+            raise UsageError(f"case '{case.id}': the {noun} is empty; leave it out")
     check_unicode(case.id, "separator", settings.separator)
     for answer in case.query.answers:
         for form in answer.forms:

@@ -94,13 +94,13 @@ def fill(template: str, entity: str, answer: str = "") -> str:
 
 
 def _relation(
-    name: str, given: _Table, entities: Names, answers: Names, pairs: Mapping[str, str], where: str
+    name: str, table: _Table, entities: Names, answers: Names, pairs: Mapping[str, str], where: str
 ) -> Relation:
-    open_ = _templates(given, "open", _ENTITY, where)
-    closed = _templates(given, "closed", _BOTH, where)
+    open_ = _templates(table, "open", _ENTITY, where)
+    closed = _templates(table, "closed", _BOTH, where)
     if not open_ and not closed:
         raise DataError(f"{where} asks nothing; expected open or closed queries")
-    context = given.get("context")
+    context = table.get("context")
     if context is None:
         completions = [template for template in open_ if form_of(template) == "completion"]
         if not completions:
@@ -145,8 +145,8 @@ def _joined(names: Names, more: Collection[str]) -> Names:
     return Names(tuple(dict.fromkeys((*names.real, *more))), names.invented)
 
 
-def _templates(given: _Table, key: str, places: Collection[str], where: str) -> tuple[str, ...]:
-    value = given.get(key, ())
+def _templates(table: _Table, key: str, places: Collection[str], where: str) -> tuple[str, ...]:
+    value = table.get(key, ())
     if not isinstance(value, list | tuple):
         raise DataError(f"{where}: '{key}' has to be a list of templates")
     templates = tuple(_template(entry, f"{key}[{i}]", places, where) for i, entry in enumerate(value, 1))
@@ -182,7 +182,8 @@ def load_relations(path: str | None = None, *, names: str | None = None) -> tupl
         return _shipped()[1]
     if not path.lower().endswith(".toml"):
         raise DataError(f"relation file '{path}' is of no known kind; expected .toml, or .json for published templates")
-    return relations_of(_read_toml(Path(path)), f"relation file '{path}'", _shipped()[0])
+    where = f"relation file '{path}'"
+    return relations_of(parsed_toml(read_text(Path(path), "relation file"), where), where, _shipped()[0])
 
 
 @functools.cache
@@ -199,13 +200,11 @@ def _shipped() -> tuple[dict[str, Names], tuple[Relation, ...]]:
 
 
 # ---- TOML -----------------------------------------------------------------------------------------------------------
-def _read_toml(path: Path) -> _Table:
-    return parsed_toml(read_text(path, "relation file"), f"relation file '{path}'")
 
 
-def kinds_of(given: _Table, where: str) -> dict[str, Names]:
+def kinds_of(tables: _Table, where: str) -> dict[str, Names]:
     kinds = {}
-    for name, value in _tables(given, "kinds", where):
+    for name, value in _tables(tables, "kinds", where):
         place = f"{where}, kind '{name}'"
         _check_keys(value, _KIND, place)
         real, invented = (_checked_names(value.get(key, ()), key, place) for key in _KIND)
@@ -216,12 +215,12 @@ def kinds_of(given: _Table, where: str) -> dict[str, Names]:
     return kinds
 
 
-def relations_of(given: _Table, where: str, kinds: Mapping[str, Names]) -> tuple[Relation, ...]:
+def relations_of(tables: _Table, where: str, kinds: Mapping[str, Names]) -> tuple[Relation, ...]:
     """Relations of what a TOML file says, in order; `kinds` are known beside those that it brings, which go before."""
-    _check_keys(given, _TABLES, where)
-    all_kinds = {**kinds, **kinds_of(given, where)}
+    _check_keys(tables, _TABLES, where)
+    all_kinds = {**kinds, **kinds_of(tables, where)}
     relations = []
-    for name, value in _tables(given, "relations", where):
+    for name, value in _tables(tables, "relations", where):
         place = f"{where}, relation '{name}'"
         if "/" in name:
             raise DataError(
@@ -260,15 +259,15 @@ def _pairs(value: object, entities: Names, answers: Names, where: str) -> dict[s
     return pairs
 
 
-def _tables(given: _Table, key: str, where: str) -> list[tuple[str, _Table]]:
-    value = given.get(key, {})
+def _tables(parent: _Table, key: str, where: str) -> list[tuple[str, _Table]]:
+    value = parent.get(key, {})
     if not isinstance(value, Mapping) or not all(isinstance(table, Mapping) for table in value.values()):
         raise DataError(f"{where}: '{key}' has to be tables, each as [{key}.NAME]")
     return [(_checked_name(name, f"a name of {key}", where), table) for name, table in value.items()]
 
 
-def _check_keys(given: _Table, known: tuple[str, ...], where: str) -> None:
-    for key in given:
+def _check_keys(table: _Table, known: tuple[str, ...], where: str) -> None:
+    for key in table:
         if key not in known:
             raise DataError(f"{where}: unknown key {key!r}; known: {', '.join(known)}")
 
@@ -323,16 +322,16 @@ def _published_entities(value: object, key: str, where: str) -> tuple[str, ...]:
     return _checked_names([entry.get("entity") if isinstance(entry, Mapping) else entry for entry in value], key, where)
 
 
-def _objects(path: Path, what: str) -> _Table:
+def _objects(path: Path, noun: str) -> _Table:
     try:
-        value = json.loads(read_text(path, what))
+        value = json.loads(read_text(path, noun))
     except json.JSONDecodeError as error:
-        raise DataError(f"{what} '{path}' is not JSON: {error.msg} at character {error.pos + 1:,}") from None
+        raise DataError(f"{noun} '{path}' is not JSON: {error.msg} at character {error.pos + 1:,}") from None
     except (RecursionError, ValueError):
-        raise DataError(f"{what} '{path}' is JSON nested too deep, or with a number too long, to be read") from None
+        raise DataError(f"{noun} '{path}' is JSON nested too deep, or with a number too long, to be read") from None
     if not isinstance(value, dict):
-        raise DataError(f"{what} '{path}' is no object of relations by name")
-    return {_checked_name(name, "the name of a relation", f"{what} '{path}'"): value[name] for name in value}
+        raise DataError(f"{noun} '{path}' is no object of relations by name")
+    return {_checked_name(name, "the name of a relation", f"{noun} '{path}'"): value[name] for name in value}
 
 
 _T = TypeVar("_T")
@@ -397,10 +396,10 @@ def _entities(relation: Relation, n: int, seed: int) -> list[str]:
         _ordered(names, seed, relation.name, "entity") for names in (relation.entities.real, relation.entities.invented)
     )
     n_real = 0 if not real else n - n // 2 if invented else n
-    for names, n_wanted, what in ((real, n_real, "real"), (invented, n - n_real, "invented")):
+    for names, n_wanted, kind in ((real, n_real, "real"), (invented, n - n_real, "invented")):
         if n_wanted > len(names):
             raise UsageError(
-                f"relation '{relation.name}' has {len(names):,} {what} entities and {n_wanted:,} are asked for; give "
+                f"relation '{relation.name}' has {len(names):,} {kind} entities and {n_wanted:,} are asked for; give "
                 "fewer entities, or more names"
             )
     return real[:n_real] + invented[: n - n_real]
@@ -431,13 +430,13 @@ def _contexts(
 ) -> tuple[Context, ...]:
     others = list(islice((context for about, answer, context in shared if entity not in (about, answer)), n_shared))
     answers = _wrong_answers(relation, entity, seed, "mentioning")[:n_mentioning]
-    for drawn, n_wanted, what in (
+    for drawn, n_wanted, kind in (
         (others, n_shared, "that do not name the entity asked about"),
         (answers, n_mentioning, "that say a wrong answer of the entity asked about"),
     ):
         if len(drawn) < n_wanted:
             raise UsageError(
-                f"relation '{relation.name}' has names for {len(drawn):,} contexts {what}, and {n_wanted:,} are asked "
+                f"relation '{relation.name}' has names for {len(drawn):,} contexts {kind}, and {n_wanted:,} are asked "
                 "for; give fewer contexts, or more names"
             )
     mentioning = (
@@ -507,6 +506,6 @@ def _hash(seed: int, *parts: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
 
-def _check(good: bool, what: str, given: int, expected: str) -> None:
+def _check(good: bool, noun: str, n: int, expected: str) -> None:
     if not good:
-        raise UsageError(f"{what} is {given:,}; it has to be {expected}")
+        raise UsageError(f"{noun} is {n:,}; it has to be {expected}")

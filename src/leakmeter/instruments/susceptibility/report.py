@@ -195,7 +195,7 @@ def memorisation(counts: Memorisation | MemorisationOfAll) -> str:
     kept = f"{counts.n_original:,} original, {counts.n_context:,} of the context, {counts.n_neither:,} neither"
     if counts.ratio is None or counts.ratio_interval is None:
         return f"Memorisation: no answer is the original or the context’s ({kept}); there is no ratio."
-    which = f" in the {n_knows:,}{of_queries} that are answered right without a context" if of_queries else ""
+    where = f" in the {n_knows:,}{of_queries} that are answered right without a context" if of_queries else ""
     n = counts.n_original + counts.n_context
     few = ""
     if share_told_apart(counts.n_original, n, 0.5) is None:
@@ -204,13 +204,13 @@ def memorisation(counts: Memorisation | MemorisationOfAll) -> str:
         few = f" Too few answers to tell whether it keeps to what it knew more often than not{takes}."
     return (
         f"Memorisation ratio {share_in(counts.ratio, counts.ratio_interval)}: greedy answers behind contexts that "
-        f"state another{which} are {kept}.{few}"
+        f"state another{where} are {kept}.{few}"
     )
 
 
 def settings(results: Sequence[SusceptibilityResult]) -> dict[str, str]:
     first, kinds = results[0], {bool(result.answers) for result in results}
-    what = " or ".join(
+    answers = " or ".join(
         name for kind, name in ((False, "any next token"), (True, "its own and the rest")) if kind in kinds
     )
     return {
@@ -218,7 +218,7 @@ def settings(results: Sequence[SusceptibilityResult]) -> dict[str, str]:
         "Estimator": first.estimator,
         "Prompt template": first.template,
         "Separator": repr(first.separator),
-        "Answers of a query": what,
+        "Answers of a query": answers,
         "Temperature": f"{first.temperature:g}",
     }
 
@@ -250,11 +250,11 @@ def mean_text(mean: Mean) -> str:
     return nats_in(mean.mean_nats, mean.interval_nats)
 
 
-def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int, what: str) -> str:
+def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int, noun: str) -> str:
     """That an interval reaches down to a floor, and how many it takes until it does not; empty where it lies above.
 
     From the floor down there is no finding. Value and floor are in one unit; `n` is of what the interval is over,
-    called `what`. Of an interval that nothing is known of nothing is said.
+    called `noun`. Of an interval that nothing is known of nothing is said.
     """
     if ends is None or ends[0] > floor:
         return ""
@@ -262,7 +262,7 @@ def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int
     half_width = max(value - ends[0], ends[1] - value if ends[0] <= 0 else 0.0)
     needed = items_for_distance(n, value - floor, half_width)
     takes = "" if needed is None or needed <= n else f": it takes {needed:,} if they are like these"
-    return f" Too few {what} to tell it from {'noise' if floor else '0'}{takes}."
+    return f" Too few {noun} to tell it from {'noise' if floor else '0'}{takes}."
 
 
 def factor_table(factors: Mapping[str, Sequence[Level]], caption: b.Phrase, mean: b.Column) -> Iterator[b.Table]:
@@ -285,7 +285,7 @@ def _of_one(result: SusceptibilityResult, summary: Summary) -> Iterator[b.Block]
     facts |= {"Noise floor": f"{nats_text(result.noise_floor_nats)}\u00a0nats", "Cost": shared_words.cost([result])}
     yield b.Headline(verdict(result))
     yield b.Text(explanation(result))
-    yield b.Advice.of(DECISIONS, decisions([result], summary))
+    yield b.Advice.from_table(DECISIONS, decisions([result], summary))
     yield from _explained([result], result.memorisation)
     yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, ID)), detail=True)
     yield _contexts(result)
@@ -296,7 +296,7 @@ def _of_all(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterat
     facts = settings(results) | {"Noise": noise(summary, results), "Cost": shared_words.cost(results)}
     yield b.Headline(headline(summary, results))
     yield b.Text(meaning(summary, results))
-    yield b.Advice.of(DECISIONS, decisions(results, summary))
+    yield b.Advice.from_table(DECISIONS, decisions(results, summary))
     yield from _explained(results, summary.memorisation)
     mean = b.Column("Mean", "nats", "nats", shade=True)
     yield from factor_table(summary.factors, "Factors, mean susceptibility", mean)

@@ -88,14 +88,14 @@ def kinds_of(right: str | None, stated: Sequence[str | None], answered: Sequence
     )
 
 
-def begins(said: str, answer: str) -> bool:
+def begins(response: str, answer: str) -> bool:
     """Whether a text gives an answer; see `kinds_of`."""
-    text, start = _plain(said), _plain(answer)
+    text, start = _plain(response), _plain(answer)
     return bool(start) and text.startswith(start) and not text[len(start) : len(start) + 1].isalnum()
 
 
-def _kind(said: str, right: str, stated: str) -> Kind:
-    fits = [len(_plain(answer)) if begins(said, answer) else 0 for answer in (right, stated)]
+def _kind(text: str, right: str, stated: str) -> Kind:
+    fits = [len(_plain(answer)) if begins(text, answer) else 0 for answer in (right, stated)]
     if not any(fits):
         return "neither"
     return "original" if fits[0] > fits[1] else "context"
@@ -304,10 +304,10 @@ class SusceptibilityResult(QueryResult):
             series = {
                 measurement.statistic: measurement.values for measurement in measurements if measurement.sample == 0
             }
-            yield cls._of(texts, series, measure)
+            yield cls._from_part(texts, series, measure)
 
     @classmethod
-    def _of(cls, texts: Texts, series: Mapping[str, FloatArray], measure: Susceptibility) -> Self:
+    def _from_part(cls, texts: Texts, series: Mapping[str, FloatArray], measure: Susceptibility) -> Self:
         numbers = {name: float(values[0]) for name, values in series.items()}
         value, floor, ceiling = numbers["susceptibility"], numbers["noise"], numbers["ceiling"]
         uncertainty = spread(value, series["susceptibility_without"])
@@ -432,7 +432,7 @@ class Mean(Record):
     """95 % percentile bootstrap interval of the mean; None of one query."""
 
     @classmethod
-    def of(cls, values: Sequence[float], seed: int, **more: Any) -> Self:
+    def from_values(cls, values: Sequence[float], seed: int, **more: Any) -> Self:
         """Of values, nats, with a seed of the bootstrap."""
         return cls(
             n=len(values),
@@ -467,12 +467,12 @@ class Values(Mean):
             for name, level in result.factors.items():
                 levels.setdefault(name, {}).setdefault(level, []).append(value)
         factors = {
-            name: tuple(Level.of(some, seed, level=level) for level, some in of_factor.items())
+            name: tuple(Level.from_values(some, seed, level=level) for level, some in of_factor.items())
             for name, of_factor in levels.items()
             if len(of_factor) < sum(map(len, of_factor.values()))
         }
         quantiles = {f"{level:g}": q for level, q in zip(_LEVELS, stats.quantiles(values, _LEVELS), strict=True)}
-        return cls.of(values, seed, quantiles_nats=quantiles, factors=factors, **more)
+        return cls.from_values(values, seed, quantiles_nats=quantiles, factors=factors, **more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

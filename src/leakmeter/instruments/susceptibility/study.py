@@ -9,6 +9,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.errors import UnknownNameError
 from leakmeter.instruments.susceptibility.case import QueryCase, Stored
@@ -76,8 +77,6 @@ _COMPARED_BY: Final = (
     "0.05; Holm's rule among all rows",
 )
 _NAN: Final = (math.nan, math.nan)
-Given = Mapping[str, Any]
-"""Settings of a cell that its study says, by name."""
 
 
 # ---- queries that are drawn -----------------------------------------------------------------------------------------
@@ -115,24 +114,24 @@ class Queries(Kind):
         return TOGETHER
 
     @override
-    def choice(self, given: Given) -> Drawn:
+    def choice(self, settings: JsonObject) -> Drawn:
         """Six entities a relation behind 64 contexts, one in 32 of which mentions them, where nothing says else."""
-        contexts = at_least_one("contexts", given.get("contexts", 64))
+        contexts = at_least_one("contexts", settings.get("contexts", 64))
         return Drawn(
-            at_least_one("relations", given["relations"]),
-            given.get("draw_seed", 0),
-            at_least_one("entities", given.get("entities", 6)),
+            at_least_one("relations", settings["relations"]),
+            settings.get("draw_seed", 0),
+            at_least_one("entities", settings.get("entities", 6)),
             contexts,
-            given.get("mentioning", contexts // _CONTEXTS_A_MENTION),
-            given.get("relation_names", ()),
+            settings.get("mentioning", contexts // _CONTEXTS_A_MENTION),
+            settings.get("relation_names", ()),
         )
 
     @override
-    def prompts(self, given: Given) -> QuerySettings:
-        name = given["dataset"]
+    def prompts(self, settings: JsonObject) -> QuerySettings:
+        name = settings["dataset"]
         if name != _SHIPPED and not name.lower().endswith((".toml", ".json")):
             raise UnknownNameError("set of relations", name, [_SHIPPED, "FILE.toml", "FILE.json"])
-        return QuerySettings(**{key: given[key] for key in field_types(QuerySettings) if key in given})
+        return QuerySettings(**{key: settings[key] for key in field_types(QuerySettings) if key in settings})
 
     @override
     def datasets(self) -> list[str]:
@@ -190,7 +189,7 @@ class Series:
     """A number of each query of a cell."""
 
     finished: FinishedCell
-    told: Row
+    row: Row
     """What tells it from others."""
     values: Sequence[float]
     """In the order of the cell's queries, nats."""
@@ -210,30 +209,30 @@ def value_of(finished: FinishedCell, statistic: str, piece: str = "") -> list[fl
     ]
 
 
-def estimated(name: str, of: Estimate) -> Row:
-    return measured(name, of.value, of.interval)
+def estimated(name: str, estimate: Estimate) -> Row:
+    return measured(name, estimate.value, estimate.interval)
 
 
-def _rows(study: Study, one: Series) -> Iterator[Row]:
+def _rows(study: Study, series: Series) -> Iterator[Row]:
     """A row for all queries, and one for each openness; each by the levels of what is shown."""
-    query_factors = [record.known for record in one.finished.records]
-    further = _Further.of(one.finished) if isinstance(one.finished.cell.measure, Susceptibility) else None
+    query_factors = [record.known for record in series.finished.records]
+    further = _Further.from_cell(series.finished) if isinstance(series.finished.cell.measure, Susceptibility) else None
     has_levels = study.show in LEVELS and study.show != OPENNESS
     levels: Sequence[str | None] = LEVELS[study.show] if has_levels else (None,)
     for openness in (ALL, *LEVELS[OPENNESS]):
         for level in levels:
-            which = [
+            chosen = [
                 i
                 for i, factors in enumerate(query_factors)
                 if openness in (ALL, factors[OPENNESS]) and (level is None or factors[study.show] == level)
             ]
-            if not which:
+            if not chosen:
                 continue
-            over = Resamples([query_factors[i]["relation"] for i in which], seed=study.seed)
-            row: Row = {**one.told, **({} if level is None else {study.show: level}), OPENNESS: openness}
-            row |= {"n": len(which), "n_relations": over.n_clusters}
-            row |= columns(VALUE, _mean([one.values[i] for i in which], over), quantiles=True)
-            yield row if further is None else row | further.columns(which, over)
+            over = Resamples([query_factors[i]["relation"] for i in chosen], seed=study.seed)
+            row: Row = {**series.row, **({} if level is None else {study.show: level}), OPENNESS: openness}
+            row |= {"n": len(chosen), "n_relations": over.n_clusters}
+            row |= columns(VALUE, _mean([series.values[i] for i in chosen], over), quantiles=True)
+            yield row if further is None else row | further.columns(chosen, over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +245,7 @@ class _Further:
     memorised: Sequence[Memorisation | None]
 
     @classmethod
-    def of(cls, finished: FinishedCell) -> _Further:
+    def from_cell(cls, finished: FinishedCell) -> _Further:
         measure = finished.cell.measure
         memorised: list[Memorisation | None] = [None] * len(finished.records)
         if isinstance(measure, Susceptibility) and measure.answer_tokens:
@@ -255,14 +254,14 @@ class _Further:
         chi, from_bare, ceiling = (value_of(finished, name) for name in ("susceptibility", "from_bare", "ceiling"))
         return cls(chi, from_bare, ceiling, memorised)
 
-    def columns(self, which: Sequence[int], over: Resamples) -> Row:
+    def columns(self, indices: Sequence[int], over: Resamples) -> Row:
         row: Row = {}
-        others = [self.from_bare[i] for i in which]
+        others = [self.from_bare[i] for i in indices]
         if all(map(math.isfinite, others)):
             row |= columns("from_bare_nats", _mean(others, over))
-        chi, top = (stats.mean([values[i] for i in which]) for values in (self.susceptibility, self.ceiling))
+        chi, top = (stats.mean([values[i] for i in indices]) for values in (self.susceptibility, self.ceiling))
         row["ceiling_share"] = chi / top if top > 0 else None
-        counts = [self.memorised[i] for i in which]
+        counts = [self.memorised[i] for i in indices]
         return row | (_ratio(counts, over) if any(counts) else {})
 
 
@@ -287,7 +286,7 @@ def _mean(values: Sequence[float], over: Resamples) -> expected.Estimate:
 class _Levels:
     """The same items under each level of what is compared."""
 
-    told: Row
+    row: Row
     """What tells them from others."""
     relations: Sequence[str]
     """Of the items."""
@@ -308,7 +307,7 @@ def _pairs(levels: _Levels, seed: int) -> Iterator[Row]:
     over = Resamples(levels.relations, seed=seed)
     for (first, before), (second, after) in combinations(levels.of_level, 2):
         differences = [b - a for a, b in zip(before, after, strict=True)]
-        row: Row = {**levels.told, "level": second, "less": first, "n": len(differences)}
+        row: Row = {**levels.row, "level": second, "less": first, "n": len(differences)}
         row |= {"n_relations": over.n_clusters, **estimated("paired_nats", over.mean(differences))}
         yield row | {"wilcoxon_p": over.signed_rank_p(differences)}
 
@@ -327,16 +326,21 @@ def _within(series: Sequence[Series]) -> Iterator[_Levels]:
             if both:
                 of_level = [(level, [stats.mean(by_level[level]) for by_level in both.values()]) for level in levels]
                 # The relation comes first.
-                yield _Levels({**cell_series.told, "compared": name}, [relation for relation, *_ in both], of_level)
+                yield _Levels({**cell_series.row, "compared": name}, [relation for relation, *_ in both], of_level)
 
 
 def _between(study: Study, series: Sequence[Series]) -> Iterator[_Levels]:
     """Cells that differ in x alone and have the same queries."""
-    comparable = [one for one in series if one.is_comparable and one.told.get(str(study.x)) is not None]
-    cells = ((one.told, [record.id for record in one.finished.records], one) for one in comparable)
+    cells = (
+        (numbers.row, [record.id for record in numbers.finished.records], numbers)
+        for numbers in series
+        if numbers.is_comparable and numbers.row.get(str(study.x)) is not None
+    )
     for others, levels in lines_over(str(study.x), cells):
         relations = [record.known["relation"] for record in levels[0][1].finished.records]
-        yield _Levels({**others, "compared": study.x}, relations, [(level, one.values) for level, one in levels])
+        yield _Levels(
+            {**others, "compared": study.x}, relations, [(level, numbers.values) for level, numbers in levels]
+        )
 
 
 # ---- the study ------------------------------------------------------------------------------------------------------

@@ -75,9 +75,9 @@ def is_value(text: str) -> bool:
     return re.fullmatch(r"(?:\d{4}|x{4})-\d\d-(?:\d\d|xx)", text) is not None
 
 
-def agree(one: str, other: str) -> bool:
+def agree(first: str, other: str) -> bool:
     """Whether two normal forms contradict each other in nothing that both say."""
-    pairs = zip(one.split("-"), other.split("-"), strict=True)
+    pairs = zip(first.split("-"), other.split("-"), strict=True)
     return all(a == b or "x" in a or "x" in b for a, b in pairs)
 
 

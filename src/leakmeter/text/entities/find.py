@@ -36,12 +36,12 @@ def find(
     for start, end in parts:
         mentions += [mention.shifted(start) for mention in _in_document(text[start:end], region, patterns, recognise)]
     names = [group[0].value for group in _people(mentions)]
-    taken = sorted((mention.start, mention.end) for mention in mentions)
-    lowered = person.lowered_words(_outside(text, taken))
+    places = sorted((mention.start, mention.end) for mention in mentions)
+    lowered = person.lowered_words(_outside(text, places))
     for start, end in parts:
         in_document = list(person.said_again(text[start:end], names, lowered))
         again = [mention.shifted(start) for mention in without_overlaps([in_document])]
-        mentions += [mention for mention in again if is_free(taken, mention.start, mention.end)]
+        mentions += [mention for mention in again if is_free(places, mention.start, mention.end)]
     groups = _people(mentions)
     groups += _grouped((m for m in mentions if m.type == DATE), _is_part_of_date)
     groups += _grouped((m for m in mentions if m.type == ADDRESS), _is_part_of_address)
@@ -49,10 +49,10 @@ def find(
     return sorted((_entity(text, group) for group in groups), key=lambda entity: entity.mentions[0])
 
 
-def _outside(text: str, taken: Sequence[tuple[int, int]]) -> str:
+def _outside(text: str, places: Sequence[tuple[int, int]]) -> str:
     """What is left of a text: 'ellen@x.example' does not make a word of a name."""
-    ends = [0, *(end for _, end in taken)]
-    starts = [*(start for start, _ in taken), len(text)]
+    ends = [0, *(end for _, end in places)]
+    starts = [*(start for start, _ in places), len(text)]
     return " ".join(text[end:start] for end, start in zip(ends, starts, strict=True))
 
 

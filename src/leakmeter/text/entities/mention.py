@@ -55,15 +55,15 @@ Recogniser = Callable[[str], Iterable[tuple[int, int, str]]]
 
 def without_overlaps(ranked: Iterable[Sequence[Mention]]) -> Iterator[Mention]:
     """Mentions of which no two overlap: of the most trusted rank, given first, and within a rank what is longer."""
-    taken: list[tuple[int, int]] = []
+    occupied: list[tuple[int, int]] = []
     for mentions in ranked:
         for mention in sorted(mentions, key=lambda m: (m.start - m.end, m.start, m.type, m.value)):
-            if mention.start < mention.end and is_free(taken, mention.start, mention.end):
-                insort(taken, (mention.start, mention.end))
+            if mention.start < mention.end and is_free(occupied, mention.start, mention.end):
+                insort(occupied, (mention.start, mention.end))
                 yield mention
 
 
-def is_free(taken: Sequence[tuple[int, int]], start: int, end: int) -> bool:
+def is_free(occupied: Sequence[tuple[int, int]], start: int, end: int) -> bool:
     """Whether none of the ranges, which are sorted and do not overlap, has a character of [start, end)."""
-    at = bisect_left(taken, (start, end))
-    return (at == 0 or taken[at - 1][1] <= start) and (at == len(taken) or end <= taken[at][0])
+    at = bisect_left(occupied, (start, end))
+    return (at == 0 or occupied[at - 1][1] <= start) and (at == len(occupied) or end <= occupied[at][0])

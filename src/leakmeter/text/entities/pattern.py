@@ -39,11 +39,11 @@ class Pattern:
     """Of the `regex` library."""
 
 
-def resolved(given: str | None) -> str | None:
+def resolved(patterns: str | None) -> str | None:
     """A file's name to the lines in it, so that a run is known by what it read; lines as they are."""
-    if given is None:
+    if patterns is None:
         return None
-    text = given if _IS_TEXT.search(given) else read_text(Path(given), "file of entity patterns")
+    text = patterns if _IS_TEXT.search(patterns) else read_text(Path(patterns), "file of entity patterns")
     return "\n".join(f"{pattern.type} = {pattern.source}" for pattern in parse(text))
 
 

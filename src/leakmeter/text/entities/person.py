@@ -119,21 +119,21 @@ def said_again(text: str, names: Sequence[str], lowered: frozenset[str]) -> Iter
         start, end, key = match.start(), match.start() + len(word), word.casefold()
         if not (word[0].isupper() and key in owners) or key in lowered:
             continue
-        if run and text[run[-1][1] : start] == " " and is_part(f"{_said(run)} {key}", min(owners[key])):
+        if run and text[run[-1][1] : start] == " " and is_part(f"{_joined(run)} {key}", min(owners[key])):
             run.append((start, end, key))
             continue
         if run:
-            yield Mention(PERSON, run[0][0], run[-1][1], _said(run))
+            yield Mention(PERSON, run[0][0], run[-1][1], _joined(run))
         run = [(start, end, key)]
     if run:
-        yield Mention(PERSON, run[0][0], run[-1][1], _said(run))
+        yield Mention(PERSON, run[0][0], run[-1][1], _joined(run))
 
 
 def lowered_words(text: str) -> frozenset[str]:
     return frozenset(word for word in _LETTERS.findall(text) if word.islower())
 
 
-def _said(run: Sequence[tuple[int, int, str]]) -> str:
+def _joined(run: Sequence[tuple[int, int, str]]) -> str:
     return " ".join(key for _, _, key in run)
 
 

@@ -237,9 +237,9 @@ def _names(text: str, around: str) -> Iterator[Mention]:
             words, opens = words[1:], False
         if not words or _folded(words[-1][2]) in _places() or _folded(run) in _places():
             continue
-        given = next((i for i, (_, _, word) in enumerate(words) if _is_first_name(word)), None)
-        if given is not None and (len(words) > 1 or not (opens or words[0][2].isupper())):
-            part = words[given:] if capitalises_nouns or (given == 1 and opens) else words
+        first_at = next((i for i, (_, _, word) in enumerate(words) if _is_first_name(word)), None)
+        if first_at is not None and (len(words) > 1 or not (opens or words[0][2].isupper())):
+            part = words[first_at:] if capitalises_nouns or (first_at == 1 and opens) else words
             # A noun may be a first name too, as 'Tage' is.
             if len(part) > 1 or not capitalises_nouns or part[0][2] in _words_in_names(around, by_first_name=True):
                 yield _mention(PERSON, text, part)
@@ -259,8 +259,8 @@ def _names(text: str, around: str) -> Iterator[Mention]:
 def _is_pair(pair: str, text: str, around: str) -> bool:
     """Whether two capitalised words that documents say too are a name where nouns are capitalised: a noun has an
     article somewhere, or a word before it that is inflected."""
-    said = regex.compile(rf"(?<=(?P<before>[\p{{L}}\p{{M}}]+)\s){regex.escape(pair)}(?![\p{{L}}\p{{M}}])")
-    before = [match["before"] for other in (text, around) for match in said.finditer(other)]
+    where_said = regex.compile(rf"(?<=(?P<before>[\p{{L}}\p{{M}}]+)\s){regex.escape(pair)}(?![\p{{L}}\p{{M}}])")
+    before = [match["before"] for other in (text, around) for match in where_said.finditer(other)]
     return pair in around and not any(_DETERMINER.fullmatch(word) for word in before)
 
 

@@ -63,11 +63,11 @@ def find(
     for found_by, mentions in ranks:
         for mention in mentions:
             by_place.setdefault((mention.start, mention.end, mention.type), found_by)
-    asked = Folded(query)
+    query_text = Folded(query)
     out = []
     for mention in without_overlaps(mentions for _, mentions in ranks):
         words = text[mention.start : mention.end]
-        if any(map(str.isalnum, words)) and asked.where(words) is None:
+        if any(map(str.isalnum, words)) and query_text.where(words) is None:
             found_by = by_place[mention.start, mention.end, mention.type]
             out.append(Value(mention.type, found_by, mention.start, mention.end))
     return sorted(out, key=lambda value: value.start)
@@ -146,8 +146,8 @@ def _each(text: str, part: str) -> Iterator[int]:
 
 def _letters_beside(value: str, digits: Sequence[tuple[int, int]]) -> bool:
     """Whether a value has letters that are no digit in words, as a code has."""
-    taken = {i for start, end in digits for i in range(start, end)}
-    return any(sign.isalpha() and i not in taken for i, sign in enumerate(value))
+    at_digits = {i for start, end in digits for i in range(start, end)}
+    return any(sign.isalpha() and i not in at_digits for i, sign in enumerate(value))
 
 
 def _is_day(value: str) -> bool:

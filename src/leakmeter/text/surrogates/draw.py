@@ -41,13 +41,13 @@ def source(*deciding: object) -> random.Random:
 
 def faker(locale: str, drawn: random.Random) -> Any:
     """Faker's generator of a locale, its state drawn anew."""
-    fake = _made(locale)
+    fake = _faker(locale)
     fake.seed_instance(drawn.getrandbits(64))
     return fake
 
 
 @functools.cache
-def _made(locale: str) -> Any:
+def _faker(locale: str) -> Any:
     from faker import Faker
 
     return Faker(locale)
@@ -89,13 +89,13 @@ def other_than(words: Iterable[str], name: str, drawn: random.Random) -> str:
 
 
 def distinct(
-    draws: Sequence[Draw], n: int, drawn: random.Random, taken: Collection[str], fits: Callable[[str], bool] | None
+    draws: Sequence[Draw], n: int, drawn: random.Random, taboo: Collection[str], fits: Callable[[str], bool] | None
 ) -> list[str]:
     """At most `n` values, none twice: those that fit first, and of these what the first way to draw gives.
 
     Where too few that fit are found in some thousand draws, others stand behind them.
     """
-    seen = {value.casefold() for value in taken}
+    seen = {value.casefold() for value in taboo}
     fitting: list[str] = []
     others: list[str] = []
     for draw in draws:

@@ -88,7 +88,7 @@ def of_firm(name: str, drawn: random.Random) -> str:
     return f"{_filled(drawn.choice(_FORMS_COMMON), words)}{number}@{firm}.example"
 
 
-def drawers(value: str, name: str, who: str) -> Sequence[Draw]:
+def drawers(value: str, name: str, label: str) -> Sequence[Draw]:
     """Draws e-mail addresses of the same name: by the first, nothing changes that need not.
 
     The part before the @ keeps its form, with other digits where it ends in some (years for a year). The domain becomes
@@ -98,7 +98,7 @@ def drawers(value: str, name: str, who: str) -> Sequence[Draw]:
     """
     local, at, domain = value.rpartition("@")
     if not at:
-        raise UsageError(f"{who}: 'email' is no e-mail address; give one, or leave it out")
+        raise UsageError(f"{label}: 'email' is no e-mail address; give one, or leave it out")
     local, plus, tag = local.partition("+")
     base = local.rstrip("0123456789")
     number = local[len(base) :]

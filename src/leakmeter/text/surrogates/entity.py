@@ -32,7 +32,7 @@ def surrogate_of(entity: Entity, context: str, *, region: str, seed: int, case_i
     """
     texts = [*(context[start:end] for start, end in entity.mentions), entity.text]
 
-    def made(drawn: random.Random) -> Sequence[str]:
+    def mentions_of(drawn: random.Random) -> Sequence[str]:
         if entity.type == PHONE:
             return phone.in_mentions(texts, entity.value, drawn)
         if entity.type == EMAIL:
@@ -48,5 +48,5 @@ def surrogate_of(entity: Entity, context: str, *, region: str, seed: int, case_i
 
     # Old values must not come back by chance, nor another that the context has.
     drawn = source(seed, case_id, entity.type, entity.value, entity.mentions[0])
-    *mentions, text = unlike(texts, context, made, drawn)
+    *mentions, text = unlike(texts, context, mentions_of, drawn)
     return Surrogate(text, tuple(mentions))

@@ -57,7 +57,7 @@ def in_mentions(texts: Sequence[str], value: str, drawn: random.Random) -> list[
     return out
 
 
-def drawer(value: str, region: str, who: str) -> Draw:
+def drawer(value: str, region: str, name: str) -> Draw:
     """Draws numbers of the same area and kind evenly, written as the number is, digit for digit.
 
     In North America the area code stays, and the exchange where it is one that no subscriber has: numbers kept for
@@ -70,10 +70,12 @@ def drawer(value: str, region: str, who: str) -> Draw:
     try:
         number = library.parse(value, region)
     except library.NumberParseException:
-        raise UsageError(f"{who}: 'phone' is no telephone number in {region}; give one, or leave it out") from None
+        raise UsageError(f"{name}: 'phone' is no telephone number in {region}; give one, or leave it out") from None
     extension = number.extension or ""
     if not _ascii(value).endswith(library.national_significant_number(number) + extension):
-        raise UsageError(f"{who}: 'phone' is not written in digits alone; write its letters as digits, or leave it out")
+        raise UsageError(
+            f"{name}: 'phone' is not written in digits alone; write its letters as digits, or leave it out"
+        )
 
     def draw(drawn: random.Random) -> str:
         new = _national(number, drawn, keep="area") + digits_like(extension, drawn)

@@ -38,9 +38,9 @@ class Format:
     is_whole: Callable[[Record], bool]
     """Whether a record has all spans of its traces."""
 
-    def spans(self, given: Record, where: str, choices: Choices) -> Iterator[Span]:
+    def spans(self, logged: Record, where: str, choices: Choices) -> Iterator[Span]:
         """The spans of a record, as the user chose; may raise `Unusable`."""
-        for span, *places in self.read(given, where, choices.documents):
+        for span, *places in self.read(logged, where, choices.documents):
             if choices.recipient is not None:
                 values = (at_path(place, choices.recipient) for place in places)
                 span.user, span.session = named(next((value for value in values if value is not None), None)), None

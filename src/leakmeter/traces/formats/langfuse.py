@@ -16,22 +16,22 @@ _PARENT = ("parent_observation_id", "parentObservationId")
 _TRACE = ("trace_id", "traceId")
 
 
-def _fits(given: Record) -> bool:
-    if "id" not in given or "run_type" in given:
+def _fits(logged: Record) -> bool:
+    if "id" not in logged or "run_type" in logged:
         return False
-    is_row = given.get("type") in _TYPES and any(name in given for name in _TRACE)
-    return is_row or isinstance(given.get("observations"), list)
+    is_row = logged.get("type") in _TYPES and any(name in logged for name in _TRACE)
+    return is_row or isinstance(logged.get("observations"), list)
 
 
-def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
-    rows = given.get("observations")
+def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
+    rows = logged.get("observations")
     if not isinstance(rows, list):
-        yield _span(given, given, where), given
+        yield _span(logged, logged, where), logged
         return
     for number, row in enumerate(rows, 1):
         if is_record(row) and "id" in row:
-            row = {**row, "trace_id": given["id"]}
-            yield _span(row, given, f"{where}, observation {number}"), row, given
+            row = {**row, "trace_id": logged["id"]}
+            yield _span(row, logged, f"{where}, observation {number}"), row, logged
 
 
 def _span(row: Record, about: Record, where: str) -> Span:
@@ -65,5 +65,5 @@ FORMAT = Format(
     "observations of Langfuse",
     _fits,
     _read,
-    lambda given: isinstance(given.get("observations"), list),
+    lambda logged: isinstance(logged.get("observations"), list),
 )

@@ -14,25 +14,25 @@ _KINDS: Mapping[str, Kind] = {"llm": "llm", "retriever": "retriever", "tool": "t
 _LS = "ls_"
 
 
-def _fits(given: Record) -> bool:
-    return "run_type" in given and ("id" in given or "run_id" in given)
+def _fits(logged: Record) -> bool:
+    return "run_type" in logged and ("id" in logged or "run_id" in logged)
 
 
-def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
-    span_id = first(given, "id", "run_id")
-    kind = _KINDS.get(str(given["run_type"]), "other")
-    span = span_of(named(given.get("trace_id")) or span_id, span_id, where, kind)
-    parents = parsed(given.get("parent_run_ids"))
-    span.parent_id = named(given.get("parent_run_id")) or (
+def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
+    span_id = first(logged, "id", "run_id")
+    kind = _KINDS.get(str(logged["run_type"]), "other")
+    span = span_of(named(logged.get("trace_id")) or span_id, span_id, where, kind)
+    parents = parsed(logged.get("parent_run_ids"))
+    span.parent_id = named(logged.get("parent_run_id")) or (
         named(parents[-1]) if isinstance(parents, list) and parents else None
     )
-    span.start, span.end = seconds(given.get("start_time")), seconds(given.get("end_time"))
-    span.failed = bool(given.get("error")) or given.get("status") == "error"
-    extra = record(given.get("extra"))
-    about = {**record(given.get("metadata")), **record(extra.get("metadata"))}
+    span.start, span.end = seconds(logged.get("start_time")), seconds(logged.get("end_time"))
+    span.failed = bool(logged.get("error")) or logged.get("status") == "error"
+    extra = record(logged.get("extra"))
+    about = {**record(logged.get("metadata")), **record(extra.get("metadata"))}
     span.user = named(first(about, "user_id", "user", "langgraph_auth_user_id"))
     span.session = named(first(about, "session_id", "thread_id", "conversation_id"))
-    inputs, outputs = parsed(given.get("inputs")), parsed(given.get("outputs"))
+    inputs, outputs = parsed(logged.get("inputs")), parsed(logged.get("outputs"))
     if span.kind == "llm":
         span.read_call(inputs, outputs if outputs not in (None, {}, "") else None)
         span.n_hidden = int(has_reasoned(outputs) or has_reasoned(about.get("usage_metadata")))
@@ -55,13 +55,13 @@ def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
         held_in = first(outputs, "documents", "output") if is_record(outputs) else outputs
         span.documents = documents_of(held_in)
     elif (
-        "rerank" in str(given.get("name", "")).lower()
+        "rerank" in str(logged.get("name", "")).lower()
         and is_record(outputs)
         and isinstance(outputs.get("documents"), list)
     ):
         span.kind = "reranker"
         span.documents = documents_of(outputs["documents"])
-    yield span, about, given
+    yield span, about, logged
 
 
-FORMAT = Format("langsmith", "runs of LangSmith", _fits, _read, lambda given: False)
+FORMAT = Format("langsmith", "runs of LangSmith", _fits, _read, lambda logged: False)

@@ -22,29 +22,29 @@ _START = ("start_time_unix_nano", "start_time_ns", "start_time")
 _END = ("end_time_unix_nano", "end_time_ns", "end_time")
 
 
-def _spans(given: Record) -> Any:
-    held = record(given.get("data")).get("spans", given.get("spans"))
+def _spans(logged: Record) -> Any:
+    held = record(logged.get("data")).get("spans", logged.get("spans"))
     return parsed(held)
 
 
-def _fits(given: Record) -> bool:
-    spans = _spans(given)
-    is_trace = is_record(parsed(given.get("info"))) or any(name in given for name in ("trace_id", "request_id"))
+def _fits(logged: Record) -> bool:
+    spans = _spans(logged)
+    is_trace = is_record(parsed(logged.get("info"))) or any(name in logged for name in ("trace_id", "request_id"))
     return is_trace and isinstance(spans, list) and all(is_record(span) for span in spans)
 
 
-def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
-    info = record(given.get("info")) or given
+def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
+    info = record(logged.get("info")) or logged
     trace_id = named(first(info, "trace_id", "request_id"))
     if trace_id is None:
         raise Unusable(Reason.NOT_OF_FORMAT)
     about = {**record(info.get("tags")), **record(first(info, "trace_metadata", "request_metadata"))}
-    for number, held in enumerate(_spans(given), 1):
+    for number, held in enumerate(_spans(logged), 1):
         context = record(held.get("context"))
         span_id = named(held.get("span_id")) or named(context.get("span_id")) or str(number)
         span = _span(held, Span(trace_id, span_id, f"{where}, span {number}"))
         span.user, span.session = named(about.get("mlflow.trace.user")), named(about.get("mlflow.trace.session"))
-        yield span, about, given
+        yield span, about, logged
 
 
 def _span(held: Record, span: Span) -> Span:
@@ -83,4 +83,4 @@ def _span(held: Record, span: Span) -> Span:
     return span
 
 
-FORMAT = Format("mlflow", "traces of MLflow", _fits, _read, lambda given: True)
+FORMAT = Format("mlflow", "traces of MLflow", _fits, _read, lambda logged: True)

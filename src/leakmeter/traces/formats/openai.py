@@ -21,16 +21,16 @@ RETRIEVED = (
 _WITHIN = ("metadata", "body", "request", "extra")
 
 
-def _fits(given: Record) -> bool:
-    has_choices = "choices" in given or "choices" in record(answer_of({"response": given.get("response")}))
-    return "messages" in request_of(given) or has_choices or "custom_id" in given
+def _fits(logged: Record) -> bool:
+    has_choices = "choices" in logged or "choices" in record(answer_of({"response": logged.get("response")}))
+    return "messages" in request_of(logged) or has_choices or "custom_id" in logged
 
 
-def beside(given: Record, path: str | None) -> list[list[str | None]]:
+def beside(logged: Record, path: str | None) -> list[list[str | None]]:
     if path is not None:
-        held: Any = at_path(given, path)
+        held: Any = at_path(logged, path)
     else:
-        places = [given, *(record(given.get(name)) for name in _WITHIN), record(request_of(given).get("metadata"))]
+        places = [logged, *(record(logged.get(name)) for name in _WITHIN), record(request_of(logged).get("metadata"))]
         held = next((documents for place in places if (documents := first(place, *RETRIEVED)) is not None), None)
     held = parsed(held)
     if is_record(held) and not any(name in held for name in TEXTS):
@@ -40,21 +40,21 @@ def beside(given: Record, path: str | None) -> list[list[str | None]]:
     return documents_of(held)
 
 
-def recipient_of(given: Record, request: Record) -> tuple[str | None, str | None]:
-    places = (given, request, record(given.get("metadata")), record(request.get("metadata")))
+def recipient_of(logged: Record, request: Record) -> tuple[str | None, str | None]:
+    places = (logged, request, record(logged.get("metadata")), record(request.get("metadata")))
     user = next((u for held in places if (u := named(first(held, "user", "user_id", "safety_identifier")))), None)
     session = next((s for held in places if (s := named(first(held, "session_id", "session", "thread_id")))), None)
     return user, session
 
 
-def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
-    request, answer = request_of(given), answer_of(given) or None
-    output = answer if answer is not None else {"choices": given["choices"]} if "choices" in given else None
+def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
+    request, answer = request_of(logged), answer_of(logged) or None
+    output = answer if answer is not None else {"choices": logged["choices"]} if "choices" in logged else None
     completion = record(answer)
-    batch = named(given.get("custom_id"))
-    id_ = named(first(given, "trace_id", "id")) or named(completion.get("id"))
-    trace_id = batch or id_ or event_of(given)
-    span = Span(trace_id, named(given.get("span_id")) or "1", where, "llm")
+    batch = named(logged.get("custom_id"))
+    id_ = named(first(logged, "trace_id", "id")) or named(completion.get("id"))
+    trace_id = batch or id_ or event_of(logged)
+    span = Span(trace_id, named(logged.get("span_id")) or "1", where, "llm")
     if batch is not None and "messages" not in request:
         # The answer of a batch: another span, until its request is found.
         span.span_id, span.kind = "answer", "other"
@@ -70,18 +70,18 @@ def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
             messages, output = messages[:-1], messages[-1:]
         span.read_call(messages, output)
     span.n_hidden = int(has_reasoned(completion or output))
-    code = record(given.get("response")).get("status_code")
-    span.failed = bool(given.get("error")) or (isinstance(code, int) and code >= 400)
+    code = record(logged.get("response")).get("status_code")
+    span.failed = bool(logged.get("error")) or (isinstance(code, int) and code >= 400)
     span.end = seconds(
-        first(given, "time", "timestamp", "created_at") or first(completion, "created") or given.get("created")
+        first(logged, "time", "timestamp", "created_at") or first(completion, "created") or logged.get("created")
     )
-    span.user, span.session = recipient_of(given, request)
-    span.model = named(completion.get("model")) or named(request.get("model")) or named(given.get("model"))
+    span.user, span.session = recipient_of(logged, request)
+    span.model = named(completion.get("model")) or named(request.get("model")) or named(logged.get("model"))
     span.parameters = {name: value for name, value in request.items() if name != "messages"}
     span.n_tools = len(request["tools"]) if isinstance(request.get("tools"), list) else 0
-    span.response_id = named(completion.get("id")) or (named(given.get("id")) if "choices" in given else None)
-    span.documents = beside(given, documents)
-    yield span, given
+    span.response_id = named(completion.get("id")) or (named(logged.get("id")) if "choices" in logged else None)
+    span.documents = beside(logged, documents)
+    yield span, logged
 
 
 def joined(spans: list[Span]) -> list[Span]:
@@ -119,7 +119,7 @@ def _different(spans: Iterable[Span]) -> list[Span]:
     """The first of all spans that say the same: one that was logged twice is one."""
     distinct: dict[str, Span] = {}
     for span in spans:
-        distinct.setdefault(repr(span.said), span)
+        distinct.setdefault(repr(span.texts), span)
     return list(distinct.values())
 
 
@@ -128,5 +128,5 @@ FORMAT = Format(
     "chat completions: messages, choices, and what was retrieved beside them",
     _fits,
     _read,
-    lambda given: "custom_id" not in given,
+    lambda logged: "custom_id" not in logged,
 )

@@ -49,8 +49,8 @@ def _listed(value: Any) -> Any:
     return {name: _listed(inner) for name, inner in value.items()}
 
 
-def _document(one: Any) -> tuple[Any, Any]:
-    inner = record(one).get("document", one)
+def _document(logged: Any) -> tuple[Any, Any]:
+    inner = record(logged).get("document", logged)
     inner = record(inner)
     return inner.get("id"), inner.get("content")
 
@@ -94,43 +94,43 @@ def replaced(attributes: Record) -> list[list[str | None]]:
     return documents_of(at_path(held, "reranker.input_documents"), _document)
 
 
-def _attributes(given: Record) -> Record:
-    if is_record(held := parsed(given.get("attributes"))):
+def _attributes(logged: Record) -> Record:
+    if is_record(held := parsed(logged.get("attributes"))):
         return held
     # A column for each, as in a data frame.
     start = "attributes."
     return {
-        name[len(start) :]: value for name, value in given.items() if str(name).startswith(start) and value is not None
+        name[len(start) :]: value for name, value in logged.items() if str(name).startswith(start) and value is not None
     }
 
 
-def _ids(given: Record) -> tuple[str | None, str | None]:
-    context = record(given.get("context"))
-    trace_id = named(context.get("trace_id")) or named(given.get("context.trace_id")) or named(given.get("trace_id"))
-    span_id = named(context.get("span_id")) or named(given.get("context.span_id")) or named(given.get("span_id"))
+def _ids(logged: Record) -> tuple[str | None, str | None]:
+    context = record(logged.get("context"))
+    trace_id = named(context.get("trace_id")) or named(logged.get("context.trace_id")) or named(logged.get("trace_id"))
+    span_id = named(context.get("span_id")) or named(logged.get("context.span_id")) or named(logged.get("span_id"))
     return trace_id, span_id
 
 
-def _fits(given: Record) -> bool:
-    if None in _ids(given):
+def _fits(logged: Record) -> bool:
+    if None in _ids(logged):
         return False
-    is_named = "span_kind" in given or "attributes" in given or any(str(n).startswith("attributes.") for n in given)
-    held = _attributes(given)
+    is_named = "span_kind" in logged or "attributes" in logged or any(str(n).startswith("attributes.") for n in logged)
+    held = _attributes(logged)
     is_other = any(str(name).startswith(("mlflow.", "gen_ai.")) for name in held)
-    return is_named and ("span_kind" in given or "openinference.span.kind" in held or not is_other)
+    return is_named and ("span_kind" in logged or "openinference.span.kind" in held or not is_other)
 
 
-def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
-    span = span_of(*_ids(given), where)
-    attributes = _attributes(given)
+def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
+    span = span_of(*_ids(logged), where)
+    attributes = _attributes(logged)
     if "openinference.span.kind" not in attributes and "openinference" not in attributes:
-        attributes = {**attributes, "openinference.span.kind": given.get("span_kind")}
+        attributes = {**attributes, "openinference.span.kind": logged.get("span_kind")}
     fill(span, attributes)
-    span.parent_id = named(given.get("parent_id"))
-    span.start, span.end = seconds(given.get("start_time")), seconds(given.get("end_time"))
-    status = given.get("status_code")
-    span.failed = status == "ERROR" or first(record(given.get("status")), "code", "status_code") == "ERROR"
-    yield span, attributes, given
+    span.parent_id = named(logged.get("parent_id"))
+    span.start, span.end = seconds(logged.get("start_time")), seconds(logged.get("end_time"))
+    status = logged.get("status_code")
+    span.failed = status == "ERROR" or first(record(logged.get("status")), "code", "status_code") == "ERROR"
+    yield span, attributes, logged
 
 
-FORMAT = Format("openinference", "spans by OpenInference, as Phoenix exports them", _fits, _read, lambda given: False)
+FORMAT = Format("openinference", "spans by OpenInference, as Phoenix exports them", _fits, _read, lambda logged: False)

@@ -59,8 +59,8 @@ def _value(held: Any, depth: int) -> Any:
     return None
 
 
-def _document(one: Any) -> tuple[Any, Any]:
-    held = record(one)
+def _document(logged: Any) -> tuple[Any, Any]:
+    held = record(logged)
     return first(held, "id", "document.id", "source_id"), first(held, "content", "text", "document.content")
 
 
@@ -102,12 +102,12 @@ def _counts(attributes: Record) -> Record:
     return {f"{name.replace('.', '_')}": value for name, value in held.items()}
 
 
-def _spans(given: Record) -> Iterator[tuple[Record, Record]]:
+def _spans(logged: Record) -> Iterator[tuple[Record, Record]]:
     """Spans of an export, with the attributes of what was watched."""
-    if "spanId" in given:
-        yield given, {}
+    if "spanId" in logged:
+        yield logged, {}
         return
-    for group in _entries(given, "resourceSpans"):
+    for group in _entries(logged, "resourceSpans"):
         about = attributes_of(record(group.get("resource")).get("attributes"))
         for scope in (*_entries(group, "scopeSpans"), *_entries(group, "instrumentationLibrarySpans")):
             for span in _entries(scope, "spans"):
@@ -119,16 +119,16 @@ def _entries(held: Record, name: str) -> Sequence[Record]:
     return [entry for entry in entries if is_record(entry)] if isinstance(entries, list) else ()
 
 
-def _fits(given: Record) -> bool:
-    return "resourceSpans" in given or ("traceId" in given and "spanId" in given and "startTimeUnixNano" in given)
+def _fits(logged: Record) -> bool:
+    return "resourceSpans" in logged or ("traceId" in logged and "spanId" in logged and "startTimeUnixNano" in logged)
 
 
-def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
-    for number, (held, about) in enumerate(_spans(given), 1):
+def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
+    for number, (held, about) in enumerate(_spans(logged), 1):
         trace_id, span_id = named(held.get("traceId")), named(held.get("spanId"))
         if trace_id is None or span_id is None:
             continue
-        span = Span(trace_id, span_id, where if "spanId" in given else f"{where}, span {number}")
+        span = Span(trace_id, span_id, where if "spanId" in logged else f"{where}, span {number}")
         attributes = attributes_of(held.get("attributes"))
         for event in _entries(held, "events"):
             # Contents may be written as an event of the span instead.
@@ -142,4 +142,4 @@ def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
         yield span, attributes, about
 
 
-FORMAT = Format("otel", "spans of OpenTelemetry in OTLP's JSON", _fits, _read, lambda given: False)
+FORMAT = Format("otel", "spans of OpenTelemetry in OTLP's JSON", _fits, _read, lambda logged: False)

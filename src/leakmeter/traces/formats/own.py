@@ -13,31 +13,31 @@ from leakmeter.traces.span import documents_of
 _SCHEMA = "leakmeter-answer/1"
 
 
-def _fits(given: Record) -> bool:
-    return str(given.get("schema")).startswith(_SCHEMA.partition("/")[0] + "/")
+def _fits(row: Record) -> bool:
+    return str(row.get("schema")).startswith(_SCHEMA.partition("/")[0] + "/")
 
 
-def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
-    if given["schema"] != _SCHEMA:
+def _read(row: Record, where: str, documents: str | None) -> Iterator[Found]:
+    if row["schema"] != _SCHEMA:
         raise Unusable(Reason.OTHER_VERSION)
-    span = span_of(given.get("trace_id"), given.get("span_id"), where, "llm")
-    span.read_call(given.get("messages", given.get("prompt")), [{"role": "assistant", "content": given.get("answer")}])
-    span.answers = [[text, named(given.get("finish_reason"))] for text, _ in span.answers]
-    if given.get("incomplete"):
+    span = span_of(row.get("trace_id"), row.get("span_id"), where, "llm")
+    span.read_call(row.get("messages", row.get("prompt")), [{"role": "assistant", "content": row.get("answer")}])
+    span.answers = [[text, named(row.get("finish_reason"))] for text, _ in span.answers]
+    if row.get("incomplete"):
         span.problem = Reason.INCOMPLETE.value
-    span.end = seconds(given.get("time"))
-    span.user = named(given.get("recipient"))
-    span.model = named(given.get("model"))
-    span.parameters = dict(record(given.get("sampling")))
-    span.response_id = named(given.get("response_id"))
-    span.is_interrupted = given.get("interrupted") is True
+    span.end = seconds(row.get("time"))
+    span.user = named(row.get("recipient"))
+    span.model = named(row.get("model"))
+    span.parameters = dict(record(row.get("sampling")))
+    span.response_id = named(row.get("response_id"))
+    span.is_interrupted = row.get("interrupted") is True
     for name, field in (("n_tools", "n_tools"), ("n_hidden", "hidden_calls")):
-        if isinstance(count := given.get(field), int):
+        if isinstance(count := row.get(field), int):
             setattr(span, name, max(int(count), 0))
     span.documents = documents_of(
-        given.get("documents"), lambda document: (record(document).get("id"), record(document).get("text"))
+        row.get("documents"), lambda document: (record(document).get("id"), record(document).get("text"))
     )
-    yield span, given
+    yield span, row
 
 
-FORMAT = Format("leakmeter", "the log of leakmeter.integrations", _fits, _read, lambda given: True)
+FORMAT = Format("leakmeter", "the log of leakmeter.integrations", _fits, _read, lambda row: True)

@@ -25,21 +25,21 @@ from leakmeter.traces.span import Span, documents_of
 _NAMES: Final = ("llamaindex", "squad", "langchain", "rag")
 
 
-def _fits(given: Record) -> bool:
-    return "user_input" in given or "retrieved_contexts" in given or ("question" in given and "contexts" in given)
+def _fits(logged: Record) -> bool:
+    return "user_input" in logged or "retrieved_contexts" in logged or ("question" in logged and "contexts" in logged)
 
 
-def _sample(given: Record, where: str, documents: str | None) -> Iterator[Found]:
+def _sample(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
     span = Span(
-        named(first(given, "trace_id", "id")) or event_of(given), named(given.get("span_id")) or "1", where, "llm"
+        named(first(logged, "trace_id", "id")) or event_of(logged), named(logged.get("span_id")) or "1", where, "llm"
     )
-    held = first(given, "retrieved_contexts", "contexts") if documents is None else at_path(given, documents)
+    held = first(logged, "retrieved_contexts", "contexts") if documents is None else at_path(logged, documents)
     span.documents = documents_of(held)
-    ids = parsed(given.get("retrieved_context_ids"))
+    ids = parsed(logged.get("retrieved_context_ids"))
     if isinstance(ids, list) and len(ids) == len(span.documents):
         span.documents = [[named(id_) or old, text] for id_, (old, text) in zip(ids, span.documents, strict=True)]
-    user_input, answer = parsed(first(given, "user_input", "question")), first(given, "response", "answer")
-    prompt: Any = first(given, "messages", "prompt")
+    user_input, answer = parsed(first(logged, "user_input", "question")), first(logged, "response", "answer")
+    prompt: Any = first(logged, "messages", "prompt")
     if prompt is None and isinstance(user_input, list):
         prompt = user_input
         if answer is None and len(user_input) > 1:
@@ -47,36 +47,36 @@ def _sample(given: Record, where: str, documents: str | None) -> Iterator[Found]
     if prompt is None:
         # Texts that are equal are written once, as they are read.
         texts = dict.fromkeys(text for _, text in span.documents if text and text.strip())
-        user_input = first(given, "user_input", "question")
+        user_input = first(logged, "user_input", "question")
         prompt = [
             {"role": "user", "content": SEPARATOR.join([*texts, user_input if isinstance(user_input, str) else ""])}
         ]
         span.is_rebuilt = True
     span.read_call(prompt, answer)
     span.n_hidden = int(has_reasoned(answer))
-    span.end = seconds(first(given, "time", "timestamp", "created_at"))
-    span.user, span.session = recipient_of(given, {})
-    span.model = named(given.get("model"))
-    span.parameters = dict(given)
-    yield span, given
+    span.end = seconds(first(logged, "time", "timestamp", "created_at"))
+    span.user, span.session = recipient_of(logged, {})
+    span.model = named(logged.get("model"))
+    span.parameters = dict(logged)
+    yield span, logged
 
 
 def _format(preset: data_formats.Format) -> Format:
     """Records in a shape that `data` reads as samples of ragas."""
 
-    def read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
-        for _, fields in preset.read([(Row(1, "", where), given)]):
+    def read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
+        for _, fields in preset.read([(Row(1, "", where), logged)]):
             if isinstance(fields, DataError | Case):
                 raise Unusable(Reason.NOT_OF_FORMAT)
             context = fields.get("context")
             sample = {"id": fields.get("id"), "user_input": fields.get("query"), "response": fields.get("response")}
             sample["retrieved_contexts"] = [context] if isinstance(context, str) else context
-            yield from _sample({**given, **sample}, where, documents)
+            yield from _sample({**logged, **sample}, where, documents)
 
-    return Format(preset.name, preset.about, preset.fits, read, lambda given: True)
+    return Format(preset.name, preset.about, preset.fits, read, lambda logged: True)
 
 
 FORMAT = Format(
-    "ragas", "samples of ragas: user_input, retrieved_contexts, response", _fits, _sample, lambda given: True
+    "ragas", "samples of ragas: user_input, retrieved_contexts, response", _fits, _sample, lambda logged: True
 )
 RETRIEVED: Final = tuple(_format(data_formats.FORMATS[name]) for name in _NAMES)

@@ -46,9 +46,9 @@ def split(subjects: Sequence[Subject], *, seed: int) -> tuple[list[Subject], lis
 
 def check_disjoint(tuned_on: Sequence[Subject], others: Sequence[Subject]) -> None:
     """Refuse subjects who are in both, by name or by a value; the error names the records, not the subjects."""
-    by_text = {text: subject for subject in tuned_on for text in _told(subject)}
+    by_text = {text: subject for subject in tuned_on for text in _facts(subject)}
     for other in others:
-        for text in _told(other):
+        for text in _facts(other):
             if text in by_text:
                 raise UsageError(
                     f"record {other.id} is, or shares a value with, record {by_text[text].id} of those who are tuned "
@@ -56,7 +56,7 @@ def check_disjoint(tuned_on: Sequence[Subject], others: Sequence[Subject]) -> No
                 )
 
 
-def _told(subject: Subject) -> Iterator[tuple[str, str]]:
+def _facts(subject: Subject) -> Iterator[tuple[str, str]]:
     yield "name", " ".join(subject.name.casefold().split())
     for type_, _, value in subject.targets():
         if type_ in ("phone", "email"):

@@ -46,17 +46,17 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], record: Mapping[str
         temporary.chmod(PRIVATE)
 
 
-def read_tensors(path: Path, what: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `write_tensors` wrote; `what` it should be is for the message."""
+def read_tensors(path: Path, noun: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `write_tensors` wrote; `noun` is for the message."""
     try:
         with safe_open(path, framework="pt") as file:
             record = json.loads((file.metadata() or {})[_RECORD])
             # The file has keys, but is no mapping that could be looped over.
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except OSError as error:
-        raise DataError(f"'{path}' cannot be read: {error.strerror or error}; give {what}") from None
+        raise DataError(f"'{path}' cannot be read: {error.strerror or error}; give {noun}") from None
     except (SafetensorError, KeyError, ValueError):
-        raise DataError(f"'{path}' is not {what}") from None
+        raise DataError(f"'{path}' is not {noun}") from None
     return tensors, record
 
 

@@ -82,7 +82,7 @@ class Fisher(Measure):
                 raise UsageError(f"{field.replace('_', '-')} is {getattr(self, field)}; it has to be {least} or more")
         if self.relative_error is not None and not 0 < self.relative_error < 1:
             raise UsageError(f"relative-error is {self.relative_error}; it has to be above 0 and below 1")
-        place = Place.of(self.place)
+        place = Place.parse(self.place)
         if "empirical" in self.sigma and place.kind == "query":
             raise UsageError(
                 "sigma 'empirical' is zero at place query: a context that stands before a query changes none of its "
@@ -121,7 +121,7 @@ class Fisher(Measure):
     def _request(self, item: QueryItem, n_probes: int, first: int = 0) -> GradientRequest:
         if not item.prompt.n_tokens(QUERY):
             raise UsageError(f"case '{item.id}' has no query; Fisher susceptibility is that of a query")
-        place = Place.of(self.place)
+        place = Place.parse(self.place)
         behind = item.contexts.prompts
         is_empirical = "empirical" in self.sigma
         if is_empirical:
@@ -162,22 +162,22 @@ class Fisher(Measure):
         )
         return int(min(max(2, math.ceil(min(needed, self.max_probes))), self.max_probes))
 
-    def _measurements(self, item: QueryItem, request: GradientRequest, found: Gradients) -> Iterator[Measurement]:
+    def _measurements(self, item: QueryItem, request: GradientRequest, gradients: Gradients) -> Iterator[Measurement]:
         n_probes = request.directions.n_probes
         for i, sigma in enumerate(self.sigma):
-            for statistic, unit, value in _told(sigma, estimated(found.values[:, i], n_probes)):
+            for statistic, unit, value in _statistics(sigma, estimated(gradients.values[:, i], n_probes)):
                 yield Measurement(item.id, 0, sigma, statistic, unit, np.asarray([value]))
         of_query = [
-            ("entropy", NATS, found.entropy),
+            ("entropy", NATS, gradients.entropy),
             ("n_probes", COUNT, float(n_probes)),
             ("n_query_tokens", COUNT, float(item.prompt.n_tokens(QUERY))),
-            *([("top_mass", NATS, found.log_mass)] if self.method == "top-k" else []),
+            *([("top_mass", NATS, gradients.log_mass)] if self.method == "top-k" else []),
         ]
         for statistic, unit, value in of_query:
             yield Measurement(item.id, 0, "", statistic, unit, np.asarray([value]))
 
 
-def _told(sigma: Sigma, estimate: Estimate) -> Iterator[tuple[str, str, float]]:
+def _statistics(sigma: Sigma, estimate: Estimate) -> Iterator[tuple[str, str, float]]:
     yield "fisher", NATS, estimate.value
     yield "spread", NATS, estimate.spread
     yield "drift", NATS, estimate.drift

@@ -143,7 +143,7 @@ def correlations(row: ValuesOfSigma) -> str | None:
         (row.spearman_with_length, "the query’s length in tokens"),
         (row.spearman_with_entropy, "the entropy of its next token"),
     )
-    phrases = [f"{rho:.2f}{_too_few_for(rho, row.n)} with {what}" for rho, what in with_what if rho is not None]
+    phrases = [f"{rho:.2f}{_too_few_for(rho, row.n)} with {quantity}" for rho, quantity in with_what if rho is not None]
     if not phrases:
         return None
     return (
@@ -219,7 +219,7 @@ def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator
     for row in summary.values if several else ():
         if (explained := correlations(row)) is not None:
             yield b.Text(explained, detail=row.n < FEWEST_TO_CORRELATE)
-    yield b.Advice.of(DECISIONS, decisions(summary))
+    yield b.Advice.from_table(DECISIONS, decisions(summary))
     # Some of the numbers are no nats.
     for number, line in enumerate((*scales(results), INTERVALS)):
         yield b.Text(line, "soft", detail=not 0 < number <= len(results[0].sigma))

@@ -87,7 +87,7 @@ class FisherResult(QueryResult):
         """The results of a run's queries, each as soon as its part is there."""
         measure = Fisher(**{**params, "sigma": tuple(params["sigma"])})
         for texts, measurements in parts:
-            yield cls._of(
+            yield cls._from_part(
                 texts,
                 {
                     (measurement.piece, measurement.statistic): float(measurement.values[0])
@@ -97,18 +97,18 @@ class FisherResult(QueryResult):
             )
 
     @classmethod
-    def _of(cls, texts: Texts, found: Mapping[tuple[str, str], float], measure: Fisher) -> Self:
-        n_probes = int(found["", "n_probes"])
-        log_mass = found.get(("", "top_mass"))
+    def _from_part(cls, texts: Texts, numbers: Mapping[tuple[str, str], float], measure: Fisher) -> Self:
+        n_probes = int(numbers["", "n_probes"])
+        log_mass = numbers.get(("", "top_mass"))
         top_mass = None if log_mass is None else math.exp(log_mass)
-        values = tuple(_value(sigma, found, n_probes) for sigma in measure.sigma)
+        values = tuple(_value(sigma, numbers, n_probes) for sigma in measure.sigma)
         return cls(
             **cls.common(texts, _warnings(texts, values, measure, n_probes, top_mass)),
             **{field.name: getattr(measure, field.name) for field in fields(Fisher)},
             estimator="fisher",
             values=values,
-            entropy_nats=found["", "entropy"],
-            n_query_tokens=int(found["", "n_query_tokens"]),
+            entropy_nats=numbers["", "entropy"],
+            n_query_tokens=int(numbers["", "n_query_tokens"]),
             n_probes=n_probes,
             top_mass=top_mass,
         )
@@ -130,19 +130,19 @@ class FisherResult(QueryResult):
         return FisherSummary(n=len(results), values=values, **usual_cost(results))
 
 
-def _value(sigma: str, found: Mapping[tuple[str, str], float], n_probes: int) -> Value:
+def _value(sigma: str, numbers: Mapping[tuple[str, str], float], n_probes: int) -> Value:
     """Without probes, as in Eq. 11, nothing says how far off it is."""
-    value, error = found[sigma, "fisher"], found[sigma, "standard_error"]
+    value, error = numbers[sigma, "fisher"], numbers[sigma, "standard_error"]
     half = _student(n_probes) * error if n_probes else None
     return Value(
         sigma=sigma,
         fisher_nats=value,
-        spread_nats=found[sigma, "spread"],
-        drift_nats=found[sigma, "drift"],
+        spread_nats=numbers[sigma, "spread"],
+        drift_nats=numbers[sigma, "drift"],
         standard_error_nats=error if n_probes else None,
         # I and Σ have no negative eigenvalues.
         interval_nats=None if half is None else (max(0.0, value - half), value + half),
-        trace_nats_per_square=found.get((sigma, "trace")),
+        trace_nats_per_square=numbers.get((sigma, "trace")),
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from leakmeter.core.files import read_text
 from leakmeter.core.gradient import Sigma
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
@@ -28,7 +29,6 @@ from leakmeter.instruments.susceptibility.study import (
     SHOWS,
     VALUE,
     Drawn,
-    Given,
     Queries,
     Series,
     estimated,
@@ -70,7 +70,7 @@ class Levels:
 
     title: str
     y_label: str
-    rows: Sequence[Row]
+    rows: Sequence[Mapping[str, Any]]
 
 
 def queries(
@@ -102,9 +102,9 @@ def queries(
         n_left_out = sum(not x > 0 for x in panel.xs)
         label = panel.x_label + (f" ({n_left_out} at 0 or below not shown)" if n_left_out else "")
         scale: Any = "log" if n_left_out < len(panel.xs) else "linear"
-        correlations = [f"{what.capitalize()} {_correlation(panel.row, what)}" for what in ("pearson", "spearman")]
+        correlations = [f"{name.capitalize()} {_correlation(panel.row, name)}" for name in ("pearson", "spearman")]
         axes = b.Axis(label, scale=scale), b.Axis(y_label)
-        drawn.append(b.Panel(*axes, series, title=b.Untrusted(panel.name), said=correlations, guides=guides))
+        drawn.append(b.Panel(*axes, series, title=b.Untrusted(panel.name), notes=correlations, guides=guides))
     return b.Chart("queries", title, drawn, footer=footer, columns=3, panel_inches=(3.2, 2.8))
 
 
@@ -117,10 +117,10 @@ def agreement(rows: Sequence[Row], *, y: str, panels: str, lines: Sequence[str],
     names = list(dict.fromkeys(row[y] for row in rows))
     groups = list(groups_of(rows, lines))
     drawn = []
-    for (which,), of_panel in groups_of(rows, (panels,)).items():
+    for (panel,), of_panel in groups_of(rows, (panels,)).items():
         shown = [row for row in of_panel if row[_VALUE] is not None]
         series = _beside("rows", shown, _VALUE, y, names, lines, groups)
-        axis = b.Axis(("Spearman, ", b.Untrusted(str(which))), ends=(-1.05, 1.05))
+        axis = b.Axis(("Spearman, ", b.Untrusted(str(panel))), ends=(-1.05, 1.05))
         zero = (b.Guide(0.0, "", across="x", line="dotted"),)
         drawn.append(b.Panel(axis, b.Axis("", names=[b.Untrusted(name) for name in names]), series, guides=zero))
     return b.Chart("agreement", title, drawn, footer=footer, panel_inches=(4.6, 4.0))
@@ -158,11 +158,11 @@ def _beside(
     return series
 
 
-def _correlation(row: Row, what: str) -> str:
-    if row[what] is None:
+def _correlation(row: Row, method: str) -> str:
+    if row[method] is None:
         return "–"
-    low, high = row[f"{what}_low"], row[f"{what}_high"]
-    return f"{row[what]:z.2f}" + ("" if math.isnan(low) else f" [{low:z.2f}, {high:z.2f}]")
+    low, high = row[f"{method}_low"], row[f"{method}_high"]
+    return f"{row[method]:z.2f}" + ("" if math.isnan(low) else f" [{low:z.2f}, {high:z.2f}]")
 
 
 _AGREEMENT: Final = "agreement"
@@ -303,15 +303,15 @@ def _rows(line: _Line, seed: int) -> Iterator[Row]:
     truth, relations, openness = map(np.asarray, (line.truth, line.known("relation"), line.known(OPENNESS)))
     values = np.asarray([predictor.values for predictor in line.predictors])
     n_simpler = sum(not predictor.is_variant for predictor in line.predictors)
-    for which in (ALL, *LEVELS[OPENNESS], _RELATIONS):
-        if which == _RELATIONS:
+    for group in (ALL, *LEVELS[OPENNESS], _RELATIONS):
+        if group == _RELATIONS:
             of_which, y, clusters = _by_relation(values, relations), _by_relation(truth[None], relations)[0], None
         else:
-            chosen = np.flatnonzero((openness == which) | (which == ALL))
+            chosen = np.flatnonzero((openness == group) | (group == ALL))
             of_which, y, clusters = values[:, chosen], truth[chosen], relations[chosen]
         over = Resamples(range(len(y)) if clusters is None else clusters.tolist(), seed=seed)
         for predictor, x in zip(line.predictors, of_which, strict=True):
-            row: Row = {**line.yardstick.cell.factors, _PREDICTOR: predictor.name, _QUERIES: which}
+            row: Row = {**line.yardstick.cell.factors, _PREDICTOR: predictor.name, _QUERIES: group}
             row |= {"n": len(y), "n_relations": over.n_clusters, **estimated("pearson", pearson(x, y, over))}
             row |= estimated("spearman", spearman(x, y, over))
             partial = partial_spearman(x, y, list(of_which[-n_simpler:]), over) if predictor.is_variant else _NOTHING
@@ -337,7 +337,7 @@ def _chosen(line: _Line, seed: int) -> Iterator[Row]:
     row: Row = {**line.yardstick.cell.factors, "chosen": variants[outcome.chosen].name, "of": len(variants)}
     row |= {"n": outcome.n_items, "n_relations": outcome.n_clusters}
     row |= estimated("chosen_by_spearman", Estimate(outcome.chosen_by, None))
-    row |= estimated("spearman", outcome.there)
+    row |= estimated("spearman", outcome.held_out)
     yield row | estimated("eq_10_spearman", outcome.reference) | estimated("spearman_difference", outcome.difference)
 
 
@@ -356,17 +356,17 @@ class FisherSusceptibilities(Queries):
     shows: ClassVar = {_AGREEMENT: "correlations of every variant with Monte Carlo susceptibility", **SHOWS}
 
     @override
-    def choice(self, given: Given) -> Drawn:
+    def choice(self, settings: JsonObject) -> Drawn:
         """With the tokens of answers where the study says how many."""
-        drawn = super().choice(given)
-        if "answer_tokens" not in given:
+        drawn = super().choice(settings)
+        if "answer_tokens" not in settings:
             return drawn
-        return Answered(**asdict(drawn), answer_tokens=given["answer_tokens"])
+        return Answered(**asdict(drawn), answer_tokens=settings["answer_tokens"])
 
     @override
-    def measure(self, measure: Measure, given: Given) -> Measure:
+    def measure(self, measure: Measure, settings: JsonObject) -> Measure:
         """With every Σ that its place may have, where the study names none: all come from the same passes."""
-        if not isinstance(measure, Fisher) or "sigma" in given:
+        if not isinstance(measure, Fisher) or "sigma" in settings:
             return measure
         return replace(measure, sigma=tuple(name for name in get_args(Sigma) if _may_have(measure, name)))
 
@@ -454,29 +454,26 @@ def _panels(study: Study, rows: Sequence[Row], x: str) -> list[Levels]:
     """Rows of each variant; their units differ."""
     names = [_ESTIMATOR, "place", *(name for name in study.cells[0].factors if name in _OF_FISHER), "sigma"]
     names = [name for name in dict.fromkeys(names) if name != x]
-    of_variant: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        of_variant.setdefault(tuple(row.get(name) for name in names), []).append(row)
     return [
         Levels(
             title=", ".join(str(value) for value in variant if value is not None),
             y_label="χ, nats" if variant[0] == _MONTE_CARLO else _unit(variant[-1]),
             rows=some,
         )
-        for variant, some in of_variant.items()
+        for variant, some in groups_of(rows, names).items()
     ]
 
 
 def _queries_chart(study: Study, yardstick: Cell, rows: Sequence[Row], footer: str, file: Path) -> Chart:
-    asked = list(csv.DictReader(io.StringIO(read_text(file, "file of queries"), newline="")))
+    query_rows = list(csv.DictReader(io.StringIO(read_text(file, "file of queries"), newline="")))
 
-    def is_of(told: Mapping[str, object]) -> bool:
-        return all(told[name] == value for name, value in yardstick.factors.items())
+    def is_of(row: Mapping[str, object]) -> bool:
+        return all(row[name] == value for name, value in yardstick.factors.items())
 
     correlations = {row[_PREDICTOR]: row for row in rows if row[_QUERIES] == ALL and is_of(row)}
     factors = [f"{name} {value}" for name, value in yardstick.factors.items() if name != "model"]
     panels = [
-        Scatter(name, _unit(sigma), [float(query[name]) for query in asked], correlations[name])
+        Scatter(name, _unit(sigma), [float(query[name]) for query in query_rows], correlations[name])
         for cell in study.cells
         if not cell.measure_name
         for sigma in of_kind(cell.measure, Fisher).sigma
@@ -484,8 +481,8 @@ def _queries_chart(study: Study, yardstick: Cell, rows: Sequence[Row], footer: s
     ]
     return queries(
         panels,
-        [float(query[_TRUTH]) for query in asked],
-        [query[OPENNESS] for query in asked],
+        [float(query[_TRUTH]) for query in query_rows],
+        [query[OPENNESS] for query in query_rows],
         y_label="Monte Carlo χ, nats",
         ceiling=math.log(of_kind(yardstick.choice, Drawn).contexts),
         title=f"{study.title}: {', '.join((yardstick.model, *factors))}",
