@@ -180,7 +180,7 @@ def test_an_interrupted_query_ends_at_once(measure: Callable[..., Any], tmp_path
     sql = "select count(*) from range(100000000) a, range(100000000) b where a.range * b.range % 7 = 1"
     code = "from leakmeter.cli import main; print('begun', flush=True); main()"
     with subprocess.Popen(
-        [sys.executable, "-c", code, "query", sql],
+        [sys.executable, "-c", code, "runs", "query", sql],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -91,7 +91,7 @@ def test_counting(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     with progress.counting("documents read") as count:
         count(1_000, 2_000)
-    assert said.lines == ["documents read: 1,000 of 2,000"]
+    assert said.lines == ["documents read: 1,000 of 2,000, under 1 s left"]
     monkeypatch.setattr(progress, "LINE_SECONDS", 10.0)
     with progress.counting("documents read") as count:
         count(2_000, 2_000)

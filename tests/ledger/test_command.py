@@ -15,6 +15,9 @@ import leakmeter.engine.loading
 from helpers import logged_traffic
 from helpers.logged_answers import ChatToy
 from leakmeter.backends.toy import Toy
+from leakmeter.commands import progress
+from leakmeter.ledger import measuring
+from leakmeter.ledger.store import Ledger
 
 Call = Callable[..., Any]
 SECRET = "Ms Ana Alvi came. She said 4471."
@@ -49,6 +52,24 @@ def test_what_has_no_number_is_named_wherever_a_budget_is_told_of(cli: Call, log
     assert ElementTree.parse(junit).getroot().get("failures") == "1"
     found = json.loads(cli("ledger", "check", "--budget", "1000", "--per", "subject", "--json").out)
     assert (found["holds"], found["over"], len(found["unknown"])) == (False, [], 1)
+
+
+def test_an_interrupted_add_tells_what_was_added(cli: Call, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines, commit = list[str](), Ledger.commit
+
+    def commit_and_end(self: Ledger, rows: Any, **options: Any) -> None:
+        if self.n_rows():
+            raise KeyboardInterrupt
+        commit(self, rows, **options)
+
+    monkeypatch.setattr(measuring, "BATCH", 1)
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.001)
+    monkeypatch.setattr(progress, "tell", lines.append)
+    monkeypatch.setattr(Ledger, "commit", commit_and_end)
+    ended = cli("ledger", "add", log, "--model", "toy")
+    assert ended.code == 130
+    assert ended.out.startswith("read 2 calls: added 1 answer, 1 of them measured; 0 were known, 0 refused, 0 left out")
+    assert not any("Alvi" in line for line in lines)
 
 
 def test_the_whole_way(cli: Call, log: Path, tmp_path: Path) -> None:

@@ -63,8 +63,9 @@ class InstallationResult(Record):
 
 
 def check_installation() -> InstallationResult:
-    """Examine whether leakmeter works where it is installed: versions of libraries, and numbers of the engine. Nothing
-    private is in what was found.
+    """Check the installation: versions of libraries, and numbers of the engine.
+
+    Nothing private is in the result.
 
     Examples:
         >>> import leakmeter

@@ -156,8 +156,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(0)
     except OSError as error:
         _fail(f"{error.filename or 'a file'}: {error.strerror or error}", 2)
-    except KeyboardInterrupt:
-        _fail("interrupted; finished cases are kept, the same command goes on from there", 130)
+    except KeyboardInterrupt as error:
+        _fail(f"interrupted; finished cases are kept, {str(error) or 'the same command goes on from there'}", 130)
     except MemoryError:
         _fail("out of memory; give less at once, a smaller model, or a smaller --memory", 2)
     except RecursionError:

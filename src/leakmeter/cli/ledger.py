@@ -18,6 +18,10 @@ from leakmeter.models import DEFAULT_MODEL
 from leakmeter.results.query_process import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from leakmeter.core.backend import Backend
+    from leakmeter.engine.measure import Callbacks
     from leakmeter.ledger.measuring import Added
     from leakmeter.ledger.store import Ledger
     from leakmeter.ledger.totals import Book
@@ -125,7 +129,7 @@ def add(
         raise UsageError("no log is given; give files of traces, or '-' for standard input")
     from leakmeter.commands.progress import progress
     from leakmeter.engine.loading import KeptModel
-    from leakmeter.ledger.measuring import Measuring
+    from leakmeter.ledger.measuring import Added, Measuring
     from leakmeter.ledger.measuring import add as add_answers
     from leakmeter.traces import TraceReader
 
@@ -147,16 +151,26 @@ def add(
     reader = TraceReader(
         list(traces), format=format, recipient=recipient, documents=documents, absent_documents=absent_documents
     )
-    added = add_answers(_opened(ledger, new=True), reader, kept, how, notify=output.tell, watch=progress)
-    if json:
-        output.print_json({**added.to_dict(), "n_hidden_calls": reader.n_hidden_calls})
-    else:
-        _tell_added(added, reader.n_hidden_calls)
+    added = Added()
+
+    def watch(backend: Backend, n_cases: int) -> AbstractContextManager[Callbacks]:
+        findings = {"{:,.0f} answers added": added.n_added, "{:,.0f} disclosures": added.n_disclosures}
+        return progress(backend, n_cases, findings)
+
+    try:
+        add_answers(_opened(ledger, new=True), reader, kept, how, notify=output.tell, watch=watch, added=added)
+    except KeyboardInterrupt:
+        _show_added(added, reader.n_hidden_calls, json=json)
+        raise
+    _show_added(added, reader.n_hidden_calls, json=json)
 
 
-def _tell_added(added: Added, n_hidden_calls: int) -> None:
+def _show_added(added: Added, n_hidden_calls: int, *, json: bool) -> None:
     from leakmeter.traces import Reason
 
+    if json:
+        output.print_json({**added.to_dict(), "n_hidden_calls": n_hidden_calls})
+        return
     output.print_text(
         f"read {added.n_read:,} call{_s(added.n_read)}: added {added.n_added:,} answer{_s(added.n_added)}, "
         f"{added.n_measured:,} of them measured; {added.n_known:,} were known, {added.refused.total():,} refused, "

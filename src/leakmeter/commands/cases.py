@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
@@ -17,6 +16,7 @@ from leakmeter.commands.dry_run import predict_cases
 from leakmeter.commands.given import as_unicode
 from leakmeter.commands.options import RunOptions
 from leakmeter.core import registry
+from leakmeter.core.quantity import add_case
 from leakmeter.core.urls import place_of
 from leakmeter.errors import LeakmeterError, UsageError
 
@@ -77,7 +77,12 @@ def run_cases(
     command = command_line(sys.argv[1:], without=hidden)
     files = () if hides_paths or public else dict.fromkeys(as_unicode(str(path)) for path in files_among(inputs))
     shown: list[AnyResult] = []
-    n_cases, findings = len(ready.prepared), Counter[str]()
+    n_cases = len(ready.prepared)
+    kind = registry.instrument(plan.instrument).result
+    findings: dict[str, float] = {}
+    is_interrupted = False
+    # What a guarantee of privacy covers is the whole run.
+    has_no_part = public or part is not None or plan.settle is not None
     watch = nullcontext(Callbacks()) if public else progress(backend, n_cases, findings)
     try:
         with (
@@ -88,17 +93,37 @@ def run_cases(
         ):
             directory = opened.directory
             kept_name = directory.read_spec().get("name") if directory.is_complete else run.name
-            own_results = registry.instrument(plan.instrument).result.from_run
-            for result in (results or partial(own_results, params=asdict(opened.measure)))(opened.parts):
+            make = results or partial(kind.from_run, params=asdict(opened.measure))
+
+            def parts() -> Iterator[Part]:
+                """Those that are done when the run is interrupted have results all the same."""
+                nonlocal is_interrupted
+                try:
+                    for done in opened.parts:
+                        if kind.is_of_run:
+                            add_case(findings, next(make([done])))
+                        yield done
+                except KeyboardInterrupt:
+                    if has_no_part:
+                        raise
+                    is_interrupted = True
+
+            for result in make(parts()):
                 shown.append(result)
-                if result.finding is not None:
-                    findings[result.finding] += 1
+                if not kind.is_of_run:
+                    add_case(findings, result)
                 if run.json:
                     output.print_json(result.to_dict())
+            if is_interrupted:
+                raise KeyboardInterrupt
     except KeyboardInterrupt:
-        # What a guarantee of privacy covers is the whole run.
-        if shown and part is None and plan.settle is None:
-            _show_interrupted(shown, n_cases, run, command)
+        if shown and not has_no_part:
+            _show_interrupted(shown, n_cases // plan.measure.parts, run, command)
+        elif shown and not public and part is None:
+            n_all = n_cases // plan.measure.parts
+            output.tell(
+                f"{len(shown):,} of {n_all:,} cases are measured; their guarantee is of all, which are shown at the end"
+            )
         raise
     if run.name not in (None, kept_name) and not public:
         output.tell(f"the run was finished before, and keeps its name; '{run.name}' is not written down")

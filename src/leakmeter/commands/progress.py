@@ -23,9 +23,9 @@ LINE_SECONDS = 10.0
 
 
 @contextmanager
-def progress(backend: Backend, n_cases: int, findings: Mapping[str, int] | None = None) -> Iterator[Callbacks]:
-    """A watch that draws a bar of cases done, moved on by the tokens run within each. Beside it stands how many of the
-    cases that are done have something to be told of, by `findings`, which may grow meanwhile."""
+def progress(backend: Backend, n_cases: int, findings: Mapping[str, float] | None = None) -> Iterator[Callbacks]:
+    """A watch that draws a bar of cases done, moved on by the tokens run within each. Beside it stands what was found
+    in them, by `findings`, which may change meanwhile."""
     drawn = _State({0: float(n_cases)}, {} if findings is None else findings)
     with _drawn(drawn) as state, state.of_cell(0)(backend, n_cases) as callbacks:
         yield callbacks
@@ -52,8 +52,8 @@ class _State:
     """How far the work is; its cells weigh as much as is predicted of them."""
 
     weights: Mapping[int, float]
-    findings: Mapping[str, int] = field(default_factory=dict)
-    """How many of the cases that are done have something to be told of, by what it is."""
+    findings: Mapping[str, float] = field(default_factory=dict)
+    """What was found in the cases that are done: numbers by their words, such as "{:,.0f} disclosures"."""
     done: float = 0.0
     """Weight of the cells before this one."""
     n_read: float | None = None
@@ -102,7 +102,8 @@ class _State:
     def where(self) -> str:
         """Which case is being measured, and of which cell where there are several."""
         case = f"case {min(self.case + 1, self.n_cases):,}/{self.n_cases:,}"
-        case += "".join(f", {n:,} {finding}" for finding, n in self.findings.items())
+        # A copy: another thread adds to it.
+        case += "".join(f", {words.format(number)}" for words, number in [*self.findings.items()])
         return case if len(self.weights) == 1 else f"cell {self.n_begun}/{len(self.weights)}, {case}"
 
     def rate(self, seconds: float) -> str:
@@ -172,15 +173,19 @@ def _draw(state: _State, ended: threading.Event) -> None:
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A function that is told how many of how many are done, and shows it."""
+    """A function that is told how many of how many are done, and shows it. On a terminal the bar is there from the
+    first to the last of them alone: two at a time would draw over each other."""
     if not sys.stderr.isatty():
-        shown_at = time.monotonic()
+        started = shown_at = time.monotonic()
 
         def write(n_done: int, n: int) -> None:
+            from leakmeter.report.words import about_seconds
+
             nonlocal shown_at
             if (now := time.monotonic()) - shown_at >= LINE_SECONDS:
                 shown_at = now
-                tell(f"{what}: {n_done:,} of {n:,}")
+                left = f", {about_seconds((now - started) * (n - n_done) / n_done)} left" if n_done else ""
+                tell(f"{what}: {n_done:,} of {n:,}{left}")
 
         yield write
         return
@@ -194,6 +199,17 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
     )
 
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=output.console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda n_done, n: bar.update(task, completed=n_done, total=n)
+    bar = Progress(*columns, console=output.console(stderr=True), transient=True)
+
+    def draw(n_done: int, n: int) -> None:
+        if not bar.tasks:
+            bar.add_task("", total=n)
+        bar.start()
+        bar.update(bar.task_ids[0], completed=n_done, total=n)
+        if n_done >= n:
+            bar.stop()
+
+    try:
+        yield draw
+    finally:
+        bar.stop()

@@ -32,6 +32,11 @@ class Measure(ABC):
         """Cases that are best scored together although their prompts have nothing in common."""
         return 1
 
+    @property
+    def parts(self) -> int:
+        """Cases that a result is made of."""
+        return 1
+
     def check(self, item: Any) -> None:  # noqa: B027 - most measures refuse nothing
         """Refuse an item that cannot be measured so, before anything is scored or written."""
 

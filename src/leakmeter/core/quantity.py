@@ -69,6 +69,26 @@ class RunQuantity:
 AnyQuantity = Quantity | RunQuantity
 
 
+@dataclass(frozen=True, slots=True)
+class SoFar:
+    """What progress says of the cases that are done: a number, and never a text."""
+
+    words: str
+    """With {} where the number goes."""
+    compute: Callable[[Case], float | None]
+    """A result to its number; None where it has none."""
+    combine: Callable[[Iterable[float]], float] = max
+    """The number of two or more cases: the largest, or `sum`."""
+
+
+def add_case(findings: dict[str, float], case: Case) -> None:
+    """Put a case that is done to the findings so far, numbers by their words."""
+    for finding in case.so_far:
+        words, number = finding.words, finding.compute(case)
+        if number is not None:
+            findings[words] = finding.combine((findings[words], number)) if words in findings else number
+
+
 Quantities = tuple[AnyQuantity, ...]
 Number = Callable[[Case], float | None]
 

@@ -100,6 +100,8 @@ class Added:
     """Events that it had."""
     n_measured: int = 0
     """Answers that were scored; the others of those added were scored before."""
+    n_disclosures: int = 0
+    """Spans of these that a document gave away."""
     refused: Counter[str] = field(default_factory=Counter)
     """Calls that cannot be measured, by reason."""
     flagged: Counter[str] = field(default_factory=Counter)
@@ -145,11 +147,12 @@ def add(
     *,
     notify: Callable[[str], None] = lambda line: None,
     watch: Watch | None = None,
+    added: Added | None = None,
 ) -> Added:
     """Add logged answers, as `traces.TraceReader` yields them, to a ledger: those that it has not are measured, and
-    committed a batch at a time. `StoreError` where the ledger is of another model."""
+    committed a batch at a time, and counted in `added`. `StoreError` where the ledger is of another model."""
     how = how or Measuring()
-    outcome = Added()
+    outcome = Added() if added is None else added
     repeats: dict[str, list[str]] = {}
     new = _new(ledger, answers, outcome, repeats)
     while batch := _batch(new):
@@ -237,6 +240,8 @@ def _add_batch(
         ledger.commit(batch.rows, model=batch.model)
     outcome.n_added += len(batch.rows["events"])
     outcome.n_measured += batch.n_measured
+    place = ("score", "first_character", "last_character")
+    outcome.n_disclosures += len({tuple(row[name] for name in place) for row in batch.rows["disclosures"]})
     outcome.problems += batch.problems
     outcome.flagged.update(flag for event in batch.rows["events"] for flag in event["flags"])
     ledger.remove_runs()

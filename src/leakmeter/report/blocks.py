@@ -676,8 +676,7 @@ class Report:
         if n_cases is None or n_measured >= n_cases:
             return self
         warning = Warning(
-            f"Interrupted: {n_measured:,} of {n_cases:,} cases are measured, and all numbers here are of these. The "
-            "same command goes on with the others."
+            f"Interrupted: {n_measured:,} of {n_cases:,} cases are measured, and all numbers here are of these."
         )
         return replace(self, blocks=(warning, *self.blocks))
 

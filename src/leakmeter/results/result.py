@@ -26,7 +26,7 @@ from leakmeter.core.cost import ResultCost
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.plain import to_json, to_plain
-from leakmeter.core.quantity import AnyQuantity
+from leakmeter.core.quantity import AnyQuantity, SoFar
 from leakmeter.core.record import Record
 from leakmeter.core.urls import place_of
 from leakmeter.errors import UsageError
@@ -77,6 +77,10 @@ class AnyResult(ABC):
     """Whether it may be published."""
     quantities: ClassVar[tuple[AnyQuantity, ...]] = ()
     """What of it can be compared and bounded, the first that one thinks of first."""
+    so_far: ClassVar[tuple[SoFar, ...]] = ()
+    """What progress says of the cases that are done."""
+    is_of_run: ClassVar[bool] = False
+    """Whether each has numbers of the whole run, so that none is there before all parts are."""
     defining: ClassVar[tuple[str, ...]] = DEFINING
     """Settings that say what is measured, by dotted names: numbers under others are no better and no worse."""
     pieces_at: ClassVar[PieceFields | None] = None
@@ -104,11 +108,6 @@ class AnyResult(ABC):
             headline = ""  # a case that was made by hand may lack something; a repr has to come all the same
         parts = [f"{type(self).__name__} {_name(self)}", sizes and f" ({sizes})", headline and f": {headline}"]
         return f"<{''.join(parts)}>"
-
-    @property
-    def finding(self) -> str | None:
-        """What progress counts over the cases that are done, behind the number: "with an answer that leaks"."""
-        return None
 
     @abstractmethod
     def to_dict(self) -> JsonObject:

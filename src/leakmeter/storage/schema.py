@@ -115,7 +115,7 @@ def group_table(parts: Sequence[Sequence[Measurement]]) -> pa.Table:
     """Measurements of several parts in one table, which says how many rows each part has."""
     table = to_table([measurement for measurements in parts for measurement in measurements])
     n_rows = [sum(len(measurement.values) for measurement in measurements) for measurements in parts]
-    return table.replace_schema_metadata({**(SCHEMA.metadata or {}), _PART_ROWS: json.dumps(n_rows)})
+    return table.replace_schema_metadata({**(SCHEMA.metadata or {}), _PART_ROWS: json.dumps(n_rows).encode()})
 
 
 def from_group_table(table: pa.Table, n_parts: int) -> list[list[Measurement]]:

@@ -99,15 +99,21 @@ def decode_command(
         for result in DecodeResult.from_run(parts, asdict(seeded), delta=delta):
             yield result.published() if public else result
 
-    with output.unnamed(public):
-        run_cases(
-            Plan("decode", seeded, settings, loaded, seeded.together if len(loaded.cases) > 1 else 1),
-            replace(run, dtype=precision),
-            results=results,
-            accept=lambda backend: check_precision(seeded, backend.dtype),
-            inputs=[source],
-            public=public,
-        )
+    try:
+        with output.unnamed(public):
+            run_cases(
+                Plan("decode", seeded, settings, loaded, seeded.together if len(loaded.cases) > 1 else 1),
+                replace(run, dtype=precision),
+                results=results,
+                accept=lambda backend: check_precision(seeded, backend.dtype),
+                inputs=[source],
+                public=public,
+            )
+    except KeyboardInterrupt:
+        if seeded.nonce == measure.nonce:
+            raise
+        why = "the same command draws again; to go on, give it --nonce, which `leakmeter runs show` prints"
+        raise KeyboardInterrupt(why) from None
 
 
 # Only the whole context is taken away.

@@ -11,7 +11,7 @@ import numpy as np
 
 from leakmeter.core.measurement import NATS, WEIGHT, Measurement
 from leakmeter.core.plain import SELDOM
-from leakmeter.core.quantity import Quantities, Quantity, at, most
+from leakmeter.core.quantity import Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
@@ -183,6 +183,12 @@ def _spent(case: DecodeResult) -> float | None:
     return None if nats is None else nats / case.guarantee.epsilon_nats
 
 
+def _bound(case: DecodeResult) -> float | None:
+    """Of all responses of a case together; None without a bound."""
+    bounds = [one.guarantee.response.basic_nats for one in case.responses if one.guarantee is not None]
+    return sum(bounds) if bounds else None
+
+
 _QUANTITIES: Final[Quantities] = (
     Quantity(
         "decode",
@@ -225,6 +231,11 @@ class DecodeResult(Result):
     schema: ClassVar = "decode-1"
     kept: ClassVar = KeptDecoding
     quantities: ClassVar = _QUANTITIES
+    so_far: ClassVar = (
+        SoFar("up to {:.3g} nats", lambda case: most(response.ledger.whole_nats for response in case.responses)),
+        SoFar("bound of all {:,.2f} nats", _bound, sum),
+    )
+    is_of_run: ClassVar = True
     defining: ClassVar = ()
 
     template: str

@@ -294,6 +294,7 @@ class PrivateGeneration(Measure):
         return self.sequences if self.sequences_a_part is None else self.sequences_a_part
 
     @property
+    @override
     def parts(self) -> int:
         """Cases of the same exemplars that draw all samples."""
         return self.sequences // self.samples

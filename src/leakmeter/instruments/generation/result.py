@@ -13,7 +13,7 @@ import numpy as np
 
 from leakmeter.core.cost import ResultCost
 from leakmeter.core.measurement import NATS, WEIGHT, Measurement
-from leakmeter.core.quantity import Case, Quantities, Quantity, at, most
+from leakmeter.core.quantity import Case, Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
@@ -374,6 +374,10 @@ class PrivateGenerationResult(Result):
     schema: ClassVar = "private_generation-1"
     kept: ClassVar = KeptBatch
     quantities: ClassVar = _QUANTITIES
+    so_far: ClassVar = (
+        SoFar("measured up to {:.3g} nats", at("at_guarantee", "measured_nats")),
+        SoFar("bound up to {:.3g} nats", at("at_guarantee", "bound_nats")),
+    )
     defining: ClassVar = ("params.delta",)
     pieces_at: ClassVar = PieceFields("exemplars", nats="measured_nats")
 
@@ -414,7 +418,8 @@ class PrivateGenerationResult(Result):
         part = params["sequences_a_part"]
         n_parts = 1 if part is None else params["sequences"] // part
         rest = iter(parts)
-        while of_batch := list(islice(rest, n_parts)):
+        # Of a run that was interrupted the last batch may lack parts.
+        while len(of_batch := list(islice(rest, n_parts))) == n_parts:
             yield cls._from_parts(of_batch, params)
 
     @classmethod

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import numpy as np
 
 from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID, Measurement
-from leakmeter.core.quantity import NOISE, SHARE_OF_CASES, Quantities, Quantity, RunQuantity, at
+from leakmeter.core.quantity import NOISE, SHARE_OF_CASES, Quantities, Quantity, RunQuantity, SoFar, at
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.icl.math import FARTHEST, farthest_losses, log_ratio
@@ -180,6 +180,7 @@ class IclResult(Result):
     schema: ClassVar = "icl-2"
     kept: ClassVar = KeptQuery
     quantities: ClassVar = _QUANTITIES
+    so_far: ClassVar = (SoFar("loss up to {:.3g} nats", at("loss_nats")),)
     defining: ClassVar = (
         *DEFINING,
         *(f"params.{name}" for name in ("space", "label_scoring", "calibration", "calibration_baseline")),

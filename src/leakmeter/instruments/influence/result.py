@@ -13,7 +13,7 @@ from leakmeter.core import quantity
 from leakmeter.core.item import LEVELS
 from leakmeter.core.measurement import COUNT, HALF_WIDTH, NATS, Measurement
 from leakmeter.core.plain import SELDOM
-from leakmeter.core.quantity import NOISE, Case, LowerBound, Number, Quantities, Quantity, at, most, of_response
+from leakmeter.core.quantity import NOISE, Case, LowerBound, Number, Quantities, Quantity, SoFar, at, most, of_response
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
@@ -371,6 +371,13 @@ class InfluenceResult(ContextResult):
     schema: ClassVar = "influence-1"
     kept: ClassVar = KeptInfluence
     quantities: ClassVar = _QUANTITIES
+    so_far: ClassVar = (
+        SoFar(
+            "{:,.0f} with something personal or secret",
+            lambda case: any(leak.is_sensitive for leak in case.disclosed),
+            sum,
+        ),
+    )
     pieces_at: ClassVar = PieceFields("pieces")
 
     pieces: tuple[Piece, ...]
@@ -482,11 +489,6 @@ class InfluenceResult(ContextResult):
     def disclosed(self) -> tuple[Disclosure, ...]:
         """The disclosures; not the values that are none."""
         return tuple(disclosure for disclosure in self.disclosures if disclosure.evidence is not None)
-
-    @property
-    @override
-    def finding(self) -> str | None:
-        return "with something personal or secret" if any(leak.is_sensitive for leak in self.disclosed) else None
 
     @property
     def matrix(self) -> npt.NDArray[np.float64]:

@@ -11,15 +11,18 @@ out/
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from leakmeter.core.backend import Backend
 from leakmeter.core.loaded import LoadedCases, Plan
+from leakmeter.core.quantity import add_case
 from leakmeter.core.record import Record
 from leakmeter.core.urls import check_directory
 from leakmeter.core.written import check_outside_runs, made_for, make_private, write_whole
+from leakmeter.engine.measure import Callbacks
 from leakmeter.engine.ready import make_ready
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import FOLDER, Check, Group, documents_of, lines_of
@@ -58,6 +61,9 @@ class Steps:
     fine_tuning: Callable[[int, int], None] = lambda n_done, n: None
     tuning: Callable[[int, int], None] = lambda n_done, n: None
     probing: Callable[[str], None] = lambda text: None
+    measuring: Callable[[Backend, int, Mapping[str, float]], AbstractContextManager[Callbacks]] = (
+        lambda backend, n_cases, findings: nullcontext(Callbacks())
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,8 +242,15 @@ def _probed(
             probes = probes_of(group.subjects, ("twin", "relationship", "university"))
             cases = LoadedCases(tuple(case for case in probes if case.type in types))
             ready = make_ready(Plan("pii", measure, settings, cases, TOGETHER), copy)
-            with ready.measure_into(out / "runs", command=command) as run:
-                by_repeats[group.repeats] = list(PiiResult.from_run(list(run.parts), asdict(measure)))
+            findings: dict[str, float] = {}
+            by_repeats[group.repeats] = []
+            with (
+                steps.measuring(copy, len(cases.cases), findings) as callbacks,
+                ready.measure_into(out / "runs", callbacks=callbacks, command=command) as run,
+            ):
+                for result in PiiResult.from_run(run.parts, asdict(measure)):
+                    by_repeats[group.repeats].append(result)
+                    add_case(findings, result)
     return by_repeats
 
 

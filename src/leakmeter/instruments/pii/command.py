@@ -16,7 +16,7 @@ from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.options import DataPath, Explain, Flag, RowOptions, RunOptions, Text
-from leakmeter.commands.progress import counting
+from leakmeter.commands.progress import counting, progress
 from leakmeter.core.files import sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.record import Record
@@ -432,7 +432,7 @@ def check(
     backend = (model or ModelOptions()).load("fine-tune")
     with counting("steps of fine-tuning") as steps, counting("epochs of tuning") as epochs:
         settings = fine_tuning or FineTuning()
-        outcome = checked(options, settings, backend, out, Steps(steps, epochs, output.tell), command=command)
+        outcome = checked(options, settings, backend, out, Steps(steps, epochs, output.tell, progress), command=command)
     about = [
         *(f"{FINDING}{finding}" for finding in findings(outcome.rows)),
         f"model: {backend.name}, fine-tuned; canaries, documents and draws by seed {options.seed}",

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import numpy as np
 
 from leakmeter.core.measurement import NATS, RESPONSE, Measurement
-from leakmeter.core.quantity import SHARE_OF_CASES, Case, Quantities, Quantity, RunQuantity, at
+from leakmeter.core.quantity import SHARE_OF_CASES, Case, Quantities, Quantity, RunQuantity, SoFar, at
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
-from leakmeter.instruments.pii.decoy_test import DecoyTest, exposure_of, is_bound, p_of, rank_interval, rank_of
+from leakmeter.instruments.pii.decoy_test import AT_RISK, DecoyTest, exposure_of, is_bound, p_of, rank_interval, rank_of
 from leakmeter.instruments.pii.kept import KeptProbe
 from leakmeter.instruments.pii.matching import STATISTICS
 from leakmeter.instruments.pii.measure import BEAM
@@ -117,6 +117,13 @@ class PiiResult(Result):
     schema: ClassVar = "pii-1"
     kept: ClassVar = KeptProbe
     quantities: ClassVar = _QUANTITIES
+    so_far: ClassVar = (
+        SoFar(
+            "{:,.0f} with p ≤ 0.05 or said word for word",
+            lambda case: case.p_value <= AT_RISK or case.extracted is True,
+            sum,
+        ),
+    )
     defining: ClassVar = ("prompts.decoys", "prompts.control_names")
 
     subject: str

@@ -10,7 +10,7 @@ import numpy as np
 
 from leakmeter.core.measurement import HALF_WIDTH, Measurement
 from leakmeter.core.plain import SELDOM, excerpt
-from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, at, of_response
+from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, SoFar, at, of_response
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.disclosures import Evidence
@@ -186,6 +186,11 @@ class RedactionResult(ContextResult):
     schema: ClassVar = "redact-1"
     kept: ClassVar = KeptRedaction
     quantities: ClassVar = _QUANTITIES
+    so_far: ClassVar = (
+        SoFar("cut up to {:.0%} of a context", at("redacted_share")),
+        SoFar("{:,.0f} disclosures left", at("disclosed", "n_left"), sum),
+        SoFar("{:,.0f} not reached", lambda case: not case.reached, sum),
+    )
 
     max_loss_nats: float | None
     """The limit: largest influence of what is left; None, with `disclosed` only, where there was none."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 import numpy as np
 
 from leakmeter.core.measurement import COUNT, NATS, NATS_PER_SQUARE, Measurement
-from leakmeter.core.quantity import NOISE, Quantities, Quantity, at, most
+from leakmeter.core.quantity import NOISE, Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
@@ -261,6 +261,7 @@ class SusceptibilityResult(QueryResult):
     schema: ClassVar = "susceptibility-1"
     kept: ClassVar = KeptMixture
     quantities: ClassVar = _QUANTITIES
+    so_far: ClassVar = (SoFar("up to {:.3g} nats", at("susceptibility_nats")),)
     pieces_at: ClassVar = PieceFields("contexts", nats="persuasion_nats", name="id")
 
     temperature: float

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from leakmeter.core.measurement import NATS
-from leakmeter.core.quantity import Quantities, Quantity
+from leakmeter.core.quantity import Quantities, Quantity, SoFar
 from leakmeter.core.record import Record, frame_of
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.result import KeptGradients, QueryResult, Values, check_any, usual_cost
@@ -58,6 +58,7 @@ class FisherResult(QueryResult):
     schema: ClassVar = "fisher-1"
     kept: ClassVar = KeptGradients
     quantities: ClassVar = _QUANTITIES
+    so_far: ClassVar = (SoFar("up to {:.3g} for the first covariance", _QUANTITIES[0].compute),)
     defining: ClassVar = ("params.sigma", "params.place")
     pieces_at: ClassVar = PieceFields("values", nats="fisher_nats", name="sigma")
 

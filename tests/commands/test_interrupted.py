@@ -1,0 +1,113 @@
+"""What every long command says while it runs, and when it is interrupted: what was found so far, and no text."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.golden_commands import write_data
+from leakmeter.commands import progress
+from leakmeter.storage.rundir import RunDirectory
+
+Call = Callable[..., Any]
+NATS = r"[\d.]+(e-\d+)? nats"
+OWN = "--task task.toml --data many.jsonl --exemplars exemplars.jsonl --label-scoring whole-sequence"
+DRAWN = "--data cases.jsonl --max-new-tokens 3"
+BATCHES = (
+    "--exemplars many.jsonl --column said --subset-size 4 --samples 2 --max-new-tokens 2 --batches 3 --temperature 2"
+)
+TOLD = "influence --data told.jsonl --unit entity"
+PARTS = {
+    "influence": (TOLD, "1 of 3", "1 with something personal or secret"),
+    "redact": ("redact --data told.jsonl --max-loss 0.2", "1 of 3", r"cut up to \d+% of a context, \d not reached"),
+    "redact --disclosures": (
+        "redact --data told.jsonl --disclosures",
+        "1 of 3",
+        r"cut up to \d+% of a context, \d disclosures left, \d not reached",
+    ),
+    "icl": (f"icl {OWN}", "32 of 34", f"loss up to {NATS}"),
+    "susceptibility": ("susceptibility --queries many.jsonl --contexts contexts.jsonl", "8 of 34", f"up to {NATS}"),
+    "pii": (
+        "pii probe --subjects many.jsonl --decoys 50 --prompts 1 --control-names 1",
+        "8 of 34",
+        r"\d with p ≤ 0\.05 or said word for word",
+    ),
+    "decode": (f"decode --lambda 0.5 {DRAWN}", "8 of 34", f"up to {NATS}"),
+    "decode --epsilon": (f"decode --epsilon 1 --seed 1 {DRAWN}", "1 of 34", f"up to {NATS}, bound of all 3.00 nats"),
+    "generate": (f"generate --seed 3 {BATCHES}", "1 of 3", f"measured up to {NATS}, bound up to {NATS}"),
+    "generate by a secret": (f"generate {BATCHES}", None, f"measured up to {NATS}, bound up to {NATS}"),
+}
+"""A command, of how many cases it is interrupted after the first part, and what it found in these."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_data(tmp_path)
+    note = {"context": "Ilvane Dostrel has the number 617-555-0134.", "query": "Whom to call?"}
+    told = [{"id": f"t{i}", **note, "response": "Call 617-555-0134."} for i in range(3)]
+    many = [
+        {"id": f"m{i}", "said": f"Boat {i} sank.", "mood": "Low", "query": f"Whose is boat {i}?"}
+        | {"name": f"Ilvane Dostrel{i}", "phone": f"617-555-{i:04}", "context": note["context"]}
+        for i in range(34)
+    ]
+    for name, records in (("told", told), ("many", many), ("cases", [{"id": row["id"], **note} for row in many])):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_what_is_done_is_told(cli: Call, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    line, how_many, finding = PARTS[name]
+    lines, is_told, write = list[str](), threading.Event(), RunDirectory.write_part
+
+    def tell(progress_line: str) -> None:
+        lines.append(progress_line)
+        if re.match(rf"case \d+/\d+, {finding}, [\d,]+ tokens", progress_line):
+            is_told.set()
+
+    def write_and_end(self: RunDirectory, number: int, *part: Any) -> None:
+        if number == 1:
+            assert is_told.wait(60), lines
+            raise KeyboardInterrupt
+        write(self, number, *part)
+
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.001)
+    monkeypatch.setattr(progress, "tell", tell)
+    monkeypatch.setattr(RunDirectory, "write_part", write_and_end)
+    ended = cli(*line.split(), "--model", "toy", "--out", "runs")
+    assert ended.code == 130
+    if how_many is None:
+        # The guarantee is of all of it.
+        assert ended.out == ""
+        assert "1 of 3 cases are measured" in ended.err
+    else:
+        assert f"Interrupted: {how_many} cases are measured" in " ".join(ended.out.split())
+    assert not any(text in line for line in lines for text in ("Dostrel", "617", "Quellhof"))
+
+
+def test_a_bounded_answer_goes_on_by_its_nonce_alone(cli: Call, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = [*f"decode --epsilon 1 {DRAWN} --model toy --out runs".split()]
+    write = RunDirectory.write_part
+
+    def write_and_end(self: RunDirectory, number: int, *part: Any) -> None:
+        if number == 1:
+            raise KeyboardInterrupt
+        write(self, number, *part)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunDirectory, "write_part", write_and_end)
+        ended = cli(*line)
+        public = cli(*line, "--public")
+    assert "Interrupted: 1 of 34 cases are measured" in " ".join(ended.out.split())
+    assert ended.err.splitlines()[-1] == (
+        "leakmeter: interrupted; finished cases are kept, the same command draws again; to go on, give it --nonce, "
+        "which `leakmeter runs show` prints"
+    )
+    assert (public.code, public.out, len(public.err.splitlines())) == (130, "", 1)
