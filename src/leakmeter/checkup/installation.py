@@ -65,7 +65,8 @@ class InstallationResult(Record):
 def check_installation() -> InstallationResult:
     """Check the installation: versions of libraries, and numbers of the engine.
 
-    Nothing private is in the result.
+    Returns:
+        What was checked, with nothing private in it.
 
     Examples:
         >>> import leakmeter
