@@ -1,8 +1,8 @@
 """Very many cases: files, seconds and memory of one large run, and of a catalogue of many runs.
 
-`python -m benchmarks many` writes runs of random numbers, each in a process of its own, and reads them. A case has 50
-series of 20 numbers. What is measured here is the storage alone: no model, no workers. For 10⁶ to 10⁹ cases,
-`on_paper` multiplies what was measured, for slices of 100,000 cases.
+`python -m benchmarks many` measures one case with the toy (25 sentences, 40 response tokens), writes it again and again
+under other ids, and reads what it wrote; each row comes from a process of its own. So the storage alone is measured: no
+model, no workers. For 10⁶ to 10⁹ cases `on_paper` multiplies what was measured, for runs of 100,000 cases.
 """
 
 from __future__ import annotations
@@ -12,37 +12,36 @@ import resource
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import store
+import leakmeter
 from leakmeter.results.query import ask
-from leakmeter.storage.catalogue import entries
-from leakmeter.storage.parts import cases_of_run
+from leakmeter.storage.catalogue import entries, spec_of
+from leakmeter.storage.parts import Part, cases_of_part, cases_of_run
 from leakmeter.storage.rundir import RunDirectory
+from leakmeter.storage.spec import RunSpec
 
 NAME: Final = "many"
 SLICE: Final = 100_000
 """Cases of one run, of which a large measurement is made of many."""
 PUT_SECONDS: Final = 0.055
 WRITERS: Final = 8
-TINY: Final[dict[str, Any]] = {"cases": (30,), "runs": (5,), "pieces": 2, "tokens": 3}
+TINY: Final[dict[str, Any]] = {"cases": (30,), "runs": (5,), "sentences": 3}
 _SQL: Final = "select count(*), avg(value) from measurements"
 
 
 def rows(
-    cases: tuple[int, ...] = (1_000, 10_000, SLICE),
-    runs: tuple[int, ...] = (1_000, 10_000),
-    pieces: int = 50,
-    tokens: int = 20,
+    cases: tuple[int, ...] = (1_000, 10_000, SLICE), runs: tuple[int, ...] = (1_000, 10_000), sentences: int = 25
 ) -> Iterator[dict[str, Any]]:
     """One run of each number of cases, then a catalogue of each number of runs, then larger ones on paper."""
     found: dict[str, Any] = {}
     for n_cases in cases:
-        found = _alone(_large_run, n_cases, pieces, tokens)
+        found = _alone(_large_run, n_cases, sentences)
         yield found
     for n_runs in runs:
-        yield _alone(_catalogue, n_runs, tokens)
+        yield _alone(_catalogue, n_runs, sentences)
     for n_cases in (10**6, 10**7, 10**8, 10**9):
         yield on_paper(n_cases, found)
 
@@ -63,10 +62,11 @@ def on_paper(n_cases: int, measured: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _large_run(n_cases: int, n_pieces: int, n_tokens: int) -> dict[str, Any]:
+def _large_run(n_cases: int, n_sentences: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
+        spec, part = _measured(n_sentences)
         started = time.perf_counter()
-        path = store.written(Path(folder), n_cases, n_pieces, n_tokens)
+        path = _written(Path(folder), spec, part, n_cases)
         written_s = time.perf_counter() - started
         files = [file for file in path.iterdir() if not file.name.startswith((".", "spec"))]
         n_bytes = sum(file.stat().st_size for file in files)
@@ -89,11 +89,12 @@ def _large_run(n_cases: int, n_pieces: int, n_tokens: int) -> dict[str, Any]:
         }
 
 
-def _catalogue(n_runs: int, n_tokens: int) -> dict[str, Any]:
+def _catalogue(n_runs: int, n_sentences: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
+        spec, part = _measured(n_sentences)
         for number in range(n_runs):
-            store.written(root, 1, 2, n_tokens, version=str(number))
+            _written(root, replace(spec, params={**spec.params, "seed": number}), part, 1)
         started = time.perf_counter()
         listed = entries(root)
         listed_s = time.perf_counter() - started
@@ -111,6 +112,28 @@ def _catalogue(n_runs: int, n_tokens: int) -> dict[str, Any]:
             "sql_of_measurements_s": time.perf_counter() - started,
             "peak_mib": _peak_mib(),
         }
+
+
+def _measured(n_sentences: int) -> tuple[RunSpec, Part]:
+    """What a run says of itself, and its one case."""
+    context = " ".join(f"Guest {number} paid {number * 37} crowns." for number in range(n_sentences))
+    case = {"context": context, "query": "Who paid most?", "response": "The guest who came last paid most of all"}
+    with tempfile.TemporaryDirectory() as folder:
+        run = RunDirectory(leakmeter.influence("toy", [case], unit="sentence", out=folder).path)
+        (part,) = cases_of_part(run, 0)
+        return spec_of(run), part
+
+
+def _written(root: Path, spec: RunSpec, part: Part, n_cases: int) -> Path:
+    """A complete run of a case under other ids, a part each."""
+    texts, measurements = part
+    spec = replace(spec, cases=tuple({**spec.cases[0], "id": str(number)} for number in range(n_cases)))
+    with RunDirectory.open(root, spec) as run:
+        for number in range(n_cases):
+            own = [replace(measurement, item=str(number)) for measurement in measurements]
+            run.write_part(number, [{**texts, "id": str(number)}], own)
+        run.finish(spec, n_cases)
+    return run.path
 
 
 def _peak_mib() -> float:

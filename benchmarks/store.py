@@ -53,10 +53,10 @@ def rows(n_cases: int = 1000, n_pieces: int = 200, n_tokens: int = 50) -> Iterat
             yield {"work": work, "rows": n_rows, "s": statistics.median(times), "rows_found": n_found}
 
 
-def written(root: Path, n_cases: int, n_pieces: int, n_tokens: int, version: str = "0") -> Path:
+def written(root: Path, n_cases: int, n_pieces: int, n_tokens: int) -> Path:
     """A complete run of random numbers; returns its directory."""
     cases = tuple({"id": f"case {i}"} for i in range(n_cases))
-    spec = RunSpec("influence", {}, {}, {"name": "random"}, cases, version)
+    spec = RunSpec("influence", {}, {}, {"name": "random"}, cases, "0")
     values = np.random.default_rng(0).normal(size=(n_pieces, n_tokens))
     with RunDirectory.open(root, spec) as run:
         for number, case in enumerate(cases):
