@@ -266,7 +266,7 @@ def verify_run(run: AnyRun, *, runs: str | Path = "runs") -> Verified:
 
 
 def rename_run(run: AnyRun, name: str | None, *, runs: str | Path = "runs") -> None:
-    """Give a run another name, which lists and pages show; its id and its numbers stay.
+    """Rename a run in lists and on pages; its id and its numbers stay the same.
 
     Args:
         run: an object, a directory or a name.

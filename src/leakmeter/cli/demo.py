@@ -56,7 +56,7 @@ def demo(
     no_cache
         Neither use nor keep scores in the score cache (see `leakmeter models cache`).
     dry_run
-        Predict tokens, memory and time instead; nothing is run or written.
+        Only predict tokens, memory and time; run and write nothing.
     write_samples
         Write invented logs and tables into this directory instead: the files that help texts and tutorials use.
     """

@@ -35,9 +35,9 @@ def doctor(
 ) -> None:
     """Check that leakmeter works here, or with --model that a model's log-probabilities can be used.
 
-    Without --model: versions of libraries, and numbers of the engine against a slow way; what it prints can be pasted
-    into a bug report, with no path and no name of yours. With --model: sends a few hundred short texts of its own, none
-    of yours. Exits with 1 if a measurement would be wrong.
+    Without --model: prints the versions of libraries and compares the engine's numbers with a slow computation; the
+    output can be pasted into a bug report, since it has no path and no name of yours. With --model: sends a few hundred
+    short texts of its own, none of yours. Exits with 1 if a measurement would be wrong.
 
     Parameters
     ----------
@@ -48,15 +48,15 @@ def doctor(
     tokenizer
         Of a served model: a known name, hf:ORG/NAME, a directory with a tokenizer.json, or a .gguf file.
     allow_remote
-        Let a served model be on another machine.
+        Allow a served model on another machine.
     concurrency
-        Requests to a served model under way at a time.
+        Maximum number of simultaneous requests to a served model.
     dtype
-        Of a local model; see `leakmeter influence`.
+        For a local model; see `leakmeter influence`.
     device
-        Of a local model; see `leakmeter influence`.
+        For a local model; see `leakmeter influence`.
     memory
-        Of a local model; see `leakmeter influence`.
+        For a local model; see `leakmeter influence`.
     report
         Also write the report on the model, a page, to this file.
     json

@@ -39,13 +39,13 @@ def gate(
 ) -> None:
     """Check finished runs against bounds and a baseline; exit with 1 if one is broken.
 
-    Give the runs; or --latest; or --runs alone, for all finished runs of a directory. A bound is held against each run
-    that has its quantity, and is broken where one of them breaks it.
+    Name the runs, or give --latest, or give only --runs for all finished runs of a directory. A bound applies to every
+    run that has its quantity, and is broken if any of them breaks it.
 
-    Of a context that was searched (--search) a number may be a lower bound, as influence.worst_piece is. Beyond an
-    upper bound it breaks the bound; else the bound is undecided, and the command exits with 2.
+    After a search (--search), a number may be a lower bound, as influence.worst_piece is. If it exceeds an upper bound,
+    the bound is broken; otherwise the bound is undecided, and the command exits with 2.
 
-    A bound is of QUANTITY.AGGREGATE: influence.p95, influence.max, icl.accuracy, generate.ratio. Aggregates over the
+    A bound names QUANTITY.AGGREGATE: influence.p95, influence.max, icl.accuracy, generate.ratio. Aggregates over the
     cases are mean, median, min, max and p1 to p99; per-case quantities need one, except where one is obvious. An
     unknown name prints the list of quantities.
 
@@ -54,24 +54,26 @@ def gate(
     run
         A run, by its directory or its name.
     runs
-        Directory of runs, runs by default, or its URL in an object store; again for each further one. One may be a run.
+        Directory of runs, or its URL in an object store; runs by default. Repeat for further directories; a single run
+        is allowed too.
     latest
-        Take the newest finished run of the directory that has the quantities of all bounds and of the baseline, and say
-        which it is.
+        Take the newest finished run of the directory that has the quantities of all bounds and of the baseline, and
+        print which one it is.
     upper
-        What may be at most so much, such as "influence.disclosures.personal <= 0"; again for each further bound.
+        Upper bound, such as "influence.disclosures.personal <= 0"; repeat for further bounds.
     lower
-        What has to be at least so much, such as "icl.accuracy >= 0.8"; again for each further bound.
+        Lower bound, such as "icl.accuracy >= 0.8"; repeat for further bounds.
     confident
-        Let a bound hold only where the whole 95 % interval over the cases is within it, not the value alone.
+        Require the whole 95 % interval over the cases to be within the bound, not only the value.
     against
-        A baseline. A run is broken that is worse than it by more than chance and noise.
+        Baseline file. A run fails if it is worse than the baseline by more than chance and noise.
     write_baseline
-        Write the quantities that bounds name, or each run's main one, case by case, to this file; where all holds.
+        Write the quantities that bounds name, or each run's main quantity, case by case, to this file, if all bounds
+        hold.
     junit
         Write JUnit XML to this file.
     json
-        Print one JSON object instead; null stands for what has no meaning.
+        Print one JSON object instead; null means that a value is missing.
     """
     from leakmeter.core.written import write_whole
     from leakmeter.gating.bounds import check_bounds, parse_bound

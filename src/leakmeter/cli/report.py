@@ -21,7 +21,7 @@ def report(
 ) -> None:
     """Write the HTML report of finished runs or of a study, and figures for a paper.
 
-    Of several runs the page has a table of what each found, the paired differences to the first run of the same
+    For several runs, the page has a table of their findings, the paired differences from the first run of the same
     measure, and each run's own page.
 
     Parameters
@@ -37,7 +37,7 @@ def report(
     figures
         Also write the run's figures into this directory, as PNG and SVG.
     public
-        Write only what may be published, of a bounded decoding or of an audit.
+        Write only what may be published, of a bounded decoding or of generated texts.
     """
     output.check_writable(html, "report", run, others)
     if markdown is not None:

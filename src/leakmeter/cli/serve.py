@@ -39,13 +39,13 @@ class BoundedOptions:
     """Answer other programs at /v1/chat/completions by bounded decoding: ε of each token, nats. The key that programs
     send is printed, or read from LEAKMETER_SERVE_API_KEY."""
     epsilon_total: Annotated[float | None, _BOUNDED] = None
-    """The most that all answers together may spend on a document, nats; what was spent is kept in --receipts."""
+    """Budget of a document over all answers, nats; the amounts spent are kept in --receipts."""
     lambda_max: Annotated[float, _BOUNDED] = 1.0
     """Largest λ of a token."""
     max_new_tokens: Annotated[int, _BOUNDED] = 64
-    """Most tokens of an answer where a request does not say."""
+    """Maximum number of tokens of an answer, if a request does not set it."""
     receipts: Annotated[Path, _BOUNDED] = Path("receipts")
-    """Directory for what was spent and for the private receipts."""
+    """Directory for the amounts spent and the private receipts."""
 
 
 def serve(
@@ -65,26 +65,26 @@ def serve(
 ) -> None:
     """Show on a local page what a model leaks as you type, and browse what was measured.
 
-    Prints a link that opens the page in one browser, once. What is typed stays in memory unless it is kept.
+    Prints a link that opens the page in one browser, once. What you type stays in memory unless you keep it.
 
     Parameters
     ----------
     model
-        See `leakmeter influence`; several, each with --model, may be chosen on the page. One is in memory at a time.
+        See `leakmeter influence`; repeat it to choose among several on the page, of which one is in memory at a time.
         By default smollm2-135m.
     runs
-        Directory of runs: those that are browsed, and those that are kept.
+        Directory of runs, to browse and to keep new ones in.
     ledger
         Directory of the ledger that is browsed.
     port
-        To listen on; 0 takes a free one.
+        Port to listen on; 0 takes a free one.
     open
         Open the link in your browser.
     host
         Address to listen on. Any but a loopback address needs --allow-remote and a password, in the environment
         variable LEAKMETER_SERVE_PASSWORD, or typed.
     allow_remote
-        Let other machines in, with --host; or send what is typed to a served model that runs on another machine.
+        Let other machines connect, with --host; or send what you type to a served model on another machine.
     tokenizer
         Of a served model: a known name, hf:ORG/NAME, a directory with its tokenizer.json, or a .gguf file.
     dtype

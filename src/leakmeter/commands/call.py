@@ -62,7 +62,7 @@ class RowNames:
     """What the fields of the data are called."""
 
     map: str | Mapping[str, str] | None = None
-    """Fields of the data that have other names: {'text': 'ticket.body'}, or 'text=ticket.body,label=team'."""
+    """Map fields of the data that have other names: {'text': 'ticket.body'}, or 'text=ticket.body,label=team'."""
 
     def rows(self, data: Any, text_field: str, *, known: Collection[str] | None = None) -> list[Row]:
         """Records of any data (see `data.rows.read_rows`), names of their fields in lower case; a bare text stands for
@@ -79,10 +79,10 @@ class CaseNames:
     """How cases are read from the data."""
 
     map: str | Mapping[str, str] | None = None
-    """Fields of the data that have other names: {'query': 'question', 'context': 'docs[].text'}."""
+    """Map fields of the data that have other names: {'query': 'question', 'context': 'docs[].text'}."""
     format: str | None = None
     """Preset for the data: openai, ragas, langchain, llamaindex, squad, rag, langfuse, langsmith, otel, openinference,
-    mlflow or leakmeter; found out by default."""
+    mlflow or leakmeter; detected by default."""
     context_from: str | None = None
     """A pattern for the last user message: its group 'context', or its first, is context. Or 'system': the system
     prompt is the context, and all other messages stay."""

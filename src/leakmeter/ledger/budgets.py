@@ -22,7 +22,7 @@ _WORST: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Most nats that may be told."""
+    """Maximum number of nats that may be disclosed."""
 
     nats: float
     per: str

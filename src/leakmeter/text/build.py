@@ -42,33 +42,35 @@ class PromptSettings:
     """How prompts are made and cut."""
 
     unit: str | None = None
-    """The ablation unit: auto, ngram:N, ngram:N:STRIDE, word, sentence, line, paragraph, entity, document, message
-    or whole. auto, for influence without a search and its default, measures documents, then sentences of those that
-    matter; elsewhere the default is sentence, and message for chats of which nothing is marked as retrieved."""
+    """Ablation unit: auto, ngram:N, ngram:N:STRIDE, word, sentence, line, paragraph, entity, document, message or
+    whole. auto, the default of influence without a search, measures documents, then the sentences of those that matter.
+    Elsewhere the default is sentence, or message for chats in which nothing is marked as retrieved."""
     removal: Removal = "drop"
-    """drop cuts tokens out, mask leaves their positions empty, retokenize renders and tokenises the text anew."""
+    """How pieces are ablated: drop cuts their tokens out, mask leaves their positions empty, retokenize renders and
+    tokenises the remaining text again."""
     template: str | None = None
-    """chat, plain, document, article, @FILE, or a text with {context} and {query}; chat where the model has it."""
+    """Prompt template: chat, plain, document, article, @FILE, or a text with {context} and {query}; chat by default, if
+    the model has a chat template."""
     group: bool = False
-    """Also measure each value said more than once, with all its mentions ablated."""
+    """Also measure each repeated value with all its mentions ablated."""
     truncate: bool = False
-    """Cut the end off a context that does not fit the model's window, and say so."""
+    """Cut the end off a context that does not fit the model's window, and report it."""
     max_context_tokens: int | None = None
-    """Cut the end off a context of more tokens than this, whatever the window, and say so."""
+    """Cut the end off a context of more tokens than this, whatever the window, and report it."""
 
     region: str = REGION
     """ISO code of the country whose telephone numbers, addresses and dates are expected."""
     entity_patterns: str | None = None
-    """For unit entity: a file of lines TYPE = REGEX, which are looked for too."""
+    """With unit entity: file of further patterns to recognise, one line TYPE = REGEX each."""
     ner: str | None = None
-    """For unit entity: a recogniser of names and dates on this machine, a directory with a token-classification model
-    of transformers or a spaCy pipeline."""
+    """With unit entity: recogniser of names and dates, a local directory with a token-classification model of
+    transformers or a spaCy pipeline."""
     swap: bool = False
-    """For unit entity: also put a surrogate value of the same type in the place of each."""
+    """With unit entity: also replace each value by a surrogate value of the same type."""
     swap_seed: int = 0
-    """Of the surrogate values."""
+    """Seed of the surrogate values."""
     sensitive: str | None = None
-    """A file of what is personal or secret to you: a .csv table, whose columns are types of values, or lines
+    """File of values that are personal or secret to you: a .csv table with a column for each type of value, or lines
     TYPE = REGEX."""
 
     def __post_init__(self) -> None:

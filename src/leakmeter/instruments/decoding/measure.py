@@ -54,24 +54,25 @@ class Decode(Measure):
     """
 
     temperature: float = 1.0
-    """T of both branches, above 0."""
+    """Temperature of both branches, above 0."""
     cid_lambda: float = 1.0
-    """λ of context influence decoding without epsilon: 0 is the prior, 1 ordinary sampling, more amplifies."""
+    """λ of context influence decoding without epsilon: 0 ignores the context, 1 is ordinary sampling, more than 1
+    amplifies the context."""
     epsilon: float | None = None
-    """Bound for each token between any two contexts, nats, above 0; half of it against no context."""
+    """Privacy bound of each token between any two contexts, nats, above 0; half of it against no context."""
     lambda_max: float = 1.0
     """Largest λ_t with epsilon."""
     min_new_tokens: int = 0
-    """Fewest tokens of a response before one that stops it."""
+    """Minimum number of tokens before a response may stop."""
     max_new_tokens: int = 50
-    """Most tokens of a drawn response."""
+    """Maximum number of tokens of a drawn response."""
     samples: int = 1
-    """Responses drawn for a case without one."""
+    """Number of responses to draw for a case without one."""
     seed: int | None = None
-    """Of the draws: 0 by default; with epsilon none, since nobody is to repeat them (see `seeded`)."""
+    """Seed of the draws: 0 by default; none with epsilon, so that nobody can repeat them (see `seeded`)."""
     nonce: int | None = None
-    """In the place of a seed, with epsilon: draws come from the operating system's source, and this number, at random
-    by default, only names the run, so that the same command goes on with it."""
+    """Instead of a seed, with epsilon: the draws come from the operating system's random source, and this number
+    (random by default) only names the run, so that the same command continues it."""
 
     def __post_init__(self) -> None:
         checks = (

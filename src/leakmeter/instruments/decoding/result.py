@@ -122,7 +122,7 @@ class Ledger(Record):
     spent_nats: Unbounded | None
     """Sum of what was spent; None without a bound."""
     seed: int | None
-    """Of the draws; None where they came from the operating system."""
+    """Seed of the draws; None where they came from the operating system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

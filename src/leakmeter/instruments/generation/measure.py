@@ -236,13 +236,13 @@ class PrivateGeneration(Measure):
     sequences: int = 50
     """Samples drawn from the same exemplars; what they tell adds up. The guarantee is for all of them."""
     max_new_tokens: int = 40
-    """Most tokens of each. The guarantee is for this many."""
+    """Maximum number of tokens of each text. The guarantee is for this many."""
     min_new_tokens: int = 0
     """Fewest tokens of each before one that stops it; until then stop tokens are ruled out."""
     delta: float = 1e-5
     """δ of the guaranteed (ε, δ)."""
     seed: int | None = None
-    """Of the draws."""
+    """Seed of the draws."""
     nonce: int | None = None
     """In the place of a seed: draws come from the operating system's source, and this number, at random by default,
     only names the run."""

@@ -106,7 +106,7 @@ class ClippedLogits(Record):
     clip: float
     """c, nats."""
     temperature: float
-    """τ of the average."""
+    """Temperature τ of the average."""
     normalise_by: str
     """'fixed' or 'present'."""
 
@@ -404,7 +404,7 @@ class PrivateGenerationResult(Result):
     """The part without measurements; None where the texts have no guarantee. Where the guarantee is broken, nothing may
     be published: see `public`."""
     seed: int | None = field(repr=False)
-    """Of the draws, to be kept secret; None where there is none."""
+    """Seed of the draws, to be kept secret; None where there is none."""
     draws: Draws | None
     """None for texts that were given."""
 

@@ -30,14 +30,14 @@ class TaskOptions(RowOptions):
     """What the prompt says, and which columns of the data say what."""
 
     task: str | None = None
-    """agnews, dbpedia14, trec, a file NAME.toml that describes your own, or tickets, the invented sample; without a
-    task the columns say all."""
+    """Task: agnews, dbpedia14, trec, a file NAME.toml that describes your own, or tickets (the invented sample).
+    Without a task, the columns of the data define it."""
     text_column: str | None = None
-    """Column of texts, 'text' by default, where there is no task; its name is their heading in the prompt."""
+    """Without a task: column of the texts, 'text' by default; its name is their heading in the prompt."""
     label_column: str | None = None
-    """Column of labels, 'label' by default, where there is no task; the labels are those that occur in it."""
+    """Without a task: column of the labels, 'label' by default; the labels are those that occur in it."""
     instruction: Text | None = None
-    """First lines of the prompt, where there is no task; by default they list the labels."""
+    """Without a task: first lines of the prompt; by default they list the labels."""
 
 
 class Given:

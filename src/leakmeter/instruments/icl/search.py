@@ -96,7 +96,7 @@ class Scope:
     reporting: tuple[Example, ...]
     """Queries that have no part in it."""
     max_steps: int
-    """Moves taken at most."""
+    """Maximum number of moves."""
     seed: int
 
     @property

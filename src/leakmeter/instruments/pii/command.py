@@ -85,7 +85,7 @@ class _Person:
     """One person, in the place of a file of them."""
 
     name: str | None = None
-    """Of one person, in the place of --subjects, with one or more of --phone, --email and --address."""
+    """Name of one person, instead of --subjects; with one or more of --phone, --email and --address."""
     phone: Text | None = None
     """Their telephone number."""
     email: str | None = None

@@ -81,22 +81,22 @@ class Redaction(Measure):
     """
 
     max_loss: float | None = 1.0
-    """Largest influence of what is left of the context on the response, nats, above 0; None, with `disclosures` only,
-    for any."""
+    """Largest influence that the remaining context may have on the response, nats, above 0; None, with `disclosures`
+    only, for any."""
     temperature: float = 1.0
-    """T of the distribution measured and sampled from, above 0."""
+    """Temperature of the distribution that is measured and sampled from, above 0."""
     cid_lambda: float = 1.0
-    """λ of context influence decoding: 0 is the prior, 1 ordinary sampling, more amplifies the context."""
+    """λ of context influence decoding: 0 ignores the context, 1 is ordinary sampling, more than 1 amplifies the
+    context."""
     max_new_tokens: int = 50
-    """Most tokens of a drawn response."""
+    """Maximum number of tokens of a drawn response."""
     seed: int = 0
-    """Of the draws."""
+    """Seed of the draws."""
     search: str | None = None
-    """top:K scores in each step the K pieces only whose cutting a screen says leaves least, much faster for long
-    contexts."""
+    """top:K scores in each step only the K pieces that a screen ranks first, which is much faster for long contexts."""
     disclosures: bool = False
-    """Cut what the response's personal or secret disclosures come from, and leave the rest of it as likely as can
-    be."""
+    """Cut the sources of the response's personal or secret disclosures, and keep the rest of the response as likely as
+    possible."""
 
     def __post_init__(self) -> None:
         if self.search is not None:
