@@ -175,8 +175,8 @@ def test_bad_cases_are_left_out_and_named() -> None:
         (lambda: leakmeter.decode("toy", context="Ana.", map={"query": "q"}), "map and format say how data are read"),
         (lambda: leakmeter.susceptibility("toy", contexts=["a", "b"]), "there are no queries"),
         (lambda: leakmeter.pii("toy"), "there are no subjects"),
-        (lambda: leakmeter.influence("toy", CASES, name="mine"), "name is for runs that are kept; give out too"),
-        (lambda: leakmeter.generate("toy", ROWS, name="mine"), "name is for runs that are kept; give out too"),
+        (lambda: leakmeter.influence("toy", CASES, name="mine"), "name is for runs that are kept; give `out` too"),
+        (lambda: leakmeter.generate("toy", ROWS, name="mine"), "name is for runs that are kept; give `out` too"),
         (lambda: leakmeter.decode("toy", CASES, out="runs", name="a\nb"), "1 to 80 characters; give another name"),
     ],
 )

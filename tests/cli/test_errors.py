@@ -61,7 +61,7 @@ def check_refused(ended: Any, *said: str) -> None:
         ({"samples": "three"}, ["--samples", "three", "int"]),
         ({"max_new_tokens": "0"}, ["max-new-tokens is 0"]),
         ({"seed": "-1"}, ["seed is -1"]),
-        ({"html": "no/such/folder/page.html"}, ["lies in a directory that does not exist"]),
+        ({"html": "no/such/folder/page.html"}, ["is in a directory that does not exist"]),
         ({"html": "."}, ["is a directory; give the name of a file"]),
         ({"html": "a" * 300}, ["File name too long"]),
         ({"messages": "chat.json"}, ["--context-file and --messages do not go together"]),
@@ -99,7 +99,7 @@ def test_a_command_that_cannot_be_followed(cli: Call, words: list[str], said: st
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "is empty; there is nothing whose influence could be measured"),
+        (b"", "is empty, so there is no influence to measure"),
         (b"\xef\xbb\xbf \n\t\r\n", "is empty"),
         (b"caf\xe9", "is not UTF-8: byte 0xe9 at offset 3; save it as UTF-8"),
         (bytes(range(256)), "is not UTF-8: byte 0x80 at offset 128"),

@@ -112,9 +112,9 @@ BELOW = ("--max", "influence.max <= 5")
         (["RUN", "--min", "influence.p95 <= 5"], "points the wrong way"),
         (["RUN", "--max", "influence.p95"], "is no bound; --max takes QUANTITY.AGGREGATE <= or < NUMBER, such as"),
         (["RUN", "--max", "icl.mean <= 5"], "no quantity named 'icl.mean'; known: 'influence', 'influence.disclosures"),
-        (["RUN", "--max", "influence <= 5"], "'influence' has a number a case; write influence.max"),
+        (["RUN", "--max", "influence <= 5"], "'influence' has one number per case; write influence.max"),
         (["RUN", "--max", "influence.repeated.max <= 5"], "none of the 6 cases of run 1 has influence.repeated"),
-        (["RUN", *BELOW, "--junit", "no/x.xml"], "lies in a directory that does not exist"),
+        (["RUN", *BELOW, "--junit", "no/x.xml"], "is in a directory that does not exist"),
         (["RUN", *BELOW, "--junit", "."], "JUnit file '.' is a directory"),
         (["RUN", *BELOW, "--latest"], "--latest takes the run by itself"),
         (["RUN", "--against", "none.json"], "there is no baseline 'none.json'"),
@@ -155,11 +155,11 @@ def test_a_baseline_and_a_regression(cli: Call, run: Path, worse: Path, monkeypa
     assert ended.code == 1
     assert "BROKEN  influence went from" in ended.out
     assert "note    set otherwise: prompts.template: none, then not shown" in ended.out
-    assert "influence is no worse than the baseline" in Path("junit.xml").read_text(encoding="utf-8")
+    assert "influence is not worse than the baseline" in Path("junit.xml").read_text(encoding="utf-8")
     told = json.loads(cli("gate", worse, "--against", "b.json", "--json").out)
     assert told["baseline"][0]["settings"] == [{"name": "prompts.template", "first": None, "second": "not shown"}]
     # A broken gate writes no baseline over a good one.
-    assert "baseline 'new.json' is not written, since not everything holds" in ended.err
+    assert "baseline 'new.json' is not written, since not all bounds hold" in ended.err
     assert Path("new.json").read_bytes() == b"{}"
     # What is held against is not replaced by what holds against it: a little at a time would go unseen.
     for one in (run, worse):
@@ -171,8 +171,8 @@ def test_a_baseline_and_a_regression(cli: Call, run: Path, worse: Path, monkeypa
     monkeypatch.setenv("LEAKMETER_CONFIG", "another")
     ended = cli("gate", run, "--against", "b.json")
     assert ended.code == 0
-    assert "note    ids of the baseline were hashed with another key: cases are paired by order" in ended.out
-    assert "note    2 settings cannot be compared: hashed with another key" in ended.out
+    assert "note    ids of the baseline were hashed with another key, so cases are paired by order" in ended.out
+    assert "note    2 settings were hashed with another key and cannot be compared" in ended.out
     assert stat.S_IMODE(Path("another/subjects.secret").stat().st_mode) == 0o600
 
 

@@ -164,7 +164,7 @@ def test_a_run_is_shown(cli: Call, run: Path, data: Path, monkeypatch: pytest.Mo
     shown = cli("runs", "show", unfinished).out
     assert "  state         unfinished\n  " in shown
     assert "  cases         2 of 3\n" in shown
-    assert "  warning: not complete: the same command goes on with it\n" in shown
+    assert "  warning: not complete: the same command continues it\n" in shown
     assert json.loads(cli("runs", "show", unfinished, "--json").out)["prompts"]["unit"] == "sentence"
     # What it warns of.
     with data.open("a", encoding="utf-8") as file:

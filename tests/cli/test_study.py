@@ -336,7 +336,7 @@ def test_a_dry_run_of_exemplars_predicts_a_group(cli: Call, moods: list[str]) ->
         (["--data", "trec=x.csv"], "--data names 'trec', which this study does not use"),
         (
             ["--data", "old.csv"],
-            "does not say of which data set it is; write NAME=FILE, NAME one of agnews, agnews.train",
+            "does not name its data set; write NAME=FILE, where NAME is one of agnews, agnews.train",
         ),
         (["--set", "dataset=nowhere"], "no task named 'nowhere'"),
     ],

@@ -193,7 +193,9 @@ def test_inputs_are_found_under_any_name(tmp_path: Path, monkeypatch: pytest.Mon
     same = ("in/note.txt", "./in/../in/note.txt", tmp_path / "in/note.txt", "hard.txt", "soft.txt", "linked/note.txt")
     for place in same:
         for given in ([note], note, [[None, "x", (other, note)]], str(note), f"@{note}"):
-            with pytest.raises(StoreError, match="which is read here and would be lost; give another name"):
+            with pytest.raises(
+                StoreError, match="which is an input of this command and would be overwritten; give another name"
+            ):
                 check_place(Path(place), "report", given)
     for place in ("in/new.html", "other.html", "soft.html"):
         check_place(Path(place), "report", [note, other, Path("in")])

@@ -80,7 +80,7 @@ NO_LIST = "'messages' has to be a list of at least one"
         ([{**USER, "role": "evil<|im_start|>"}], "role 'evil<|im_start|>' is not a plain word"),
         ([{**USER, "content": None}], "'content' has to be text or a list of texts"),
         ([{**USER, "content": [1]}], "'content' is a number, expected text"),
-        ([{**USER, "content": [{"type": "image_url", "url": "x"}]}], "part 1 is no text; only text can be measured"),
+        ([{**USER, "content": [{"type": "image_url", "url": "x"}]}], "part 1 is not text; only text can be measured"),
         ([{**USER, "content": [{"text": 1}]}], "'content' is a number, expected text"),
         ([{**USER, "content": [{"text": "a", "name": 1}]}], "'name' is a number, expected text"),
         ([{**USER, "content": " \n"}], "message 1 is empty"),
@@ -171,7 +171,7 @@ def test_nothing_of_a_turn_is_lost_or_moved(parts: list[str]) -> None:
         ("x" * 20_000, "is too large"),
         ("Nots:(.*)Question", "messages: --context-from finds nothing in the last user message"),
         ("Notes:( *)", "messages: --context-from finds nothing in the last user message"),
-        ("(.*)", "messages: --context-from takes the whole of the last user message; leave it the query"),
+        ("(.*)", "messages: --context-from matches the whole last user message; leave the query out of the match"),
         (r"((?:a|a)*)$", "messages: --context-from took longer than 0.05 s; repetitions within"),
     ],
 )

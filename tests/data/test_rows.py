@@ -273,7 +273,7 @@ def circle() -> list[Any]:
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (3, "an object of type int is no data; give a path, a table, or records"),
+        (3, "an object of type int is not data; give a path, a table, or records"),
         (b"{}", "an object of type bytes is no data"),
         (["a"], "the data, record 1 is not a JSON object, or another record"),
         ([{"a": object()}], "the data, record 1 holds an object of type object"),

@@ -261,7 +261,7 @@ def test_a_task_and_records_that_a_caller_holds() -> None:
         own.examples([{"text": "A.", "response": "Awful"}], labelled=False, answered=True)
     with pytest.raises(DataError, match=r"^queries, record 2 has no column 'mood'; it has 'text'$"):
         own.examples(rows, "queries")
-    with pytest.raises(DataError, match=r"^pool: there is no record$"):
+    with pytest.raises(DataError, match=r"^pool: it has no record$"):
         own.examples([], "pool")
     with pytest.raises(DataError, match=r"^task has no 'labels', or none in it; expected some"):
         tasks.task_of({"fields": {"text": "Review"}}, "task")

@@ -48,7 +48,7 @@ def test_an_unchanged_run_is_no_worse_for_all_that_was_rounded() -> None:
 def test_worse_beyond_its_interval_is_broken() -> None:
     (check,) = held(run(moved_by(1, 0.5, 2, 1.5, 0.5, 1)), run(LEAKS)).checks
     assert not check.holds
-    assert (check.claim, check.quantity) == ("leak is no worse than the baseline", "leak")
+    assert (check.claim, check.quantity) == ("leak is not worse than the baseline", "leak")
     assert check.found.value == pytest.approx(6.5 / 6, rel=1e-12)
     assert check.found.n == 6
     assert check.worst[:2] == (Item(3, 2.0), Item(4, 1.5))

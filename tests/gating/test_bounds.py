@@ -99,7 +99,7 @@ def test_a_usual_aggregate_goes_without_saying_and_no_other_does() -> None:
     some = run([1.0, 2.0], right=[1.0, 0.0])
     assert check("leak.right >= 0.5", some).found.value == 0.5
     assert check("leak.right.min >= 0", some).found.value == 0.0
-    with pytest.raises(UsageError, match=r"'leak' has a number a case; write leak.max, leak.p95 …"):
+    with pytest.raises(UsageError, match=r"'leak' has one number per case; write leak.max, leak.p95 …"):
         check("leak <= 5", some)
 
 
@@ -126,7 +126,7 @@ def test_confident_asks_for_the_whole_interval() -> None:
     assert check("leak.mean <= 3.5", some).holds
     unsure = check("leak.mean <= 3.5", some, confident=True)
     assert not unsure.holds
-    assert unsure.explained.endswith("at most 3.5, but not all of its interval is.")
+    assert unsure.explained.endswith("at most 3.5, but its interval is not entirely.")
     assert check(f"leak.mean <= {high[1]}", some, confident=True).holds
     assert check(f"leak.mean >= {high[0]}", some, confident=True).holds
     assert not check(f"leak.mean >= {high[0] + 1e-6}", some, confident=True).holds

@@ -111,8 +111,8 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
         (full, "is there already; give the name of a new directory"),
         (full / "x", "is there already"),
         (tmp_path / "dir.csv", "is a directory; give the name of a file"),
-        (tmp_path / "nowhere" / "out", "lies in a directory that does not exist"),
-        (full / "x" / "out.csv", "lies in a directory that does not exist"),
+        (tmp_path / "nowhere" / "out", "is in a directory that does not exist"),
+        (full / "x" / "out.csv", "is in a directory that does not exist"),
     ):
         with pytest.raises(StoreError, match=reason):
             write(run, out)

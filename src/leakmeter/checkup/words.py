@@ -8,7 +8,7 @@ from leakmeter.backends.served.connection import CUTS, SLOW
 
 UPDATE: Final = "Update the server, or measure with another one; nothing that is measured now can be relied on."
 FAULTS: Final[dict[str, tuple[str, str]]] = {
-    "above_zero": ("It answers with log-probabilities above 0: they are something else, such as logits.", UPDATE),
+    "above_zero": ("It returns log-probabilities above 0, so they are not log-probabilities, such as logits.", UPDATE),
     "another_model": (
         "Another model answers than the one that was asked.",
         "Let the server keep one model while a run lasts; start a new run for the other one.",
@@ -48,7 +48,7 @@ FAULTS: Final[dict[str, tuple[str, str]]] = {
         "Turn off what changes logits on the server, such as penalties, biases and grammars.",
     ),
     "off_by_one": ("Log-probabilities are those of the place before or behind: rows are off by one.", UPDATE),
-    "other_form": ("It answers in another form than its dialect has.", "Check the dialect before the address."),
+    "other_form": ("It returns a response that does not fit its dialect.", "Check the dialect before the address."),
     "other_ids": (
         "It answers about other token ids than it was sent.",
         "Give the tokenizer of the model that is served, with --tokenizer.",

@@ -26,7 +26,7 @@ app = App(
     LEAKMETER_SCORES=DIR moves it, LEAKMETER_SCORES=off turns it off.""",
 )
 
-_OFF = "the score cache is turned off by LEAKMETER_SCORES=off; unset that to see, or clear, what was kept before"
+_OFF = "the score cache is turned off by LEAKMETER_SCORES=off; unset that to see or clear the existing cache"
 
 
 @app.default

@@ -33,7 +33,7 @@ def doctor(
     report: Annotated[Path | None, Parameter(name=("--report", "--html"))] = None,
     json: Flag = False,
 ) -> None:
-    """Check that leakmeter works here, or with --model that a model's log-probabilities can be used.
+    """Check that leakmeter works here or, with --model, that a model's log-probabilities are usable.
 
     Without --model: prints the versions of libraries and compares the engine's numbers with a slow computation; the
     output can be pasted into a bug report, since it has no path and no name of yours. With --model: sends a few hundred
@@ -73,7 +73,7 @@ def doctor(
     if model is None:
         model_options = [name for name, value in {"against": against, **options, "report": report}.items() if value]
         if model_options:
-            raise UsageError(f"--{model_options[0].replace('_', '-')} is about a model; give --model too")
+            raise UsageError(f"--{model_options[0].replace('_', '-')} needs a model; give --model too")
         _print_installation(json=json)
         return
     from leakmeter.checkup.api import doctor as examined

@@ -82,11 +82,11 @@ def gate(
 
     bounds = [parse_bound(text, "max") for text in upper or ()] + [parse_bound(text, "min") for text in lower or ()]
     if latest and run:
-        raise UsageError("--latest takes the run by itself; leave the names of runs out")
+        raise UsageError("--latest selects the run itself; leave the names of runs out")
     if not (run or latest or runs):
         raise UsageError("no run is given; give the directory of one, such as runs/influence-…, or --latest")
     if not bounds and against is None and write_baseline is None:
-        raise UsageError("nothing to hold the run against; give --max, --min or --against, or --write-baseline")
+        raise UsageError("nothing to check the run against; give --max, --min or --against, or --write-baseline")
     written = {"baseline": write_baseline, "JUnit file": junit}
     run_paths = _found(run, runs or [Path("runs")])
     if latest:
@@ -115,7 +115,7 @@ def gate(
     else:
         _print(checks, held)
     if write_baseline is not None and not holds:
-        output.tell(f"leakmeter: baseline '{write_baseline}' is not written, since not everything holds")
+        output.tell(f"leakmeter: baseline '{write_baseline}' is not written, since not all bounds hold")
     if not holds:
         sys.exit(_BROKEN if any(check.verdict == "broken" for check in checks) else _UNDECIDED)
 
@@ -130,7 +130,7 @@ def _found(names: Sequence[str], roots: Sequence[Path]) -> list[Path]:
     for root in roots:
         complete, problems = complete_runs(root)
         if problems:
-            output.tell(f"left out {len(problems)} of the runs under '{root}', which `leakmeter runs verify` looks at")
+            output.tell(f"left out {len(problems)} of the runs under '{root}'; check them with `leakmeter runs verify`")
         paths += complete
     if not paths:
         raise StoreError(f"no finished run under {_places(roots)}; name their directory with --runs")
@@ -162,8 +162,8 @@ def _latest(paths: Sequence[Path], roots: Sequence[Path], names: Sequence[str], 
     }
     fitting = [path for path in paths if entries[path].measure in having]
     if not fitting:
-        which = f"has all of {', '.join(names)}" if names else "is of what the baseline is of"
-        besides = " and is of what the baseline is of" if names and against is not None else ""
+        which = f"has all of {', '.join(names)}" if names else "has the measures of the baseline"
+        besides = " and has the measures of the baseline" if names and against is not None else ""
         raise UsageError(
             f"no finished run under {_places(roots)} {which}{besides}; give the bounds of each instrument a command of "
             "their own, or name the run"
@@ -187,7 +187,7 @@ def _held(runs: Sequence[Measured], path: Path) -> list[Held]:
 
     baseline, key = read_baseline(path), _key()
     if len(baseline.runs) > len(runs):
-        raise UsageError(f"the baseline is of {len(baseline.runs)} runs, and {len(runs)} given; give all of them")
+        raise UsageError(f"the baseline has {len(baseline.runs)} runs, and you gave {len(runs)}; give all of them")
     return [hold_against(run, number, baseline, key) for number, run in enumerate(runs, 1)]
 
 
@@ -221,10 +221,11 @@ def _print(checks: Sequence[Check], held: Sequence[Held]) -> None:
         lines += [f"note    {run}set otherwise: {setting_line(s.name, s.first, s.second)}" for s in held_run.settings]
         if held_run.n_unknown_settings:
             lines.append(
-                f"note    {run}{held_run.n_unknown_settings} settings cannot be compared: hashed with another key"
+                f"note    {run}{held_run.n_unknown_settings} settings were hashed with another key and cannot be "
+                "compared"
             )
         if held_run.by_order:
-            lines.append(f"note    {run}ids of the baseline were hashed with another key: cases are paired by order")
+            lines.append(f"note    {run}ids of the baseline were hashed with another key, so cases are paired by order")
         if held_run.n_only_now or held_run.n_only_then:
             lines.append(
                 f"note    {run}{held_run.n_only_now} cases are new, {held_run.n_only_then} of the baseline's are gone"

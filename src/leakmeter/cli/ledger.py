@@ -164,13 +164,13 @@ def _tell_added(done: Added, n_hidden_calls: int) -> None:
     )
     if n_hidden_calls:
         output.print_text(
-            f"not counted: {n_hidden_calls:,} call{_s(n_hidden_calls)} without an answer to anybody, such as one that "
-            "rewrites a question"
+            f"not counted: {n_hidden_calls:,} call{_s(n_hidden_calls)} without an answer to a recipient, such as a "
+            "call that rewrites a question"
         )
     for reason, n in done.refused.most_common():
         output.print_text(f"refused {n:,}: {Reason(reason).sentence}")
     if done.problems:
-        output.tell(f"left out {len(done.problems):,} that cannot be measured; the first: {done.problems[0]}")
+        output.tell(f"left out {len(done.problems):,} that cannot be measured. The first: {done.problems[0]}")
 
 
 def _s(n: int) -> str:
@@ -402,16 +402,14 @@ def _opened(path: Path, *, new: bool = False) -> Ledger:
 
     book = Ledger.of_user(path)
     if not new and not book.exists:
-        raise StoreError(f"'{path}' holds no ledger; make one with `leakmeter ledger add`, or name one with --ledger")
+        raise StoreError(f"'{path}' is not a ledger; make one with `leakmeter ledger add`, or name one with --ledger")
     return book
 
 
 def _check_place(path: Path, what: str, ledger: Path) -> None:
     """Refuse a place in the ledger's directory, where forgetting would not reach the file."""
     if ledger.resolve() in path.resolve().parents:
-        raise StoreError(
-            f"{what} '{path}' lies in the ledger '{ledger}', which forgets what is its own; give another place"
-        )
+        raise StoreError(f"{what} '{path}' is inside the ledger '{ledger}'; give another place")
     output.check_writable(path, what, ledger)
 
 

@@ -119,7 +119,7 @@ def _answer(sql: str, root: Path, limits: Limits) -> tuple[Sequence[str], Iterat
 
 def _write_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     if again := next((name for i, name in enumerate(columns) if name in columns[:i]), None):
-        raise UsageError(f"two columns are called '{again}', which an object cannot hold; name one with AS")
+        raise UsageError(f"two columns have the name '{again}', which a JSON object cannot hold; rename one with AS")
     for row in rows:
         output.print_json({name: _plain(value) for name, value in zip(columns, row, strict=True)})
 

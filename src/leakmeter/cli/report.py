@@ -44,7 +44,7 @@ def report(
         output.check_writable(markdown, "report", run, others, html)
     if is_study(run):
         if others or figures is not None or public:
-            raise UsageError(f"'{run}' is a study's directory; give it alone, without --figures and --public")
+            raise UsageError(f"'{run}' is a directory of a study; give it alone, without --figures and --public")
         from leakmeter.studies.study_report import TABLE, page_of_study
 
         if markdown is not None:
@@ -87,7 +87,7 @@ def _one(path: Path, html: Path, figures: Path | None, *, public: bool) -> None:
     run = load_run(path)
     if public:
         if figures is not None:
-            raise UsageError("--figures shows what is private; leave it out, or --public")
+            raise UsageError("--figures shows private data; leave out --figures or --public")
         output.write_page(html, [published(result) for result in run], None, None)
         return
     page = run.render_page()
@@ -103,7 +103,7 @@ def _several(paths: list[Path], html: Path, figures: Path | None, *, public: boo
     from leakmeter.pages.render import page_of_runs, write_figures
 
     if public:
-        raise UsageError("--public is for one run; give the others apart")
+        raise UsageError("--public is for one run; give the others separately")
     for path in paths:
         if is_study(path):
             raise UsageError(f"'{path}' is a study's directory; give it alone")
@@ -123,6 +123,6 @@ def published(result: Any) -> Any:
     receipt = getattr(result, "public", None)
     if receipt is None:
         raise UsageError(
-            "--public is for `leakmeter decode --epsilon` and `leakmeter generate`; nothing else promises anything"
+            "--public is for `leakmeter decode --epsilon` and `leakmeter generate`; no other command gives a guarantee"
         )
     return receipt

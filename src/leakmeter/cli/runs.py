@@ -293,7 +293,7 @@ def _record(path: Path, summary: Summary) -> JsonObject:
 
 def _warnings(summary: Summary) -> Iterator[str]:
     if summary.entry.state == "unfinished":
-        yield "not complete: the same command goes on with it"
+        yield "not complete: the same command continues it"
     if n_retries := summary.cost.out_of_memory_retries:
         yield f"memory ran out {n_retries} times; last digits may differ from a run with less --memory"
     if summary.problems:

@@ -135,7 +135,7 @@ def serve(
     if key is not None:
         print(f"programs: {access.origin}/v1{f', key {key}' if is_new else ''}", flush=True)  # noqa: T201 - the same
     if password is not None:
-        output.tell("what is typed crosses the network unencrypted; where you can, reach 127.0.0.1 by ssh -L instead")
+        output.tell("text you type crosses the network unencrypted; if possible, use 127.0.0.1 through ssh -L instead")
     if open:
         # A browser of the terminal would have the page wait for itself.
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
@@ -147,10 +147,10 @@ def _bounded(options: BoundedOptions, dtype: str | None) -> tuple[Sequence[BaseR
     """The routes of other programs, their key, and whether it is new; none without a bound."""
     if options.epsilon is None:
         if options != BoundedOptions():
-            raise UsageError("epsilon-total, lambda-max, max-new-tokens and receipts are for a bound; give --epsilon")
+            raise UsageError("epsilon-total, lambda-max, max-new-tokens and receipts need a bound; give --epsilon")
         return (), None, False
     if options.epsilon_total is None:
-        raise UsageError("with --epsilon, give --epsilon-total: the most that may be spent on a document, in nats")
+        raise UsageError("--epsilon needs --epsilon-total, the budget of a document in nats")
     from leakmeter.instruments.decoding.measure import Decode, check_precision
     from leakmeter.serve.bounded import Bounded, api_key, routes
 
@@ -178,7 +178,7 @@ def _password(host: str, *, allow_remote: bool) -> str:
     """The password of a server that other machines reach."""
     if not allow_remote:
         raise UsageError(
-            f"host '{host}' is reached from other machines; give 127.0.0.1, or --allow-remote and a password in "
+            f"host '{host}' is reachable from other machines; give 127.0.0.1, or --allow-remote and a password in "
             f"{PASSWORD}"
         )
     password = os.environ.get(PASSWORD, "")
@@ -211,5 +211,5 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _taken(host: str, port: int, error: Exception) -> UsageError:
-    reason = getattr(error, "strerror", None) or "it is no address"
+    reason = getattr(error, "strerror", None) or "it is not an address"
     return UsageError(f"nothing can listen on port {port} of '{host}' ({reason}); give another --port or --host")

@@ -168,7 +168,7 @@ def _paths(entries: Sequence[str], study: Study) -> dict[str, str]:
             paths[used[0]] = entry
         else:
             raise UsageError(
-                f"--data {entry} does not say of which data set it is; write NAME=FILE, NAME one of "
+                f"--data {entry} does not name its data set; write NAME=FILE, where NAME is one of "
                 f"{', '.join(dataset_names)}"
             )
     return paths

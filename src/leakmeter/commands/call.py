@@ -54,7 +54,7 @@ class CallOptions:
     def __post_init__(self) -> None:
         """Refuse a name of nothing that is kept, or one that would not fit into a line."""
         if checked_name(self.name) is not None and self.out is None:
-            raise UsageError("name is for runs that are kept; give out too")
+            raise UsageError("name is for runs that are kept; give `out` too")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ def function(*, case: Sequence[str] = (), takes_model: bool = True, **kinds: typ
             settings = {parameter: part.make(keywords) for parameter, part in parts.items()}
             for unknown in keywords:
                 if unknown in LOAD_OPTIONS and takes_model:
-                    raise UsageError(f"'{unknown}' says how a model is loaded; give it to Meter(…)")
+                    raise UsageError(f"'{unknown}' sets how a model is loaded; give it to Meter(…)")
                 raise UnknownNameError(f"option of {name}", unknown, option_names)
             return {**own, **settings}
 
@@ -196,7 +196,7 @@ def cases_given(
 
     if data is None:
         if names.map is not None or names.format is not None:
-            raise UsageError("map and format say how data are read; give data, or leave them out")
+            raise UsageError("map and format describe data; give data, or leave them out")
         case = case_of(context, query, response, messages, context_from=names.context_from)
         return LoadedCases((case,)), True
     if context or query or response is not None or messages:

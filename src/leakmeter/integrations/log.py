@@ -102,7 +102,7 @@ class AnswerLog:
             finally:
                 os.close(handle)
         except (OSError, ValueError, TypeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no JSON"
+            why = error.strerror if isinstance(error, OSError) else "it is not JSON"
             raise StoreError(f"an answer cannot be written to '{self.path}': {why or type(error).__name__}") from None
 
 

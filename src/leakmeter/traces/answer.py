@@ -214,7 +214,7 @@ class Reason(StrEnum):
 
 
 _SENTENCES = {
-    Reason.MALFORMED: "The record is no JSON object, or is no UTF-8, or is nested too deep.",
+    Reason.MALFORMED: "The record is not JSON object, or is no UTF-8, or is nested too deep.",
     Reason.TOO_LONG: "The record is longer than records that are read.",
     Reason.NOT_OF_FORMAT: "The record has not the fields of its format.",
     Reason.OTHER_VERSION: "The record is of a version of leakmeter's log that this one cannot read; update leakmeter.",

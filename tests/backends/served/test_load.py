@@ -25,7 +25,7 @@ Load = Callable[..., ServedBackend]
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        ("vllm:127.0.0.1:8000", "has to be followed by a server's address, as in vllm:http://127.0.0.1:8000#NAME"),
+        ("vllm:127.0.0.1:8000", "needs a server's address after it, as in vllm:http://127.0.0.1:8000#NAME"),
         ("vllm:", "has to be followed"),
         ("vllm:file:///etc/passwd", "has to be followed"),
         ("vllm:http://#toy", "address is not valid"),

@@ -124,7 +124,7 @@ def test_in_public_nothing_is_said_of_cases_that_cannot_be_used(
     assert "window" in cli(*words).err
     ended = cli(*words, "--public")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == "leakmeter: a case cannot be used so; without --public the same command says why\n"
+    assert ended.err == "leakmeter: a case cannot be used; run the command without --public to see why\n"
     ended = cli(*words, "--public", "--dry-run")
     assert (ended.code, ended.out) == (2, "")
     assert "--dry-run reveals the length of a context" in ended.err
@@ -242,7 +242,7 @@ def test_reports_of_other_runs(cli: Call, note: Path) -> None:
         ({"context-file": "missing.txt"}, "cannot be read"),
         ({"top-k": "5"}, "top-k"),
         ({"response": "Anna"}, "response"),
-        ({"html": "no/such/folder.html"}, "lies in a directory that does not exist"),
+        ({"html": "no/such/folder.html"}, "is in a directory that does not exist"),
     ],
 )
 def test_what_has_no_meaning_is_refused_in_one_line(decode: Call, options: dict[str, str], said: str) -> None:

@@ -240,8 +240,7 @@ def test_bars_keep_to_their_limits() -> None:
         assert (list(panel.series[0].y), list(panel.series[0].x)) == (ys, [1.0, 2.0, 3.0, 4.0, 5.0])
         assert [guide.at for guide in panel.guides] == [limit]
     assert b.plain(spent.panels[0].series[0].said[1]) == (
-        "2. code: λ 1.50, leaked 0, most any token would have leaked 0.18, spent ε 0.36, log p with context −2.00, "
-        "without −2.00"
+        "2. code: λ 1.50, leaked 0, largest possible loss 0.18, spent ε 0.36, log p with context −2.00, without −2.00"
     )
     ledger = bounded().ledger
     far = replace(ledger, per_token=replace(ledger.per_token, weight=(0.01, 0.02, 0.0, 0.0, 0.0)))

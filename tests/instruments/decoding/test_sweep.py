@@ -157,9 +157,9 @@ def test_utility_that_does_not_rise_speaks_for_the_least_leaking() -> None:
         choice = choose(leaks, uses)
         assert (choice.verdict, choice.ship) == ("same utility", 0)
         words = said(choice, leaks, uses)
-        assert words.startswith("Use: no knee: utility does not rise beyond its interval.")
+        assert words.startswith("Use: no knee: utility does not rise by more than its interval.")
         assert "the least leaking, λ = 0," in words
-        assert words.endswith("nothing in 30 cases speaks for leaking more.")
+        assert words.endswith("nothing in 30 cases favours leaking more.")
 
 
 def test_leakage_that_does_not_differ_chooses_nothing() -> None:

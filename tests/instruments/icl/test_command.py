@@ -151,7 +151,7 @@ def test_what_python_refuses() -> None:
         ({"calibration": "blank", "space": "vocabulary"}, "calibration is for labels"),
         ({"exemplars": "FEW", "shots": 2}, "--shots is for exemplars that are drawn"),
         ({"exemplars": "FEW", "pool": "FEW"}, "--pool is for exemplars that are drawn"),
-        ({"html": "no/such/icl.html"}, "lies in a directory that does not exist"),
+        ({"html": "no/such/icl.html"}, "is in a directory that does not exist"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_one_line(icl: Call, mine: Path, options: dict[str, Any], said: str) -> None:

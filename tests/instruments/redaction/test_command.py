@@ -108,7 +108,7 @@ def test_the_response_is_given_or_drawn_and_the_answer_after_drawn(plan: Call) -
         ({"max_loss": "0"}, "max-loss is 0.0; it has to be above 0 (nats)"),
         ({"max_loss": "much"}, "--max-loss"),
         ({"samples": "3"}, "--samples"),
-        ({"write_redacted": "no/such/left.txt"}, "lies in a directory that does not exist"),
+        ({"write_redacted": "no/such/left.txt"}, "is in a directory that does not exist"),
         ({"write_redacted": "NOTE"}, "which is read here and would be lost"),
         ({"write_redacted": "LINK"}, "which is read here and would be lost"),
         ({"write_redacted": "page.html", "html": "page.html"}, "--write-redacted and --html are both 'page.html'"),

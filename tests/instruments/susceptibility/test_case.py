@@ -185,7 +185,7 @@ def test_files_that_hold_nothing_or_are_not_there(tmp_path: Path) -> None:
             assert "\n" not in str(ended.value)
     with pytest.raises(DataError, match="cannot be read"):
         load_queries(tmp_path / "none.jsonl")
-    with pytest.raises(DataError, match="given: there is no record"):
+    with pytest.raises(DataError, match="given: it has no record"):
         queries_of([], "given")
 
 

@@ -95,12 +95,12 @@ class Decode(Measure):
             if not good:
                 raise UsageError(f"{name} is {value}; it has to be {expected}")
         if self.epsilon is None and self.lambda_max != 1.0:
-            raise UsageError("lambda-max is for a bound; give epsilon too, or cid-lambda instead")
+            raise UsageError("lambda-max needs a bound; give epsilon too, or cid-lambda instead")
         if self.epsilon is not None and self.cid_lambda != 1.0:
-            raise UsageError("with epsilon each token's λ is chosen; give lambda-max instead of cid-lambda")
+            raise UsageError("epsilon chooses each token's λ; give lambda-max instead of cid-lambda")
         if self.nonce is not None and (self.epsilon is None or self.seed is not None):
             raise UsageError(
-                "a nonce is for a bound, in the place of a seed; leave it out, or give epsilon without seed"
+                "a nonce replaces the seed of a bounded response; leave it out, or give epsilon without seed"
             )
 
     def seeded(self) -> Decode:
@@ -208,7 +208,8 @@ def check_guarantee(measure: Decode, cases: Sequence[Case], delta: float) -> Non
     for case in cases:
         if case.response is not None:
             raise UsageError(
-                f"case '{case.id}' has a response; epsilon bounds what is drawn under it, so leave the response out"
+                f"case '{case.id}' has a response, and epsilon bounds only responses that it draws; leave the "
+                "response out"
             )
 
 
@@ -216,8 +217,8 @@ def check_precision(measure: Decode, dtype: str | None) -> None:
     """Refuse a precision whose noise a bound does not survive."""
     if measure.epsilon is not None and dtype in _TOO_COARSE:
         raise UsageError(
-            f"dtype is '{dtype}'; epsilon is certified from logits, and their noise in that precision, which depends "
-            "on the context, would void it; give float32"
+            f"dtype is '{dtype}'; epsilon is certified from logits, whose noise in that precision depends on the "
+            "context and would void it; give float32"
         )
 
 

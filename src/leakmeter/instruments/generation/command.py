@@ -378,7 +378,7 @@ def generate(
         subset_size: exemplars of a batch; all of them in one by default.
         batches: of disjoint exemplars, each with its own samples; as many as can be filled by default.
         epsilon: the most that is guaranteed at `delta` for all samples of a batch, nats: sets the temperature.
-        temperature: Temperature τ of the average, instead of epsilon.
+        temperature: temperature τ of the average, instead of epsilon.
         samples: drawn from each batch, 10 by default.
         mechanism: another rule, in the place of epsilon, clip and temperature: `privacy.mechanism.BoundedCid`, or an
             object with what `privacy.mechanism.Mechanism` lists.

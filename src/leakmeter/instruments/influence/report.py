@@ -25,8 +25,8 @@ _FIRST: Final = 1e9
 """Above any number of nats."""
 _SURROGATE: Final = "With a surrogate"
 _GIVEN: Final = (
-    "The response was given, not drawn from the model that scored it: the numbers are those of the "
-    "scoring model; another model would give others."
+    "The response was given, not drawn from the scoring model. The numbers hold for the scoring model; another model "
+    "would give different numbers."
 )
 _ADVICE: Final = {
     "personal": (
@@ -66,8 +66,8 @@ _SHARPEN: Final = (
     "λ = 1"
 )
 _CAVEAT: Final = (
-    "A lower-bound estimate of the ex-post privacy loss of this context for this output; not a guarantee, and "
-    "nothing about other outputs the model could have given."
+    "Not a guarantee: a lower-bound estimate of the ex-post privacy loss of this context for this output. It does not "
+    "cover other outputs the model could have given."
 )
 _NOTES: Final[tuple[tuple[str, str], ...]] = (
     ("Without it", "Σ|τ|, the context influence of Flemings et al. (Definition 3.2): sizes of what each token moves. "
@@ -152,8 +152,8 @@ def _overview(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
     if n_given:
         share = "The" if n_given == n else f"{n_given:,} of the"
         yield b.Text(
-            f"{share} responses were given, not drawn from the model that scored them: the numbers are those "
-            "of the scoring model; another model would give others."
+            f"{share} responses were given, not drawn from the scoring model. The numbers hold for the scoring model; "
+            "another model would give different numbers."
         )
 
 

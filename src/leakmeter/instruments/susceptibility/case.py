@@ -172,7 +172,7 @@ def _checked(records: Iterable[Fields], source: str) -> Iterable[tuple[str, Fiel
         seen[id_] = number
         yield where, fields, id_
     if not seen:
-        raise DataError(f"{source}: there is no record")
+        raise DataError(f"{source}: it has no record")
 
 
 def _text(fields: Fields, columns: Sequence[str], where: str) -> tuple[str, str]:
