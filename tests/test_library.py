@@ -172,7 +172,7 @@ def test_bad_cases_are_left_out_and_named() -> None:
         ),
         (lambda: leakmeter.Meter("toy", dtpe="x"), "no option named 'dtpe'; did you mean 'dtype'"),
         (lambda: leakmeter.influence("toy", CASES, context="Ana."), "give either data, or one case"),
-        (lambda: leakmeter.decode("toy", context="Ana.", map={"query": "q"}), "map and format say how data are read"),
+        (lambda: leakmeter.decode("toy", context="Ana.", map={"query": "q"}), "map and format describe data"),
         (lambda: leakmeter.susceptibility("toy", contexts=["a", "b"]), "there are no queries"),
         (lambda: leakmeter.pii("toy"), "there are no subjects"),
         (lambda: leakmeter.influence("toy", CASES, name="mine"), "name is for runs that are kept; give `out` too"),

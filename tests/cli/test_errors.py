@@ -79,15 +79,15 @@ def test_an_option_that_cannot_be_used(measure: Call, options: dict[str, Any], s
         (["influense"], "influense"),
         (["influence"], "give one of --context-file, --data and --messages"),
         (["influence", "--query"], "--query"),
-        (["influence", "--query", "Who", "came?"], "'came?' belongs to none of them: write a text of several words in"),
+        (["influence", "--query", "Who", "came?"], "'came?' is none of them; put quotes around a text"),
         (["report"], "RUN"),
         (["report", "missing"], "holds no complete run"),
         (["models", "pull"], "NAME"),
-        (["models", "pull", "toy", "now"], "`leakmeter models pull` takes NAME, and options; 'now' belongs to none"),
+        (["models", "pull", "toy", "now"], "`leakmeter models pull` takes NAME, and options; 'now' is none"),
         (["models", "pull", "smollm-135m"], "did you mean 'smollm2-135m'?"),
         (["models", "list"], "`leakmeter models` has no command 'list'; give one of its commands (cache, pull), "),
-        (["runs", "list", "old"], "`leakmeter runs list` takes options alone; 'old' belongs to none of them"),
-        (["runs", "rename", "a", "b", "c"], "takes RUN and NAME, and options; 'c' belongs to none of them"),
+        (["runs", "list", "old"], "`leakmeter runs list` takes options alone; 'old' is none of them"),
+        (["runs", "rename", "a", "b", "c"], "takes RUN and NAME, and options; 'c' is none of them"),
         (["--nosuch"], "--nosuch"),
         (["demo", "--model", "nosuch"], "no model named 'nosuch'"),
     ],
@@ -130,7 +130,7 @@ def test_a_data_file_that_cannot_be_used(cli: Call, tmp_path: Path, lines: list[
     check_refused(cli(*words), said)
     check_refused(cli(*words, "--skip-bad"))
     for option in ("--query", "--response"):
-        check_refused(cli(*words, option, "x"), "stand in the lines of --data")
+        check_refused(cli(*words, option, "x"), "each line of --data has its own")
 
 
 def test_messages_need_a_chat_template(cli: Call, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_messages_need_a_chat_template(cli: Call, tmp_path: Path) -> None:
     chat.write_text(json.dumps([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who?"}]))
     meant = ("--messages", chat, "--context-from", "system")
     check_refused(cli("influence", "--model", "toy", *meant), "no chat template", "give a model that has one")
-    check_refused(cli("influence", "--model", "toy", "--messages", chat, "--query", "x"), "leave --query out")
+    check_refused(cli("influence", "--model", "toy", "--messages", chat, "--query", "x"), "leave out --query")
     chat.write_text("[]")
     check_refused(cli("influence", "--model", "toy", "--messages", chat), "list of at least one")
     check_refused(cli("influence", "--model", "toy", "--messages", tmp_path / "no.json"), "No such file")

@@ -107,16 +107,16 @@ BELOW = ("--max", "influence.max <= 5")
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["RUN"], "nothing to hold the run against"),
-        (["RUN", "--max", "influence.p95 >= 5"], "points the wrong way"),
-        (["RUN", "--min", "influence.p95 <= 5"], "points the wrong way"),
-        (["RUN", "--max", "influence.p95"], "is no bound; --max takes QUANTITY.AGGREGATE <= or < NUMBER, such as"),
+        (["RUN"], "nothing to check the run against"),
+        (["RUN", "--max", "influence.p95 >= 5"], "has the wrong direction"),
+        (["RUN", "--min", "influence.p95 <= 5"], "has the wrong direction"),
+        (["RUN", "--max", "influence.p95"], "is not a bound; --max takes QUANTITY.AGGREGATE <= or < NUMBER, such as"),
         (["RUN", "--max", "icl.mean <= 5"], "no quantity named 'icl.mean'; known: 'influence', 'influence.disclosures"),
         (["RUN", "--max", "influence <= 5"], "'influence' has one number per case; write influence.max"),
         (["RUN", "--max", "influence.repeated.max <= 5"], "none of the 6 cases of run 1 has influence.repeated"),
         (["RUN", *BELOW, "--junit", "no/x.xml"], "is in a directory that does not exist"),
         (["RUN", *BELOW, "--junit", "."], "JUnit file '.' is a directory"),
-        (["RUN", *BELOW, "--latest"], "--latest takes the run by itself"),
+        (["RUN", *BELOW, "--latest"], "--latest selects the run itself"),
         (["RUN", "--against", "none.json"], "there is no baseline 'none.json'"),
         (["NAME", *BELOW], "no directory of runs 'runs'"),
         (["nosuch", *BELOW, "--runs", "."], "no run 'nosuch'"),
@@ -140,7 +140,7 @@ def test_confident(cli: Call, run: Path) -> None:
     assert cli("gate", run, "--max", bound).code == 0
     ended = cli("gate", run, "--max", bound, "--confident")
     assert ended.code == 1
-    assert "but not all of its interval is" in ended.out
+    assert "but its interval is not entirely" in ended.out
 
 
 def test_a_baseline_and_a_regression(cli: Call, run: Path, worse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +165,7 @@ def test_a_baseline_and_a_regression(cli: Call, run: Path, worse: Path, monkeypa
     for one in (run, worse):
         ended = cli("gate", one, "--against", "b.json", "--write-baseline", "b.json")
         assert ended.code == 2
-        assert "baseline 'b.json' is 'b.json', which is read here and would be lost" in ended.err
+        assert "baseline 'b.json' is 'b.json', which is an input of this command" in ended.err
     assert Path("b.json").read_bytes() == kept
     # On another machine.
     monkeypatch.setenv("LEAKMETER_CONFIG", "another")
@@ -243,7 +243,7 @@ def test_several_runs(cli: Call, run: Path, data: Path) -> None:
     assert [line.split()[:3] for line in ended.out.splitlines()] == [["holds", "run", f"{n}:"] for n in (1, 2, 2)]
     for given, said in (
         ((run, plan), ""),
-        ((plan, run), "run 1 is of redact, and the baseline is of influence, redact"),
+        ((plan, run), "run 1 is a run of redact, and the baseline has influence, redact"),
         ((run,), "the baseline is of 2 runs, and 1 given"),
     ):
         ended = cli("gate", *given, "--against", "b.json")

@@ -56,7 +56,7 @@ def test_exit_codes(cli: Call, runs: dict[str, leakmeter.Run]) -> None:
     some = runs["some"].path
     ended = cli("gate", some, "--max", within)
     assert ended.out.startswith(f"UNDECIDED  {WORST} is at least ")
-    assert "is undecided: of 2 cases only a lower bound is known (a search did not score all pieces); " in ended.out
+    assert "is undecided: for 2 cases only a lower bound is known (a search did not score all pieces); " in ended.out
     assert ended.out.endswith("measure without --search, or look at 'influence', which is of the whole context.\n")
     # What is broken is broken whatever else is undecided, and the other way round the undecided is said too.
     ended = cli("gate", some, "--max", within, "--max", "influence.max < 0", "--write-baseline", "b.json")

@@ -18,7 +18,7 @@ def test_choosing_among_some_tokens_is_refused_with_the_reason(cli: Call, words:
     ended = cli(*words, "--model", "toy", *option)
     assert ended.code == 2
     name = option[0].split("=")[0]
-    assert ended.err.startswith(f"leakmeter: {name} is refused: a token that it leaves out without the context")
+    assert ended.err.startswith(f"leakmeter: {name} is refused: a token that it excludes without the context")
     assert "'decoding'" in ended.err
     assert ended.err.count("\n") == 1
 

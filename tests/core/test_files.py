@@ -238,7 +238,7 @@ def test_nothing_is_written_into_a_run(tmp_path: Path, run: Path, monkeypatch: p
     monkeypatch.chdir(run)
     inside = (run / "spec.json", run / "new.html", run, link / "spec.json", Path("x.html"), begun / "x", torn / "x")
     for place in inside:
-        with pytest.raises(StoreError, match="lies in the run '"):
+        with pytest.raises(StoreError, match="is inside the run '"):
             check_outside_runs(place, "report")
     monkeypatch.chdir(tmp_path)
     # What only looks like one is none: a specification of the user's own, beside which a report may lie.

@@ -166,13 +166,13 @@ def test_nothing_of_a_turn_is_lost_or_moved(parts: list[str]) -> None:
 @pytest.mark.parametrize(
     ("regex", "problem"),
     [
-        ("Notes:.*", "has no group; put what was retrieved in brackets"),
+        ("Notes:.*", "has no group; put the retrieved part in brackets"),
         ("(", "--context-from '(': missing )"),
         ("x" * 20_000, "is too large"),
         ("Nots:(.*)Question", "messages: --context-from finds nothing in the last user message"),
         ("Notes:( *)", "messages: --context-from finds nothing in the last user message"),
         ("(.*)", "messages: --context-from matches the whole last user message; leave the query out of the match"),
-        (r"((?:a|a)*)$", "messages: --context-from took longer than 0.05 s; repetitions within"),
+        (r"((?:a|a)*)$", "messages: --context-from took longer than 0.05 s; the usual cause"),
     ],
 )
 def test_a_pattern_that_says_nothing_is_refused(regex: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +188,7 @@ def test_a_pattern_that_says_nothing_is_refused(regex: str, problem: str, monkey
 def test_context_from_is_for_what_has_no_context(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is a context; leave one of them out"):
         case_of("Anna sang.", "Who?", context_from="(.)")
-    with pytest.raises(DataError, match="there is a 'context'; leave one of them out"):
+    with pytest.raises(DataError, match="gives another; leave one of them out"):
         cases_of([{"context": "a", "query": "b"}], context_from="(.)")
     with pytest.raises(DataError, match="no message of role 'user'"):
         cases_of([{"messages": [{"role": "system", "content": "a"}]}], context_from="(.)")
@@ -300,7 +300,7 @@ def test_the_system_prompt_is_meant_and_all_else_stays() -> None:
     (bare,) = cases_of([Case("case", messages=case_of(messages=[BRIEF, USER], context_from="system").messages)]).cases
     assert [message.fixed for message in bare.messages] == [False, False]
     for messages in ([TOOL, USER], [USER]):
-        with pytest.raises(DataError, match="there is no message of role 'system', which --context-from system"):
+        with pytest.raises(DataError, match="--context-from system measures the message of role 'system'"):
             case_of(messages=messages, context_from="system")
     with pytest.raises(UsageError, match=r"has no group; put .*, or give 'system' for the system prompt"):
         case_of(messages=[BRIEF, USER], context_from="sytem")

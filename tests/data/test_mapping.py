@@ -50,7 +50,7 @@ def test_a_path_leads_to_what_stands_there() -> None:
     [
         ("questoin", "there is no 'questoin'; did you mean 'question'?; there is 'question', 'item'"),
         ("item.anwser", "there is no 'anwser'; did you mean 'answer'?; there is 'answer', 'scores'"),
-        ("question.text", "what should have 'text' is no object"),
+        ("question.text", "the parent of 'text' is not an object"),
         ("question[]", "the part before '[]' is not a list"),
         ("docs[7]", "there is no list with an element [7]"),
         ("docs[].txet", "there is no 'txet'"),

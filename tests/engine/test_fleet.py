@@ -228,7 +228,10 @@ def test_options_and_models_that_workers_can_do_nothing_with_are_refused() -> No
     for given, said in options:
         with pytest.raises(UsageError, match=said):
             Workers(*given, allow_mixed=False)
-    models: list[tuple[Any, str]] = [(Toy(), "a Toy is in this process alone"), ("vllm:http://a:1#x", "a served model")]
+    models: list[tuple[Any, str]] = [
+        (Toy(), "cannot reach a Toy in this process"),
+        ("vllm:http://a:1#x", "a served model"),
+    ]
     for model, said in models:
         with pytest.raises(UsageError, match=said):
             Workers("ray", None, None, None, allow_mixed=False).load(load_backend, model, {}, lambda line: None)

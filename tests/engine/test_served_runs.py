@@ -114,7 +114,7 @@ def test_a_model_that_changes_in_the_middle_stops_the_run(cli: Cli, data: Path) 
         ended = influence(cli, server, data)
         assert ended.code == 2
         assert ended.err.count("\n") == 1
-        assert "does not serve what the run began with (another log-probabilities)" in ended.err
+        assert "does not serve the model that the run began with (another log-probabilities)" in ended.err
         n_done = len(ended.out.splitlines())
         assert n_done == len(RunDirectory(the_run()).parts)
         assert 0 < n_done < 3

@@ -189,7 +189,7 @@ def test_what_is_no_baseline_is_refused_in_one_line(tmp_path: Path) -> None:
         *(_hostile(quantities={"leak": bad}) for bad in no_quantities),
     ):
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(DataError, match=r"^(baseline '.*' cannot be read: no JSON|'.*' is no baseline as .*)$"):
+        with pytest.raises(DataError, match=r"^(baseline '.*' cannot be read: no JSON|'.*' is not a baseline of .*)$"):
             read_baseline(path)
     # Numbers of a thousand digits and no floor do no harm.
     path.write_text(_hostile(quantities={"leak": {"values": [1.0, 10**1000]}}), encoding="utf-8")

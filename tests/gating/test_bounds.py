@@ -37,10 +37,12 @@ def test_bounds_are_read_and_others_refused() -> None:
         *("influence <= nan", "influence <= inf", "influence <= 1e999", "influence <= 5 nats", "a b <= 5"),
         *("a <= <= 5", "a.max <= 5; a.max <= 6", "a.max <= 5 <= 6", "5 >= a.max"),
     ):
-        with pytest.raises(UsageError, match=r"is no bound; --max takes QUANTITY\.AGGREGATE <= or < NUMBER, such as"):
+        with pytest.raises(
+            UsageError, match=r"is not a bound; --max takes QUANTITY\.AGGREGATE <= or < NUMBER, such as"
+        ):
             parse_bound(text, "max")
     for text, option in (("a.max >= 5", "max"), ("a.max > 5", "max"), ("a.max <= 5", "min")):
-        with pytest.raises(UsageError, match=f"points the wrong way; --{option} takes .*, --m(ax|in) is for the other"):
+        with pytest.raises(UsageError, match=f"has the wrong direction; --{option} takes .*, or use --m(ax|in)"):
             parse_bound(text, option)
 
 
@@ -107,7 +109,7 @@ def test_a_run_as_a_whole_has_no_aggregate_and_no_interval() -> None:
     found = check("leak.whole <= 0.5", run([1.0]), confident=True)
     assert found.holds
     assert found.found.interval is None
-    with pytest.raises(UsageError, match=r"leave '.mean' out"):
+    with pytest.raises(UsageError, match=r"leave out '.mean'"):
         check("leak.whole.mean <= 1", run([1.0]))
 
 

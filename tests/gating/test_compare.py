@@ -85,7 +85,7 @@ def test_runs_as_a_whole_are_compared_over_the_pairs_without_a_test() -> None:
 
 
 def test_what_cannot_be_compared() -> None:
-    with pytest.raises(UsageError, match="one run is of leak, the other of lake; compare two runs of the same measure"):
+    with pytest.raises(UsageError, match="the runs measure leak and lake; compare two runs of the same measure"):
         compare(run([1.0]), run([1.0], measure="lake"))
     with pytest.raises(UsageError, match="no case in common"):
         compare(run([1.0], ids=["a"]), run([1.0], ids=["b"]))

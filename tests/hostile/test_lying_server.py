@@ -77,7 +77,7 @@ ANSWERS: dict[str, tuple[Script, str]] = {
     "a chunk of 25 digits": (lambda _: [CHUNKED + b"F" * 25 + b"\r\n{}"], "cuts the connection"),
     "less than its length": (lambda _: [HEAD + b"Content-Length: 9\r\n\r\n{}"], "cuts the connection"),
     **{
-        f"a redirection to {where}": (whole(b"{}", b"Location: " + where, status=b"307 T"), "it points elsewhere")
+        f"a redirection to {where}": (whole(b"{}", b"Location: " + where, status=b"307 T"), "it redirects")
         for where in (
             *(b"/x", b"file:///etc/passwd", b"http://[::1", b"http://169.254.169.254/", b"http://h:999999/"),
             *(b"//evil.example", b"unix:/run/x", "http://ex\u00e4mple\u202e/".encode(), b""),
@@ -354,7 +354,7 @@ def impossible(answer: Any) -> Any:
 
 
 LIES: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "another model": (lambda answer: {**answer, "model": "another"}, "another model than it began with"),
+    "another model": (lambda answer: {**answer, "model": "another"}, "another model than at the start"),
     "no number": (every_log_prob(float("nan")), "NaN"),
     "more than certain": (every_log_prob(0.5), "above 0"),
     "beyond floats": (every_log_prob(10**400), "in another form"),

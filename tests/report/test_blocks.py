@@ -409,7 +409,7 @@ def test_a_token_of_two_disclosures_is_marked_once_and_both_are_listed() -> None
             b.Disclosed(b.Untrusted("-01 now"), "other content", 3.25, "s3", (2, 4)),
             b.Disclosed(b.Untrusted("-01"), "code", 7.0, "s3", (2, 3), is_sensitive=True),
         ],
-        "What it gives away",
+        "Disclosures",
     )
     attribution = b.Attribution(text, text, (), (), (), (), (), (), disclosures=listed)
     page = html.page(b.Report("T", "m", [attribution], scripted=False))

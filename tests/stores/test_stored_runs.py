@@ -371,7 +371,7 @@ def test_what_cannot_be_kept_in_a_store_is_refused(root: str, cli: Call, tmp_pat
         cli("study", "figure_8", "--data", abstracts, "--set", "model=toy", "--out", root),
         cli("generate", "--model", "toy", "--out", root),
     ):
-        assert (refused.code, "is in an object store, where runs of cases alone are kept" in refused.err) == (2, True)
+        assert (refused.code, "is in an object store, which keeps only runs of cases" in refused.err) == (2, True)
     assert list(Path.cwd().iterdir()) == []
 
 

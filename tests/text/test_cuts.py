@@ -75,7 +75,7 @@ def test_characters_that_are_cut(ranges: list[tuple[int, int]], left: str) -> No
 
 def test_an_item_made_by_hand_says_what_it_lacks() -> None:
     item = item_of()
-    with pytest.raises(ValueError, match="made without what cuts 2 spans together"):
+    with pytest.raises(ValueError, match="made without a way to cut 2 spans together"):
         replace(item, cut_together=None).without(("s1", "s2"))
 
 

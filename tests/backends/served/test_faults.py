@@ -18,15 +18,15 @@ from leakmeter.errors import LeakmeterError
 Load = Callable[..., ServedBackend]
 KEY = "sk-5f0e-not-a-key"
 
-ROWS = "rows of log-probabilities instead of"
+ROWS = "rows of log-probabilities, "
 ALL = {
     "missing_rows": ROWS,
     "cut": r"cuts the connection \(\d tries\)",
     "slow": "does not answer in time",
-    "changed_model": "another model than it began with",
+    "changed_model": "another model than at the start",
     "start_token": "start token",
 }
-LISTED = {"wrong_order": "other token ids", "nan": "leaves out log-probabilities", "echo_ignored": f"0 {ROWS[:-11]}"}
+LISTED = {"wrong_order": "other token ids", "nan": "omits log-probabilities", "echo_ignored": f"0 {ROWS[:-11]}"}
 OWN = {
     VLLM: {"wrong_order": "of other places", "nan": "NaN", "echo_ignored": f"0 {ROWS[:-11]}", "no_ids": "ids it read"},
     LLAMACPP: LISTED,

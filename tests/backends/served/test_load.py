@@ -26,8 +26,8 @@ Load = Callable[..., ServedBackend]
     ("model", "words"),
     [
         ("vllm:127.0.0.1:8000", "needs a server's address after it, as in vllm:http://127.0.0.1:8000#NAME"),
-        ("vllm:", "has to be followed"),
-        ("vllm:file:///etc/passwd", "has to be followed"),
+        ("vllm:", "needs a server's address after it"),
+        ("vllm:file:///etc/passwd", "needs a server's address after it"),
         ("vllm:http://#toy", "address is not valid"),
         ("vllm:http://ana:pw@127.0.0.1#toy", "holds a name, a password"),
         ("vllm:http://llm.example.com:8000#toy", "'llm.example.com' is another machine.*--allow-remote"),
@@ -80,7 +80,7 @@ def test_options_that_do_not_go_together(served: Load) -> None:
 
 
 def test_another_tokenizer_than_the_servers(served: Load) -> None:
-    words = "makes other token ids of a text than --tokenizer does"
+    words = "tokenises a text differently from --tokenizer"
     with ModelServer(VLLM, faults=["other_tokenizer"]) as server, pytest.raises(ModelError, match=words):
         served(server.model)
     with ModelServer(OPENAI, faults=["other_tokenizer"]) as server:

@@ -236,8 +236,8 @@ def test_reports_of_other_runs(cli: Call, note: Path) -> None:
         ({"epsilon": "1", "delta": "1"}, "delta is 1.0; it has to be above 0 and below 1"),
         ({"epsilon": "1", "dtype": "float16", "model": "smollm2-135m"}, "would void it; give float32"),
         ({"epsilon": "1", "nonce": "-1"}, "nonce is -1; it has to be 0 or more"),
-        ({"nonce": "5"}, "a nonce is for a bound, in the place of a seed"),
-        ({"epsilon": "1", "nonce": "5", "seed": "5"}, "a nonce is for a bound, in the place of a seed"),
+        ({"nonce": "5"}, "a nonce replaces the seed of a bounded response"),
+        ({"epsilon": "1", "nonce": "5", "seed": "5"}, "a nonce replaces the seed of a bounded response"),
         ({"query": ""}, "empty query"),
         ({"context-file": "missing.txt"}, "cannot be read"),
         ({"top-k": "5"}, "top-k"),
@@ -274,7 +274,7 @@ def test_public_needs_a_promise_and_no_response_is_given_under_one(decode: Call,
     data.write_text(json.dumps({"id": "x", "context": "Anna sang.", "query": "Who?", "response": "Anna"}))
     ended = cli("decode", "--model", "toy", "--data", data, "--epsilon", 1)
     assert ended.code == 2
-    assert "case 'x' has a response; epsilon bounds what is drawn under it" in ended.err
+    assert "case 'x' has a response, and epsilon bounds only responses that it draws" in ended.err
 
 
 def test_in_python(capsys: pytest.CaptureFixture[str]) -> None:

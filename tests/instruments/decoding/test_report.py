@@ -145,7 +145,7 @@ def test_the_headline_says_told_spent_and_promised() -> None:
     assert "factor of 1.49 (ε = 0.40 nats)" in said
     assert "at most 88 % sure" in said
     free = flat(printed(report([unbounded()])))
-    assert "Nothing is guaranteed" in free
+    assert "Not a guarantee" in free
     assert "spent" not in free
     guarantee = bounded().guarantee
     assert guarantee is not None

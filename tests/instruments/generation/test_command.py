@@ -109,7 +109,12 @@ def test_rounding_is_to_the_side_asked_for(value: float, digits: int) -> None:
         ("temperature", 5, {"samples": -2, "max_new_tokens": -2}, "samples is -2; it has to be from 1"),
         ("temperature", 1e300, {}, "epsilon is 1e+300; it has to be from 1e-09 to 1e+09"),
         ("temperature", 5, {"clip": None}, "--free temperature needs --clip; give a value"),
-        ("temperature", 5, {"temperature": 2}, "--temperature is what --free temperature looks for; leave it out"),
+        (
+            "temperature",
+            5,
+            {"temperature": 2},
+            "--temperature is the setting that --free temperature searches for; leave it out",
+        ),
         ("tau", 5, {}, 'Invalid value "tau" for --free. Choose from: "temperature", "clip", "subset-size".'),
     ],
 )
@@ -170,7 +175,7 @@ def test_the_sample_works_end_to_end(cli: Call) -> None:
     assert said.startswith("Kept: no measurement is above its bound.")
     assert "never prove it" in said
     assert "Guarantee ε = 14.0 at δ = 1e-5, for up to 60 tokens" in said
-    assert "no guarantee, since the texts themselves decide" in said
+    assert "no guarantee, since the texts themselves determine" in said
     assert "exemplars of a batch 24" in said
     texts = resources.files("leakmeter.samples").joinpath("tickets.csv").read_text(encoding="utf-8")
     (result,) = leakmeter.load_run(next(Path("runs").glob("private_generation-*")))
@@ -345,11 +350,11 @@ def test_what_cannot_be_audited_is_one_line(audit: Call, named: dict[str, object
         ("samples = 2.5", "configuration 'generate.toml': 'samples' is 2.5; it has to be a whole number"),
         ("label = 3", "configuration 'generate.toml': 'label' is 3; it has to be text"),
         ("clip", "configuration 'generate.toml' is not TOML"),
-        ("clip = 2", "nothing sets the guarantee; give one of epsilon, temperature"),
+        ("clip = 2", "the guarantee is not set; give one of epsilon, temperature"),
         ("epsilon = 2", "nothing says which exemplars; give exemplars"),
         (
             'epsilon = 2\ntask = "tickets"\nexemplars = "tickets"',
-            "task 'tickets' has labels; give the one that is to be written: Billing, Delivery, Repairs, Account",
+            "task 'tickets' has labels; give the one to generate: Billing, Delivery, Repairs, Account",
         ),
         ('epsilon = 2\nexemplars = "tickets"\ntask = "tickets"\nlabel = "Bill"', "no label named 'Bill'; did you mean"),
     ],

@@ -144,7 +144,7 @@ def test_what_python_refuses() -> None:
         ({"pool": "UNKNOWN"}, "'mood' is 'happy', expected one of 'g', 's'"),
         ({"shots": 9}, "needs 9 exemplars and there are "), ({"shots": 0}, "shots is 0; it has to be 1 or more"),
         ({"max_queries": 0}, "max-queries is 0; it has to be 1 or more"), ({"seed": -1}, "seed is -1"),
-        ({"task": "ONE"}, "leaves no choice, its labels being 'glad'"),
+        ({"task": "ONE"}, "has only the labels 'glad'"),
         ({"label_scoring": None}, "labels 'glad' and 'sad' begin with the same token"),
         ({"label_scoring": "first"}, "first-token"), ({"template": "plian"}, "plain"),
         ({"template": "chat"}, "no chat template"), ({"temperature": 0}, "temperature is 0.0; it has to be above 0"),

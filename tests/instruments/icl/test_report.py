@@ -123,7 +123,7 @@ def test_the_words_say_what_was_measured() -> None:
     drawn = several(4, fixed=False)
     assert "drawn for each." in words.worst_case(summary(drawn), drawn)
     assert said(words.whose(told, "toy")).startswith(
-        "No answers were given, so the answer to a query is the label that"
+        "No answers were given, so the answer to each query is the label that"
     )
     given = several(4, answer="dog", answer_given=True)
     assert flat(words.headline(summary(given))).startswith("For the scoring model, the answers reveal")
@@ -266,7 +266,7 @@ def test_the_page_has_every_query_largest_losses_first() -> None:
     page = html.page(made(*several(40, fixed=False), command="leakmeter icl"))
     ids = re.findall(r"<summary><span[^>]*><b[^>]*>[\d.]+</b></span> <strong><bdi>([^<]*)</bdi>", page)
     assert ids == [f"q{i}" for i in range(39, -1, -1)]
-    assert "Queries, those whose answers reveal most first" in page
+    assert "Queries, largest leakage first" in page
     assert "drawn for each" in page
     assert '<details class="line"' not in html.page(made(asked()))
     with pytest.raises(UsageError, match="at least one"):

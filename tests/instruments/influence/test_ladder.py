@@ -417,7 +417,7 @@ def test_the_report_says_what_was_not_measured_and_shows_documents_first(tmp_pat
     results: Any = leakmeter.influence(Copying(), CASES, template="plain")
     assert isinstance(results, Results)
     one, none, single = (said(result) for result in results)
-    assert "5 sentences of 2 documents were not measured, since their documents do not matter" in one
+    assert "5 sentences of 2 documents were not measured, since their documents have no effect" in one
     assert one.index("Documents") < one.index("Pieces of the context")
     assert "Pieces of the context" not in none
     assert "not measured" not in single

@@ -109,8 +109,8 @@ def test_the_response_is_given_or_drawn_and_the_answer_after_drawn(plan: Call) -
         ({"max_loss": "much"}, "--max-loss"),
         ({"samples": "3"}, "--samples"),
         ({"write_redacted": "no/such/left.txt"}, "is in a directory that does not exist"),
-        ({"write_redacted": "NOTE"}, "which is read here and would be lost"),
-        ({"write_redacted": "LINK"}, "which is read here and would be lost"),
+        ({"write_redacted": "NOTE"}, "which is an input of this command"),
+        ({"write_redacted": "LINK"}, "which is an input of this command"),
         ({"write_redacted": "page.html", "html": "page.html"}, "--write-redacted and --html are both 'page.html'"),
     ],
 )
@@ -139,7 +139,7 @@ def test_other_words_that_do_not_go_together(cli: Call, plan: Call, note: Path, 
     pattern = tmp_path / "patterns.txt"
     pattern.write_text("case = [A-Z]{2}-\\d+", encoding="utf-8")
     ended = plan(unit="entity", entity_patterns=pattern, write_redacted=pattern)
-    assert f"is '{pattern}', which is read here and would be lost" in ended.err
+    assert f"is '{pattern}', which is an input of this command" in ended.err
 
 
 def test_from_python_it_is_the_same(plan: Call) -> None:

@@ -134,7 +134,7 @@ def test_the_verdict_says_what_is_cut_what_is_left_and_what_is_allowed() -> None
     assert "The response is likelier without what is left (with signs" in against
     assert "44 %" in against
     hidden = after(left_posterior=None, left_posterior_note="below the placebo", placebo_nats=None)
-    assert hidden == "No posterior is shown: with signs the sum is 0.25 nats, below the placebo."
+    assert hidden == "No posterior is shown: the signed sum is 0.25 nats, below the placebo."
     assert "reveals nothing measurable" in posterior(planned(left_nats=0.005))
 
 

@@ -82,7 +82,7 @@ def read_examples(
         own_id = fields.get("id")
         id_ = ("" if own_id is None else str(own_id).strip()) or place
         if id_ in seen:
-            raise DataError(f"{where}: id {_shown(id_)} is the id of two records; make ids unique")
+            raise DataError(f"{where}: id {_shown(id_)} is used by two records; make ids unique")
         seen.add(id_)
         yield Record(id_, fields, where)
     if not seen:

@@ -115,7 +115,7 @@ def sentence(choice: Choice, utility: str, kind: str, rows: Sequence[Row], n_cas
     names = [f"{SYMBOLS[kind]} = {row[kind]:g}" for row in rows]
     best, least = names[choice.best], names[choice.least]
     if choice.verdict == "one setting":
-        return f"{what}: a single setting cannot be compared; sweep several."
+        return f"{what}: one setting cannot be compared; sweep several."
     if choice.verdict == "one case":
         return f"{what}: one case has no interval and does not represent others; give more cases."
     if choice.verdict == "same leakage":

@@ -181,7 +181,7 @@ def generate_command(
         if public:
             if not all(result.holds for result in collected):
                 # A mechanism that does what it guarantees never gets here, so that this tells nothing of exemplars.
-                output.tell("leakmeter: a measurement exceeds its bound; nothing of this may be published")
+                output.tell("leakmeter: a measurement exceeds its bound; publish nothing from this run")
                 sys.exit(_BROKEN)
             yield from (result.public for result in collected)
 
@@ -279,11 +279,11 @@ def _examples_of_options(told: Options) -> list[Example]:
     from leakmeter.text.exemplar import Task
 
     if told.exemplars is None:
-        raise UsageError("nothing says which exemplars; give exemplars, a file of them or tickets")
+        raise UsageError("no exemplars are given; give a file of exemplars, or tickets")
     path = str(_sample(f"{SAMPLE}.csv")) if told.exemplars == SAMPLE else told.exemplars
     if told.task is not None:
         if told.column is not None:
-            raise UsageError("column is for texts without a task, which says itself how they are read; leave it out")
+            raise UsageError("column is for texts without a task; a task defines its columns, so leave it out")
         task_data = tasks.load_task(str(_sample(f"{SAMPLE}.toml")) if told.task == SAMPLE else told.task)
         return with_label(task_data.load(path, "train"), task_data.task, told.label)
     column = told.column or ("body" if told.exemplars == SAMPLE else "text")
@@ -411,7 +411,7 @@ def generate(
     options = {**measure, **settings, "temperature": temperature}
     set_options = {name: value for name, value in options.items() if value is not None or name == "template"}
     if mechanism is not None and how.out is not None:
-        raise UsageError("a run cannot keep a mechanism of your own; give either out or mechanism")
+        raise UsageError("a run cannot keep your own mechanism; give either out or mechanism")
     model = model.in_precision(precision_for(model.given, model.dtype))
     audited = audit_of(
         lambda: _examples(data, task, label, names),

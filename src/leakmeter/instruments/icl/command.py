@@ -89,7 +89,7 @@ def icl_command(
     told, measure, run = told or TaskOptions(), measure or Icl(), run or RunOptions()
     if exemplars is not None and (pool is not None or shots is not None):
         option = "--pool" if shots is None else "--shots"
-        raise UsageError(f"{option} is for exemplars that are drawn, and --exemplars gives all of them; leave one out")
+        raise UsageError(f"{option} is for drawn exemplars, and --exemplars gives all of them; leave one out")
     sources = Given(told, exemplars=exemplars, pool=pool, queries=data)
     queries = sources.examples(data, "test", "queries with --data FILE", labelled=False, answered=True)
     chosen = choose_queries(queries, max_queries, seed)
@@ -253,7 +253,7 @@ def icl(
 
     _check_one(exemplars, pool)
     if exemplars is not None and shots is not None:
-        raise UsageError("shots is for exemplars that are drawn, and exemplars gives all of them; leave one out")
+        raise UsageError("shots is for drawn exemplars, and exemplars gives all of them; leave one out")
     sources = _given(task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data)
     queries = choose_queries(_queries(sources, data), max_queries, seed)
     if exemplars is not None:
@@ -327,7 +327,7 @@ def icl_responses(
 
     _check_one(exemplars, pool)
     if data is None:
-        raise UsageError("there are no queries; give some as data, the parameter behind the model")
+        raise UsageError("there are no queries; give some as data, the second parameter")
     task = free_form(input_column, output_column, instruction)
     cases = response_cases(
         task,
@@ -416,7 +416,7 @@ def icl_select(
     from leakmeter.studies.cells import write
 
     if data is None:
-        raise UsageError("there are no queries; give some as data, the parameter behind the model")
+        raise UsageError("there are no queries; give some as data, the second parameter")
     sources = _given(task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data)
     scope = scope_of(
         sources.examples(exemplars, "train", "exemplars"),
@@ -443,7 +443,7 @@ def icl_select(
 
 def _check_one(exemplars: Any, pool: Any) -> None:
     if (exemplars is None) == (pool is None):
-        raise UsageError("give either exemplars, which stand before every query, or a pool to draw them from")
+        raise UsageError("give either exemplars, which precede every query, or a pool to draw them from")
 
 
 def _given(
@@ -464,5 +464,5 @@ def _given(
 
 def _queries(given: Given, data: Any) -> list[Example]:
     if data is None:
-        raise UsageError("there are no queries; give some as data, the parameter behind the model")
+        raise UsageError("there are no queries; give some as data, the second parameter")
     return given.examples(data, "test", "queries", labelled=False, answered=True)

@@ -77,14 +77,15 @@ class Given:
         if has_task:
             if by_column:
                 raise UsageError(
-                    "a task says its columns and instruction; leave out either the task, or text-column, label-column "
+                    "a task defines its columns and instruction; leave out either the task, or text-column, "
+                    "label-column "
                     "and instruction"
                 )
             self.task: TaskData = task or find_task(str(told.task))
             self._is_sample = told.task == SAMPLE
         elif by_column or exemplars is not None or pool is not None:
             if not self._rows:
-                raise UsageError("columns are those of labelled examples; give some, with --exemplars or --pool")
+                raise UsageError("columns are for labelled examples; give some, with --exemplars or --pool")
             text, label = told.text_column or "text", told.label_column or "label"
             self.task = tasks.task_of_columns(
                 [rows for _, rows in self._rows],
@@ -128,7 +129,7 @@ def response_cases(
     from leakmeter.instruments.icl.responses import free_examples
 
     if (exemplars is None) == (pool is None):
-        raise UsageError("give either exemplars, which stand before every query, or a pool to draw them from")
+        raise UsageError("give either exemplars, which precede every query, or a pool to draw them from")
     ((column, _),) = task.fields
     mapping = mapping_of(map, ("id", column, task.label_column))
     all_queries = free_examples(task, queries, needs_output=False, mapping=mapping)

@@ -148,19 +148,17 @@ class Icl(Measure):
         """The item's, if their scores can tell them apart."""
         answers = item.answers
         if not item.spans:
-            raise UsageError(
-                f"case '{item.id}' has no exemplars; ICL influence is that of exemplars on a query's label"
-            )
+            raise UsageError(f"case '{item.id}' has no exemplars; give at least one")
         for (label, ids), (other, others) in permutations(zip(answers.labels, answers.ids, strict=True), 2):
             if self.label_scoring == "first-token" and ids[0] == others[0]:
                 raise UsageError(
-                    f"labels '{label}' and '{other}' begin with the same token, so that their first tokens cannot tell "
-                    "them apart; give --label-scoring whole-sequence"
+                    f"labels '{label}' and '{other}' begin with the same token, so their first tokens do not "
+                    "distinguish them; give --label-scoring whole-sequence"
                 )
             if self.label_scoring == "whole-sequence" and others[: len(ids)] == ids:
                 raise UsageError(
-                    f"label '{other}' begins with the tokens of label '{label}', which would always be as likely or "
-                    "more; give one of them another word"
+                    f"label '{other}' begins with the tokens of label '{label}', which would always be at least as "
+                    "likely; give one of them another word"
                 )
         return answers
 

@@ -217,7 +217,7 @@ def halves(queries: Sequence[Example], seed: int) -> tuple[tuple[Example, ...], 
     """The queries that choose and those that report, each in their order; an odd one reports."""
     if len(queries) < 2:
         raise UsageError(
-            f"there is {len(queries)} query; give two or more, since one half chooses and the other reports"
+            f"there is {len(queries)} query; give two or more: half of them choose and the other half report"
         )
     chosen = set(np.random.default_rng([seed, _HALVES]).permutation(len(queries))[: len(queries) // 2].tolist())
     choosing = tuple(query for number, query in enumerate(queries) if number in chosen)
@@ -242,7 +242,7 @@ def candidates(
             others.append(example)
             seen.add(example.compared)
     if not others:
-        raise UsageError(f"all {len(pool):,} examples of the pool are exemplars or queries already; give others")
+        raise UsageError(f"all {len(pool):,} examples of the pool are already exemplars or queries; give others")
     taken = {example.id for example in exemplars}
     out: list[Example] = []
     for number in chosen_numbers(len(others), n, seed):

@@ -139,4 +139,4 @@ def _print(predicted: PredictedSelection) -> None:
     seconds = predicted.seconds
     duration = "time not predicted" if seconds is None else f"{about_seconds(seconds)} once loaded"
     console.print(f"at most {predicted.tree_tokens:,} tokens, {duration}")
-    console.print("The search ends where no move lowers ICLInf; a list that was measured before costs nothing.")
+    console.print("The search ends when no move lowers ICLInf. Lists measured before cost nothing.")

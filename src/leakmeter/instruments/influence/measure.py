@@ -83,7 +83,7 @@ class Influence(Measure):
             if not good:
                 raise UsageError(f"{name} is {value}; it has to be {expected}")
         if self.search is None and (self.audit is not None or self.audit_rounds != 1):
-            raise UsageError("an audit says what a search has missed; give --search top:K with --audit")
+            raise UsageError("an audit checks what a search missed; give --search top:K with --audit")
         if self.audit is None and self.audit_rounds != 1:
             raise UsageError(f"audit-rounds is {self.audit_rounds} and there is no audit; give --audit CONFIDENCE:B")
         _ = self.searching, self.auditing

@@ -82,7 +82,7 @@ def pii(
         1
     """
     if data is None:
-        raise UsageError("there are no subjects; give some as data, the parameter behind the model")
+        raise UsageError("there are no subjects; give some as data, the second parameter")
     settings = replace(settings, templates=templates)
     chosen = Pii(tuple(measure.get("beams", Pii().beams)), measure.get("decoy_test", Pii().decoy_test))
     subjects, problems = _subjects(data, region, names, how)

@@ -284,7 +284,7 @@ def _context(case: RedactionResult) -> b.ShadedText:
 def _answers(case: RedactionResult) -> Iterator[b.Block]:
     """The response, the same under what is left, and the answer that is drawn from that."""
     after = case.after
-    heading = f"Response, each token by what the whole context did to it ({context.provenance(case)})"
+    heading = f"Response, each token coloured by the influence of the whole context ({context.provenance(case)})"
     yield _tokens(case, case.whole_nats, case.whole_per_token_nats, heading, legend=after is None)
     if after is None:
         return

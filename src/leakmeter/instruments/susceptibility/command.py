@@ -251,7 +251,7 @@ def _cases(data: Any, contexts: Any, names: RowNames, how: CallOptions) -> Loade
     from leakmeter.instruments.susceptibility import case
 
     if data is None:
-        raise UsageError("there are no queries; give some as data, the parameter behind the model")
+        raise UsageError("there are no queries; give some as data, the second parameter")
     ours, theirs = case.split_mapping(mapping_of(names.map, (*case.QUERY_FIELDS, *case.CONTEXT_FIELDS)))
     queries = case.load_queries(data, ours)
     before: tuple[Context, ...] = ()
