@@ -85,7 +85,7 @@ def test_the_largest_over_samples_counts() -> None:
     [
         ({}, "nothing to hold the leakage against"),
         ({"max_nats": 0}, "max_nats is 0; it has to be above 0"),
-        ({"max_posterior": 0.5}, "max_posterior is 0.5; it has to be above 0.5, where nothing is known, and below 1"),
+        ({"max_posterior": 0.5}, "max_posterior is 0.5; it has to be above 0.5 and below 1"),
         ({"max_nats": 1, "unti": "word"}, "did you mean 'unit'"),
     ],
 )

@@ -62,7 +62,9 @@ def test_what_cannot_be_examined_is_one_line(cli: Cli) -> None:
         assert "Rows of log-probabilities are missing" in " ".join(done.out.split())
         model = server.model
         ends = {
-            "leave dtype out": cli("doctor", "--model", model, "--tokenizer", "toy", "--dtype", "float32"),
+            "dtype is for a model loaded here": cli(
+                "doctor", "--model", model, "--tokenizer", "toy", "--dtype", "float32"
+            ),
             "names local weights": cli("doctor", "--model", "toy", "--against", model),
         }
     ends["cannot be reached"] = cli("doctor", "--model", model, "--tokenizer", "toy")

@@ -164,7 +164,7 @@ def test_servers_that_score_nothing() -> None:
     with ModelServer(OPENAI_CHAT) as server:
         result = api.doctor(server.model, tokenizer="toy")
     assert (result.checks[0].status, result.checks[0].fault) == ("note", "no_rows")
-    assert "labels and sampling can" in result.verdict
+    assert "labels and sampling, but not given" in result.verdict
 
 
 def test_openai_servers() -> None:

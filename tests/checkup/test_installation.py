@@ -95,7 +95,7 @@ def test_a_fast_way_that_is_wrong_exits_with_1(
     done = cli("doctor")
     assert done.code == 1
     assert said in done.out
-    assert "numbers of this installation are wrong" in done.out
+    assert "Numbers of this installation are wrong" in done.out
 
 
 def test_libraries_that_are_missing_or_too_old(monkeypatch: pytest.MonkeyPatch) -> None:

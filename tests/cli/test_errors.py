@@ -27,7 +27,7 @@ def check_refused(ended: Any, *said: str) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"query": ""}, ["empty query", "say what the model is asked"]),
+        ({"query": ""}, ["empty query", "give a query"]),
         ({"query": None}, ["empty query"]),
         ({"query": " \n"}, ["empty query"]),
         ({"response": ""}, ["empty response", "leave it out to have one sampled"]),
@@ -40,7 +40,7 @@ def check_refused(ended: Any, *said: str) -> None:
         ({"context_file": None}, ["give one of --context-file, --data and --messages"]),
         ({"unit": "sentnce"}, ["no unit named 'sentnce'; did you mean 'sentence'?"]),
         ({"unit": "ngram:0"}, ["unit 'ngram:0' is not 'ngram:N'"]),
-        ({"unit": "ngram:4:8"}, ["the stride is at most N"]),
+        ({"unit": "ngram:4:8"}, ["give a stride of at most N"]),
         ({"unit": "message"}, ["unit 'message' needs a chat; give --messages"]),
         ({"model": "smollm-135m"}, ["no model named", "did you mean 'smollm2-135m'?"]),
         ({"model": "no/such/model"}, ["there is no file or directory 'no/such/model'"]),

@@ -244,7 +244,7 @@ def test_several_runs(cli: Call, run: Path, data: Path) -> None:
     for given, said in (
         ((run, plan), ""),
         ((plan, run), "run 1 is a run of redact, and the baseline has influence, redact"),
-        ((run,), "the baseline is of 2 runs, and 1 given"),
+        ((run,), "the baseline has 2 runs, and you gave 1"),
     ):
         ended = cli("gate", *given, "--against", "b.json")
         assert ended.code == (2 if said else 0)

@@ -53,7 +53,7 @@ def test_what_nobody_foresaw_is_one_line_and_a_private_log(
     assert len(list(folder.iterdir())) == 20
     monkeypatch.setenv("LEAKMETER_CACHE", "/dev/null/x")
     done = cli("runs", "list")
-    assert (done.code, done.err.count("\n"), "no log of it could be written" in done.err) == (2, 1, True)
+    assert (done.code, done.err.count("\n"), "its log could not be written" in done.err) == (2, 1, True)
 
 
 def test_what_was_foreseen_has_words_of_its_own(

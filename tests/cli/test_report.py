@@ -71,8 +71,8 @@ def test_figures_of_one_run_and_of_several(cli: Call, runs: list[Path]) -> None:
     [
         (["RUN", "RUN", "--public"], "--public is for one run; give the others separately"),
         (["RUN", "--public", "--figures", "f"], "--figures shows private data"),
-        (["RUN", "STUDY"], "is a directory of a study; give it alone"),
-        (["STUDY", "RUN"], "is a directory of a study; give it alone"),
+        (["RUN", "STUDY"], "is a study's directory; give it alone"),
+        (["STUDY", "RUN"], "is a study's directory; give it alone"),
         (["STUDY", "--figures", "f"], "without --figures and --public"),
         (["STUDY", "--markdown", "x.md"], "table.md is Markdown"),
         (["RUN", "missing"], "'missing' holds no complete run"),

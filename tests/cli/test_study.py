@@ -295,7 +295,7 @@ def moods(cli: Call) -> list[str]:
 def test_a_study_of_exemplars(cli: Call, moods: list[str], name: str) -> None:
     ended = cli("study", name, *moods, "--out", "one", "--explain")
     assert ended.code == 0, ended.err
-    assert "mood.toml: 9 queries are there where the study asks for 100; all are taken" in ended.err
+    assert "mood.toml: 9 queries are available, and the study asks for 100; all are used" in ended.err
     path = study_of(Path("one"))
     assert ended.out == (path / "table.md").read_text(encoding="utf-8")
     for said in ("seeds of queries and exemplars: 0 and 0", "queries: 9 of mood.toml", "## Pairs", "Holm"):

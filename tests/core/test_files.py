@@ -154,7 +154,7 @@ def test_a_directory_that_others_may_use_is_tightened(tmp_path: Path) -> None:
     assert mode(made) == 0o755
     for was in (0o775, 0o757, 0o1777):
         made.chmod(was)
-        with pytest.raises(OSError, match="others can write to that directory"):
+        with pytest.raises(OSError, match="other users can write to that directory"):
             make_private(made, named=True)
         assert mode(made) == was
 
@@ -199,7 +199,7 @@ def test_inputs_are_found_under_any_name(tmp_path: Path, monkeypatch: pytest.Mon
                 check_place(Path(place), "report", given)
     for place in ("in/new.html", "other.html", "soft.html"):
         check_place(Path(place), "report", [note, other, Path("in")])
-    with pytest.raises(StoreError, match=r"report 'in/note.txt' is a file of 'in', which is read here"):
+    with pytest.raises(StoreError, match=r"report 'in/note.txt' is a file of 'in', which is an input"):
         check_place(note, "report", [Path("in")])
     with pytest.raises(StoreError, match="is a file of"):
         check_place(Path("linked/note.txt"), "report", [Path("in")])

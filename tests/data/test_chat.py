@@ -120,7 +120,7 @@ def test_a_last_message_of_the_assistant_is_the_response(tmp_path: Path) -> None
 def test_a_response_given_twice_or_without_a_question_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="a response is given too; leave one of them out"):
         case_of("", "", "Bo.", LOGGED)
-    with pytest.raises(DataError, match="an answer without a question"):
+    with pytest.raises(DataError, match="an answer and no question"):
         case_of("", "", None, LOGGED[-1:])
     path = tmp_path / "cases.jsonl"
     path.write_text(json.dumps({"messages": LOGGED[:2], "query": "And who else?"}))
@@ -186,7 +186,7 @@ def test_a_pattern_that_says_nothing_is_refused(regex: str, problem: str, monkey
 
 
 def test_context_from_is_for_what_has_no_context(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is a context; leave one of them out"):
+    with pytest.raises(UsageError, match="gives another; leave one of them out"):
         case_of("Anna sang.", "Who?", context_from="(.)")
     with pytest.raises(DataError, match="gives another; leave one of them out"):
         cases_of([{"context": "a", "query": "b"}], context_from="(.)")

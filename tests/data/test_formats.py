@@ -127,7 +127,7 @@ def test_requests_and_answers_of_a_batch_are_joined_in_the_order_of_the_requests
     assert [(case.id, case.response) for case in found.cases] == [("r0", "Anna."), ("r1", None), ("r2", "Anna.")]
     assert found.notes[1:] == ()
     assert cases_of(requests).notes[1:] == ("data: no row has a response",)
-    with pytest.raises(DataError, match="the answer of a batch without its request; give the lines of both files"):
+    with pytest.raises(DataError, match="an answer of a batch without its request; give the lines of both files"):
         cases_of(answers)
     with pytest.raises(DataError, match="record 2: id 'r1' was already used in record 1"):
         cases_of([REQUEST, REQUEST])

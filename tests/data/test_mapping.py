@@ -76,7 +76,7 @@ def test_what_is_no_mapping_is_said() -> None:
         "question": "'question' is not FIELD=PATH",
         "qury=question": "there is no field 'qury'; did you mean 'query'? known: id, context",
         "query=a,query=b": "field 'query' is given twice",
-        **{f"query={path}": f"'{path}' is no path" for path in ("a[", "a..b", "[].", "a[x]", "a[-]", "a]b")},
+        **{f"query={path}": f"'{path}' is not a path" for path in ("a[", "a..b", "[].", "a[x]", "a[-]", "a]b")},
     }.items():
         with pytest.raises(UsageError) as caught:
             mapping_of(given_text, FIELDS)

@@ -164,7 +164,7 @@ def test_runs_are_held_against_those_of_the_same_place() -> None:
     told = kept(run([1.0, 2.0]), run([5.0, 6.0]))
     assert not hold_against(run([5.0, 6.0]), 1, told, KEY).checks[0].holds
     assert hold_against(run([5.0, 6.0]), 2, told, KEY).checks[0].holds
-    with pytest.raises(UsageError, match="run 3 is of leak, and the baseline is of leak, leak, in this order"):
+    with pytest.raises(UsageError, match="run 3 is a run of leak, and the baseline has leak, leak, in this order"):
         hold_against(run([5.0]), 3, told, KEY)
     with pytest.raises(UsageError, match="run 1 is of lake, and the baseline is of leak, leak"):
         hold_against(run([5.0], measure="lake"), 1, told, KEY)
@@ -189,7 +189,9 @@ def test_what_is_no_baseline_is_refused_in_one_line(tmp_path: Path) -> None:
         *(_hostile(quantities={"leak": bad}) for bad in no_quantities),
     ):
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(DataError, match=r"^(baseline '.*' cannot be read: no JSON|'.*' is not a baseline of .*)$"):
+        with pytest.raises(
+            DataError, match=r"^(baseline '.*' cannot be read: it is not JSON|'.*' is not a baseline of .*)$"
+        ):
             read_baseline(path)
     # Numbers of a thousand digits and no floor do no harm.
     path.write_text(_hostile(quantities={"leak": {"values": [1.0, 10**1000]}}), encoding="utf-8")

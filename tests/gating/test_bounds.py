@@ -91,7 +91,7 @@ def test_missing_is_missing() -> None:
     found = check("leak.mean <= 5", run([None, 8.0, None, 2.0]))
     assert (found.found.value, found.found.n, found.n_missing) == (5.0, 2, 2)
     assert check("leak.max <= 0", run([None, 8.0, None, 2.0])).worst == (Item(2, 8.0), Item(4, 2.0))
-    with pytest.raises(UsageError, match="none of the 2 cases of run 1 has leak; nothing"):
+    with pytest.raises(UsageError, match="none of the 2 cases of run 1 has leak, so"):
         check("leak.max <= 5", run([None, None]))
     with pytest.raises(UsageError, match=r"none of the 1 cases of run 1 has leak\.whole"):
         check("leak.whole <= 5", run([1.0], whole=None))
@@ -163,4 +163,4 @@ def test_a_lower_bound_breaks_a_bound_or_decides_nothing(how: str, leaks: list[f
         assert f"leak.{how} is at least " in found.explained
     unsure = check("leak.max <= 5", run([1.0, 2.0, None], least=[0, 1, 2]))
     assert unsure.worst == ()
-    assert "is undecided: of 3 cases only a lower bound is known (not all was scored)" in unsure.explained
+    assert "is undecided: for 3 cases only a lower bound is known (not all was scored)" in unsure.explained

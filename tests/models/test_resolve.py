@@ -55,7 +55,7 @@ def test_a_gguf_file_is_converted_once_by_content(
     assert len(told) == 1
     assert resolve(str(second), notify=quiet).path == found.path
     second.write_bytes(b"<html>")
-    with pytest.raises(ModelError, match="no GGUF file"):
+    with pytest.raises(ModelError, match="not a GGUF file"):
         resolve(str(second), notify=lambda line: None)
     assert len(stub_converter) == 1
 

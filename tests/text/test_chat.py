@@ -97,7 +97,7 @@ def test_a_chat_without_context_query_or_roles_is_refused(chat: Any, messages: l
 
 
 def test_messages_are_written_by_the_chat_template_alone(chat: Any, prepared: Prepare, chat_tokenizer: Any) -> None:
-    with pytest.raises(UsageError, match="leave --template out"):
+    with pytest.raises(UsageError, match="leave out --template"):
         chat(CHAT, template="plain")
     with pytest.raises(UsageError, match="no chat template"):
         prepared([], messages=messages_of(CHAT, "test"))

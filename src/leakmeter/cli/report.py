@@ -44,7 +44,7 @@ def report(
         output.check_writable(markdown, "report", run, others, html)
     if is_study(run):
         if others or figures is not None or public:
-            raise UsageError(f"'{run}' is a directory of a study; give it alone, without --figures and --public")
+            raise UsageError(f"'{run}' is a study's directory; give it alone, without --figures and --public")
         from leakmeter.studies.study_report import TABLE, page_of_study
 
         if markdown is not None:

@@ -191,7 +191,9 @@ def check_place(path: Path, what: str, inputs: Iterable[object] = ()) -> None:
                 "another name"
             )
         if other in place.parents and place.exists():
-            raise StoreError(f"{what} '{path}' is a file of '{source}', which is read here; give another name")
+            raise StoreError(
+                f"{what} '{path}' is a file of '{source}', which is an input of this command; give another name"
+            )
     check_outside_runs(path, what)
 
 

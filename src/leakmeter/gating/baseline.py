@@ -199,7 +199,9 @@ def read_baseline(path: Path) -> Baseline:
     except FileNotFoundError:
         raise DataError(f"there is no baseline '{path}'; write one with --write-baseline") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"baseline '{path}' cannot be read: {getattr(error, 'strerror', None) or 'no JSON'}") from None
+        raise DataError(
+            f"baseline '{path}' cannot be read: {getattr(error, 'strerror', None) or 'it is not JSON'}"
+        ) from None
     try:
         return Baseline.from_dict(record)
     except ValueError:

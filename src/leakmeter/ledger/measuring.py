@@ -261,8 +261,8 @@ def measured(
     the ledger's tables."""
     if answers and not backend.tokenizer.has_chat_template:
         raise UsageError(
-            f"model '{backend.name}' has no chat template, by which logged messages are written; give a model that has "
-            "one: --model of the command, or the meter of a Guard"
+            f"model '{backend.name}' has no chat template, which logged messages need; give a model that has one: "
+            "--model of the command, or the meter of a Guard"
         )
     state, there = ledger.read("measured")
     scored = {row["score"]: row["n_tokens"] for row in there["measured"]}

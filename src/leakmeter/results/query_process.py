@@ -161,7 +161,7 @@ class QueryProcess:
             how = "" if has_no_room or code >= 0 else f" (it ended with {signal.Signals(-code).name})"
             needs = f"needs more than {self._limits.memory} of memory{how}"
             return UsageError(f"the query {needs}; ask for less, or give more with --memory")
-        return StoreError(f"the process that was to answer the query ended with exit code {code} before it had")
+        return StoreError(f"the process for the query ended early with exit code {code}")
 
 
 def _end_late(process: subprocess.Popen[bytes], is_late: threading.Event) -> None:

@@ -85,7 +85,7 @@ def texts(given: JsonObject, *names: str, most: int) -> dict[str, str]:
     fields = {name: given.get(name, "") for name in names}
     for name, value in fields.items():
         if not isinstance(value, str) or len(value) > most:
-            raise UsageError(f"{name} has to be a text of {most:,} characters at most")
+            raise UsageError(f"{name} has to be text of at most {most:,} characters")
     return fields
 
 

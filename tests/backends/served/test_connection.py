@@ -182,7 +182,7 @@ def test_whose_key_goes_where(
 def test_a_key_that_no_header_carries(monkeypatch: pytest.MonkeyPatch) -> None:
     for key in ("a\nb", "schlüssel"):
         monkeypatch.setenv("LEAKMETER_API_KEY", key)
-        with pytest.raises(UsageError, match="set it anew") as caught:
+        with pytest.raises(UsageError, match="set it again") as caught:
             key_for(split("http://127.0.0.1"))
         assert key not in str(caught.value)
 

@@ -28,7 +28,12 @@ ALL = {
 }
 LISTED = {"wrong_order": "other token ids", "nan": "omits log-probabilities", "echo_ignored": f"0 {ROWS[:-11]}"}
 OWN = {
-    VLLM: {"wrong_order": "of other places", "nan": "NaN", "echo_ignored": f"0 {ROWS[:-11]}", "no_ids": "ids it read"},
+    VLLM: {
+        "wrong_order": "belong to other positions",
+        "nan": "NaN",
+        "echo_ignored": f"0 {ROWS[:-11]}",
+        "no_ids": "ids it read",
+    },
     LLAMACPP: LISTED,
     SGLANG: LISTED,
     OPENAI: {"wrong_order": "other tokens than it was sent", "nan": "NaN", "echo_ignored": ROWS, "start_token": ROWS},
@@ -60,7 +65,7 @@ def test_a_fault_ends_in_one_line(routes: Routes, fault: str, served: Load, monk
     ("fault", "reduction", "words"),
     [
         ("truncated", Top(4), "2 tokens of a row instead of the 4"),
-        ("truncated", FullDistribution(), "lack a part of the vocabulary"),
+        ("truncated", FullDistribution(), "lack part of the vocabulary"),
         ("missing_rows", FullDistribution(), "instead of"),
     ],
 )

@@ -72,7 +72,7 @@ def test_options_that_do_not_go_together(served: Load) -> None:
         with pytest.raises(UsageError, match=words):
             served("vllm:http://127.0.0.1:1#toy", **given)
     for option in ({"dtype": "float32"}, {"device": "cpu"}, {"memory": "1GiB"}, {"model_id": "a"}):
-        with pytest.raises(UsageError, match="a served model computes elsewhere"):
+        with pytest.raises(UsageError, match="for a model loaded here"):
             leakmeter.load_backend("vllm:http://127.0.0.1:1#toy", **{"tokenizer": "toy", **option})
     for option in ({"tokenizer": "toy"}, {"allow_remote": True}, {"concurrency": 3}):
         with pytest.raises(UsageError, match="are for a served model"):

@@ -96,7 +96,7 @@ def test_what_is_told_in_public_beside_the_receipt_is_the_same_for_every_context
         assert run.name.rpartition("-")[2] not in said[-1]
     assert said[0] == said[1]
     assert said[0].splitlines() == [
-        "a seeded run carries no guarantee unless the seed stays secret",
+        "a seeded run has no guarantee unless the seed stays secret",
         "run: in 'runs', and private, its name included",
     ]
 
@@ -169,7 +169,7 @@ def test_a_promise_is_drawn_by_the_operating_system_and_a_seed_gets_a_warning(de
     seeded = [decode("--json", epsilon=0.5, seed=0) for _ in range(2)]
     assert seeded[0].out == seeded[1].out
     for ended in seeded:
-        assert ended.err.splitlines()[0] == "a seeded run carries no guarantee unless the seed stays secret"
+        assert ended.err.splitlines()[0] == "a seeded run has no guarantee unless the seed stays secret"
     assert len(list(Path("runs").iterdir())) == 3
     free = decode("--json")
     assert "guarantee" not in free.err
@@ -287,7 +287,7 @@ def test_in_python(capsys: pytest.CaptureFixture[str]) -> None:
     assert result.guarantee.response.delta == 1e-6
     assert capsys.readouterr().err == ""
     assert ask(epsilon=0.5, seed=1).ledger.seed == 1
-    assert capsys.readouterr().err == "a seeded run carries no guarantee unless the seed stays secret\n"
+    assert capsys.readouterr().err == "a seeded run has no guarantee unless the seed stays secret\n"
 
     class Coarse(Toy):
         def __init__(self) -> None:

@@ -186,7 +186,7 @@ def test_the_sample_works_end_to_end(cli: Call) -> None:
 @pytest.mark.long
 def test_batches_of_a_configuration_are_audited_apart(audit: Call) -> None:
     ended = audit("--json", seed=5)
-    assert "a seeded run carries no guarantee unless the seed stays secret" in ended.err
+    assert "a seeded run has no guarantee unless the seed stays secret" in ended.err
     cases, told = objects_of(ended)
     dry = json.loads(audit("--dry-run", "--json").out)
     assert dry["at_most"] is True
@@ -317,18 +317,18 @@ def test_a_broken_guarantee_is_exit_code_1_and_names_exemplar_and_token(
     assert "; and " in line
     public = audit("--public", subset_size=7, max_new_tokens=5)
     assert (public.code, public.out) == (1, "")
-    assert "nothing of this may be published" in public.err
+    assert "publish nothing from this run" in public.err
     assert "n0" not in public.err
 
 
 @pytest.mark.parametrize(
     ("named", "said"),
     [
-        ({"subset_size": 8}, "8 exemplars are asked for and there are 7; give more of them, or a"),
-        ({"batches": 3}, "3 times 3 exemplars are asked for and there are 7"),
+        ({"subset_size": 8}, "8 exemplars are needed, and there are 7; give more of them, or a"),
+        ({"batches": 3}, "3 times 3 exemplars are needed, and there are 7"),
         ({"epsilon": 0.01}, "epsilon 0.01 at delta 1e-05 cannot be guaranteed"),
         ({"epsilon": 1, "temperature": 1}, "epsilon and temperature are given together; give one of epsilon, temp"),
-        ({"dtype": "bfloat16"}, "dtype is 'bfloat16'; what a prompt says in that precision depends on the prompts"),
+        ({"dtype": "bfloat16"}, "dtype is 'bfloat16'; in that precision a prompt's numbers depend on the other"),
         ({"column": "text"}, "notes.csv, line 2 has no column 'text'; it has 'id', 'note'"),
         ({"exemplars": "none.csv"}, "data file 'none.csv' cannot be read"),
         ({"task": "tickets"}, "column is for texts without a task"),
@@ -351,7 +351,7 @@ def test_what_cannot_be_audited_is_one_line(audit: Call, named: dict[str, object
         ("label = 3", "configuration 'generate.toml': 'label' is 3; it has to be text"),
         ("clip", "configuration 'generate.toml' is not TOML"),
         ("clip = 2", "the guarantee is not set; give one of epsilon, temperature"),
-        ("epsilon = 2", "nothing says which exemplars; give exemplars"),
+        ("epsilon = 2", "no exemplars are given; give a file of exemplars"),
         (
             'epsilon = 2\ntask = "tickets"\nexemplars = "tickets"',
             "task 'tickets' has labels; give the one to generate: Billing, Delivery, Repairs, Account",

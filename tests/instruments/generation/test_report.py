@@ -142,7 +142,7 @@ def test_who_paid_most_is_first_and_the_paper_stands_beside_no_leak(case: Case) 
     assert zero < epsilon
     assert case.bounds.guarantee is not None
     assert guaranteed == case.bounds.guarantee.epsilon
-    assert "which is no verdict" in said
+    assert "neither is a verdict" in said
     assert "for a mechanism that leaks nothing" in said
     # Shares keep three digits.
     first, second, *others = case.exemplars

@@ -138,7 +138,7 @@ def test_the_words_say_what_was_measured() -> None:
     wrong = asked(gold="dog", is_right=False)
     for words_of, meant in (
         (words.posterior(likelier), "an observer of this answer would be 67 % sure that exemplar “x1” was there."),
-        (words.posterior(asked()), "would give 47 % to exemplar “x2” having been there."),
+        (words.posterior(asked()), "would assign 47 % to exemplar “x2” having been there."),
         (words.posterior(nothing[0]), "No posterior is shown: the change is below the noise floor."),
         (words.accuracy(told), "The likeliest answer is right in 100.0 % [51, 100]; macro-F1 1.00."),
         (words.accuracy(summary(several(2, gold=None, is_right=None))), "is not known"),
@@ -164,7 +164,7 @@ def test_infinite_losses_are_said_to_be_so() -> None:
     case = infinite()
     cases = [case, asked("q2")]
     assert "ICLInf ∞, with 3 exemplars" in flat(words.worst_case(summary(cases), cases))
-    assert "impossible without: ∞." in words.worst_case(summary(cases), cases)
+    assert "impossible without it: ∞." in words.worst_case(summary(cases), cases)
     assert labels_of(case) == [("80.0 %", "65.5 %", 0.2), ("20.0 %", "0.00 %", math.inf)]
     never = replace(
         case, label_probabilities=(1.0, 0.0), exemplars=(replace(case.exemplars[0], signed_nats=(0.2, -math.inf)),)

@@ -283,7 +283,7 @@ def test_headlines() -> None:
     phone = leaking(replace(small(1), id="a"), "phone", "555 0199")
     both = [phone, leaking(replace(small(2), id="b"), "person", "Ada Vale", nats=20.0), replace(small(3), id="c")]
     assert InfluenceResult.findings(both).headline == (
-        "2 of 3 responses disclose something personal or secret: b name of a person; a phone number."
+        "2 of 3 responses disclose personal or secret data: b name of a person; a phone number."
     )
     assert flat(InfluenceResult.findings([phone]).headline) == (
         "The response discloses personal or secret data: phone number (12.5 nats)."

@@ -129,7 +129,7 @@ def test_what_cannot_be_done_is_one_line(
 def test_other_words_that_do_not_go_together(cli: Call, plan: Call, note: Path, tmp_path: Path) -> None:
     ended = plan("--swap", unit="entity")
     assert ended.code == 2
-    assert "--swap puts surrogate values" in ended.err
+    assert "--swap replaces personal data" in ended.err
     data = cases_file(tmp_path)
     ended = cli("redact", "--model", "toy", "--data", data, "--max-loss", 1, "--write-redacted", "left.txt")
     assert ended.code == 2

@@ -104,7 +104,7 @@ def test_what_narrows_a_result_is_said() -> None:
     assert "near 0.40 nats, the most that 4 contexts can show" in full.warnings[0]
     two = case_object(texts(2), measurements((0.25, 0.75), without=(0.0, 0.0)), PARAMS)
     assert (two.interval_nats, two.bias_nats, two.bias_is_small, two.standard_error_nats) == (None,) * 4
-    assert "From 2 contexts nothing can be said of others" in two.warnings[0]
+    assert "2 contexts are too few for statements about others" in two.warnings[0]
     assert two.interval_nats is None
 
 

@@ -50,8 +50,8 @@ def decoys_of(
     decoys = distinct(_draws(subject, type, true, relation, who), n, drawn, taken, fits)
     if len(decoys) < n:
         raise UsageError(
-            f"{who}: {n} decoys of the {_called(type, relation)} were asked for, and {len(decoys)} other values of its "
-            f"form are possible; ask for fewer, or leave it out"
+            f"{who}: {n} decoys of the {_called(type, relation)} are needed, and {len(decoys)} other values of its "
+            "form exist; ask for fewer, or leave the value out"
         )
     return tuple(decoys)
 

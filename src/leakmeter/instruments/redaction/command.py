@@ -65,7 +65,7 @@ def redact_command(
     source, prompts, run = source or Source(), prompts or PromptSettings(), run or RunOptions()
     measure = measure or _Options()
     if prompts.swap:
-        raise UsageError("--swap puts surrogate values in the place of personal data, and redaction cuts; leave it out")
+        raise UsageError("--swap replaces personal data by surrogate values, and redaction cuts; leave it out")
     loaded = read_cases(source, response)
     if write_redacted is not None:
         _check_target(write_redacted, source, prompts, run)

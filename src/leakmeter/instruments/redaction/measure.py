@@ -102,10 +102,10 @@ class Redaction(Measure):
         if self.search is not None:
             Search.parse(self.search)
             if self.disclosures:
-                raise UsageError("a search may miss a source of a disclosure; leave out --search, or --disclosures")
+                raise UsageError("a search may miss a source of a disclosure; leave out --search or --disclosures")
         if self.max_loss is None:
             if not self.disclosures:
-                raise UsageError("nothing says how much may be left: give --max-loss NATS, or --disclosures")
+                raise UsageError("the goal is missing: give --max-loss NATS, or --disclosures")
         elif not (np.isfinite(self.max_loss) and self.max_loss > 0):
             raise UsageError(f"max-loss is {self.max_loss}; it has to be above 0 (nats)")
         _ = self.influence
@@ -272,7 +272,7 @@ class Redaction(Measure):
         noise: FloatArray,
     ) -> Targets:
         if item.texts_of is None:
-            raise ValueError(f"case '{item.id}' was made without its texts, in which disclosures are found")
+            raise ValueError(f"case '{item.id}' was made without its texts, which finding disclosures needs")
         texts = {**item.texts_of(response), "spans": [asdict(span) for span in item.spans]}
         series = {(0, each.statistic, each.piece): each.values for each in beside}
         series |= {(0, "log_prob", ""): full, (0, "whole", ""): whole.left, (0, "noise", ""): noise + whole.half_width}

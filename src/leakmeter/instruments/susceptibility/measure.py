@@ -112,9 +112,7 @@ class Susceptibility(Measure):
     @override
     def check(self, item: QueryItem) -> None:
         if len(item.contexts.prompts) < 2:
-            raise UsageError(
-                f"case '{item.id}' has fewer than two contexts; susceptibility is what they change, give it more"
-            )
+            raise UsageError(f"case '{item.id}' has fewer than two contexts; give at least two")
 
     @override
     def trial(self, item: QueryItem) -> Trial[list[Measurement]]:

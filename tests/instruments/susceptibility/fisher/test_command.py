@@ -119,7 +119,7 @@ def test_terminal_page_and_report_agree(fisher: Call, cli: Call) -> None:
     assert " ".join(ended.out.split()).startswith(" ".join(headline.split()))
     assert ids_of(page) == {row["id"] for row in QUERIES}
     for shown in (page, " ".join(ended.out.split())):
-        assert "no number of nats for contexts that exist" in shown
+        assert "gives no nats for actual contexts" in shown
 
 
 def test_without_files_the_sample_is_measured(fisher: Call) -> None:
@@ -159,7 +159,7 @@ def test_from_python_it_is_the_same(fisher: Call, model: Path) -> None:
         ({"estimator": "monte-carlo"}, "--queries comes without --contexts"),
         ({"queries": None, "contexts": "CONTEXTS"}, "--contexts comes without --queries"),
         ({"sigma": "empirical"}, "sigma 'empirical' is zero at place query"),
-        ({"sigma": "empirical", "place": "slot"}, "case 'q0' has no contexts, and sigma 'empirical' is what they do"),
+        ({"sigma": "empirical", "place": "slot"}, "case 'q0' has no contexts, and sigma 'empirical' needs"),
         ({"place": "layer:1"}, "has layers 0 to 0"),
         ({"place": "head"}, "place is 'head'"),
         ({"probes": 1}, "probes is 1"),

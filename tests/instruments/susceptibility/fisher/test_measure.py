@@ -226,7 +226,7 @@ def test_cases_and_models_that_cannot_be_measured_are_refused() -> None:
     behind = dataclasses.replace(item.contexts, prompts=(*item.contexts.prompts[:2], other))
     for measure, case, kind, message in (
         (empirical, question(contexts=False), UsageError, "case 'q' has no contexts"),
-        (empirical, dataclasses.replace(item, contexts=behind), UsageError, "other tokens behind some contexts"),
+        (empirical, dataclasses.replace(item, contexts=behind), UsageError, "different tokens after some contexts"),
         (Fisher(), dataclasses.replace(item, prompt=Prompt((OPEN,))), UsageError, "case 'q' has no query"),
         (Fisher(place="slot"), question(window=20), WindowError, "22 tokens with a slot of 16, and 20 fit"),
     ):

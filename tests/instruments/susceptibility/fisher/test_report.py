@@ -71,7 +71,7 @@ def test_what_else_explains_the_ranks_stands_beside_them() -> None:
     (row, _), (few, _) = (summary(several(n)).values for n in (12, 9))
     # Where entropies are all alike there is nothing to correlate with.
     assert flat(words.correlations(row) or "").startswith(
-        "Spearman correlation of sigma identity -1.00 with the query’s length in tokens: ranks that these explain"
+        "Spearman correlation of sigma identity -1.00 with the query’s length in tokens; ranks explained by these"
     )
     assert flat(words.correlations(few) or "").startswith("Too few queries to tell what else explains the ranks")
     both = words.correlations(replace(row, spearman_with_length=0.75, spearman_with_entropy=-0.25))
@@ -92,7 +92,7 @@ def test_the_page_has_every_query_of_each_sigma() -> None:
     assert page.count("<caption>Values, nats; of identity half the trace") == 30
     assert "runs/x" in page
     assert page.count("<caption>Factors") == 2
-    assert "no number of nats for contexts that exist" in page
+    assert "gives no nats for actual contexts" in page
     with pytest.raises(UsageError, match="at least one"):
         report([])
 

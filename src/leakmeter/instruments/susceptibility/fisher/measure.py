@@ -90,7 +90,7 @@ class Fisher(Measure):
             )
         if "embedding" in self.sigma and place.kind == "layer":
             raise UsageError(
-                f"sigma 'embedding' is that of input embeddings, which do not stand at {self.place}; give identity or "
+                f"sigma 'embedding' is for input embeddings, and place {self.place} has none; give identity or "
                 "empirical"
             )
 
@@ -120,7 +120,7 @@ class Fisher(Measure):
 
     def _request(self, item: QueryItem, n_probes: int, first: int = 0) -> GradientRequest:
         if not item.prompt.n_tokens(QUERY):
-            raise UsageError(f"case '{item.id}' has no query; Fisher susceptibility is that of a query")
+            raise UsageError(f"case '{item.id}' has no query, which Fisher susceptibility needs")
         place = Place.of(self.place)
         behind = item.contexts.prompts
         is_empirical = "empirical" in self.sigma
@@ -189,11 +189,11 @@ def _told(sigma: Sigma, estimate: Estimate) -> Iterator[tuple[str, str, float]]:
 def _check_contexts(item: QueryItem, behind: tuple[Prompt, ...]) -> None:
     if not behind:
         raise UsageError(
-            f"case '{item.id}' has no contexts, and sigma 'empirical' is what they do; give some, or another sigma"
+            f"case '{item.id}' has no contexts, which sigma 'empirical' needs; give some, or another sigma"
         )
     query_ids = item.prompt.ids[tokens_of(item.prompt, QUERY)]
     if any(not np.array_equal(prompt.ids[tokens_of(prompt, QUERY)], query_ids) for prompt in behind):
         raise UsageError(
-            f"case '{item.id}' has other tokens behind some contexts than alone, so that nothing can be compared token "
-            "by token; give another sigma"
+            f"case '{item.id}' has different tokens after some contexts than alone and cannot be compared token by "
+            "token; give another sigma"
         )
