@@ -103,7 +103,7 @@ def test_a_report_is_not_written_over_what_is_read(cli: Call, here: Path, name: 
     before = contents(here)
     # However a file is named is tried once.
     for place in (name, here / name, "link.html", "hard.html") if name in ("note.txt", "texts.csv") else (name,):
-        check_refused(cli(*HTML[name], "--html", place), f"{LOST}; give another name")
+        check_refused(cli(*HTML[name], "--html", place), f"{LOST} and would be overwritten; give another name")
         assert contents(here) == before
 
 

@@ -36,4 +36,4 @@ def test_a_response_that_was_chosen_otherwise_is_measured_with_a_warning(cli: Ca
     assert warnings() == []
     assert warnings(decoding="sampling") == []
     (told,) = warnings(decoding="greedy")
-    assert told.startswith("The response was chosen by greedy, and is measured as if it had been sampled")
+    assert told.startswith("The response was chosen by greedy, but is measured as if it had been sampled")

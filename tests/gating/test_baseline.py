@@ -166,7 +166,7 @@ def test_runs_are_held_against_those_of_the_same_place() -> None:
     assert hold_against(run([5.0, 6.0]), 2, told, KEY).checks[0].holds
     with pytest.raises(UsageError, match="run 3 is a run of leak, and the baseline has leak, leak, in this order"):
         hold_against(run([5.0]), 3, told, KEY)
-    with pytest.raises(UsageError, match="run 1 is of lake, and the baseline is of leak, leak"):
+    with pytest.raises(UsageError, match="run 1 is a run of lake, and the baseline has leak, leak"):
         hold_against(run([5.0], measure="lake"), 1, told, KEY)
 
 

@@ -113,12 +113,12 @@ def test_the_whole_way(cli: Call, log: Path, tmp_path: Path) -> None:
 
 def test_what_is_refused(cli: Call, log: Path) -> None:
     for arguments, why in {
-        ("show",): "holds no ledger",
+        ("show",): "is not a ledger",
         ("add",): "no log is given",
         ("check", "--budget", "0"): "above 0",
         ("check", "--budget", "1", "--per", "day"): "do not add up",
         ("show", "--by", "hour"): "--by is 'hour'",
-        ("forget", "nobody"): "holds no ledger",
+        ("forget", "nobody"): "is not a ledger",
         ("query",): "give either a query",
     }.items():
         ended = cli("ledger", *arguments)

@@ -82,7 +82,7 @@ SYSTEM, ASKING = {"role": "system", "content": "x"}, {"role": "user", "content":
         ([], "at least one"),
         ([SYSTEM], "no message of role 'user'"),
         ([SYSTEM, {"role": "assistant", "content": "y"}], "no message of role 'user'"),
-        ([ASKING], "a chat of its query alone: there is nothing that could be removed.*--context-from REGEX"),
+        ([ASKING], "a chat with only a query: nothing can be removed.*--context-from REGEX"),
         *(([{"role": "system", "content": of}, ASKING], "message 1 is empty") for of in (" ", [], [" ", ""])),
         ([SYSTEM, {"role": "user", "content": ""}], "message 2 is empty"),
         *(
@@ -103,7 +103,7 @@ def test_messages_are_written_by_the_chat_template_alone(chat: Any, prepared: Pr
         prepared([], messages=messages_of(CHAT, "test"))
     note = Message("system", "note", (Document("note", "Bo ate."),))
     nothing = Message("user", "q", (Document("q", " \n"),), fixed=True)
-    with pytest.raises(UsageError, match="empty query: its last user message says nothing"):
+    with pytest.raises(UsageError, match="empty query: its last user message is empty"):
         prepared([], tokenizer=chat_tokenizer, messages=(note, nothing))
 
 

@@ -126,7 +126,7 @@ def test_no_more_tokens_than_asked_for_and_the_text_says_which(limit: int) -> No
 def test_a_limit_that_is_not_reached_changes_nothing_and_documents_are_cut_from_the_end() -> None:
     assert prepared(10_000) == prepared(None)
     assert [name for name, _, _ in prepared(10, "Anna sang.", "Bo ate.").documents] == ["d0"]
-    with pytest.raises(UsageError, match="no text is left of a context cut to 1 tokens"):
+    with pytest.raises(UsageError, match="a context cut to 1 tokens has no text left"):
         prepared(1, "🙂")  # which takes four tokens
     with pytest.raises(UsageError, match="max-context-tokens is 0; it has to be 1 or more"):
         PromptSettings(max_context_tokens=0)

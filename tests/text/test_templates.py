@@ -88,7 +88,7 @@ def test_messages_are_not_told_of_templates_that_cannot_write_them() -> None:
     for tokenizer, why in (
         (ByteTokenizer(), "no chat template, which messages need; give a model that has one"),
         (Last(), "does not write messages one after another; messages need one, so give another model"),
-        (Loud(), "to be of a message; messages need one, so give another model"),
+        (Loud(), "cannot be assigned to messages; messages need one, so give another model"),
     ):
         with pytest.raises(UsageError, match=why):
             templates.Chat(chat, 1, tokenizer).segments(["A boat came."])

@@ -166,7 +166,7 @@ def _left(left: LeftTokens) -> Painted:
     from rich.text import Text as Painted
 
     names = ", ".join(excerpt(name, 40) for name in left.pieces)
-    how = "rendered and tokenised anew" if left.retokenised is None else "in brackets: tokenised on its own"
+    how = "rendered and tokenised again" if left.retokenised is None else "in brackets: tokenised on its own"
     head = f"without {names} ({left.removal}): {len(left.prompt_ids):,} tokens; {how}"
     marked = set(left.retokenised or ())
     shown_ids: list[str] = []

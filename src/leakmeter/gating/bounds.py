@@ -85,7 +85,7 @@ def check_bounds(runs: Sequence[Measured], bounds: Sequence[Bound], *, confident
 
 
 def unknown_quantity(name: str, names: Iterable[str]) -> UsageError:
-    return UsageError(f"{UnknownNameError('quantity', name, names)}, and behind each of them .{', .'.join(FORMS)}")
+    return UsageError(f"{UnknownNameError('quantity', name, names)}, and after each of them .{', .'.join(FORMS)}")
 
 
 def _check(

@@ -411,7 +411,7 @@ def _contents(
     if not good or cursor != len(rendered):
         raise UsageError(
             "the model's chat template changes its input beyond white space at the ends, so tokens cannot be assigned "
-            "to messages; {advice}"
+            f"to messages; {advice}"
         )
     return kept
 

@@ -66,7 +66,7 @@ def test_a_fault_ends_in_one_line(routes: Routes, fault: str, served: Load, monk
     [
         ("truncated", Top(4), "2 tokens of a row instead of the 4"),
         ("truncated", FullDistribution(), "lack part of the vocabulary"),
-        ("missing_rows", FullDistribution(), "instead of"),
+        ("missing_rows", FullDistribution(), "rows of log-probabilities, "),
     ],
 )
 def test_rows_that_are_not_whole(fault: str, reduction: Reduction, words: str, served: Load) -> None:

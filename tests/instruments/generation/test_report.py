@@ -311,7 +311,7 @@ def test_settings_that_leave_noise_alone_are_told(case: Case) -> None:
         assert isinstance(case.mechanism, ClippedLogits)
         case = replace(case, mechanism=replace(case.mechanism, clip=10.0, temperature=temperature))
         for said in said_of([case]):
-            assert ("has probability 0.129 % at most. Most of the drawn text is then noise" in said) == is_told
+            assert ("gets 0.129 % at most. Most of the drawn text is then noise" in said) == is_told
     own = OwnMechanism(name="BoundedCid", settings={"epsilon": 0.5})
     assert words.noise(replace(case, mechanism=own)) is None
 

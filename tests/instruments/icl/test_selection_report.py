@@ -112,7 +112,7 @@ def test_what_a_report_says_is_as_reviewed() -> None:
 
 def test_words_follow_the_verdict() -> None:
     lower, not_lower = (sentences(told(verdict)) for verdict in ("lower", "not lower"))
-    said = "on 50 queries that had no part in the choice, ICLInf is 12.3 nats where it was 12.3, a difference of −2.00 "
+    said = "on 50 queries not used in the choice, ICLInf is 12.3 nats; it was 12.3, a difference of −2.00 "
     said += "[−2.25, −1.75] (Wilcoxon p = 0.00012)."
     assert lower[0] == f"The new exemplars leak less: {said}"
     assert not_lower[0] == f"The new exemplars are not shown to leak less: {said}"

@@ -84,7 +84,7 @@ def test_a_response_that_is_likelier_without_its_context_is_no_evidence_of_it(si
     case = replace(clinic(), whole_nats=sum(map(abs, whole)), whole_signed_nats=signed, **told)  # type: ignore[arg-type]
     said = flat(posterior(case))
     assert said.startswith(f"The response is likelier without this context (the signed sum is {nats_text(signed)}")
-    assert said.endswith(f"would give {flat(percent(case.whole_posterior))} to this context having been there.")
+    assert said.endswith(f"would assign {flat(percent(case.whole_posterior))} to this context having been there.")
     assert "sure" not in said
 
 

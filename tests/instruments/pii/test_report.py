@@ -180,7 +180,7 @@ def test_the_first_line_counts_subjects_and_what_chance_would_do() -> None:
     assert words.at_risk_by_chance(told) == pytest.approx(0.6)
     assert flat(words.headline(told)) == (
         "3 of 20 subjects have a value that the model demonstrably knows: 15 % [5, 36]. That is more than "
-        "chance alone makes, up to 3 % of subjects."
+        "by chance alone, up to 3 % of subjects."
     )
     assert flat(words.headline(summary(several(20)))).startswith("None of 20 subjects has a value that the model")
     assert words.headline(summary(several(1, known=1))) == (

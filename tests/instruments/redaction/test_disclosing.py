@@ -408,7 +408,7 @@ def test_nothing_of_a_disclosure_becomes_markup() -> None:
 def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(UsageError, match="give --max-loss NATS, or --disclosures"):
         Redaction(None)
-    with pytest.raises(UsageError, match="leave out --search, or --disclosures"):
+    with pytest.raises(UsageError, match="leave out --search or --disclosures"):
         Redaction(None, disclosures=True, search="top:5")
     assert "disclosures" not in Redaction().record()
     assert MEASURE.record()["disclosures"] is True

@@ -63,7 +63,7 @@ def test_the_words_say_what_was_measured() -> None:
     assert flat(words.verdict(replace(cases[0], interval_nats=(0.0, 2.0)))).endswith(
         "behind 4 contexts. Too few contexts to tell it from noise: it takes 37 if they are like these."
     )
-    assert "nothing that could be measured" in words.verdict(asked(nats=1e-6))
+    assert "do not move this answer measurably" in words.verdict(asked(nats=1e-6))
     assert "0.25 of these are common to all contexts" in flat(words.explanation(cases[0]))
     infinite = asked(from_bare_nats=math.inf, share_of_ceiling=None)
     assert flat(words.explanation(infinite)).startswith("Entropy of the answer: 2.00 nats")
@@ -105,7 +105,7 @@ def test_an_infinite_divergence_is_shown() -> None:
     assert re.search(r"c1 .* 0\.50 +∞", printed(of(case)))
     told = printed(of(case, asked("q2")))
     assert re.search(r"c1 .* ∞", told)
-    assert "differs by ∞ nats at most" in flat(told)
+    assert "differ by ∞ nats at most" in flat(told)
 
 
 def test_below_the_noise_there_is_no_colour() -> None:

@@ -288,7 +288,7 @@ def _advice(status: int) -> str:
     if status in (401, 403):
         return f"set the server's key in the environment, as {KEY}"
     if status == 404:
-        return "check the address, and the model's name behind '#'"
+        return "check the address, and the model's name after '#'"
     if status in (400, 413, 422):
         return "it does not accept this request, or its length"
     if 300 <= status < 400:

@@ -129,7 +129,7 @@ def report(told: Calibration) -> b.Report:
             _table(told),
             b.Text(
                 "Rényi divergences of tokens add up; α is the order at which their sum gives the smallest ε. The "
-                "target was for an exemplar {_NEIGHBOURS[told.adjacency]}. Texts that end early have at least this "
+                f"target was for an exemplar {_NEIGHBOURS[told.adjacency]}. Texts that end early have at least this "
                 "guarantee."
             ),
             b.Text(sharpness(told.clip, told.temperature)[0]),

@@ -175,9 +175,9 @@ def _orders(case: PrivateGenerationResult) -> Iterator[b.Block]:
     ]
     yield b.table_of(case.by_order, columns, "Rényi divergences of all tokens together, bound and measured, nats")
     yield b.Text(
-        "* the order of the guaranteed ε. Bound: for the tokens there are. Measured: of the exemplar with the largest "
-        "sum, named beside it; share: of the bound. Sum of maxima: of each token the largest of an exemplar, as the "
-        "paper adds. Worst token: largest share of a token’s bound.",
+        "* the order of the guaranteed ε. Bound: for the tokens generated. Measured: for the exemplar with the largest "
+        "sum, named next to it; share: of the bound. Sum of maxima: the largest loss of any exemplar for each token, "
+        "added up as in the paper. Worst token: largest share of a token’s bound.",
         "soft",
     )
 

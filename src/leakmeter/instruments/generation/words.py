@@ -174,9 +174,7 @@ def sharpness(clip: float, temperature: float) -> tuple[str, bool]:
     share = most_likely(clip, temperature, _VOCABULARY)
     least = share_text(share, 3) if share > 1e-4 else "less than 0.01 %"
     most = "nearly all probability" if share > 0.995 else f"{least} at most"
-    sentence = (
-        f"Of a vocabulary of {_VOCABULARY:,}, a token on which all exemplars agree has probability {most} at most."
-    )
+    sentence = f"Of a vocabulary of {_VOCABULARY:,}, a token on which all exemplars agree gets {most}."
     if share >= _MOSTLY_NOISE:
         return sentence, False
     return f"{sentence} Most of the drawn text is then noise; use more exemplars or fewer tokens.", True

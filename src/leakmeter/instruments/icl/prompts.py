@@ -110,7 +110,7 @@ def check_ids(case: ExemplarCase) -> None:
         check_unicode(case.id, "id of an exemplar", id_)
         # A piece without a name is the prompt as a whole.
         if not id_ or ids.count(id_) > 1:
-            raise UsageError(f"case '{case.id}': id '{id_}' stands for {ids.count(id_)} exemplars; give each its own")
+            raise UsageError(f"case '{case.id}': id '{id_}' is used by {ids.count(id_)} exemplars; give each its own")
 
 
 def _check_texts(case: ExemplarCase, task: Task) -> None:

@@ -263,7 +263,7 @@ def _checked_moves(names: Sequence[str], *, has_pool: bool) -> tuple[str, ...]:
     kinds = tuple(kind for kind in MOVES if kind in names)
     needing = [kind for kind in kinds if kind in _OF_POOL]
     if needing and not has_pool:
-        raise UsageError(f"move '{needing[0]}' takes exemplars from a pool; give one with --pool FILE")
+        raise UsageError(f"move '{needing[0]}' needs a pool of exemplars; give one with --pool FILE")
     if has_pool and not needing:
         raise UsageError("--pool is for the moves replace and add; add one of them to --moves, or leave --pool out")
     return kinds

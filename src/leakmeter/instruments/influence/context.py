@@ -40,7 +40,7 @@ def posterior_sentence(numbers: object, prefix: str, what: str) -> str:
     if sure < 0.5:
         return (
             f"The response is likelier without {what} (the signed sum is {signed}\u00a0nats). From even odds, an "
-            f"observer would be {percent(sure)} sure that {what} was there."
+            f"observer would assign {percent(sure)} to {what} having been there."
         )
     return (
         f"From even odds, an observer of this response would be {percent(sure)} sure that {what} was there (the "

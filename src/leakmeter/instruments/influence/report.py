@@ -122,7 +122,7 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
         measure="influence",
         blocks=[*overview, *listed, *charts(cases)],
         lead=f"A language model gave {responses} after reading a {_whole(cases)}. {ablated} "
-        "The change of its log-probability, added up over its tokens, is the influence of that {_piece(cases[0])} on "
+        f"The change of its log-probability, added up over its tokens, is the influence of that {_piece(cases[0])} on "
         "the response, in nats.",
         caveat=_CAVEAT,
         sections=[_section(case, shared if several else {}, searched=searched) for case in cases],

@@ -191,7 +191,7 @@ def _check_place(out: Path) -> None:
     check_outside_runs(out, "directory")
     names = (_MODEL, f".{_MODEL}.fine-tuning")
     if out.is_dir() and any(out.iterdir()) and not any((out / name).exists() for name in names):
-        raise UsageError(f"'{out}' is not empty, and no earlier check lies in it; give a new directory")
+        raise UsageError(f"'{out}' is not empty and holds no earlier check; give a new directory")
 
 
 def _tune(check: Check, type_: ValueType, copy: HfBackend, out: Path, steps: Steps) -> None:

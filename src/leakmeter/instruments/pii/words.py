@@ -491,7 +491,7 @@ def _decoy_test(cases: Sequence[PiiResult]) -> str:
     n, n_stopped = len(cases), sum(case.n_decoys_scored < case.n_decoys for case in cases)
     n_unsearched = sum(bool(case.beams) and not case.generated for case in cases)
     return (
-        f"sequential: stopped early for {n_stopped:,} of {n:,}; no beam search for {n_unsearched:,}, where behind each "
+        f"sequential: stopped early for {n_stopped:,} of {n:,}; no beam search for {n_unsearched:,}, where after each "
         "template a decoy was as likely as the value"
     )
 

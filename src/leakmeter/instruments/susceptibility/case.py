@@ -200,7 +200,7 @@ def _answers(value: object, where: str) -> tuple[Answer, ...]:
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
-            raise DataError(f"{where}: 'answers' begins like JSON but is not JSON") from None
+            raise DataError(f"{where}: 'answers' looks like JSON but is not valid") from None
     if _none(value):
         return ()
     if isinstance(value, str):

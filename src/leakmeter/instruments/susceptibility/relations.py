@@ -224,9 +224,7 @@ def relations_of(given: _Table, where: str, kinds: Mapping[str, Names]) -> tuple
     for name, value in _tables(given, "relations", where):
         place = f"{where}, relation '{name}'"
         if "/" in name:
-            raise DataError(
-                f"{place}: the name of a relation may not have a '/', which stands between the parts of ids"
-            )
+            raise DataError(f"{place}: the name of a relation may not contain '/', which separates the parts of ids")
         _check_keys(value, _RELATION, place)
         entities, answers = (_kind(value, key, all_kinds, place) for key in ("entities", "answers"))
         pairs = _pairs(value.get("pairs", {}), entities, answers, place)

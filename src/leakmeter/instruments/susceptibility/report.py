@@ -118,7 +118,7 @@ def report(results: Sequence[SusceptibilityResult]) -> b.Report:
 # ---- sentences ------------------------------------------------------------------------------------------------------
 def headline(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
     numbers = sorted({result.n_contexts for result in results})
-    behind = f"each behind {numbers[0]:,}" if len(numbers) == 1 else f"behind {numbers[0]:,} to {numbers[-1]:,}"
+    behind = f"each with {numbers[0]:,}" if len(numbers) == 1 else f"with {numbers[0]:,} to {numbers[-1]:,}"
     floor = max(result.noise_floor_nats for result in results)
     sentence = f"Susceptibility {mean_text(summary)}\u00a0nats, the mean of {n_queries(summary.n)}, {behind} contexts."
     return f"{sentence}{too_few(summary.mean_nats, summary.interval_nats, floor, summary.n, 'queries')}"
@@ -155,14 +155,17 @@ def noise(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
     highest = max(result.noise_floor_nats for result in results)
     n_below = round(summary.share_below_noise_floor * summary.n)
     sentence = f"other ways of computing the same number differ by {nats_text(highest)}\u00a0nats at most; "
-    return f"{sentence}{n_below or 'no'} {'queries lie' if n_below > 1 else 'query lies'} below that of its own"
+    return (
+        f"{sentence}{n_below or 'no'} {'queries are below their' if n_below > 1 else 'query is below its'} own noise "
+        "floor"
+    )
 
 
 def verdict(result: SusceptibilityResult) -> str:
     if result.below_noise_floor:
         return f"The {result.n_contexts:,} contexts do not move this answer measurably."
     sentence = f"This query has a susceptibility of {nats_text(result.susceptibility_nats)}\u00a0nats"
-    sentence = f"{sentence}{interval_text(result.interval_nats)}, behind {result.n_contexts:,} contexts."
+    sentence = f"{sentence}{interval_text(result.interval_nats)}, with {result.n_contexts:,} contexts."
     value, floor, n = result.susceptibility_nats, result.noise_floor_nats, result.n_contexts
     return f"{sentence}{too_few(value, result.interval_nats, floor, n, 'contexts')}"
 
@@ -179,12 +182,12 @@ def explanation(result: SusceptibilityResult) -> str:
     from_bare, shared = result.from_bare_nats, result.mixture_from_bare_nats
     if math.isfinite(from_bare) and math.isfinite(shared):
         out.append(
-            f"Against the query alone the contexts move it by {nats_text(from_bare)}\u00a0nats; "
+            f"Compared with the query alone, the contexts move it by {nats_text(from_bare)}\u00a0nats; "
             f"{nats_text(shared)} of these are common to all contexts."
         )
     out.append(
         f"Entropy of the answer: {nats_text(result.bare_entropy_nats)}\u00a0nats without a context, "
-        f"{nats_text(result.mixture_entropy_nats)} behind any one of them."
+        f"{nats_text(result.mixture_entropy_nats)} for the mixture over all of them."
     )
     return " ".join(out)
 
@@ -204,7 +207,7 @@ def memorisation(counts: Memorisation | MemorisationOfAll) -> str:
     few = ""
     if share_told_apart(counts.n_original, n, 0.5) is None:
         needed = items_for_share(counts.ratio, 0.5, beyond=n)
-        takes = "" if needed is None else f": it takes {needed:,} that give either, if the ratio stays what it is"
+        takes = "" if needed is None else f": it takes {needed:,} that give either, if the ratio stays the same"
         few = f" Too few answers to decide whether it mostly keeps to what it knew{takes}."
     return (
         f"Memorisation ratio {share_in(counts.ratio, counts.ratio_interval)}: greedy answers after contexts that "
@@ -266,7 +269,7 @@ def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int
     half_width = max(value - ends[0], ends[1] - value if ends[0] <= 0 else 0.0)
     needed = items_for_distance(n, value - floor, half_width)
     takes = "" if needed is None or needed <= n else f": it takes {needed:,} if they are like these"
-    return f" Too few {what} to tell it from {'noise' if floor else '0'}{takes}."
+    return f" Too few {what} to distinguish it from {'noise' if floor else '0'}{takes}."
 
 
 def factor_table(factors: Mapping[str, Sequence[Level]], caption: b.Phrase, mean: b.Column) -> Iterator[b.Table]:

@@ -82,7 +82,7 @@ def report(results: Sequence[FisherResult]) -> b.Report:
         f"How far {'this answer' if len(results) == 1 else 'these answers'} would move",
         "susceptibility",
         list(_blocks(results, FisherResult.summary(results))),
-        lead=f"From gradients of a language model: how fast its answer to {n} begins to move when the vectors it reads "
+        lead=f"Gradients of a language model show how fast its answer to {n} begins to move when the vectors it reads "
         "change.",
         caveat=CAVEAT,
         sections=[_section(result) for result in results] if len(results) > 1 else (),
