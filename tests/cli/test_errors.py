@@ -220,10 +220,10 @@ def test_a_context_too_long_for_the_window(
     check_refused(measure(context_file=path, response=None), "50 of response", cut)
     # What is too long is named, and not the context, which is not.
     for more in ((), ("--truncate",)):
-        check_refused(measure(*more, response="Anna. " * 50), "any context: shorten the response\n")
-        check_refused(measure(*more, query="Who? " * 50), "any context: shorten the query\n")
+        check_refused(measure(*more, response="Anna. " * 50), "a context: shorten the response\n")
+        check_refused(measure(*more, query="Who? " * 50), "a context: shorten the query\n")
         sampled = measure(*more, response=None, max_new_tokens=190)
-        check_refused(sampled, "any context: give a smaller --max-new-tokens\n")
+        check_refused(sampled, "a context: give a smaller --max-new-tokens\n")
     ended = measure("--truncate", "--json", context_file=path)
     assert ended.code == 0
     assert json.loads(ended.out)["truncated_tokens"] == 409

@@ -308,8 +308,8 @@ def test_every_renderer_says_what_was_found_and_what_to_do_before_all_else() -> 
         places = [said.index(one) for one in order]
         assert places == sorted(places)
         # A term is explained once, where it stands first.
-        assert said.count("what an irrelevant text does") == 1
-        assert said.count("how far the response moves when the piece is all") == 1
+        assert said.count("the effect of an irrelevant text") == 1
+        assert said.count("how far the response moves when the piece is the only") == 1
     assert "ship it" in html.page(report)
     assert "ship it" not in printed(report)
     # What users write explains nothing.

@@ -325,9 +325,9 @@ def _fitted(case: Case, layout: Layout, n_after: int, window: int, *, truncate: 
     elif n_after < n_asked:
         advice = "the query, with its template, leaves no room for a context: shorten the query"
     elif case.response is None:
-        advice = "the response to be sampled leaves no room for any context: give a smaller --max-new-tokens"
+        advice = "the response to be sampled leaves no room for a context: give a smaller --max-new-tokens"
     else:
-        advice = "the response leaves no room for any context: shorten the response"
+        advice = "the response leaves no room for a context: shorten the response"
     raise WindowError(
         f"case '{case.id}' needs {layout.n_tokens + n_after:,} tokens ({n_context:,} of context, {n_asked:,} of query "
         f"and template, {n_after:,} of response) and {window:,} fit the model's window",

@@ -220,7 +220,7 @@ def test_it_is_said_how_tokens_were_drawn() -> None:
     for bits, told in (("operating system", False), ("seed", True)):
         shown = public_report([public(guarantee=replace(public().guarantee, draws=Draws(random_bits=bits)))])
         for text in (html.page(shown), flat(printed(shown, width=200))):
-            assert "Every token had exactly" in text
+            assert "Every token was drawn with exactly" in text
             assert ("does not know the seed" in text) is told
             assert ("seed" in text) is told
 

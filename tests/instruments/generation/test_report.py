@@ -194,7 +194,7 @@ def test_several_batches_have_one_verdict_and_a_line_each(audited: list[Case]) -
     # Private of all, it says so before what is guaranteed.
     for said in (*said_of(audited), flat(markdown.text(report(audited)))):
         assert "Private: everything except the texts and their guarantee depends on the exemplars" in said
-        assert said.index("Private: all") < said.index("ε = 8.00 at")
+        assert said.index("Private: everything") < said.index("ε = 8.00 at")
     same = "7 exemplars stand in several batches with the same text; for the author of that text, these batches add up."
     for said in said_of([audited[0], replace(audited[0], id="again")]):
         assert same in said

@@ -141,7 +141,7 @@ def test_the_words_say_what_was_measured() -> None:
         (words.posterior(asked()), "would assign 47 % to exemplar “x2” having been there."),
         (words.posterior(nothing[0]), "No posterior is shown: the change is below the noise floor."),
         (words.accuracy(told), "The likeliest answer is right in 100.0 % [51, 100]; macro-F1 1.00."),
-        (words.accuracy(summary(several(2, gold=None, is_right=None))), "is not known"),
+        (words.accuracy(summary(several(2, gold=None, is_right=None))), "accuracy is unknown"),
         (words.noise(told, cases), "no query has a loss below"),
         (words.noise(replace(told, share_below_noise_floor=0.5), cases), "2 queries have a loss below"),
         (words.verdict(cases[0]), "The likeliest answer, “cat”, reveals most of exemplar “x2”: 0.12 nats."),

@@ -317,7 +317,7 @@ def test_other_measures_and_searches_refuse_it() -> None:
         measured(IDLE, unit="auto", search="top:2")
     with pytest.raises(UsageError, match="unit 'auto' is for influence without a search"):
         leakmeter.redact("toy", context=list(IDLE), **ASKED, max_loss=1, unit="auto")
-    with pytest.raises(UsageError, match="give another, such as sentence"):
+    with pytest.raises(UsageError, match="give another unit, such as sentence"):
         KIND.prompts({"dataset": "pubmedqa", "unit": "auto"})
     assert KIND.prompts({"dataset": "pubmedqa", "unit": None}).unit == "sentence"
     assert measured(IDLE, search="top:2").unit == "sentence"

@@ -384,7 +384,7 @@ def test_of_a_system_prompt_alone_nothing_is_advised() -> None:
     assert headline.startswith("Only the system prompt was measured. None of 2 responses is known to disclose")
     assert advice == []
     headline, advice = headline_and_advice(alone, clinic(), clinic())
-    assert headline.startswith("In 1 of 3 cases only the system prompt was measured. None of 3 responses is known")
+    assert headline.startswith("In 1 of 3 cases, only the system prompt was measured. None of 3 responses is known")
     # The measured system prompt is none of the cases that the advice names.
     assert len(advice) == 1
     assert "system" not in repr(advice)

@@ -49,19 +49,19 @@ def test_the_words_say_what_was_measured() -> None:
     cases = several(4)
     told = summary(cases)
     assert flat(words.headline(told, cases)) == (
-        "Susceptibility 0.52 [0.51, 0.53] nats, the mean of 4 queries, each behind 4 contexts."
+        "Susceptibility 0.52 [0.51, 0.53] nats, the mean of 4 queries, each with 4 contexts."
     )
     assert "37.2 % of the 1.39 nats possible" in flat(words.meaning(told, cases))
     uneven = [asked(), asked(n=9)]
-    assert "behind 4 to 9 contexts" in words.headline(summary(uneven), uneven)
+    assert "with 4 to 9 contexts" in words.headline(summary(uneven), uneven)
     assert "More than 1.39 nats is impossible" in flat(words.scale_of(cases))
-    assert "no query lies below" in words.noise(told, cases)
+    assert "no query is below" in words.noise(told, cases)
     assert flat(words.verdict(cases[0])) == (
-        "This query has a susceptibility of 0.50 nats [0.25, 1.00], behind 4 contexts."
+        "This query has a susceptibility of 0.50 nats [0.25, 1.00], with 4 contexts."
     )
     # An interval that is cut at 0 is taken to be as wide below as above.
     assert flat(words.verdict(replace(cases[0], interval_nats=(0.0, 2.0)))).endswith(
-        "behind 4 contexts. Too few contexts to tell it from noise: it takes 37 if they are like these."
+        "with 4 contexts. Too few contexts to distinguish it from noise: it takes 37 if they are like these."
     )
     assert "do not move this answer measurably" in words.verdict(asked(nats=1e-6))
     assert "0.25 of these are common to all contexts" in flat(words.explanation(cases[0]))

@@ -197,7 +197,7 @@ def test_a_small_model_takes_what_was_predicted() -> None:
     ("settings", "message"),
     [
         ({"sigma": ("empirical",)}, "zero at place query.*give place slot or layer:N"),
-        ({"sigma": ("embedding",), "place": "layer:3"}, "do not stand at layer:3"),
+        ({"sigma": ("embedding",), "place": "layer:3"}, "and place layer:3 has none"),
         ({"sigma": "identity"}, "sigma is 'identity'; give one or more"),
         ({"sigma": ()}, "give one or more"),
         ({"sigma": ("identity", "identity")}, "different names"),

@@ -76,7 +76,8 @@ def test_what_else_explains_the_ranks_stands_beside_them() -> None:
     assert flat(words.correlations(few) or "").startswith("Too few queries to decide what else explains the ranks")
     both = words.correlations(replace(row, spearman_with_length=0.75, spearman_with_entropy=-0.25))
     assert (
-        "0.75 with the query’s length in tokens and -0.25 (too few queries to tell it from 0: it takes 66) with the "
+        "0.75 with the query’s length in tokens and -0.25 (too few queries to distinguish it from 0: it takes 66) "
+        "with the "
         "entropy"
     ) in (both or "")
     made = of(*several(12))
