@@ -168,7 +168,7 @@ def test_bad_cases_are_left_out_and_named() -> None:
         ),
         (
             lambda: leakmeter.Meter("toy").icl(ROWS, dtype="float32"),
-            "'dtype' says how a model is loaded; give it to Meter",
+            "'dtype' sets how a model is loaded; give it to Meter",
         ),
         (lambda: leakmeter.Meter("toy", dtpe="x"), "no option named 'dtpe'; did you mean 'dtype'"),
         (lambda: leakmeter.influence("toy", CASES, context="Ana."), "give either data, or one case"),

@@ -210,7 +210,7 @@ def test_the_score_cache_is_left_alone_where_it_has_to_be() -> None:
 
 def test_what_needs_the_model_here_is_refused() -> None:
     backend = fleet()
-    with pytest.raises(CapabilityError, match="leave the choice of workers out"):
+    with pytest.raises(CapabilityError, match="leave the workers out"):
         backend.score(None)  # type: ignore[arg-type]
     bare = [replace(one, origin=None) for one in prepared(backend)]
     with pytest.raises(UsageError, match="in this process only"):

@@ -258,7 +258,7 @@ def test_only_a_run_that_kept_something_is_said_to_go_on(
         ended = influence(cli, server, data, "--out", "cut")
     assert ended.code == 2
     assert ended.err.count("\n") == 1
-    assert ended.err.rstrip().endswith("its log says" if not begins else "; the run goes on where it stopped")
+    assert ended.err.rstrip().endswith("read its log" if not begins else "; the run continues where it stopped")
 
 
 def failing_after(n: int) -> Callable[..., Any]:

@@ -41,8 +41,8 @@ MOST_TAKEN = 1 << 26
 """Bytes of an answer that are taken, or wait in sockets, where a few were asked for."""
 
 ANSWERS: dict[str, tuple[Script, str]] = {
-    "endless chunks": (flood(CHUNKED, b"10000\r\n" + b" " * 65_536 + b"\r\n"), "more than it was asked for"),
-    "endless body": (flood(HEAD + b"\r\n", b"[" * 65_536), "more than it was asked for"),
+    "endless chunks": (flood(CHUNKED, b"10000\r\n" + b" " * 65_536 + b"\r\n"), "more than was requested"),
+    "endless body": (flood(HEAD + b"\r\n", b"[" * 65_536), "more than was requested"),
     "endless headers": (flood(HEAD, b"X: " + b"y" * 1000 + b"\r\n"), "cuts the connection"),
     "endless header": (flood(HEAD + b"X:", b"y" * 10_000), "cuts the connection"),
     "endless trailers": (flood(CHUNKED + b"2\r\n{}\r\n0\r\n", b"X: y\r\n"), "cuts the connection"),
@@ -124,10 +124,10 @@ def test_more_may_come_where_more_was_asked_for(monkeypatch: pytest.MonkeyPatch)
     for n_values in (10**4, 10**9):
         with RawServer(whole(b" " * 6_000_000 + b"1")) as server:
             assert Connection(server.url).post("ask", {}, n_values) == 1
-            with pytest.raises(LeakmeterError, match="more than it was asked for"):
+            with pytest.raises(LeakmeterError, match="more than was requested"):
                 Connection(server.url).post("ask", {})
         with RawServer(flood(HEAD + b"\r\n", b" " * 65_536)) as server:
-            with pytest.raises(LeakmeterError, match="more than it was asked for"):
+            with pytest.raises(LeakmeterError, match="more than was requested"):
                 Connection(server.url).post("ask", {}, n_values)
             assert server.n_taken < MOST_TAKEN
 
@@ -299,13 +299,13 @@ def every_log_prob(value: Any) -> Callable[[Any], Any]:
 
 
 VLLM_ASK, CHAT_ASK = "/v1/completions", "/v1/chat/completions"
-FORM = "in another form"
+FORM = "does not fit its dialect"
 FELL: dict[str, tuple[Routes, str, Callable[[Any], Any], str]] = {
-    "all tokens alike": (VLLM, VLLM_ASK, every_log_prob(-3.0), "does not come from a language model"),
+    "all tokens alike": (VLLM, VLLM_ASK, every_log_prob(-3.0), "do not come from a language model"),
     "all tokens certain": (VLLM, VLLM_ASK, every_log_prob(0.0), "sum to more than 1"),
-    "all tokens impossible": (VLLM, VLLM_ASK, every_log_prob(-9999), "does not come from a language model"),
+    "all tokens impossible": (VLLM, VLLM_ASK, every_log_prob(-9999), "do not come from a language model"),
     "rows of a dictionary": (LLAMACPP, "/completion", lambda a: {**a, "completion_probabilities": 5}, FORM),
-    "fewer texts than tokens": (OPENAI, VLLM_ASK, putting([], *CHOICE, "logprobs", "tokens"), "about other tokens"),
+    "fewer texts than tokens": (OPENAI, VLLM_ASK, putting([], *CHOICE, "logprobs", "tokens"), "returns other tokens"),
     "a drawn token beyond all vocabularies": (VLLM, VLLM_ASK, putting(2**40, *CHOICE, "token_ids", 0), FORM),
     "a drawn token below 0": (SGLANG, "/generate", putting(-1, "meta_info", "output_token_logprobs", 0, 1), FORM),
     "a text that is an object": (OPENAI_CHAT, CHAT_ASK, putting({"a": 1}, *CHOICE, "message", "content"), FORM),
@@ -357,7 +357,7 @@ LIES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "another model": (lambda answer: {**answer, "model": "another"}, "another model than at the start"),
     "no number": (every_log_prob(float("nan")), "NaN"),
     "more than certain": (every_log_prob(0.5), "above 0"),
-    "beyond floats": (every_log_prob(10**400), "in another form"),
+    "beyond floats": (every_log_prob(10**400), "does not fit its dialect"),
     "impossible": (impossible, "nothing tells them apart"),
     "deep": (putting(nested(900), *CHOICE, "prompt_logprobs"), "rows of log-probabilities"),
 }

@@ -90,15 +90,15 @@ def test_no_answer_no_line(tmp_path: Path) -> None:
         ({"prompt": "p", "messages": [("user", "u")]}, "either 'messages' or 'prompt'"),
         ({"answer": 7, "prompt": "p"}, "'answer' is int"),
         ({"prompt": ["p"]}, "'prompt' is list"),
-        ({"messages": "p"}, "'messages' is no list"),
+        ({"messages": "p"}, "'messages' is not a list"),
         ({"messages": [{"content": "p"}]}, "message 1 has no role"),
-        ({"prompt": "p", "documents": "d"}, "'documents' is no list"),
+        ({"prompt": "p", "documents": "d"}, "'documents' is neither a list"),
         ({"prompt": "p", "documents": {"d": 1}}, "'documents' holds something"),
         ({"prompt": "p", "documents": [Hostile()]}, "cannot read its input: RuntimeError"),
         ({"prompt": "p", "time": "now"}, "'time' is str, expected a datetime"),
         ({"prompt": "p", "hidden_calls": -1}, "'hidden_calls' is not a count"),
         ({"prompt": "p", "sampling": 1}, "'sampling' is int, expected a mapping"),
-        ({"prompt": "p", "documets": []}, "'documets' is no field"),
+        ({"prompt": "p", "documets": []}, "'documets' is not a field"),
     ],
 )
 def test_what_is_no_answer_is_refused_and_raises_where_asked(

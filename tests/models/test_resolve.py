@@ -93,7 +93,7 @@ def test_directories_that_lack_something_say_what(folder: Path) -> None:
     (folder / "x.gguf").touch()
     with pytest.raises(ModelError, match=r"give the file itself: '.*x\.gguf'"):
         resolve(str(folder), notify=quiet)
-    with pytest.raises(ModelError, match="of a kind that is not loaded"):
+    with pytest.raises(ModelError, match="not a kind of file that can be loaded"):
         resolve(__file__, notify=quiet)
     (folder / "config.json").write_text("{}")
     (folder / "model.safetensors").write_bytes(b"weights")

@@ -79,7 +79,7 @@ def test_a_run_is_found_by_path_name_and_beginning(root: Path) -> None:
     for given in (str(path), SPEC.id, SPEC.id[:-3]):
         assert find_run(given, root) == path
     for given, reason in (
-        ("handmade-", "'handmade-' may be any of 3 runs under "),
+        ("handmade-", "'handmade-' matches 3 runs under "),
         ("study-figure", "no run 'study-figure'"),
         ("a\x00b", "no run 'a\x00b'"),
     ):

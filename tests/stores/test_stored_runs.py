@@ -379,8 +379,8 @@ def test_what_is_not_there_is_said_in_one_line(root: str, measure: Call, cli: Ca
     for refused, said in (
         (measure("s3://nowhere/x"), "'s3://nowhere/x': there is no such bucket"),
         (cli("runs", "query", "select 1", "--runs", "s3://nowhere/x"), "there is no such bucket"),
-        (cli("runs", "query", "select 1", "--runs", root), f"there is nothing at '{root}'"),
-        (cli("report", f"{root}/influence-1"), f"there is nothing at '{root}/influence-1'"),
+        (cli("runs", "query", "select 1", "--runs", root), f"nothing exists at '{root}'"),
+        (cli("report", f"{root}/influence-1"), f"nothing exists at '{root}/influence-1'"),
         (measure("s3://key:hush@bucket/x"), "credentials in the environment"),
     ):
         assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
