@@ -116,7 +116,7 @@ def test_a_run_as_a_whole_has_no_aggregate_and_no_interval() -> None:
 def test_an_unknown_quantity_names_those_there_are() -> None:
     for name in ("lake.max", "leak.average", "leak.p100", "leak.right.avg", "max", "."):
         with pytest.raises(
-            UsageError, match=r"known: 'leak', 'leak.right', 'leak.whole', and behind each of them .mean"
+            UsageError, match=r"known: 'leak', 'leak.right', 'leak.whole', and after each of them .mean"
         ):
             check(f"{name} <= 5", run([1.0]))
 

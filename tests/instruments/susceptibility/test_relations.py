@@ -136,7 +136,7 @@ OPEN = RELATION + 'open = ["{entity} is"]\n'
         ("", "has no relation; expected one or more, each as [relations.NAME]"),
         ("x = 1", "unknown key 'x'; known: kinds, relations"),
         ("[relations]\nr = 3", "'relations' has to be tables"),
-        ('[relations."a/b"]', "may not have a '/'"),
+        ('[relations."a/b"]', "may not contain '/'"),
         ('[relations." "]', "'a name of relations' is empty, expected a name"),
         ('[relations.r]\nentities = "city"', "relation 'r' has no 'answers'; expected the name of a kind"),
         ('[relations.r]\nentities = "town"', "'entities' is 'town', expected one of 'airline', 'animal'"),

@@ -231,7 +231,7 @@ def normalised(rows: FloatArray, host: str) -> FloatArray:
         raise AnswerError(
             "not_normalised",
             f"the server {host} returns rows whose probabilities do not sum to 1 but to {total}",
-            f"They add up to {total}.",
+            f"They sum to {total}.",
         )
     return np.asarray(rows - sums)
 
