@@ -95,7 +95,7 @@ def test_rows_that_sum_to_more_than_1_lack_nothing(routes: Routes) -> None:
         result = api.doctor(server.model, tokenizer="toy")
     assert failed(result) == [(4, "not_normalised")]
     assert "do not sum to 1. They sum to more than 1 (the log of the sum is 0." in result.checks[3].found
-    assert "do not add up to 1" in result.verdict
+    assert "do not sum to 1" in result.verdict
 
 
 def test_a_slow_stream_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
