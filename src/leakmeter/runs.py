@@ -133,13 +133,13 @@ def gate(
     if not run:
         raise UsageError("no run is given; give one, or its directory")
     if not bounds and against is None:
-        raise UsageError("nothing to hold the run against; give max, min or against")
+        raise UsageError("nothing to check the run against; give max, min or against")
     measured = [_measured(any_run, runs) for any_run in run]
     checks, held = check_bounds(measured, bounds, confident=confident), list[Any]()
     if against is not None:
         baseline, key = read_baseline(Path(against)), _key()
         if len(baseline.runs) > len(measured):
-            raise UsageError(f"the baseline is of {len(baseline.runs)} runs, and {len(run)} given; give all of them")
+            raise UsageError(f"the baseline has {len(baseline.runs)} runs, and you gave {len(run)}; give all of them")
         held = [hold_against(measured_run, number, baseline, key) for number, measured_run in enumerate(measured, 1)]
         checks += [check for held_run in held for check in held_run.checks]
     return GateResult(tuple(checks), tuple(held))
@@ -266,7 +266,7 @@ def verify_run(run: AnyRun, *, runs: str | Path = "runs") -> Verified:
 
 
 def rename_run(run: AnyRun, name: str | None, *, runs: str | Path = "runs") -> None:
-    """Give a run another name, which lists and pages show; its id and its numbers stay.
+    """Rename a run in lists and on pages; its id and its numbers stay the same.
 
     Args:
         run: an object, a directory or a name.

@@ -136,7 +136,7 @@ def assert_no_disclosure(
 
     if not max_nats >= LEAST_NATS:
         raise UsageError(
-            f"max_nats is {max_nats:g}; below {LEAST_NATS:g} nats nothing is called a disclosure; give more"
+            f"max_nats is {max_nats:g}; below {LEAST_NATS:g} nats nothing counts as a disclosure; give more"
         )
     case = answer if context is None else {"context": context, "query": query, "response": answer}
     results = tuple(_results(case, model, meter, options))
@@ -177,7 +177,7 @@ def _results(case: Any, model: Any, meter: Meter | None, options: dict[str, Any]
 
     if isinstance(case, InfluenceResult | Results):
         if options or meter is not None:
-            raise UsageError("the case is measured already; leave meter and options out, or give the case itself")
+            raise UsageError("the case is already measured; leave out meter and options, or give the case itself")
         results = [case] if isinstance(case, InfluenceResult) else list(case)
         if not all(isinstance(result, InfluenceResult) for result in results):
             raise UsageError("these are results of another instrument; give those of influence")
@@ -189,13 +189,11 @@ def _results(case: Any, model: Any, meter: Meter | None, options: dict[str, Any]
 
 def _check_bounds(max_nats: float | None, max_posterior: float | None) -> None:
     if max_nats is None and max_posterior is None:
-        raise UsageError("nothing to hold the leakage against; give max_nats, max_posterior or both")
+        raise UsageError("nothing to check the leakage against; give max_nats, max_posterior or both")
     if max_nats is not None and not max_nats > 0:
         raise UsageError(f"max_nats is {max_nats}; it has to be above 0")
     if max_posterior is not None and not 0.5 < max_posterior < 1:
-        raise UsageError(
-            f"max_posterior is {max_posterior}; it has to be above 0.5, where nothing is known, and below 1"
-        )
+        raise UsageError(f"max_posterior is {max_posterior}; it has to be above 0.5 and below 1")
 
 
 def _check_noise(result: InfluenceResult, max_nats: float | None, max_posterior: float | None) -> None:
@@ -206,12 +204,10 @@ def _check_noise(result: InfluenceResult, max_nats: float | None, max_posterior:
     floor = result.noise_floor_nats
     floor_text = f"the noise floor of case {result.id!r}, {nats_text(floor)} nats"
     if max_nats is not None and max_nats < floor:
-        raise UsageError(f"max_nats is {max_nats:g} and lies below {floor_text}: chance alone may break it; give more")
+        raise UsageError(f"max_nats is {max_nats:g} and below {floor_text}, so chance alone may break it; give more")
     if max_posterior is not None and max_posterior < posterior_from_even_odds(floor):
         least = posterior_from_even_odds(floor)
-        raise UsageError(
-            f"max_posterior is {max_posterior:g} and lies below {least:.4g}, that of {floor_text}; give more"
-        )
+        raise UsageError(f"max_posterior is {max_posterior:g} and below {least:.4g}, that of {floor_text}; give more")
 
 
 def _check_complete(results: Iterable[InfluenceResult]) -> None:
@@ -220,8 +216,8 @@ def _check_complete(results: Iterable[InfluenceResult]) -> None:
     if left:
         cases = "1 case" if len(left) == 1 else f"{len(left):,} cases"
         raise UsageError(
-            f"no piece that was scored leaks more than the bound allows, but a search did not score {sum(left):,} "
-            f"pieces of {cases}, of which nothing is known; leave search out"
+            f"no scored piece leaks more than the bound allows, but a search did not score {sum(left):,} pieces of "
+            f"{cases}; leave search out"
         )
 
 

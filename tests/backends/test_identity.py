@@ -111,5 +111,5 @@ def test_an_encoder_is_refused(tmp_path: Path) -> None:
     torch.manual_seed(0)
     transformers.BertLMHeadModel(config).save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
-    with pytest.raises(ModelError, match=r"'own' lets a token see those after it \(BertLMHeadModel\)"):
+    with pytest.raises(ModelError, match=r"'own' lets a token attend to later ones \(BertLMHeadModel\)"):
         load(tmp_path)

@@ -50,7 +50,7 @@ def test_the_command_prints_what_its_schema_says(cli: Cli, tmp_path: Path) -> No
     Draft202012Validator(json.loads(schema_of("doctor"))).validate(told)
     assert told["is_sound"]
     assert "Noise floor" in page.read_text(encoding="utf-8")
-    assert "Sound: log-probabilities are raw" in cli("doctor", "--model", "toy").out
+    assert "Passed: log-probabilities are raw" in cli("doctor", "--model", "toy").out
     assert stat.S_IMODE(page.stat().st_mode) & 0o400
 
 
@@ -62,7 +62,9 @@ def test_what_cannot_be_examined_is_one_line(cli: Cli) -> None:
         assert "Rows of log-probabilities are missing" in " ".join(done.out.split())
         model = server.model
         ends = {
-            "leave dtype out": cli("doctor", "--model", model, "--tokenizer", "toy", "--dtype", "float32"),
+            "dtype is for a model loaded here": cli(
+                "doctor", "--model", model, "--tokenizer", "toy", "--dtype", "float32"
+            ),
             "names local weights": cli("doctor", "--model", "toy", "--against", model),
         }
     ends["cannot be reached"] = cli("doctor", "--model", model, "--tokenizer", "toy")

@@ -94,8 +94,8 @@ def test_rows_that_sum_to_more_than_1_lack_nothing(routes: Routes) -> None:
     with ModelServer(routes, faults=["scaled"], max_top=-1) as server:
         result = api.doctor(server.model, tokenizer="toy")
     assert failed(result) == [(4, "not_normalised")]
-    assert "do not add up to 1. They add up to more than 1 (the log of the sum is 0." in result.checks[3].found
-    assert "do not add up to 1" in result.verdict
+    assert "do not sum to 1. They sum to more than 1 (the log of the sum is 0." in result.checks[3].found
+    assert "do not sum to 1" in result.verdict
 
 
 def test_a_slow_stream_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,7 @@ def test_servers_that_score_nothing() -> None:
     with ModelServer(OPENAI_CHAT) as server:
         result = api.doctor(server.model, tokenizer="toy")
     assert (result.checks[0].status, result.checks[0].fault) == ("note", "no_rows")
-    assert "labels and sampling can" in result.verdict
+    assert "labels and sampling, but not given" in result.verdict
 
 
 def test_openai_servers() -> None:

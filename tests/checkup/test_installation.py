@@ -51,11 +51,11 @@ def test_the_command(cli: Cli) -> None:
     assert json.loads(cli("doctor", "--json").out)["problems"] == []
     for option in ("--against", "--tokenizer", "--dtype", "--report"):
         done = cli("doctor", option, "toy")
-        assert (done.code, done.err) == (2, f"leakmeter: {option} is about a model; give --model too\n")
+        assert (done.code, done.err) == (2, f"leakmeter: {option} needs a model; give --model too\n")
     shown = cli("doctor")
     assert (shown.code, shown.err) == (0, "")
     assert shown.out.startswith(f"leakmeter {metadata.version('leakmeter')}, ")
-    assert shown.out.endswith("Sound: leakmeter works here.\n")
+    assert shown.out.endswith("Passed: leakmeter works here.\n")
 
 
 def test_nothing_private_is_printed(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_a_fast_way_that_is_wrong_exits_with_1(
     done = cli("doctor")
     assert done.code == 1
     assert said in done.out
-    assert "numbers of this installation are wrong" in done.out
+    assert "Numbers of this installation are wrong" in done.out
 
 
 def test_libraries_that_are_missing_or_too_old(monkeypatch: pytest.MonkeyPatch) -> None:

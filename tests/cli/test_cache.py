@@ -137,4 +137,4 @@ def test_a_place_that_cannot_be_written_costs_a_line(
         result = leakmeter.influence(byte_model, template="plain", model_id="a", **CASE)
         assert result.cost.tree_tokens > 0
         (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith("going on without the score cache")
+        assert line.startswith("continuing without the score cache")

@@ -27,7 +27,7 @@ def check_refused(ended: Any, *said: str) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"query": ""}, ["empty query", "say what the model is asked"]),
+        ({"query": ""}, ["empty query", "give a query"]),
         ({"query": None}, ["empty query"]),
         ({"query": " \n"}, ["empty query"]),
         ({"response": ""}, ["empty response", "leave it out to have one sampled"]),
@@ -40,7 +40,7 @@ def check_refused(ended: Any, *said: str) -> None:
         ({"context_file": None}, ["give one of --context-file, --data and --messages"]),
         ({"unit": "sentnce"}, ["no unit named 'sentnce'; did you mean 'sentence'?"]),
         ({"unit": "ngram:0"}, ["unit 'ngram:0' is not 'ngram:N'"]),
-        ({"unit": "ngram:4:8"}, ["the stride is at most N"]),
+        ({"unit": "ngram:4:8"}, ["give a stride of at most N"]),
         ({"unit": "message"}, ["unit 'message' needs a chat; give --messages"]),
         ({"model": "smollm-135m"}, ["no model named", "did you mean 'smollm2-135m'?"]),
         ({"model": "no/such/model"}, ["there is no file or directory 'no/such/model'"]),
@@ -61,7 +61,7 @@ def check_refused(ended: Any, *said: str) -> None:
         ({"samples": "three"}, ["--samples", "three", "int"]),
         ({"max_new_tokens": "0"}, ["max-new-tokens is 0"]),
         ({"seed": "-1"}, ["seed is -1"]),
-        ({"html": "no/such/folder/page.html"}, ["lies in a directory that does not exist"]),
+        ({"html": "no/such/folder/page.html"}, ["is in a directory that does not exist"]),
         ({"html": "."}, ["is a directory; give the name of a file"]),
         ({"html": "a" * 300}, ["File name too long"]),
         ({"messages": "chat.json"}, ["--context-file and --messages do not go together"]),
@@ -79,15 +79,15 @@ def test_an_option_that_cannot_be_used(measure: Call, options: dict[str, Any], s
         (["influense"], "influense"),
         (["influence"], "give one of --context-file, --data and --messages"),
         (["influence", "--query"], "--query"),
-        (["influence", "--query", "Who", "came?"], "'came?' belongs to none of them: write a text of several words in"),
+        (["influence", "--query", "Who", "came?"], "'came?' is none of them; put quotes around a text"),
         (["report"], "RUN"),
         (["report", "missing"], "holds no complete run"),
         (["models", "pull"], "NAME"),
-        (["models", "pull", "toy", "now"], "`leakmeter models pull` takes NAME, and options; 'now' belongs to none"),
+        (["models", "pull", "toy", "now"], "`leakmeter models pull` takes NAME, and options; 'now' is none"),
         (["models", "pull", "smollm-135m"], "did you mean 'smollm2-135m'?"),
         (["models", "list"], "`leakmeter models` has no command 'list'; give one of its commands (cache, pull), "),
-        (["runs", "list", "old"], "`leakmeter runs list` takes options alone; 'old' belongs to none of them"),
-        (["runs", "rename", "a", "b", "c"], "takes RUN and NAME, and options; 'c' belongs to none of them"),
+        (["runs", "list", "old"], "`leakmeter runs list` takes options alone; 'old' is none of them"),
+        (["runs", "rename", "a", "b", "c"], "takes RUN and NAME, and options; 'c' is none of them"),
         (["--nosuch"], "--nosuch"),
         (["demo", "--model", "nosuch"], "no model named 'nosuch'"),
     ],
@@ -99,7 +99,7 @@ def test_a_command_that_cannot_be_followed(cli: Call, words: list[str], said: st
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "is empty; there is nothing whose influence could be measured"),
+        (b"", "is empty, so there is no influence to measure"),
         (b"\xef\xbb\xbf \n\t\r\n", "is empty"),
         (b"caf\xe9", "is not UTF-8: byte 0xe9 at offset 3; save it as UTF-8"),
         (bytes(range(256)), "is not UTF-8: byte 0x80 at offset 128"),
@@ -130,7 +130,7 @@ def test_a_data_file_that_cannot_be_used(cli: Call, tmp_path: Path, lines: list[
     check_refused(cli(*words), said)
     check_refused(cli(*words, "--skip-bad"))
     for option in ("--query", "--response"):
-        check_refused(cli(*words, option, "x"), "stand in the lines of --data")
+        check_refused(cli(*words, option, "x"), "each line of --data has its own")
 
 
 def test_messages_need_a_chat_template(cli: Call, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_messages_need_a_chat_template(cli: Call, tmp_path: Path) -> None:
     chat.write_text(json.dumps([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who?"}]))
     meant = ("--messages", chat, "--context-from", "system")
     check_refused(cli("influence", "--model", "toy", *meant), "no chat template", "give a model that has one")
-    check_refused(cli("influence", "--model", "toy", "--messages", chat, "--query", "x"), "leave --query out")
+    check_refused(cli("influence", "--model", "toy", "--messages", chat, "--query", "x"), "leave out --query")
     chat.write_text("[]")
     check_refused(cli("influence", "--model", "toy", "--messages", chat), "list of at least one")
     check_refused(cli("influence", "--model", "toy", "--messages", tmp_path / "no.json"), "No such file")
@@ -220,10 +220,10 @@ def test_a_context_too_long_for_the_window(
     check_refused(measure(context_file=path, response=None), "50 of response", cut)
     # What is too long is named, and not the context, which is not.
     for more in ((), ("--truncate",)):
-        check_refused(measure(*more, response="Anna. " * 50), "any context: shorten the response\n")
-        check_refused(measure(*more, query="Who? " * 50), "any context: shorten the query\n")
+        check_refused(measure(*more, response="Anna. " * 50), "a context: shorten the response\n")
+        check_refused(measure(*more, query="Who? " * 50), "a context: shorten the query\n")
         sampled = measure(*more, response=None, max_new_tokens=190)
-        check_refused(sampled, "any context: give a smaller --max-new-tokens\n")
+        check_refused(sampled, "a context: give a smaller --max-new-tokens\n")
     ended = measure("--truncate", "--json", context_file=path)
     assert ended.code == 0
     assert json.loads(ended.out)["truncated_tokens"] == 409

@@ -66,7 +66,7 @@ def test_one_person_is_probed_and_nothing_of_them_is_kept(cli: Call) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--phone", "617-555-0134"], "give their name too, with --name"),
+        (["--phone", "617-555-0134"], "needs a name; give it with --name"),
         (["--name", "Mara Ellsworth"], "give --phone, --email or --address too"),
         (["--name", "Mara", "--phone", "617-555-0134", "--subjects", "people.csv"], "leave one out"),
     ],

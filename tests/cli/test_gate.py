@@ -107,16 +107,16 @@ BELOW = ("--max", "influence.max <= 5")
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["RUN"], "nothing to hold the run against"),
-        (["RUN", "--max", "influence.p95 >= 5"], "points the wrong way"),
-        (["RUN", "--min", "influence.p95 <= 5"], "points the wrong way"),
-        (["RUN", "--max", "influence.p95"], "is no bound; --max takes QUANTITY.AGGREGATE <= or < NUMBER, such as"),
+        (["RUN"], "nothing to check the run against"),
+        (["RUN", "--max", "influence.p95 >= 5"], "has the wrong direction"),
+        (["RUN", "--min", "influence.p95 <= 5"], "has the wrong direction"),
+        (["RUN", "--max", "influence.p95"], "is not a bound; --max takes QUANTITY.AGGREGATE <= or < NUMBER, such as"),
         (["RUN", "--max", "icl.mean <= 5"], "no quantity named 'icl.mean'; known: 'influence', 'influence.disclosures"),
-        (["RUN", "--max", "influence <= 5"], "'influence' has a number a case; write influence.max"),
+        (["RUN", "--max", "influence <= 5"], "'influence' has one number per case; write influence.max"),
         (["RUN", "--max", "influence.repeated.max <= 5"], "none of the 6 cases of run 1 has influence.repeated"),
-        (["RUN", *BELOW, "--junit", "no/x.xml"], "lies in a directory that does not exist"),
+        (["RUN", *BELOW, "--junit", "no/x.xml"], "is in a directory that does not exist"),
         (["RUN", *BELOW, "--junit", "."], "JUnit file '.' is a directory"),
-        (["RUN", *BELOW, "--latest"], "--latest takes the run by itself"),
+        (["RUN", *BELOW, "--latest"], "--latest selects the run itself"),
         (["RUN", "--against", "none.json"], "there is no baseline 'none.json'"),
         (["NAME", *BELOW], "no directory of runs 'runs'"),
         (["nosuch", *BELOW, "--runs", "."], "no run 'nosuch'"),
@@ -140,7 +140,7 @@ def test_confident(cli: Call, run: Path) -> None:
     assert cli("gate", run, "--max", bound).code == 0
     ended = cli("gate", run, "--max", bound, "--confident")
     assert ended.code == 1
-    assert "but not all of its interval is" in ended.out
+    assert "but its interval is not entirely" in ended.out
 
 
 def test_a_baseline_and_a_regression(cli: Call, run: Path, worse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,24 +155,24 @@ def test_a_baseline_and_a_regression(cli: Call, run: Path, worse: Path, monkeypa
     assert ended.code == 1
     assert "BROKEN  influence went from" in ended.out
     assert "note    set otherwise: prompts.template: none, then not shown" in ended.out
-    assert "influence is no worse than the baseline" in Path("junit.xml").read_text(encoding="utf-8")
+    assert "influence is not worse than the baseline" in Path("junit.xml").read_text(encoding="utf-8")
     told = json.loads(cli("gate", worse, "--against", "b.json", "--json").out)
     assert told["baseline"][0]["settings"] == [{"name": "prompts.template", "first": None, "second": "not shown"}]
     # A broken gate writes no baseline over a good one.
-    assert "baseline 'new.json' is not written, since not everything holds" in ended.err
+    assert "baseline 'new.json' is not written, since not all bounds hold" in ended.err
     assert Path("new.json").read_bytes() == b"{}"
     # What is held against is not replaced by what holds against it: a little at a time would go unseen.
     for one in (run, worse):
         ended = cli("gate", one, "--against", "b.json", "--write-baseline", "b.json")
         assert ended.code == 2
-        assert "baseline 'b.json' is 'b.json', which is read here and would be lost" in ended.err
+        assert "baseline 'b.json' is 'b.json', which is an input of this command" in ended.err
     assert Path("b.json").read_bytes() == kept
     # On another machine.
     monkeypatch.setenv("LEAKMETER_CONFIG", "another")
     ended = cli("gate", run, "--against", "b.json")
     assert ended.code == 0
-    assert "note    ids of the baseline were hashed with another key: cases are paired by order" in ended.out
-    assert "note    2 settings cannot be compared: hashed with another key" in ended.out
+    assert "note    ids of the baseline were hashed with another key, so cases are paired by order" in ended.out
+    assert "note    2 settings were hashed with another key and cannot be compared" in ended.out
     assert stat.S_IMODE(Path("another/subjects.secret").stat().st_mode) == 0o600
 
 
@@ -243,8 +243,8 @@ def test_several_runs(cli: Call, run: Path, data: Path) -> None:
     assert [line.split()[:3] for line in ended.out.splitlines()] == [["holds", "run", f"{n}:"] for n in (1, 2, 2)]
     for given, said in (
         ((run, plan), ""),
-        ((plan, run), "run 1 is of redact, and the baseline is of influence, redact"),
-        ((run,), "the baseline is of 2 runs, and 1 given"),
+        ((plan, run), "run 1 is a run of redact, and the baseline has influence, redact"),
+        ((run,), "the baseline has 2 runs, and you gave 1"),
     ):
         ended = cli("gate", *given, "--against", "b.json")
         assert ended.code == (2 if said else 0)

@@ -56,7 +56,7 @@ def test_exit_codes(cli: Call, runs: dict[str, leakmeter.Run]) -> None:
     some = runs["some"].path
     ended = cli("gate", some, "--max", within)
     assert ended.out.startswith(f"UNDECIDED  {WORST} is at least ")
-    assert "is undecided: of 2 cases only a lower bound is known (a search did not score all pieces); " in ended.out
+    assert "is undecided: for 2 cases only a lower bound is known (a search did not score all pieces); " in ended.out
     assert ended.out.endswith("measure without --search, or look at 'influence', which is of the whole context.\n")
     # What is broken is broken whatever else is undecided, and the other way round the undecided is said too.
     ended = cli("gate", some, "--max", within, "--max", "influence.max < 0", "--write-baseline", "b.json")
@@ -68,7 +68,7 @@ def test_exit_codes(cli: Call, runs: dict[str, leakmeter.Run]) -> None:
     most = worst(runs["all"]) + 1
     for name in ("all", "complete"):
         assert_leakage(runs[name], max_nats=most)
-    with pytest.raises(UsageError, match=r"did not score \d+ pieces of 2 cases, of which nothing is known"):
+    with pytest.raises(UsageError, match=r"did not score \d+ pieces of 2 cases; leave search out"):
         assert_leakage(runs["some"], max_nats=most)
     with pytest.raises(AssertionError, match="more than the bound allows"):
         assert_leakage(runs["some"], max_nats=limit - 0.01)

@@ -42,7 +42,7 @@ def test_what_nobody_foresaw_is_one_line_and_a_private_log(
     folder = broken(KeyError(PRIVATE))
     done = cli("runs", "list")
     (log,) = folder.iterdir()
-    assert done.err.startswith("leakmeter: an error that should not happen (KeyError)")
+    assert done.err.startswith("leakmeter: internal error (KeyError)")
     assert str(log) in done.err
     assert (done.code, done.err.count("\n"), PRIVATE in done.err, "Traceback" in done.err) == (2, 1, False, False)
     assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, log)] == [0o700, 0o600]
@@ -53,7 +53,7 @@ def test_what_nobody_foresaw_is_one_line_and_a_private_log(
     assert len(list(folder.iterdir())) == 20
     monkeypatch.setenv("LEAKMETER_CACHE", "/dev/null/x")
     done = cli("runs", "list")
-    assert (done.code, done.err.count("\n"), "no log of it could be written" in done.err) == (2, 1, True)
+    assert (done.code, done.err.count("\n"), "its log could not be written" in done.err) == (2, 1, True)
 
 
 def test_what_was_foreseen_has_words_of_its_own(
@@ -149,7 +149,7 @@ def test_a_small_parquet_file_of_many_rows_and_one_of_no_utf8_are_refused(tmp_pa
         load_records(path)
     letters = pa.array([b"good", b"\xff\xfe"], type=pa.binary())
     pq.write_table(pa.table({"text": pa.Array.from_buffers(pa.string(), 2, letters.buffers())}), path)
-    with pytest.raises(DataError, match="text that is no UTF-8"):
+    with pytest.raises(DataError, match="text that is not UTF-8"):
         load_records(path)
 
 

@@ -46,7 +46,7 @@ REFUSED: list[tuple[str, tuple[Any, ...]]] = [
     ("clip is 1e+308; it has to be above 0, and at most 1e+09", (*AUDIT, "--clip", "1e308")),
     ("no model named 'nosuch'", (*AUDIT, "--model", "nosuch")),
     ("leave dtype, device and memory out", (*AUDIT, "--dtype", "float32")),
-    ("lies in a directory that does not exist", (*AUDIT, "--html", "no/such.html")),
+    ("is in a directory that does not exist", (*AUDIT, "--html", "no/such.html")),
     ("no template for exemplars named 'nosuch'", (*AUDIT, "--template", "nosuch")),
     ("no model named 'nosuch'", (*SWEEP, "--model", "nosuch", "--lambda", 1)),
     ("leave dtype, device and memory out", (*SWEEP, "--model", "toy", "--epsilon", 1, "--dtype", "float32")),

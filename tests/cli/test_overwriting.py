@@ -93,7 +93,7 @@ def check_refused(ended: Any, *said: str) -> None:
     assert any(words in ended.err for words in said), ended.err
 
 
-LOST = "which is read here and would be lost"
+LOST = "which is an input of this command"
 
 
 @pytest.mark.parametrize("name", HTML)
@@ -103,7 +103,7 @@ def test_a_report_is_not_written_over_what_is_read(cli: Call, here: Path, name: 
     before = contents(here)
     # However a file is named is tried once.
     for place in (name, here / name, "link.html", "hard.html") if name in ("note.txt", "texts.csv") else (name,):
-        check_refused(cli(*HTML[name], "--html", place), f"{LOST}; give another name")
+        check_refused(cli(*HTML[name], "--html", place), f"{LOST} and would be overwritten; give another name")
         assert contents(here) == before
 
 
@@ -135,7 +135,7 @@ def test_nothing_is_written_into_a_run_or_over_a_file_of_a_study(
     is_folder = words[-1] in ("--out", "--figures") and words[0] not in ("runs", "pii")
     new = "new.jsonl" if words[:2] == ("pii", "extract") else "measurements-00000.parquet"
     for place in (run, Path("link"), run / "new") if is_folder else (run / new, Path("link", new), here / run / new):
-        check_refused(cli(*given, place), f"lies in the run '{run.name}'", "which is read here")
+        check_refused(cli(*given, place), f"is inside the run '{run.name}'", "which is an input of this command")
         assert contents(here) == before
     for name in () if is_folder or words[1] == "extract" else ("table.md", "kept.csv"):
         folders = (f"is a file of '{study.name}'", f"is a file of '{study}'", "there already")
@@ -172,7 +172,7 @@ def test_from_python_no_page_is_written_into_a_run(cli: Call, run: Path) -> None
     before = contents(run)
     for save in (loaded.save_html, loaded[0].save_html):
         for name in ("spec.json", "page.html"):
-            with pytest.raises(leakmeter.LeakmeterError, match="lies in the run"):
+            with pytest.raises(leakmeter.LeakmeterError, match="is inside the run"):
                 save(run / name)
     assert contents(run) == before
     assert loaded.save_html("page.html").stat().st_mode & 0o777 == 0o600

@@ -125,7 +125,10 @@ def test_the_schema_is_told_without_runs(cli: Call) -> None:
         ([], "give either a query, in quotation marks, or --schema"),
         (["select 1", "--schema"], "give either a query, in quotation marks, or --schema"),
         (["select 1", "--json", "--csv"], "--json and --csv do not go together; give one of them"),
-        (["--json", "select 1 as a, 2 as a"], "two columns are called 'a', which an object cannot hold; name one"),
+        (
+            ["--json", "select 1 as a, 2 as a"],
+            "two columns have the name 'a', which a JSON object cannot hold; rename one",
+        ),
         (["select 1", "--runs", "nowhere"], "no directory of runs 'nowhere' (No such file or directory)"),
         (["select '\udcff'"], "the query is no valid Unicode (half a surrogate pair, or a byte that is no UTF-8)"),
         (["select 1", "--memory", "lots"], "memory is 'lots'; give a number with its unit, such as 512MiB or 2GiB"),

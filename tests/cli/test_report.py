@@ -69,16 +69,16 @@ def test_figures_of_one_run_and_of_several(cli: Call, runs: list[Path]) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["RUN", "RUN", "--public"], "--public is for one run; give the others apart"),
-        (["RUN", "--public", "--figures", "f"], "--figures shows what is private"),
+        (["RUN", "RUN", "--public"], "--public is for one run; give the others separately"),
+        (["RUN", "--public", "--figures", "f"], "--figures shows private data"),
         (["RUN", "STUDY"], "is a study's directory; give it alone"),
         (["STUDY", "RUN"], "is a study's directory; give it alone"),
         (["STUDY", "--figures", "f"], "without --figures and --public"),
         (["STUDY", "--markdown", "x.md"], "table.md is Markdown"),
         (["RUN", "missing"], "'missing' holds no complete run"),
-        (["RUN", "--figures", "RUN/spec.json"], "lies in the run 'influence-"),
-        (["RUN", "--markdown", "RUN/spec.json"], "which is read here"),
-        (["RUN", "RUN", "--html", "no/page.html"], "lies in a directory that does not exist"),
+        (["RUN", "--figures", "RUN/spec.json"], "is inside the run 'influence-"),
+        (["RUN", "--markdown", "RUN/spec.json"], "which is an input of this command"),
+        (["RUN", "RUN", "--html", "no/page.html"], "is in a directory that does not exist"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(

@@ -122,7 +122,7 @@ def test_a_run_has_a_name(cli: Call, run: Path, data: Path, monkeypatch: pytest.
     asked = cli("runs", "query", "select name, data from runs", "--runs", "named", "--json").out
     assert json.loads(asked) == {"name": "before the change", "data": str(data)}
     again = cli("influence", *options(data, "named"), "--name", "another")
-    assert "the run was finished before, and keeps its name; 'another' is not written down" in again.err
+    assert "the run was finished before and keeps its name; 'another' is ignored" in again.err
     for out, one in (("a", run), ("b", path)):
         assert cli("runs", "export", one, "--out", out, "--redact").code == 0
     assert contents("a") == contents("b")
@@ -164,7 +164,7 @@ def test_a_run_is_shown(cli: Call, run: Path, data: Path, monkeypatch: pytest.Mo
     shown = cli("runs", "show", unfinished).out
     assert "  state         unfinished\n  " in shown
     assert "  cases         2 of 3\n" in shown
-    assert "  warning: not complete: the same command goes on with it\n" in shown
+    assert "  warning: not complete: the same command continues it\n" in shown
     assert json.loads(cli("runs", "show", unfinished, "--json").out)["prompts"]["unit"] == "sentence"
     # What it warns of.
     with data.open("a", encoding="utf-8") as file:
@@ -204,7 +204,7 @@ def test_verify_names_what_is_wrong(cli: Call, run: Path, data: Path, monkeypatc
         (["list", "--runs", "nowhere"], "no directory of runs 'nowhere' (No such file or directory); name one"),
         (["verify", "--runs", "nowhere"], "no directory of runs 'nowhere'"),
         (["verify", "nothing"], "no run 'nothing', neither as a directory nor under 'runs'"),
-        (["show", "."], "'.' is no run; `leakmeter runs list` shows which there are"),
+        (["show", "."], "'.' is not a run; `leakmeter runs list` shows the runs"),
         (["export", "nothing", "--out", "x"], "no run 'nothing'"),
         (["show"], 'Command "runs show" parameter RUN requires an argument'),
         (["export", "."], 'Command "runs export" parameter --out requires an argument'),

@@ -240,7 +240,7 @@ def test_a_study_of_a_real_model_killed_twice_ends_like_one_left_alone(real_back
     [
         (["--set", "records"], "--set records is not NAME=VALUE"),
         (["--set", "colour=red"], "no setting of a study named 'colour'"),
-        (["--data", "cnn_dm=x.json"], "does not say of which data set it is; write NAME=FILE"),
+        (["--data", "cnn_dm=x.json"], "does not name its data set; write NAME=FILE"),
         (["--size", "huge"], "no size named 'huge'"),
     ],
 )
@@ -295,7 +295,7 @@ def moods(cli: Call) -> list[str]:
 def test_a_study_of_exemplars(cli: Call, moods: list[str], name: str) -> None:
     ended = cli("study", name, *moods, "--out", "one", "--explain")
     assert ended.code == 0, ended.err
-    assert "mood.toml: 9 queries are there where the study asks for 100; all are taken" in ended.err
+    assert "mood.toml: 9 queries are available, and the study asks for 100; all are used" in ended.err
     path = study_of(Path("one"))
     assert ended.out == (path / "table.md").read_text(encoding="utf-8")
     for said in ("seeds of queries and exemplars: 0 and 0", "queries: 9 of mood.toml", "## Pairs", "Holm"):
@@ -331,12 +331,12 @@ def test_a_dry_run_of_exemplars_predicts_a_group(cli: Call, moods: list[str]) ->
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (["--set", "shots=9"], "needs 9 exemplars and there are 6 other than itself"),
+        (["--set", "shots=9"], "needs 9 exemplars, and there are 6 besides the query itself"),
         (["--set", "queries=0"], "queries is 0; it has to be 1 or more"),
         (["--data", "trec=x.csv"], "--data names 'trec', which this study does not use"),
         (
             ["--data", "old.csv"],
-            "does not say of which data set it is; write NAME=FILE, NAME one of agnews, agnews.train",
+            "does not name its data set; write NAME=FILE, where NAME is one of agnews, agnews.train",
         ),
         (["--set", "dataset=nowhere"], "no task named 'nowhere'"),
     ],

@@ -18,7 +18,7 @@ def test_choosing_among_some_tokens_is_refused_with_the_reason(cli: Call, words:
     ended = cli(*words, "--model", "toy", *option)
     assert ended.code == 2
     name = option[0].split("=")[0]
-    assert ended.err.startswith(f"leakmeter: {name} is refused: a token that it leaves out without the context")
+    assert ended.err.startswith(f"leakmeter: {name} is refused: a token that it excludes without the context")
     assert "'decoding'" in ended.err
     assert ended.err.count("\n") == 1
 
@@ -36,4 +36,4 @@ def test_a_response_that_was_chosen_otherwise_is_measured_with_a_warning(cli: Ca
     assert warnings() == []
     assert warnings(decoding="sampling") == []
     (told,) = warnings(decoding="greedy")
-    assert told.startswith("The response was chosen by greedy, and is measured as if it had been sampled")
+    assert told.startswith("The response was chosen by greedy, but is measured as if it had been sampled")

@@ -158,7 +158,7 @@ def test_a_logged_chat_with_its_notes_in_the_turn_is_refused_until_they_are_mark
         words = ("influence", "--model", "own", "--json", *source)
         refused = cli(*words)
         assert (refused.code, refused.out) == (2, "")
-        assert "is a chat of its query alone" in refused.err
+        assert "is a chat with only a query" in refused.err
         assert "--context-from REGEX" in refused.err
         ended = cli(*words, "--context-from", r"Notes:(.*)\n")
         assert ended.code == 0, ended.err

@@ -59,7 +59,7 @@ def test_weights_are_not_read_and_nothing_is_written(
     assert "at most" not in ended.out.lower()
     # A response that is drawn is foretold from above.
     drawn = {**options, "response": None}
-    assert "At most: what is still to be drawn" in measure("--dry-run", **drawn).out
+    assert "Upper limits: pieces and responses not yet drawn" in measure("--dry-run", **drawn).out
     few, many = (json.loads(measure("--dry-run", "--json", **drawn, max_new_tokens=n).out) for n in (5, 9))
     assert few["at_most"]
     assert few["tree_tokens"] < many["tree_tokens"]

@@ -154,7 +154,7 @@ def test_a_directory_that_others_may_use_is_tightened(tmp_path: Path) -> None:
     assert mode(made) == 0o755
     for was in (0o775, 0o757, 0o1777):
         made.chmod(was)
-        with pytest.raises(OSError, match="others can write to that directory"):
+        with pytest.raises(OSError, match="other users can write to that directory"):
             make_private(made, named=True)
         assert mode(made) == was
 
@@ -193,11 +193,13 @@ def test_inputs_are_found_under_any_name(tmp_path: Path, monkeypatch: pytest.Mon
     same = ("in/note.txt", "./in/../in/note.txt", tmp_path / "in/note.txt", "hard.txt", "soft.txt", "linked/note.txt")
     for place in same:
         for given in ([note], note, [[None, "x", (other, note)]], str(note), f"@{note}"):
-            with pytest.raises(StoreError, match="which is read here and would be lost; give another name"):
+            with pytest.raises(
+                StoreError, match="which is an input of this command and would be overwritten; give another name"
+            ):
                 check_place(Path(place), "report", given)
     for place in ("in/new.html", "other.html", "soft.html"):
         check_place(Path(place), "report", [note, other, Path("in")])
-    with pytest.raises(StoreError, match=r"report 'in/note.txt' is a file of 'in', which is read here"):
+    with pytest.raises(StoreError, match=r"report 'in/note.txt' is a file of 'in', which is an input"):
         check_place(note, "report", [Path("in")])
     with pytest.raises(StoreError, match="is a file of"):
         check_place(Path("linked/note.txt"), "report", [Path("in")])
@@ -236,7 +238,7 @@ def test_nothing_is_written_into_a_run(tmp_path: Path, run: Path, monkeypatch: p
     monkeypatch.chdir(run)
     inside = (run / "spec.json", run / "new.html", run, link / "spec.json", Path("x.html"), begun / "x", torn / "x")
     for place in inside:
-        with pytest.raises(StoreError, match="lies in the run '"):
+        with pytest.raises(StoreError, match="is inside the run '"):
             check_outside_runs(place, "report")
     monkeypatch.chdir(tmp_path)
     # What only looks like one is none: a specification of the user's own, beside which a report may lie.

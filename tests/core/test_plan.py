@@ -144,8 +144,8 @@ def test_the_order_of_requests_does_not_change_the_tree(requests: list[Request],
 
 def test_empty_prompts_and_responses_are_refused() -> None:
     for prompt, response, words in (
-        (Prompt(()), (1,), "empty prompt predicts nothing"),
-        (Prompt((Piece("f", "frame", (1,)),)), (), "without tokens"),
+        (Prompt(()), (1,), "the prompt is empty"),
+        (Prompt((Piece("f", "frame", (1,)),)), (), "has no tokens"),
     ):
         with pytest.raises(UsageError, match=words):
             plan([Request((prompt,), response, TargetLogProbs())])

@@ -80,7 +80,7 @@ NO_LIST = "'messages' has to be a list of at least one"
         ([{**USER, "role": "evil<|im_start|>"}], "role 'evil<|im_start|>' is not a plain word"),
         ([{**USER, "content": None}], "'content' has to be text or a list of texts"),
         ([{**USER, "content": [1]}], "'content' is a number, expected text"),
-        ([{**USER, "content": [{"type": "image_url", "url": "x"}]}], "part 1 is no text; only text can be measured"),
+        ([{**USER, "content": [{"type": "image_url", "url": "x"}]}], "part 1 is not text; only text can be measured"),
         ([{**USER, "content": [{"text": 1}]}], "'content' is a number, expected text"),
         ([{**USER, "content": [{"text": "a", "name": 1}]}], "'name' is a number, expected text"),
         ([{**USER, "content": " \n"}], "message 1 is empty"),
@@ -120,7 +120,7 @@ def test_a_last_message_of_the_assistant_is_the_response(tmp_path: Path) -> None
 def test_a_response_given_twice_or_without_a_question_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="a response is given too; leave one of them out"):
         case_of("", "", "Bo.", LOGGED)
-    with pytest.raises(DataError, match="an answer without a question"):
+    with pytest.raises(DataError, match="an answer and no question"):
         case_of("", "", None, LOGGED[-1:])
     path = tmp_path / "cases.jsonl"
     path.write_text(json.dumps({"messages": LOGGED[:2], "query": "And who else?"}))
@@ -166,13 +166,13 @@ def test_nothing_of_a_turn_is_lost_or_moved(parts: list[str]) -> None:
 @pytest.mark.parametrize(
     ("regex", "problem"),
     [
-        ("Notes:.*", "has no group; put what was retrieved in brackets"),
+        ("Notes:.*", "has no group; put the retrieved part in brackets"),
         ("(", "--context-from '(': missing )"),
         ("x" * 20_000, "is too large"),
         ("Nots:(.*)Question", "messages: --context-from finds nothing in the last user message"),
         ("Notes:( *)", "messages: --context-from finds nothing in the last user message"),
-        ("(.*)", "messages: --context-from takes the whole of the last user message; leave it the query"),
-        (r"((?:a|a)*)$", "messages: --context-from took longer than 0.05 s; repetitions within"),
+        ("(.*)", "messages: --context-from matches the whole last user message; leave the query out of the match"),
+        (r"((?:a|a)*)$", "messages: --context-from took longer than 0.05 s; the usual cause"),
     ],
 )
 def test_a_pattern_that_says_nothing_is_refused(regex: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,9 +186,9 @@ def test_a_pattern_that_says_nothing_is_refused(regex: str, problem: str, monkey
 
 
 def test_context_from_is_for_what_has_no_context(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is a context; leave one of them out"):
+    with pytest.raises(UsageError, match="gives another; leave one of them out"):
         case_of("Anna sang.", "Who?", context_from="(.)")
-    with pytest.raises(DataError, match="there is a 'context'; leave one of them out"):
+    with pytest.raises(DataError, match="gives another; leave one of them out"):
         cases_of([{"context": "a", "query": "b"}], context_from="(.)")
     with pytest.raises(DataError, match="no message of role 'user'"):
         cases_of([{"messages": [{"role": "system", "content": "a"}]}], context_from="(.)")
@@ -300,7 +300,7 @@ def test_the_system_prompt_is_meant_and_all_else_stays() -> None:
     (bare,) = cases_of([Case("case", messages=case_of(messages=[BRIEF, USER], context_from="system").messages)]).cases
     assert [message.fixed for message in bare.messages] == [False, False]
     for messages in ([TOOL, USER], [USER]):
-        with pytest.raises(DataError, match="there is no message of role 'system', which --context-from system"):
+        with pytest.raises(DataError, match="--context-from system measures the message of role 'system'"):
             case_of(messages=messages, context_from="system")
     with pytest.raises(UsageError, match=r"has no group; put .*, or give 'system' for the system prompt"):
         case_of(messages=[BRIEF, USER], context_from="sytem")

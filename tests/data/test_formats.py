@@ -127,7 +127,7 @@ def test_requests_and_answers_of_a_batch_are_joined_in_the_order_of_the_requests
     assert [(case.id, case.response) for case in found.cases] == [("r0", "Anna."), ("r1", None), ("r2", "Anna.")]
     assert found.notes[1:] == ()
     assert cases_of(requests).notes[1:] == ("data: no row has a response",)
-    with pytest.raises(DataError, match="the answer of a batch without its request; give the lines of both files"):
+    with pytest.raises(DataError, match="an answer of a batch without its request; give the lines of both files"):
         cases_of(answers)
     with pytest.raises(DataError, match="record 2: id 'r1' was already used in record 1"):
         cases_of([REQUEST, REQUEST])
@@ -192,7 +192,7 @@ TOLD = {"messages": [*MESSAGES, {"role": "user", "content": None, "tool_calls": 
     [
         ({"user_input": "Who?", "response": "a"}, "there is no 'retrieved_contexts'"),
         ({"input": "Who?", "context": PAGES, "answer": "a", "chat_history": ["x"]}, "'chat_history' was part of the"),
-        ({"response": "a", "source_nodes": NODES}, "there is no 'query', which LlamaIndex does not keep"),
+        ({"response": "a", "source_nodes": NODES}, "there is no 'query'; LlamaIndex does not keep"),
         ({"question": "Who?", "context": [{"metadata": {}}], "answer": "a"}, "document 1 is an object without 'text'"),
         ({**COMPLETION, "messages": MESSAGES, "choices": []}, "'choices' has to be a list of one answer or more"),
         ({**COMPLETION, "messages": MESSAGES, "choices": [{"message": {"content": None}}]}, "choice 1 has no text"),
@@ -237,7 +237,10 @@ AWAY = "--map query=prompt,context=…,response=model_answer, where … is the p
         ({"prompt": "Who?", "passages": ["a"], "completion": "b"}, "--map query=prompt,context=passages,response=comp"),
         (UNKNOWN, "unknown field 'respnse'; known: id, context, query, resp"),
         (UNKNOWN, "--map query=query,context=context,response=respnse"),
-        ({"query": "Who?", "context": "a", "latency": 3}, "leave others out, give --map query=query,context=context"),
+        (
+            {"query": "Who?", "context": "a", "latency": 3},
+            "to read only these fields, give --map query=query,context=context",
+        ),
         ({"messages": MESSAGES, "respone": "Anna.", "model": "m"}, "unknown field 'respone'"),
         ({"utterance": "Who?"}, "name the fields with --map query=…,context=…,response=…"),
         ({"query": "Who?", "contexts": "a"}, "give --map query=query,context=contexts"),

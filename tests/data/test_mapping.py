@@ -50,8 +50,8 @@ def test_a_path_leads_to_what_stands_there() -> None:
     [
         ("questoin", "there is no 'questoin'; did you mean 'question'?; there is 'question', 'item'"),
         ("item.anwser", "there is no 'anwser'; did you mean 'answer'?; there is 'answer', 'scores'"),
-        ("question.text", "what should have 'text' is no object"),
-        ("question[]", "what stands before '[]' is no list"),
+        ("question.text", "the parent of 'text' is not an object"),
+        ("question[]", "the part before '[]' is not a list"),
         ("docs[7]", "there is no list with an element [7]"),
         ("docs[].txet", "there is no 'txet'"),
     ],
@@ -76,7 +76,7 @@ def test_what_is_no_mapping_is_said() -> None:
         "question": "'question' is not FIELD=PATH",
         "qury=question": "there is no field 'qury'; did you mean 'query'? known: id, context",
         "query=a,query=b": "field 'query' is given twice",
-        **{f"query={path}": f"'{path}' is no path" for path in ("a[", "a..b", "[].", "a[x]", "a[-]", "a]b")},
+        **{f"query={path}": f"'{path}' is not a path" for path in ("a[", "a..b", "[].", "a[x]", "a[-]", "a]b")},
     }.items():
         with pytest.raises(UsageError) as caught:
             mapping_of(given_text, FIELDS)

@@ -61,7 +61,7 @@ def test_the_choice_is_a_function_of_n_and_seed() -> None:
         ("x.jsonl", '{"article": 3, "highlights": "x"}', "'article' is a number, expected text"),
         ("x.jsonl", '{"article": " ", "highlights": "x"}', "'article' is empty"),
         ("x.jsonl", "[]", "line 1 is not a JSON object"),
-        ("x.jsonl", '{"id": 1, "article": "a", "highlights": "x"}\n' * 2, "id '1' stands for two"),
+        ("x.jsonl", '{"id": 1, "article": "a", "highlights": "x"}\n' * 2, "id '1' is used by two"),
         ("x.csv", "", "is empty"),
         ("x.csv", "article,highlights\n", "has a heading and no rows"),
         ("x.csv", "article,highlights\na\n", "line 2: a row of 1 cells under a heading of 2"),

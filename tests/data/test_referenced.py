@@ -48,9 +48,9 @@ def test_a_published_data_set_brings_its_prompt(tmp_path: Path) -> None:
         ([GOOD, {**GOOD, "id": 1}], "record 2: id '1' was already used in record 1"),
         ([{**GOOD, "reference": None}], "case '1' of these has no 'reference'"),
         ([GOOD, {**GOOD, "reference": 5}], "record 2: 'reference' is a number"),
-        ([{**GOOD, "response": "Anna"}], "call it 'reference'"),
+        ([{**GOOD, "response": "Anna"}], "name it 'reference'"),
         # That is how LangChain calls a response.
-        ([{**GOOD, "answer": "Anna"}], "call it 'reference'"),
+        ([{**GOOD, "answer": "Anna"}], "name it 'reference'"),
         ([{**GOOD, "mood": "good"}], "record 1: unknown field 'mood'"),
     ],
 )

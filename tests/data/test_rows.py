@@ -273,8 +273,8 @@ def circle() -> list[Any]:
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (3, "an object of type int is no data; give a path, a table, or records"),
-        (b"{}", "an object of type bytes is no data"),
+        (3, "an object of type int is not data; give a path, a table, or records"),
+        (b"{}", "an object of type bytes is not data"),
         (["a"], "the data, record 1 is not a JSON object, or another record"),
         ([{"a": object()}], "the data, record 1 holds an object of type object"),
         ([{"a": circle()}], "the data, record 1 is nested more than 64 deep"),
@@ -300,7 +300,7 @@ def test_what_is_no_data_is_said(data: Any, problem: str, monkeypatch: pytest.Mo
 def test_a_file_that_was_cut_short_is_one_line(tmp_path: Path, packed: str, cut: int) -> None:
     path = tmp_path / f"x.jsonl{packed}"
     path.write_bytes(PACK[packed](contents()["jsonl"] * 50)[:cut])
-    with pytest.raises(DataError, match=r"cannot be unpacked: .*; is it cut short or damaged\?"):
+    with pytest.raises(DataError, match=r"cannot be decompressed: .*; is it incomplete or damaged\?"):
         fields_in(path)
 
 

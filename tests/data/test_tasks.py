@@ -157,7 +157,7 @@ def test_records_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"text": " ", "label": 1}, "line 1 has no text"),
         ({"text": 5, "label": 1}, "'text' is a number, expected text"),
         ({"text": "\ud800", "label": 1}, "'text' holds half a surrogate pair"),
-        ({"id": "a", "text": "A.", "label": 1}, "id 'a' stands for two of the records"),
+        ({"id": "a", "text": "A.", "label": 1}, "id 'a' is used by two records"),
         (
             '"3","Anna Berg was let go","She will appeal."\n"1","B","C"\n',
             "the first line of the file does not look lik",
@@ -210,7 +210,7 @@ def test_a_task_of_ones_own(tmp_path: Path) -> None:
     ]
     with pytest.raises(DataError, match=r"has no column 'team'; it has 'subject', 'body'$"):
         own.load(write_rows(tmp_path, [{"subject": "A", "body": "B"}]), "train")
-    with pytest.raises(UsageError, match="task 'tickets' is published nowhere; give a file of its train records"):
+    with pytest.raises(UsageError, match="task 'tickets' is not published; give a file of its train records"):
         own.load(None, "train")
 
 
@@ -261,9 +261,9 @@ def test_a_task_and_records_that_a_caller_holds() -> None:
         own.examples([{"text": "A.", "response": "Awful"}], labelled=False, answered=True)
     with pytest.raises(DataError, match=r"^queries, record 2 has no column 'mood'; it has 'text'$"):
         own.examples(rows, "queries")
-    with pytest.raises(DataError, match=r"^pool: there is no record$"):
+    with pytest.raises(DataError, match=r"^pool: it has no record$"):
         own.examples([], "pool")
-    with pytest.raises(DataError, match=r"^task has no 'labels', or none in it; expected some"):
+    with pytest.raises(DataError, match=r"^task has no 'labels', or an empty one; expected, for example"):
         tasks.task_of({"fields": {"text": "Review"}}, "task")
     with pytest.raises(DataError, match=r"^task: 'fields' has to be a table"):
         tasks.task_of({"fields": [("text", "Review")], "labels": ["a"]}, "task")
@@ -273,8 +273,8 @@ def test_a_task_and_records_that_a_caller_holds() -> None:
     ("text", "told"),
     [
         ("a = ", "is not TOML: "),
-        ("fields = {}", "has no 'fields', or none in it; expected some"),
-        ('fields = {t = "T"}', "has no 'labels', or none in it; expected some"),
+        ("fields = {}", "has no 'fields', or an empty one; expected, for example"),
+        ('fields = {t = "T"}', "has no 'labels', or an empty one; expected, for example"),
         ('labels = ["a"]\nfields = "t"', "'fields' has to be a table of names and words"),
         ('labels = "a"\nfields = {t = "T"}', "'labels' has to be a table"),
         ('labels = [1, 2]\nfields = {t = "T"}', "'labels' is a number, expected text"),

@@ -210,7 +210,7 @@ def test_the_score_cache_is_left_alone_where_it_has_to_be() -> None:
 
 def test_what_needs_the_model_here_is_refused() -> None:
     backend = fleet()
-    with pytest.raises(CapabilityError, match="leave the choice of workers out"):
+    with pytest.raises(CapabilityError, match="leave the workers out"):
         backend.score(None)  # type: ignore[arg-type]
     bare = [replace(one, origin=None) for one in prepared(backend)]
     with pytest.raises(UsageError, match="in this process only"):
@@ -228,7 +228,10 @@ def test_options_and_models_that_workers_can_do_nothing_with_are_refused() -> No
     for given, said in options:
         with pytest.raises(UsageError, match=said):
             Workers(*given, allow_mixed=False)
-    models: list[tuple[Any, str]] = [(Toy(), "a Toy is in this process alone"), ("vllm:http://a:1#x", "a served model")]
+    models: list[tuple[Any, str]] = [
+        (Toy(), "cannot reach a Toy in this process"),
+        ("vllm:http://a:1#x", "a served model"),
+    ]
     for model, said in models:
         with pytest.raises(UsageError, match=said):
             Workers("ray", None, None, None, allow_mixed=False).load(load_backend, model, {}, lambda line: None)

@@ -189,7 +189,7 @@ def test_an_interrupt_is_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
     process.wait(timeout=60)
     assert process.returncode == 130
     *progress, last = (tmp_path / "stderr").read_text().splitlines()
-    assert last == "leakmeter: interrupted; finished cases are kept, the same command goes on from there"
+    assert last == "leakmeter: interrupted; finished cases are kept, and the same command continues from there"
     # Lines that a slow machine prints after ten seconds.
     assert all(line.startswith("case ") for line in progress)
     assert not list(out.glob("*/*.partial"))

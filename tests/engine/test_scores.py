@@ -124,7 +124,7 @@ def test_what_belongs_to_somebody_else_is_not_used(
     place.symlink_to(elsewhere)
     assert make().get(b"key") is None
     assert len(told) == 1
-    assert "going on without the score cache" in told[0]
+    assert "continuing without the score cache" in told[0]
     assert elsewhere.read_bytes() == b"precious"
     place.unlink()
     place.write_bytes(b"")
@@ -259,7 +259,7 @@ def test_a_place_that_cannot_be_written_turns_the_cache_off(make: Make, place: P
         assert cache.get(b"%d" % i) is None
         cache.put(b"%d" % i, numbers(i))
     assert len(told) == 1
-    assert told[0].startswith("going on without the score cache '")
+    assert told[0].startswith("continuing without the score cache '")
     assert "\n" not in told[0]
     assert (cache.n_entries, cache.n_bytes) == (0, 0)
     place.parent.unlink()
@@ -285,7 +285,7 @@ assert cache.get(b"large") is None
 print(len(told), told[0])
 """
     ended = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
-    assert ended.stdout.startswith("1 going on without the score cache '"), ended
+    assert ended.stdout.startswith("1 continuing without the score cache '"), ended
     assert ended.stderr == ""
     cache = ScoreCache(place, b"s")
     np.testing.assert_array_equal(cache.get(b"small"), np.arange(100))

@@ -114,7 +114,7 @@ def test_a_model_that_changes_in_the_middle_stops_the_run(cli: Cli, data: Path) 
         ended = influence(cli, server, data)
         assert ended.code == 2
         assert ended.err.count("\n") == 1
-        assert "does not serve what the run began with (another log-probabilities)" in ended.err
+        assert "does not serve the model that the run began with (another log-probabilities)" in ended.err
         n_done = len(ended.out.splitlines())
         assert n_done == len(RunDirectory(the_run()).parts)
         assert 0 < n_done < 3
@@ -258,7 +258,7 @@ def test_only_a_run_that_kept_something_is_said_to_go_on(
         ended = influence(cli, server, data, "--out", "cut")
     assert ended.code == 2
     assert ended.err.count("\n") == 1
-    assert ended.err.rstrip().endswith("its log says" if not begins else "; the run goes on where it stopped")
+    assert ended.err.rstrip().endswith("read its log" if not begins else "; the run continues where it stopped")
 
 
 def failing_after(n: int) -> Callable[..., Any]:

@@ -95,7 +95,7 @@ def test_the_first_worker_that_cannot_load_the_model_says_so(cluster: Any, tmp_p
 
 def test_a_cluster_that_is_not_there() -> None:
     ray.shutdown()
-    with pytest.raises(ModelError, match=r"nobody answers at '127\.0\.0\.1:1'"):
+    with pytest.raises(ModelError, match=r"no answer from '127\.0\.0\.1:1'"):
         load_backend("toy", on="ray:127.0.0.1:1")
 
 
@@ -139,7 +139,7 @@ def test_an_interrupt_keeps_what_is_under_way(tmp_path: Path) -> None:
     _, said = asked.communicate(timeout=60)
     assert asked.returncode == 130
     # One of two workers may just have ended its part.
-    assert re.search(r"ending when the [12] parts under way are done", said)
+    assert re.search(r"ending when the [12] parts in progress are done", said)
     assert "Traceback" not in said
     assert 5 < len(list(tmp_path.glob("runs/*/measurements-*.parquet"))) < 40
 

@@ -68,5 +68,5 @@ def _attack(run: mutated_runs.Mutated, folder: Path, number: int) -> None:
         assert why is None, f"{run.change}: {name}: {why}: {ended.err}"
         is_damaged |= mutated_runs.is_damaged(ended)
     verified = mutated_runs.run_command(["runs", "verify", run.path])
-    assert "should not happen" not in verified.err, f"{run.change}: verify: {verified.err}"
+    assert "internal error" not in verified.err, f"{run.change}: verify: {verified.err}"
     assert verified.code == 1 or not is_damaged, f"{run.change}: verify finds nothing: {verified.out}"

@@ -48,7 +48,7 @@ def test_an_unchanged_run_is_no_worse_for_all_that_was_rounded() -> None:
 def test_worse_beyond_its_interval_is_broken() -> None:
     (check,) = held(run(moved_by(1, 0.5, 2, 1.5, 0.5, 1)), run(LEAKS)).checks
     assert not check.holds
-    assert (check.claim, check.quantity) == ("leak is no worse than the baseline", "leak")
+    assert (check.claim, check.quantity) == ("leak is not worse than the baseline", "leak")
     assert check.found.value == pytest.approx(6.5 / 6, rel=1e-12)
     assert check.found.n == 6
     assert check.worst[:2] == (Item(3, 2.0), Item(4, 1.5))
@@ -164,9 +164,9 @@ def test_runs_are_held_against_those_of_the_same_place() -> None:
     told = kept(run([1.0, 2.0]), run([5.0, 6.0]))
     assert not hold_against(run([5.0, 6.0]), 1, told, KEY).checks[0].holds
     assert hold_against(run([5.0, 6.0]), 2, told, KEY).checks[0].holds
-    with pytest.raises(UsageError, match="run 3 is of leak, and the baseline is of leak, leak, in this order"):
+    with pytest.raises(UsageError, match="run 3 is a run of leak, and the baseline has leak, leak, in this order"):
         hold_against(run([5.0]), 3, told, KEY)
-    with pytest.raises(UsageError, match="run 1 is of lake, and the baseline is of leak, leak"):
+    with pytest.raises(UsageError, match="run 1 is a run of lake, and the baseline has leak, leak"):
         hold_against(run([5.0], measure="lake"), 1, told, KEY)
 
 
@@ -189,7 +189,9 @@ def test_what_is_no_baseline_is_refused_in_one_line(tmp_path: Path) -> None:
         *(_hostile(quantities={"leak": bad}) for bad in no_quantities),
     ):
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(DataError, match=r"^(baseline '.*' cannot be read: no JSON|'.*' is no baseline as .*)$"):
+        with pytest.raises(
+            DataError, match=r"^(baseline '.*' cannot be read: it is not JSON|'.*' is not a baseline of .*)$"
+        ):
             read_baseline(path)
     # Numbers of a thousand digits and no floor do no harm.
     path.write_text(_hostile(quantities={"leak": {"values": [1.0, 10**1000]}}), encoding="utf-8")

@@ -37,10 +37,12 @@ def test_bounds_are_read_and_others_refused() -> None:
         *("influence <= nan", "influence <= inf", "influence <= 1e999", "influence <= 5 nats", "a b <= 5"),
         *("a <= <= 5", "a.max <= 5; a.max <= 6", "a.max <= 5 <= 6", "5 >= a.max"),
     ):
-        with pytest.raises(UsageError, match=r"is no bound; --max takes QUANTITY\.AGGREGATE <= or < NUMBER, such as"):
+        with pytest.raises(
+            UsageError, match=r"is not a bound; --max takes QUANTITY\.AGGREGATE <= or < NUMBER, such as"
+        ):
             parse_bound(text, "max")
     for text, option in (("a.max >= 5", "max"), ("a.max > 5", "max"), ("a.max <= 5", "min")):
-        with pytest.raises(UsageError, match=f"points the wrong way; --{option} takes .*, --m(ax|in) is for the other"):
+        with pytest.raises(UsageError, match=f"has the wrong direction; --{option} takes .*, or use --m(ax|in)"):
             parse_bound(text, option)
 
 
@@ -89,7 +91,7 @@ def test_missing_is_missing() -> None:
     found = check("leak.mean <= 5", run([None, 8.0, None, 2.0]))
     assert (found.found.value, found.found.n, found.n_missing) == (5.0, 2, 2)
     assert check("leak.max <= 0", run([None, 8.0, None, 2.0])).worst == (Item(2, 8.0), Item(4, 2.0))
-    with pytest.raises(UsageError, match="none of the 2 cases of run 1 has leak; nothing"):
+    with pytest.raises(UsageError, match="none of the 2 cases of run 1 has leak, so"):
         check("leak.max <= 5", run([None, None]))
     with pytest.raises(UsageError, match=r"none of the 1 cases of run 1 has leak\.whole"):
         check("leak.whole <= 5", run([1.0], whole=None))
@@ -99,7 +101,7 @@ def test_a_usual_aggregate_goes_without_saying_and_no_other_does() -> None:
     some = run([1.0, 2.0], right=[1.0, 0.0])
     assert check("leak.right >= 0.5", some).found.value == 0.5
     assert check("leak.right.min >= 0", some).found.value == 0.0
-    with pytest.raises(UsageError, match=r"'leak' has a number a case; write leak.max, leak.p95 …"):
+    with pytest.raises(UsageError, match=r"'leak' has one number per case; write leak.max, leak.p95 …"):
         check("leak <= 5", some)
 
 
@@ -107,14 +109,14 @@ def test_a_run_as_a_whole_has_no_aggregate_and_no_interval() -> None:
     found = check("leak.whole <= 0.5", run([1.0]), confident=True)
     assert found.holds
     assert found.found.interval is None
-    with pytest.raises(UsageError, match=r"leave '.mean' out"):
+    with pytest.raises(UsageError, match=r"leave out '.mean'"):
         check("leak.whole.mean <= 1", run([1.0]))
 
 
 def test_an_unknown_quantity_names_those_there_are() -> None:
     for name in ("lake.max", "leak.average", "leak.p100", "leak.right.avg", "max", "."):
         with pytest.raises(
-            UsageError, match=r"known: 'leak', 'leak.right', 'leak.whole', and behind each of them .mean"
+            UsageError, match=r"known: 'leak', 'leak.right', 'leak.whole', and after each of them .mean"
         ):
             check(f"{name} <= 5", run([1.0]))
 
@@ -126,7 +128,7 @@ def test_confident_asks_for_the_whole_interval() -> None:
     assert check("leak.mean <= 3.5", some).holds
     unsure = check("leak.mean <= 3.5", some, confident=True)
     assert not unsure.holds
-    assert unsure.explained.endswith("at most 3.5, but not all of its interval is.")
+    assert unsure.explained.endswith("at most 3.5, but its interval is not entirely.")
     assert check(f"leak.mean <= {high[1]}", some, confident=True).holds
     assert check(f"leak.mean >= {high[0]}", some, confident=True).holds
     assert not check(f"leak.mean >= {high[0] + 1e-6}", some, confident=True).holds
@@ -161,4 +163,4 @@ def test_a_lower_bound_breaks_a_bound_or_decides_nothing(how: str, leaks: list[f
         assert f"leak.{how} is at least " in found.explained
     unsure = check("leak.max <= 5", run([1.0, 2.0, None], least=[0, 1, 2]))
     assert unsure.worst == ()
-    assert "is undecided: of 3 cases only a lower bound is known (not all was scored)" in unsure.explained
+    assert "is undecided: for 3 cases only a lower bound is known (not all was scored)" in unsure.explained

@@ -85,9 +85,9 @@ def test_runs_as_a_whole_are_compared_over_the_pairs_without_a_test() -> None:
 
 
 def test_what_cannot_be_compared() -> None:
-    with pytest.raises(UsageError, match="one run is of leak, the other of lake; compare two runs of the same measure"):
+    with pytest.raises(UsageError, match="the runs measure leak and lake; compare two runs of the same measure"):
         compare(run([1.0]), run([1.0], measure="lake"))
-    with pytest.raises(UsageError, match="no case in common"):
+    with pytest.raises(UsageError, match="no case id in common"):
         compare(run([1.0], ids=["a"]), run([1.0], ids=["b"]))
     with pytest.raises(UnknownNameError, match="no quantity named 'lake'; did you mean 'leak'"):
         compare(run([1.0]), run([1.0]), ["lake"])

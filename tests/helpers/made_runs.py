@@ -26,7 +26,7 @@ SPEC = RunSpec(
     version="0.2.0",
     environment={"numpy": "2"},
     command="leakmeter influence",
-    problems=("line 3 is no JSON",),
+    problems=("line 3 is not JSON",),
 )
 TEXTS: dict[str, Any] = {
     "model": "toy of Anna", "weights_sha256": None, "dtype": "float64", "unit": "sentence", "removal": "drop",

@@ -263,7 +263,7 @@ def fell(ended: Ended, file: str) -> str | None:
         ended: of a command on a mutated run.
         file: that was changed.
     """
-    if "should not happen" in ended.err:
+    if "internal error" in ended.err:
         return "unforeseen"
     if ended.code in (0, 1):
         return None

@@ -153,7 +153,7 @@ def test_what_a_killed_addition_left_is_removed_though_the_ledger_never_knew_of_
         add(empty, [day()[1]], KeptModel(Echo(n_rounds=8)), Measuring(keep_texts=True))
     assert not empty.exists
     assert left_in(empty.path, "Quill", PHONE) == {"Quill", PHONE}
-    with pytest.raises(UsageError, match=r"killed command had left, which may have had it, was removed$"):
+    with pytest.raises(UsageError, match=r"killed command, which may have contained it, were removed$"):
         forget(empty, "Ana Quill")
     assert left_in(empty.path, "Quill", PHONE) == set()
     added(empty, day()[:2])
@@ -260,7 +260,7 @@ def test_what_forgetting_does_not_reach_is_said_or_refused(
     added(empty, [replace(one, trace_id=f"ana-quill-{one.trace_id}") for one in day()[:2]])
     (empty.path / "notes.txt").write_text("Ana Quill called.")
     left = forget(empty, "Ana Quill").left
-    assert "2 ids of documents, traces or spans that stay have the name in them; forget those too." in left
+    assert "2 remaining ids of documents, traces or spans contain the name; forget those too." in left
     assert "1 files in its directory are not the ledger's: notes.txt." in left
     assert not any("Quill" in sentence for sentence in left)
     monkeypatch.setattr(Ledger, "of_user", classmethod(lambda cls, path: cls(path, KEYS)))

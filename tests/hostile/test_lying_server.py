@@ -41,8 +41,8 @@ MOST_TAKEN = 1 << 26
 """Bytes of an answer that are taken, or wait in sockets, where a few were asked for."""
 
 ANSWERS: dict[str, tuple[Script, str]] = {
-    "endless chunks": (flood(CHUNKED, b"10000\r\n" + b" " * 65_536 + b"\r\n"), "more than it was asked for"),
-    "endless body": (flood(HEAD + b"\r\n", b"[" * 65_536), "more than it was asked for"),
+    "endless chunks": (flood(CHUNKED, b"10000\r\n" + b" " * 65_536 + b"\r\n"), "more than was requested"),
+    "endless body": (flood(HEAD + b"\r\n", b"[" * 65_536), "more than was requested"),
     "endless headers": (flood(HEAD, b"X: " + b"y" * 1000 + b"\r\n"), "cuts the connection"),
     "endless header": (flood(HEAD + b"X:", b"y" * 10_000), "cuts the connection"),
     "endless trailers": (flood(CHUNKED + b"2\r\n{}\r\n0\r\n", b"X: y\r\n"), "cuts the connection"),
@@ -58,12 +58,12 @@ ANSWERS: dict[str, tuple[Script, str]] = {
     "zstd": (whole(b"(\xb5/\xfd", b"Content-Encoding: zstd"), "compressed"),
     "an unknown encoding": (whole(b"{}", b"Content-Encoding: \xff"), "compressed"),
     "gzip of a transfer": (lambda _: [HEAD + b"Transfer-Encoding: gzip\r\n\r\n"], "cuts the connection"),
-    "a page": (whole(b"<html>", b"Content-Type: text/html"), "no JSON"),
-    "nothing": (whole(b""), "no JSON"),
-    "bytes that are no text": (whole(b'"\xff"'), "no JSON"),
-    "100,000 lists": (whole(b"[" * 100_000 + b"]" * 100_000), "no JSON"),
-    "100,000 objects": (whole(b'{"a":' * 100_000 + b"1" + b"}" * 100_000), "no JSON"),
-    "100,000 digits": (whole(b"9" * 100_000), "no JSON"),
+    "a page": (whole(b"<html>", b"Content-Type: text/html"), "not JSON"),
+    "nothing": (whole(b""), "not JSON"),
+    "bytes that are no text": (whole(b'"\xff"'), "not JSON"),
+    "100,000 lists": (whole(b"[" * 100_000 + b"]" * 100_000), "not JSON"),
+    "100,000 objects": (whole(b'{"a":' * 100_000 + b"1" + b"}" * 100_000), "not JSON"),
+    "100,000 digits": (whole(b"9" * 100_000), "not JSON"),
     "no content": (lambda _: [b"HTTP/1.1 204 No\r\n\r\n"], "status 204"),
     "another protocol": (lambda _: [b"HTTP/1.1 101 Go\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"], "cuts"),
     "no protocol": (lambda _: [b"hello"], "cuts the connection"),
@@ -77,7 +77,7 @@ ANSWERS: dict[str, tuple[Script, str]] = {
     "a chunk of 25 digits": (lambda _: [CHUNKED + b"F" * 25 + b"\r\n{}"], "cuts the connection"),
     "less than its length": (lambda _: [HEAD + b"Content-Length: 9\r\n\r\n{}"], "cuts the connection"),
     **{
-        f"a redirection to {where}": (whole(b"{}", b"Location: " + where, status=b"307 T"), "it points elsewhere")
+        f"a redirection to {where}": (whole(b"{}", b"Location: " + where, status=b"307 T"), "it redirects")
         for where in (
             *(b"/x", b"file:///etc/passwd", b"http://[::1", b"http://169.254.169.254/", b"http://h:999999/"),
             *(b"//evil.example", b"unix:/run/x", "http://ex\u00e4mple\u202e/".encode(), b""),
@@ -124,10 +124,10 @@ def test_more_may_come_where_more_was_asked_for(monkeypatch: pytest.MonkeyPatch)
     for n_values in (10**4, 10**9):
         with RawServer(whole(b" " * 6_000_000 + b"1")) as server:
             assert Connection(server.url).post("ask", {}, n_values) == 1
-            with pytest.raises(LeakmeterError, match="more than it was asked for"):
+            with pytest.raises(LeakmeterError, match="more than was requested"):
                 Connection(server.url).post("ask", {})
         with RawServer(flood(HEAD + b"\r\n", b" " * 65_536)) as server:
-            with pytest.raises(LeakmeterError, match="more than it was asked for"):
+            with pytest.raises(LeakmeterError, match="more than was requested"):
                 Connection(server.url).post("ask", {}, n_values)
             assert server.n_taken < MOST_TAKEN
 
@@ -299,13 +299,13 @@ def every_log_prob(value: Any) -> Callable[[Any], Any]:
 
 
 VLLM_ASK, CHAT_ASK = "/v1/completions", "/v1/chat/completions"
-FORM = "in another form"
+FORM = "does not fit its dialect"
 FELL: dict[str, tuple[Routes, str, Callable[[Any], Any], str]] = {
-    "all tokens alike": (VLLM, VLLM_ASK, every_log_prob(-3.0), "does not come from a language model"),
+    "all tokens alike": (VLLM, VLLM_ASK, every_log_prob(-3.0), "do not come from a language model"),
     "all tokens certain": (VLLM, VLLM_ASK, every_log_prob(0.0), "sum to more than 1"),
-    "all tokens impossible": (VLLM, VLLM_ASK, every_log_prob(-9999), "does not come from a language model"),
+    "all tokens impossible": (VLLM, VLLM_ASK, every_log_prob(-9999), "do not come from a language model"),
     "rows of a dictionary": (LLAMACPP, "/completion", lambda a: {**a, "completion_probabilities": 5}, FORM),
-    "fewer texts than tokens": (OPENAI, VLLM_ASK, putting([], *CHOICE, "logprobs", "tokens"), "about other tokens"),
+    "fewer texts than tokens": (OPENAI, VLLM_ASK, putting([], *CHOICE, "logprobs", "tokens"), "returns other tokens"),
     "a drawn token beyond all vocabularies": (VLLM, VLLM_ASK, putting(2**40, *CHOICE, "token_ids", 0), FORM),
     "a drawn token below 0": (SGLANG, "/generate", putting(-1, "meta_info", "output_token_logprobs", 0, 1), FORM),
     "a text that is an object": (OPENAI_CHAT, CHAT_ASK, putting({"a": 1}, *CHOICE, "message", "content"), FORM),
@@ -354,10 +354,10 @@ def impossible(answer: Any) -> Any:
 
 
 LIES: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "another model": (lambda answer: {**answer, "model": "another"}, "another model than it began with"),
+    "another model": (lambda answer: {**answer, "model": "another"}, "another model than at the start"),
     "no number": (every_log_prob(float("nan")), "NaN"),
     "more than certain": (every_log_prob(0.5), "above 0"),
-    "beyond floats": (every_log_prob(10**400), "in another form"),
+    "beyond floats": (every_log_prob(10**400), "does not fit its dialect"),
     "impossible": (impossible, "nothing tells them apart"),
     "deep": (putting(nested(900), *CHOICE, "prompt_logprobs"), "rows of log-probabilities"),
 }

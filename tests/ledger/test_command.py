@@ -48,7 +48,7 @@ def test_what_has_no_number_is_named_wherever_a_budget_is_told_of(cli: Call, log
     assert told.code == 1
     assert not told.out.startswith("holds")
     for said in (told.out, junit.read_text()):
-        assert "a search left answers without a number (2)" in said
+        assert "a search did not score some answers (2)" in said
     assert ElementTree.parse(junit).getroot().get("failures") == "1"
     found = json.loads(cli("ledger", "check", "--budget", "1000", "--per", "subject", "--json").out)
     assert (found["holds"], found["over"], len(found["unknown"])) == (False, [], 1)
@@ -97,7 +97,7 @@ def test_the_whole_way(cli: Call, log: Path, tmp_path: Path) -> None:
         assert "anna" in named
         assert "Alvi" not in named
         # What makes the sums no posterior stays in sight; why is explained where it is asked for.
-        assert "posterior: a condition is not met, or not stated" in named
+        assert "posterior, because a condition is not met or not asserted" in named
         assert "--conditions-hold was not given" not in named
         assert named.endswith("add --explain")
     why = " ".join(cli("ledger", "show", "--explain").out.split())
@@ -134,12 +134,12 @@ def test_the_whole_way(cli: Call, log: Path, tmp_path: Path) -> None:
 
 def test_what_is_refused(cli: Call, log: Path) -> None:
     for arguments, why in {
-        ("show",): "holds no ledger",
+        ("show",): "is not a ledger",
         ("add",): "no log is given",
         ("check", "--budget", "0"): "above 0",
         ("check", "--budget", "1", "--per", "day"): "do not add up",
         ("show", "--by", "hour"): "--by is 'hour'",
-        ("forget", "nobody"): "holds no ledger",
+        ("forget", "nobody"): "is not a ledger",
         ("query",): "give either a query",
     }.items():
         ended = cli("ledger", *arguments)

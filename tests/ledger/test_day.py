@@ -232,7 +232,7 @@ def test_every_file_is_its_owners_alone(whole: Ledger) -> None:
 
 def test_another_key_and_another_model_are_refused(ledger: Ledger) -> None:
     added(ledger, day()[:1])
-    with pytest.raises(StoreError, match="under another key"):
+    with pytest.raises(StoreError, match="with another key"):
         Ledger(ledger.path, Keys(b"x" * 32)).state()
     other = Echo()
     other.weights_sha256 = "1" * 64
@@ -338,7 +338,7 @@ def test_values_that_were_scored_one_by_one_are_within_no_budget(ledger: Ledger)
     (ledger.path / "subjects.toml").write_text(f"[[same]]\nsubjects = {json.dumps(sorted(people))}\n")
     over, found = check(Book(ledger), Budget(1e6, "subject"))
     assert (over, found.holds, found.n_missing) == ([], False, 1)
-    assert "no bound" in found.explained
+    assert "not a bound" in found.explained
 
 
 def test_a_draw_shown_for_another_prompt_is_flagged(ledger: Ledger) -> None:

@@ -72,11 +72,11 @@ def test_a_gguf_file_cut_short_or_with_a_tokenizer_that_does_not_fit_is_one_line
         (b"tokenizer.ggml.tokens\x09\x00\x00\x00\x08\x00\x00\x00", b"\xff" * 7 + b"\x00", "more than the file"),
         (b"tokenizer.ggml.token_type\x09\x00\x00\x00\x05\x00\x00\x00", b"\xff" * 7 + b"\x00", "more than the file"),
         # Sizes of a model of terabytes, whose weights would be made up.
-        (b"llama.embedding_length\x04\x00\x00\x00", b"\x00\x00\x00\x40", "a model of .* weights"),
-        (b"llama.feed_forward_length\x04\x00\x00\x00", b"\x00\x00\x00\x40", "a model of .* weights"),
+        (b"llama.embedding_length\x04\x00\x00\x00", b"\x00\x00\x00\x40", "declares .* weights"),
+        (b"llama.feed_forward_length\x04\x00\x00\x00", b"\x00\x00\x00\x40", "declares .* weights"),
         (b"llama.block_count\x04\x00\x00\x00", b"\x00\x00\x00\x40", "1,073,741,824 layers"),
-        (b"llama.attention.head_count_kv\x04\x00\x00\x00", b"\x01\x00\xf5\x00", "a model of .* weights"),
-        (b"llama.vocab_size\x04\x00\x00\x00", b"\x00\x00\x00\x40", "a model of .* weights"),
+        (b"llama.attention.head_count_kv\x04\x00\x00\x00", b"\x01\x00\xf5\x00", "declares .* weights"),
+        (b"llama.vocab_size\x04\x00\x00\x00", b"\x00\x00\x00\x40", "declares .* weights"),
     ],
     ids=["strings", "numbers", "width", "hidden width", "layers", "heads", "vocabulary"],
 )

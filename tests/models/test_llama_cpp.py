@@ -190,5 +190,5 @@ def test_another_split_is_refused_by_name(byte_level: Any, tmp_path: Path, cache
     with pytest.raises(ModelError, match=r"'own\.gguf' splits text by 'unheard-of' \(tokenizer\.ggml\.pre\)"):
         resolve(str(path), notify=lambda line: None)
     write_gguf(path, tokens, types, model="rwkv", pre="default", merges=[], bos_token_id=0, eos_token_id=0)
-    with pytest.raises(ModelError, match="a tokenizer of kind 'rwkv', which is not converted"):
+    with pytest.raises(ModelError, match="a tokenizer of kind 'rwkv', which cannot be converted"):
         resolve(str(path), notify=lambda line: None)

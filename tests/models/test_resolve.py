@@ -55,7 +55,7 @@ def test_a_gguf_file_is_converted_once_by_content(
     assert len(told) == 1
     assert resolve(str(second), notify=quiet).path == found.path
     second.write_bytes(b"<html>")
-    with pytest.raises(ModelError, match="no GGUF file"):
+    with pytest.raises(ModelError, match="not a GGUF file"):
         resolve(str(second), notify=lambda line: None)
     assert len(stub_converter) == 1
 
@@ -93,7 +93,7 @@ def test_directories_that_lack_something_say_what(folder: Path) -> None:
     (folder / "x.gguf").touch()
     with pytest.raises(ModelError, match=r"give the file itself: '.*x\.gguf'"):
         resolve(str(folder), notify=quiet)
-    with pytest.raises(ModelError, match="of a kind that is not loaded"):
+    with pytest.raises(ModelError, match="not a kind of file that can be loaded"):
         resolve(__file__, notify=quiet)
     (folder / "config.json").write_text("{}")
     (folder / "model.safetensors").write_bytes(b"weights")

@@ -308,8 +308,8 @@ def test_every_renderer_says_what_was_found_and_what_to_do_before_all_else() -> 
         places = [said.index(one) for one in order]
         assert places == sorted(places)
         # A term is explained once, where it stands first.
-        assert said.count("what an irrelevant text does") == 1
-        assert said.count("how far the response moves when the piece is all") == 1
+        assert said.count("the effect of an irrelevant text") == 1
+        assert said.count("how far the response moves when the piece is the only") == 1
     assert "ship it" in html.page(report)
     assert "ship it" not in printed(report)
     # What users write explains nothing.
@@ -409,7 +409,7 @@ def test_a_token_of_two_disclosures_is_marked_once_and_both_are_listed() -> None
             b.Disclosed(b.Untrusted("-01 now"), "other content", 3.25, "s3", (2, 4)),
             b.Disclosed(b.Untrusted("-01"), "code", 7.0, "s3", (2, 3), is_sensitive=True),
         ],
-        "What it gives away",
+        "Disclosures",
     )
     attribution = b.Attribution(text, text, (), (), (), (), (), (), disclosures=listed)
     page = html.page(b.Report("T", "m", [attribution], scripted=False))

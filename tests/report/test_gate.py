@@ -72,7 +72,7 @@ def test_lines() -> None:
         (">=", True, True, "at least 5, as asked."), (">", True, True, "above 5, as asked."),
         ("<=", False, False, "more than 5."), ("<", False, False, "not below 5."),
         (">=", False, False, "less than 5."), (">", False, False, "not above 5."),
-        ("<=", True, False, "at most 5, but not all of its interval is."),
+        ("<=", True, False, "at most 5, but its interval is not entirely."),
     ],
 )  # fmt: skip
 def test_sentences_of_bounds(operator: str, is_within: bool, holds: bool, end: str) -> None:
@@ -115,7 +115,7 @@ def test_lines_of_a_comparison() -> None:
     }  # fmt: skip
     assert comparison_lines(told) == [
         "1 case in both, 2 in A only, 0 in B only",
-        "1 with other texts in B than in A: the same id, but not the same case",
+        "1 with different texts in A and B: the same id, but not the same case",
         "set otherwise: version: 1, then 2",
         "leak, nats: 1.00 in A, ∞ in B, by ∞, p 0.02, effect 1.00, 1 pair: worse",
         "w, F1: – in A, 0.50 in B",

@@ -119,7 +119,7 @@ def test_a_page_stays_small_and_says_what_it_leaves_out() -> None:
     assert len(text.encode()) <= 300_000
     n = text.count('<details class="line"')
     assert 5 < n < 20
-    assert f"{200 - n} further records are left out of this page; the cell files beside it hold all." in text
+    assert f"{200 - n} further records are left out of this page; the cell files next to it hold all." in text
     assert re.findall(r"<strong><bdi>(\d+)</bdi>", text) == [str(i) for i in range(n)]
     assert "left out" not in body(page(record()))
     assert "1 further record is left out" in page(record(), n_records=2)

@@ -62,7 +62,7 @@ def test_a_page_begins_with_what_was_found() -> None:
     assert (
         headline(rows) == "τ̂, nats: from -1.00 [-1.25, -0.75] (openness closed) to 2.00 [1.75, 2.25] (openness open)."
     )
-    assert headline(rows[::2]).endswith("Their intervals overlap: the order may be chance.")
+    assert headline(rows[::2]).endswith("Their intervals overlap, so the order may be chance.")
     assert headline(rows[:1]) == "τ̂, nats: 2.00 [1.75, 2.25]."
     assert headline([{"model": "m"}]) == ""
     assert headline(rows, ["finding: nothing was found", "seed 0"]) == "nothing was found"

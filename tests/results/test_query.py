@@ -145,7 +145,7 @@ def test_names_of_directories_are_no_sql(tmp_path: Path) -> None:
 
 def test_a_directory_that_reads_as_a_pattern_is_refused(tmp_path: Path) -> None:
     for name in ("a*", "a?", "a[b]"):
-        with pytest.raises(StoreError, match="which DuckDB reads as a pattern; rename or link it") as caught:
+        with pytest.raises(StoreError, match="which DuckDB reads as a pattern; rename it, or link to it") as caught:
             ask("select * from measurements", [written(tmp_path / name)])
         assert str(tmp_path / name) in str(caught.value)
 

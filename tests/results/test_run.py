@@ -177,7 +177,7 @@ def test_runs_of_one_measure_are_compared_and_others_only_shown() -> None:
 def test_a_wrong_engine_a_missing_library_and_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     run = measured("influence")
     wrong: Any = "excel"
-    with pytest.raises(UsageError, match="engine is pandas or polars"):
+    with pytest.raises(UsageError, match="it has to be pandas or polars"):
         run.measurements(wrong)
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(UsageError, match="leakmeter\\[polars\\]"):

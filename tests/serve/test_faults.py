@@ -47,7 +47,7 @@ def test_an_error_that_nobody_foresaw_is_told_without_its_text(capsys: pytest.Ca
         error.args = ("Anna Ek",)
         answer = unforeseen(error)
     (line,) = capsys.readouterr().err.splitlines()
-    assert answer == "an error that should not happen (TypeError); the terminal of the server says where"
+    assert answer == "internal error (TypeError); the server's terminal shows where"
     assert "leakmeter/serve/bodies.py:" in line.replace("\\", "/")
     assert "Anna" not in line
     assert str(Path.home()) not in line
@@ -82,7 +82,7 @@ def test_no_answer_has_a_place_on_this_machine(
         answers += [made.get("/runs"), made.post("/live/measure", json={**CASE, "model": "toy"}, headers=HEADERS)]
     assert [answer.status_code for answer in answers] == [500, 400 if kind is StoreError else 500, 200]
     for answer in answers:
-        assert "cannot be read" in answer.text if kind is StoreError else "should not happen (KeyError)" in answer.text
+        assert "cannot be read" in answer.text if kind is StoreError else "internal error (KeyError)" in answer.text
         assert not any(word in answer.text for word in ("tobias", "secret folder", ".cache", str(tmp_path)))
     assert not (tmp_path / "cache").exists()
 
@@ -95,7 +95,7 @@ def test_a_number_beyond_what_is_taken_and_a_lone_surrogate_are_refused_wherever
         ):
             answer = made.post(f"/live/{what}", json={**CASE, "model": "toy", name: value}, headers=HEADERS)
             assert name.replace("_", "-") in answer.text.replace("_", "-") or what == "mix"
-            assert "should not happen" not in answer.text
+            assert "internal error" not in answer.text
         for route in ("/live/measure", "/live/mix", "/runs/measure", "/runs/x/rename", "/doctor/run"):
             for body in (r'{"context": "half: \ud800"}', r'{"\udfff": 1}', r'{"name": ["\ud800"]}'):
                 answer = made.post(route, content=body, headers={**HEADERS, "content-type": "application/json"})

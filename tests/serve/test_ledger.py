@@ -156,7 +156,7 @@ def test_a_person_is_found_by_name_where_names_are_kept(ledger: Ledger, made: Te
     # The whole report is that of the command.
     answer = made.get("/ledger/report")
     assert "default-src 'none'" in answer.headers["content-security-policy"]
-    assert "The answers, ranked" in answer.text or "Answers that leaked most" in answer.text
+    assert "The answers, ranked" in answer.text or "Answers, largest leakage first" in answer.text
     assert "<img" not in answer.text.split("<main>")[1].replace('<img src="data:', "")
 
 

@@ -53,8 +53,8 @@ def test_failures_are_one_line_and_the_next_job_is_done(queue: Queue) -> None:
     for error, said in (
         (UsageError("no such thing"), "no such thing"),
         (MemoryError(), "out of memory"),
-        (RuntimeError("private text"), "should not happen (RuntimeError)"),
-        (RecursionError(), "should not happen"),
+        (RuntimeError("private text"), "internal error (RuntimeError)"),
+        (RecursionError(), "internal error"),
     ):
         job = queue.submit(Mock(side_effect=error), "a")
         assert ended(job) == "failed"
@@ -120,5 +120,5 @@ def test_a_measurement_that_crashes_leaves_the_server_up(tmp_path: Path, monkeyp
         with monkeypatch.context() as broken:
             broken.setattr(Toy, "score", lambda *_: 1 / 0)
             ended = asked(made, "measure")[-1]
-            assert (ended[0], "should not happen (ZeroDivisionError)" in ended[1]["error"]) == ("failed", True)
+            assert (ended[0], "internal error (ZeroDivisionError)" in ended[1]["error"]) == ("failed", True)
         assert asked(made, "measure")[-1][0] == "done"

@@ -158,7 +158,7 @@ def test_a_lost_key_or_file_is_told_and_budgets_do_not_begin_anew(tmp_path: Path
     (folder / KEY_FILE).write_bytes(key)
     Spent(folder, 1.0)
     (folder / FILE).unlink()
-    with pytest.raises(StoreError, match="cannot be kept"):
+    with pytest.raises(StoreError, match="cannot be recorded"):
         spent.charge(["a"], 1)
     (folder / FILE).write_bytes(b"no database of any kind, and long enough to be read as one" * 40)
     with pytest.raises(StoreError):

@@ -62,7 +62,7 @@ def test_a_run_is_summed_up(root: Path) -> None:
     found = summary(root / SPEC.id)
     assert found.cost == Taken(seconds=0.5, requests=6, tree_tokens=80, naive_tokens=180, out_of_memory_retries=2)
     assert found.n_measurements == 6 + 11
-    assert found.problems == ("line 3 is no JSON",)
+    assert found.problems == ("line 3 is not JSON",)
     unfinished = summary(root / other("unfinished").id)
     assert unfinished.cost.seconds == 0.25
     assert unfinished.parameters == SPEC.params
@@ -79,7 +79,7 @@ def test_a_run_is_found_by_path_name_and_beginning(root: Path) -> None:
     for given in (str(path), SPEC.id, SPEC.id[:-3]):
         assert find_run(given, root) == path
     for given, reason in (
-        ("handmade-", "'handmade-' may be any of 3 runs under "),
+        ("handmade-", "'handmade-' matches 3 runs under "),
         ("study-figure", "no run 'study-figure'"),
         ("a\x00b", "no run 'a\x00b'"),
     ):

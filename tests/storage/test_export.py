@@ -108,11 +108,11 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     (full / "x").write_text("x", encoding="utf-8")
     (tmp_path / "dir.csv").mkdir()
     for out, reason in (
-        (full, "is there already; give the name of a new directory"),
-        (full / "x", "is there already"),
+        (full, "exists already; give the name of a new directory"),
+        (full / "x", "exists already"),
         (tmp_path / "dir.csv", "is a directory; give the name of a file"),
-        (tmp_path / "nowhere" / "out", "lies in a directory that does not exist"),
-        (full / "x" / "out.csv", "lies in a directory that does not exist"),
+        (tmp_path / "nowhere" / "out", "is in a directory that does not exist"),
+        (full / "x" / "out.csv", "is in a directory that does not exist"),
     ):
         with pytest.raises(StoreError, match=reason):
             write(run, out)

@@ -367,6 +367,6 @@ def test_what_ends_before_a_part_is_finished_leaves_nothing(tmp_path: Path, erro
 
 def test_no_run_is_made_in_a_run(finished: Path) -> None:
     for root in (finished, finished / "more"):
-        with pytest.raises(StoreError, match="lies in the run"), RunDirectory.open(root, SPEC):
+        with pytest.raises(StoreError, match="is inside the run"), RunDirectory.open(root, SPEC):
             pass
     assert not (finished / "more").exists()

@@ -395,7 +395,7 @@ def test_what_cannot_be_kept_in_a_store_is_refused(root: str, cli: Call, tmp_pat
         cli("study", "figure_8", "--data", abstracts, "--set", "model=toy", "--out", root),
         cli("generate", "--model", "toy", "--out", root),
     ):
-        assert (refused.code, "is in an object store, where runs of cases alone are kept" in refused.err) == (2, True)
+        assert (refused.code, "is in an object store, which keeps only runs of cases" in refused.err) == (2, True)
     assert list(Path.cwd().iterdir()) == []
 
 
@@ -403,8 +403,8 @@ def test_what_is_not_there_is_said_in_one_line(root: str, measure: Call, cli: Ca
     for refused, said in (
         (measure("s3://nowhere/x"), "'s3://nowhere/x': there is no such bucket"),
         (cli("runs", "query", "select 1", "--runs", "s3://nowhere/x"), "there is no such bucket"),
-        (cli("runs", "query", "select 1", "--runs", root), f"there is nothing at '{root}'"),
-        (cli("report", f"{root}/influence-1"), f"there is nothing at '{root}/influence-1'"),
+        (cli("runs", "query", "select 1", "--runs", root), f"nothing exists at '{root}'"),
+        (cli("report", f"{root}/influence-1"), f"nothing exists at '{root}/influence-1'"),
         (measure("s3://key:hush@bucket/x"), "credentials in the environment"),
     ):
         assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)

@@ -219,7 +219,7 @@ def n_values(study: Study, name: str) -> list[object]:
         ("temperature = 0.8", "temperature = []", UsageError, "'temperature' has no value"),
         ("records = 4", "records = 0", UsageError, "records is 0; it has to be 1 or more"),
         ("records = 4", "records = 1.5", UsageError, "'records' is 1.5; it has to be a whole number"),
-        ("records = 4", "", UsageError, "does not say 'records'"),
+        ("records = 4", "", UsageError, "has no 'records'"),
         ('"cnn_dm"', '"cnn"', UnknownNameError, "no data set named 'cnn'"),
         ("[laptop]", "[laptop", DataError, "is not TOML"),
         ("[laptop]", "[desktop]", UnknownNameError, "named 'desktop'"),

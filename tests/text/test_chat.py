@@ -82,7 +82,7 @@ SYSTEM, ASKING = {"role": "system", "content": "x"}, {"role": "user", "content":
         ([], "at least one"),
         ([SYSTEM], "no message of role 'user'"),
         ([SYSTEM, {"role": "assistant", "content": "y"}], "no message of role 'user'"),
-        ([ASKING], "a chat of its query alone: there is nothing that could be removed.*--context-from REGEX"),
+        ([ASKING], "a chat with only a query: nothing can be removed.*--context-from REGEX"),
         *(([{"role": "system", "content": of}, ASKING], "message 1 is empty") for of in (" ", [], [" ", ""])),
         ([SYSTEM, {"role": "user", "content": ""}], "message 2 is empty"),
         *(
@@ -97,13 +97,13 @@ def test_a_chat_without_context_query_or_roles_is_refused(chat: Any, messages: l
 
 
 def test_messages_are_written_by_the_chat_template_alone(chat: Any, prepared: Prepare, chat_tokenizer: Any) -> None:
-    with pytest.raises(UsageError, match="leave --template out"):
+    with pytest.raises(UsageError, match="leave out --template"):
         chat(CHAT, template="plain")
     with pytest.raises(UsageError, match="no chat template"):
         prepared([], messages=messages_of(CHAT, "test"))
     note = Message("system", "note", (Document("note", "Bo ate."),))
     nothing = Message("user", "q", (Document("q", " \n"),), fixed=True)
-    with pytest.raises(UsageError, match="empty query: its last user message says nothing"):
+    with pytest.raises(UsageError, match="empty query: its last user message is empty"):
         prepared([], tokenizer=chat_tokenizer, messages=(note, nothing))
 
 

@@ -58,7 +58,7 @@ def test_pieces_still_tile_the_context(tokenizer: Any, prepared: Prepare, contex
     pieces = {piece.name: piece.ids for piece in one.prompt.pieces if piece.role == CONTEXT}
     for span in one.spans:
         assert set(span.pieces) <= set(pieces)
-        # White space at a context's end belongs to none, and goes with the last text of it.
+        # White space at a context's end is none, and goes with the last text of it.
         own = [name for name in span.pieces if not name.startswith("~")]
         assert span.n_tokens == sum(len(pieces[name]) for name in own)
 

@@ -125,7 +125,7 @@ def test_a_context_too_long_is_refused_with_its_numbers_or_cut(prepared: Prepare
     with pytest.raises(WindowError, match="50 of response"):
         prepared(text, response=None, window=600, n_reserved=50)
     for window in (1, 20, 33, 36):
-        with pytest.raises(WindowError, match="leaves no room for any context"):
+        with pytest.raises(WindowError, match="leaves no room for a context"):
             prepared("🙂🙂🙂", query="q", response="r", window=window, truncate=True)
 
 

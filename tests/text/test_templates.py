@@ -86,9 +86,9 @@ def test_messages_are_not_told_of_templates_that_cannot_write_them() -> None:
         Message("user", "user 2", (Document("user 2", "What came?"),)),
     ]
     for tokenizer, why in (
-        (ByteTokenizer(), "no chat template, by which messages are written; give a model that has one"),
-        (Last(), "does not write messages one after another; messages are written by it alone, so give another model"),
-        (Loud(), "to be of a message; messages are written by it alone, so give another model"),
+        (ByteTokenizer(), "no chat template, which messages need; give a model that has one"),
+        (Last(), "does not write messages one after another; messages need one, so give another model"),
+        (Loud(), "cannot be assigned to messages; messages need one, so give another model"),
     ):
         with pytest.raises(UsageError, match=why):
             templates.Chat(chat, 1, tokenizer).segments(["A boat came."])
@@ -122,7 +122,7 @@ def test_a_chat_template_may_strip_its_contents_and_nothing_else() -> None:
     assert templates._contents("<u> Who? </u>", frames, contents) == [(0, 6)]
     assert templates._contents("<u>Who?</u>", frames, contents) == [(1, 5)]
     for rendered in ("<u> Who? </u>!", "<s> Who? </u>", "<u> WHO? </u>", "<u> Who? !/u>"):
-        with pytest.raises(UsageError, match="changes what it is given"):
+        with pytest.raises(UsageError, match="changes its input"):
             templates._contents(rendered, frames, contents)
 
 

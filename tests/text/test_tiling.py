@@ -49,7 +49,7 @@ SHARED_FIXTURES = settings(
 
 
 def pieces_of(one: Prepared) -> dict[str, tuple[int, ...]]:
-    """The context's pieces, without the white space that belongs to none of its units."""
+    """The context's pieces, without the white space that is none of its units."""
     pieces = {piece.name: piece.ids for piece in one.item.prompt.pieces if piece.role == CONTEXT}
     return {name: ids for name, ids in pieces.items() if not name.startswith(LOOSE)}
 

@@ -27,7 +27,7 @@ def test_names_of_units() -> None:
             ("ngram", "ngram:", "ngram:0", "ngram:-1", "ngram:x", "ngram:1.5", "ngram:4:0", "ngram:4:2:1", "ngram: 4"),
             "whole numbers of at least 1",
         ),
-        (("ngram:4:8",), "stride is at most N"),
+        (("ngram:4:8",), "a stride of at most N"),
         (("", "word:3", "sentence:1", "ngram:N", "ngram:N:STRIDE", "whole:"), "unit"),
         (("sentnce",), "did you mean 'sentence'"),
         (("Line",), "did you mean 'line'"),

@@ -89,7 +89,7 @@ def test_a_refused_call_is_a_bad_row_with_its_reason(tmp_path: Path) -> None:
         cases_of(path, logs=PRESETS)
     found = cases_of(path, logs=PRESETS, skip_bad=True)
     assert (len(found.cases), len(found.problems)) == (1, 1)
-    with pytest.raises(DataError, match="--context-from is for texts, and here it is known what is context"):
+    with pytest.raises(DataError, match="--context-from is for texts, and this row already has a separate context"):
         cases_of(path, logs=PRESETS, context_from="(.*)")
 
 

@@ -84,7 +84,7 @@ def _served(name: str, *, notify: Callable[[str], None] = tell, **options: Any) 
 
     for option in set(options) - {"tokenizer", "allow_remote", "concurrency"}:
         if options.pop(option) is not None:
-            raise UsageError(f"a served model computes elsewhere; leave {option} out")
+            raise UsageError(f"{option} is for a model loaded here, and this one is served; leave it out")
     options.setdefault("tokenizer", None)
     return load_served(name, **options, patience=_PATIENCE, checked=False, notify=notify)
 
@@ -137,8 +137,7 @@ def examine(
     findings: dict[int, Finding] = {}
     if not subject.dialect.capabilities().targets:
         findings[_ROWS] = Finding(
-            "The server gives no log-probabilities of tokens that it is given: labels and sampling can be measured, "
-            "nothing else.",
+            "The server returns no log-probabilities of given tokens. Only labels and sampling can be measured.",
             "note",
             "no_rows",
             FAULTS["no_rows"][1],
@@ -203,7 +202,7 @@ def _tell_repeated(examined: Examined, findings: dict[int, Finding]) -> None:
     sentence, todo = FAULTS[fault]
     n_all = connection.faults.total()
     times = "once" if n_all == 1 else f"{n_all} times"
-    findings[_STEADY] = Finding(f"{sentence} Requests were repeated {times} and answered then.", "note", fault, todo)
+    findings[_STEADY] = Finding(f"{sentence} Requests were repeated {times} and then answered.", "note", fault, todo)
 
 
 def _result(examined: Examined, model: str, findings: dict[int, Finding], sha256: str | None) -> DoctorResult:
@@ -230,7 +229,7 @@ def _fields(findings: dict[int, Finding], examined: Examined | None) -> JsonObje
     """The fields that say what was found."""
     checks = []
     for number in sorted(_NAMES):
-        finding = findings.get(number, Finding("Not examined: see what failed.", "skipped"))
+        finding = findings.get(number, Finding("Not examined: see the failed checks.", "skipped"))
         checks.append(
             DoctorCheck(
                 number=number,
@@ -247,17 +246,17 @@ def _fields(findings: dict[int, Finding], examined: Examined | None) -> JsonObje
 
 def _verdict(checks: Sequence[DoctorCheck], failed: Sequence[DoctorCheck], examined: Examined | None) -> str:
     if failed:
-        would = "not come to its end" if failed[0].fault in _UNANSWERED else "be wrong"
+        would = "not finished" if failed[0].fault in _UNANSWERED else "be wrong"
         n = len(failed) - 1
         further = f" {n} further check{'s fail' if n > 1 else ' fails'}." if n else ""
         return f"A measurement with this model would {would}: {_lower(first_sentence(failed[0].found))}{further}"
     if examined is None or examined.noise is None:
-        return "Given responses cannot be measured with this model; labels and sampling can."
+        return "This model can measure labels and sampling, but not given responses."
     floor = examined.noise.floor_nats
-    sentence = f"Sound: log-probabilities are raw, in their places, and repeat within {floor:.2g} nats a token."
+    sentence = f"Passed: log-probabilities are raw, at the right positions, and repeat within {floor:.2g} nats a token."
     if examined.compared and examined.compared.max_token_nats > max(1e-3, floor):
         sentence += (
-            f" It is another model than the local weights: up to {examined.compared.max_token_nats:.2g} nats a token."
+            f" The model differs from the local weights by up to {examined.compared.max_token_nats:.2g} nats a token."
         )
     return sentence
 

@@ -143,9 +143,13 @@ def token_ids(examined: Examined) -> Finding:
     texts = (*TEXTS, *(part for pair in fingerprint.PROBES for part in pair))
     is_same = has_tokenizer(subject.dialect, subject.tokenizer, texts)
     if is_same is None:
-        sentence = "The server does not tell how it tokenises a text; that --tokenizer is the model's was not checked."
+        sentence = (
+            "The server does not report how it tokenises a text, so whether --tokenizer is the model's was not checked."
+        )
         return Finding(
-            sentence, "note", advice="Give --against the served model's weights: another tokenizer shows there."
+            sentence,
+            "note",
+            advice="Compare with the served model's weights (--against): that reveals a wrong tokenizer.",
         )
     if not is_same:
         return bad("other_tokenizer")
@@ -156,20 +160,20 @@ def places(examined: Examined) -> Finding:
     """(3) Each log-probability is that of its own place."""
     if (wrong := _one_by_one(examined)) or (wrong := _last_token_matters(examined)):
         return wrong
-    sentence = "Tokens scored one by one have the log-probabilities that they have together"
+    sentence = "Tokens scored one by one have the same log-probabilities as together"
     if not examined.subject.dialect.capabilities().samples:
         return Finding(f"{sentence}.")
     prompt = examined.probes.scored[0].prompt
     drawn = examined.subject.dialect.generate(prompt, n_tokens=_N_GREEDY, temperature=0.0, seed=0, stop_ids=())
     if not drawn.ids:
-        return Finding(f"{sentence}. The model ends its response at once, so that generated tokens were not compared.")
+        return Finding(f"{sentence}. The model ends its response at once, so generated tokens were not compared.")
     scored = examined.score(Scored(tuple(prompt), drawn.ids))
     if not drawn.log_probs:
-        return Finding(f"{sentence}. The server tells no log-probabilities of generated tokens to compare with.")
+        return Finding(f"{sentence}. The server returns no log-probabilities of generated tokens to compare with.")
     gap, mean = _most(scored, np.asarray(drawn.log_probs)), _mean(scored, np.asarray(drawn.log_probs))
     if mean > _WRONG:
         return bad("off_by_one", f"Generated and then scored, tokens differ by {_nats(mean)} on average.")
-    return Finding(f"{sentence}, and generated tokens those that they have when they are scored (within {_nats(gap)}).")
+    return Finding(f"{sentence}, and generated tokens have the same as when they are scored (within {_nats(gap)}).")
 
 
 def _one_by_one(examined: Examined) -> Finding | None:
@@ -204,7 +208,9 @@ def _last_token_matters(examined: Examined) -> Finding | None:
                 _apart(examined.score(changed)[0], examined.score(Scored(request.prompt, request.response[:1]))[0])
             )
     if moved and max(moved) <= max(1e-6, examined.noise_alone):
-        return bad("off_by_one", "Another last token of the prompt leaves the next token's log-probability as it is.")
+        return bad(
+            "off_by_one", "Changing the last token of the prompt does not change the next token's log-probability."
+        )
     return None
 
 
@@ -227,11 +233,11 @@ def whole_rows(examined: Examined) -> Finding:
         mass = max(math.fsum(map(math.exp, row.values())) for row in entries)
         log_sum = max(0.0, math.log(mass))
         gap = _most(np.asarray([row[token] for row, token in zip(entries, scored.response, strict=True)]), own)
-        seen = f"The server tells the {k} likeliest tokens of a row; they hold at most {min(mass, 1.0):.1%}"
+        seen = f"The server returns the {k} likeliest tokens of a row, with at most {min(mass, 1.0):.1%}"
     else:
-        return Finding("The server tells nothing of a row but the given token.", "skipped")
+        return Finding("The server returns only the given token of a row.", "skipped")
     if abs(log_sum) > _LEAST_TOLERANCE:
-        return bad("not_normalised", f"They add up to {answered.sum_in_words(log_sum)}.")
+        return bad("not_normalised", f"Its probabilities sum to {answered.sum_in_words(log_sum)}.")
     if gap > examined.tolerance:
         return bad("other_places", f"The given token's entry of a row differs by {_nats(gap)} from its own score.")
     return Finding(f"{seen}; a given token's entry is its log-probability (within {_nats(gap)}).")
@@ -258,7 +264,11 @@ def raw(examined: Examined) -> Finding:
     if drawn.ids and drawn.log_probs:
         gap = _mean(np.asarray(drawn.log_probs), examined.score(Scored(prompt, drawn.ids)))
         if gap > max(_TEMPERED, examined.tolerance):
-            return bad("tempered", f"Tokens drawn at T = 0.5 are told {_nats(gap)} away from their score, on average.")
+            return bad(
+                "tempered",
+                f"For tokens drawn at T = 0.5, the server reports log-probabilities {_nats(gap)} away from their "
+                "score, on average.",
+            )
         tried.append("temperature of draws")
     if subject.is_local:
         return Finding("Log-probabilities are computed here from the logits, at T = 1 and without penalties.")
@@ -272,7 +282,7 @@ def raw(examined: Examined) -> Finding:
 
 def _raw_found(tried: Sequence[str]) -> Finding:
     if not tried:
-        return Finding("The dialect has nothing by which this could be seen.", "skipped")
+        return Finding("The dialect offers no way to check this.", "skipped")
     return Finding(f"Log-probabilities are raw. Tried: {', '.join(tried)}.")
 
 
@@ -309,7 +319,7 @@ def noise(examined: Examined) -> Finding:
     if connection is None:
         examined.noise = _noise_in_process(examined)
     elif _one_by_one(examined):
-        return Finding("Not measured: tokens scored alone have log-probabilities of other places.", "skipped")
+        return Finding("Not measured: tokens scored alone have log-probabilities of other positions.", "skipped")
     else:
         server_noise = measured_noise(examined.subject.dialect, connection, examined.probes.noise)
         examined.noise = DoctorNoise(
@@ -354,12 +364,12 @@ def _noise_in_process(examined: Examined) -> DoctorNoise:
 
 
 _CAUSES: Final = {
-    "repeat": ("the same request again", "Let nobody else use the server meanwhile, or turn on deterministic kernels."),
+    "repeat": ("the same request again", "Keep others off the server during a run, or turn on deterministic kernels."),
     "order": ("the order of requests", "Ask without the prefix cache where numbers matter more than time."),
     "batch": ("requests side by side", "Give --concurrency 1, or turn on batch-invariant kernels."),
     "split": (
         "how much of a sequence is computed at once",
-        "Serve the model in float32, or take influences below the floor for none.",
+        "Serve the model in float32, or ignore influences below the floor.",
     ),
     "cache": ("the prefix cache", "Ask without the prefix cache where numbers matter more than time."),
 }
@@ -376,7 +386,7 @@ def _noise_found(noise: DoctorNoise) -> Finding:
     if noise.floor_nats <= _QUIET:
         return Finding(sentence)
     fault = "unstable" if noise.repeat_nats > _QUIET else None
-    return Finding(f"{sentence} Influences below that are no finding.", "note", fault, _CAUSES[worst][1])
+    return Finding(f"{sentence} Ignore influences below that.", "note", fault, _CAUSES[worst][1])
 
 
 def prefix_cache(examined: Examined) -> Finding:
@@ -385,7 +395,7 @@ def prefix_cache(examined: Examined) -> Finding:
     scored = Scored(case.prompts[0], case.response)
     if not subject.dialect.reads_prefix_cache:
         examined.uses_prefix_cache = False
-        return Finding("The server reads no prefix cache for log-probabilities: each sequence takes its whole length.")
+        return Finding("The server uses no prefix cache for log-probabilities, so each sequence is computed in full.")
     if subject.is_local and isinstance(subject.dialect, InProcess):
         backend = subject.dialect.backend
         before = backend.n_tokens_run
@@ -393,7 +403,7 @@ def prefix_cache(examined: Examined) -> Finding:
         n_run = backend.n_tokens_run - before
         examined.uses_prefix_cache = bool(getattr(backend, "shares_prefixes", False))
         if not examined.uses_prefix_cache:
-            return Finding("Nothing is shared between sequences: each takes its whole length.")
+            return Finding("Sequences share nothing, so each is computed in full.")
         return Finding(f"Sequences share their prefixes: {n_run:,} of {case.n_tokens:,} tokens are run.")
     if examined.can("cache"):
         examined.probe(scored, Setting(reads_cache=True))
@@ -405,7 +415,7 @@ def prefix_cache(examined: Examined) -> Finding:
     gain = seconds[0] / max(min(seconds[1:]), 1e-9)
     if gain < 1.5:
         examined.uses_prefix_cache = None
-        return Finding("No prefix cache shows: the same prompt again takes as long.", "note")
+        return Finding("No sign of a prefix cache: repeating a prompt takes as long.", "note")
     return _cache_found(examined, True, f"the same prompt again is {gain:.1f} times as fast")
 
 
@@ -414,18 +424,18 @@ def _cache_found(examined: Examined, used: bool, seen: str) -> Finding:
     if used:
         return Finding(f"The prefix cache is used: {seen}.")
     sentence = f"The prefix cache is not used: {seen}."
-    return Finding(sentence, "note", advice="Turn it on; leave-one-out asks for a prompt once for each of its pieces.")
+    return Finding(sentence, "note", advice="Turn it on: leave-one-out repeats a prompt once for each of its pieces.")
 
 
 def weights(examined: Examined) -> Finding:
     """(8) How far the model is from local weights, and what that does to an influence."""
     other, probes, case = examined.against, examined.probes, examined.probes.case
     if other is None:
-        return Finding("No local weights were given; --against hf:PATH compares.", "skipped")
+        return Finding("No local weights were given; compare with --against hf:PATH.", "skipped")
     for text in TEXTS:
         ours, theirs = (subject.tokenizer.encode_data(text, first=True).ids for subject in (examined.subject, other))
         if ours != theirs:
-            return bad("other_tokenizer", "The weights that --against names have another tokenizer.")
+            return bad("other_tokenizer", "The weights named by --against have another tokenizer.")
     gaps = [
         other.dialect.target_log_probs(scored) - own for scored, own in zip(probes.scored, examined.alone, strict=False)
     ]
@@ -449,8 +459,8 @@ def weights(examined: Examined) -> Finding:
         return bad("other_weights", sentence)
     floor = examined.noise.floor_nats if examined.noise else 0.0
     if result.max_token_nats <= max(_QUIET, floor):
-        return Finding(f"{sentence} It is the same model, within its noise.")
-    advice = "Measure the model that people use: a quantised model, or one in less precision, is another model."
+        return Finding(f"{sentence} It is the same model, within noise.")
+    advice = "Measure the model that people use: a quantised or lower-precision model is another model."
     return Finding(sentence, "note", advice=advice)
 
 
@@ -474,7 +484,7 @@ def steady(examined: Examined) -> Finding:
         between = min(_most(log_probs, other) for log_probs in examined.first for other in last)
         if between > max(_QUIET, 3.0 * within):
             return bad("changed", f"A log-probability has moved by {_nats(between)}.")
-    return Finding("The same request has the same answer at the end as at the beginning.")
+    return Finding("The same request has the same answer at the end as at the start.")
 
 
 CHECKS: Final[tuple[tuple[int, str, Callable[[Examined], Finding]], ...]] = (

@@ -58,7 +58,7 @@ class InstallationResult(Record):
             f"leakmeter {self.version}, {self.python}, {self.system}\nlibraries: {libraries}\n"
             f"log-probabilities of {self.model}, by the engine and by a plain pass: {gap}\n"
             + "".join(f"{problem}\n" for problem in self.problems)
-            + ("Sound: leakmeter works here.\n" if self.is_sound else "Something is wrong with this installation.\n")
+            + ("Passed: leakmeter works here.\n" if self.is_sound else "This installation has a problem.\n")
         )
 
 
@@ -89,7 +89,7 @@ def check_installation() -> InstallationResult:
         problems.append(f"Log-probabilities could not be computed ({type(error).__name__}). {_ADVICE}")
     if gap is not None and not gap <= BOUND_NATS[model]:
         problems.append(
-            f"Log-probabilities differ by {gap:.1g} nats, and {BOUND_NATS[model]:g} is allowed: numbers of this "
+            f"Log-probabilities differ by {gap:.1g} nats; at most {BOUND_NATS[model]:g} is allowed. Numbers of this "
             f"installation are wrong. {_ADVICE}"
         )
     return InstallationResult(

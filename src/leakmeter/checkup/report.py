@@ -37,8 +37,7 @@ def report(
         title=("Doctor: ", Untrusted(result.model)),
         measure="doctor",
         blocks=tuple(_blocks(result)),
-        lead="Checks whether the numbers of this model are what measurements take them for, on texts of the program's "
-        "own.",
+        lead="Checks whether measurements can rely on the numbers of this model, using built-in texts.",
         command=Command.from_line(command),
         scripted=False,
     )

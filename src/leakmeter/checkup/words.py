@@ -6,64 +6,64 @@ from typing import Final
 
 from leakmeter.backends.served.connection import CUTS, SLOW
 
-UPDATE: Final = "Update the server, or measure with another one; nothing that is measured now can be relied on."
+UPDATE: Final = "Update the server, or use another one; measurements with this one are unreliable."
 FAULTS: Final[dict[str, tuple[str, str]]] = {
-    "above_zero": ("It answers with log-probabilities above 0: they are something else, such as logits.", UPDATE),
+    "above_zero": ("It returns numbers above 0, so they are not log-probabilities but, for example, logits.", UPDATE),
     "another_model": (
-        "Another model answers than the one that was asked.",
-        "Let the server keep one model while a run lasts; start a new run for the other one.",
+        "A different model answers than the one requested.",
+        "Keep one model on the server during a run; start a new run for the other model.",
     ),
     "busy": (
         "It refuses requests because it is busy (status 429).",
-        "Lower --concurrency, or ask for a higher limit; a run waits and goes on.",
+        "Lower --concurrency, or ask for a higher limit; a run waits and continues.",
     ),
     "changed": (
-        "The model changed while it was examined: the same request has another answer than at the beginning.",
-        "Let the server keep one model while a run lasts, behind one address one model; then run the doctor again.",
+        "The model changed during the check: the same request now has a different answer than at the start.",
+        "Keep one model on the server during a run, and one model per address; then run the doctor again.",
     ),
     "cut": (
         "It cuts connections in the middle of an answer.",
-        "Look at the server's log and at what stands before it, such as a proxy; a run asks again and goes on.",
+        "Check the server's log and anything in front of it, such as a proxy; a run retries and continues.",
     ),
     "few_top": (
-        "It tells fewer of a row's likeliest tokens than were asked for.",
+        "It returns fewer of a row's likeliest tokens than requested.",
         "Raise the server's limit (vLLM: --max-logprobs).",
     ),
-    "missing_rows": ("Rows of log-probabilities are missing: fewer come back than tokens were sent.", UPDATE),
+    "missing_rows": ("Rows of log-probabilities are missing: it returns fewer than tokens were sent.", UPDATE),
     "nan": (
-        "It answers with NaN for a log-probability.",
-        "Serve the model in float32 or bfloat16, and look at the server's log.",
+        "It returns NaN for a log-probability.",
+        "Serve the model in float32 or bfloat16, and check the server's log.",
     ),
     "no_ids": (
-        "It does not tell which token ids it read, so that nothing can be checked.",
+        "It does not report which token ids it read, so nothing can be checked.",
         "Update the server (vLLM: return_token_ids).",
     ),
-    "no_numbers": ("It leaves log-probabilities out, or answers with something that is no number.", UPDATE),
+    "no_numbers": ("It omits log-probabilities, or returns values that are not numbers.", UPDATE),
     "no_rows": (
-        "It answers with status 200 and without log-probabilities of the tokens that it was given: echo was ignored.",
+        "It answers with status 200 but without log-probabilities of the given tokens: it ignored echo.",
         "Use a dialect that the server speaks (llamacpp:, vllm:, sglang:), or another server.",
     ),
     "not_normalised": (
-        "The probabilities of a row do not add up to 1.",
-        "Turn off what changes logits on the server, such as penalties, biases and grammars.",
+        "The probabilities of a row do not sum to 1.",
+        "Turn off everything that changes logits on the server, such as penalties, biases and grammars.",
     ),
-    "off_by_one": ("Log-probabilities are those of the place before or behind: rows are off by one.", UPDATE),
-    "other_form": ("It answers in another form than its dialect has.", "Check the dialect before the address."),
+    "off_by_one": ("Log-probabilities belong to the previous or next position: rows are off by one.", UPDATE),
+    "other_form": ("It returns a response that does not fit its dialect.", "Check the dialect before the address."),
     "other_ids": (
-        "It answers about other token ids than it was sent.",
-        "Give the tokenizer of the model that is served, with --tokenizer.",
+        "It returns other token ids than it was sent.",
+        "Give the served model's tokenizer with --tokenizer.",
     ),
-    "other_places": ("Rows come back in the wrong order, or are those of other places.", UPDATE),
+    "other_places": ("Rows are in the wrong order, or belong to other positions.", UPDATE),
     "other_tokenizer": (
-        "It makes other token ids of a text than the tokenizer on this machine.",
-        "Give the tokenizer of the model that is served, with --tokenizer.",
+        "It tokenises a text differently from the tokenizer on this machine.",
+        "Give the served model's tokenizer with --tokenizer.",
     ),
     "other_weights": (
-        "Its log-probabilities have little to do with those of the local weights: it is another model, or its "
-        "numbers are wrong.",
-        "Check which weights are served, and those that were given with --against.",
+        "Its log-probabilities differ strongly from those of the local weights: it is another model, or its numbers "
+        "are wrong.",
+        "Check which weights are served, and which were given with --against.",
     ),
-    "part_of_vocabulary": ("Rows lack a part of the vocabulary.", UPDATE),
+    "part_of_vocabulary": ("Rows lack part of the vocabulary.", UPDATE),
     "penalised": (
         "Log-probabilities depend on penalties.",
         "Turn penalties off on the server, and in the model's generation_config.json.",
@@ -71,27 +71,28 @@ FAULTS: Final[dict[str, tuple[str, str]]] = {
     "sampled_otherwise": (
         "Its draws do not follow its own probabilities: the distribution is truncated, or drawn at another "
         "temperature.",
-        "Turn top-k, top-p, min-p and penalties off on the server, or give the responses that are to be measured.",
+        "Turn top-k, top-p, min-p and penalties off on the server, or give the responses to measure.",
     ),
     "slow": (
         "It does not finish an answer in time.",
-        "Look at the server's load and at the line to it; a run waits ten minutes for an answer.",
+        "Check the server's load and the connection to it; a run waits ten minutes for an answer.",
     ),
     "start_token": (
-        "It puts a start token before the token ids that it is sent.",
-        "Turn that off on the server (add_special_tokens, add_bos_token): every prompt would have two.",
+        "It adds a start token to the token ids it receives.",
+        "Turn that off on the server (add_special_tokens, add_bos_token); otherwise every prompt has two.",
     ),
     "tempered": (
-        "Log-probabilities are those after the temperature, not raw.",
-        "Let the server tell raw ones (vLLM: --logprobs-mode raw_logprobs; SGLang: SGLANG_RETURN_ORIGINAL_LOGPROB).",
+        "Log-probabilities are not raw: they include the temperature.",
+        "Configure the server to return raw ones (vLLM: --logprobs-mode raw_logprobs; SGLang: "
+        "SGLANG_RETURN_ORIGINAL_LOGPROB).",
     ),
-    "unreachable": ("It does not answer.", "Check that it runs, and what its log says."),
+    "unreachable": ("It does not answer.", "Check that it runs, and read its log."),
     "unstable": (
-        "The same request has another answer each time.",
-        "Let nobody else use the server meanwhile, or turn on deterministic kernels (VLLM_BATCH_INVARIANT=1, "
+        "The same request has a different answer each time.",
+        "Keep others off the server during a run, or turn on deterministic kernels (VLLM_BATCH_INVARIANT=1, "
         "--enable-deterministic-inference).",
     ),
-    "wrong_order": ("Rows come back in the wrong order.", UPDATE),
+    "wrong_order": ("Rows are in the wrong order.", UPDATE),
 }
 """(what it is, what to do) by name."""
 

@@ -31,7 +31,7 @@ _COMMANDS: Final = {
     "serve": ("Set up", "Show on a local page what a model leaks as you type, and browse what was measured."),
     "doctor": (
         "Set up",
-        "Check that leakmeter works here, or with --model that a model's log-probabilities can be used.",
+        "Check that leakmeter works here or, with --model, that a model's log-probabilities are usable.",
     ),
     "models": ("Set up", "List known models, and fetch them."),
 }
@@ -157,11 +157,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         _fail(f"{error.filename or 'a file'}: {error.strerror or error}", 2)
     except KeyboardInterrupt as error:
-        _fail(f"interrupted; finished cases are kept, {str(error) or 'the same command goes on from there'}", 130)
+        _fail(f"interrupted; finished cases are kept, {str(error) or 'and the same command continues from there'}", 130)
     except MemoryError:
         _fail("out of memory; give less at once, a smaller model, or a smaller --memory", 2)
     except RecursionError:
-        _fail("what was given is nested too deeply to be read; give it with fewer levels", 2)
+        _fail("the input is nested too deeply to be read; give it with fewer levels", 2)
     except Exception as error:  # noqa: BLE001 - the last catch: nobody foresaw it, and nobody should have to read it
         _fail(process.logged(error), 2)
 
@@ -176,9 +176,9 @@ def _why_refused(error: Exception) -> str | None:
     if not isinstance(error, UnknownOptionError) or error.token.keyword not in _CHOOSING:
         return None
     return (
-        f"{error.token.keyword} is refused: a token that it leaves out without the context, and not with it, would "
-        "have an infinite loss (Flemings et al., Section 3.2); responses are sampled from the whole distribution. One "
-        "that was chosen otherwise can be given, as 'response' of a case with 'decoding'"
+        f"{error.token.keyword} is refused: a token that it excludes without the context but not with it would have "
+        "an infinite loss (Flemings et al., Section 3.2); responses are sampled from the whole distribution. To score "
+        "a response chosen otherwise, give it as 'response' of a case with 'decoding'"
     )
 
 
@@ -193,7 +193,7 @@ def _word_too_many(error: UnusedCliTokensError) -> str:
     names = [argument.name.lstrip("-").upper() for argument in arguments if argument.index is not None]
     takes = f"{' and '.join(names)}, and options" if names else "options alone"
     return (
-        f"`{command}` takes {takes}; {word} belongs to none of them: write a text of several words in quotes, and see "
+        f"`{command}` takes {takes}; {word} is none of them; put quotes around a text of several words, and see "
         f"`{command} --help`"
     )
 

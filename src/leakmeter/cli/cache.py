@@ -21,12 +21,12 @@ app = App(
     name="cache",
     help="""Show the score cache, and empty it.
 
-    It lets a run that was made before, or one that differs in little, go without the model. It holds numbers from which
-    texts might be reconstructed, is readable by you alone, and can be emptied at any time. LEAKMETER_SCORES=DIR moves
-    it, LEAKMETER_SCORES=off turns it off.""",
+    With the cache, a run that was made before, or one that differs little, does not need the model. It holds numbers
+    from which texts might be reconstructed; only you can read it, and you can empty it at any time.
+    LEAKMETER_SCORES=DIR moves it, LEAKMETER_SCORES=off turns it off.""",
 )
 
-_OFF = "the score cache is turned off by LEAKMETER_SCORES=off; unset that to see, or clear, what was kept before"
+_OFF = "the score cache is turned off by LEAKMETER_SCORES=off; unset that to see or clear the existing cache"
 
 
 @app.default
@@ -46,7 +46,7 @@ def show(*, json: Flag = False) -> None:
 
 @app.command
 def clear(*, json: Flag = False) -> None:
-    """Empty the score cache: what it held is overwritten and its space given back.
+    """Empty the score cache: overwrite its contents and free their space.
 
     Parameters
     ----------

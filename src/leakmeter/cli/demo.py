@@ -56,7 +56,7 @@ def demo(
     no_cache
         Neither use nor keep scores in the score cache (see `leakmeter models cache`).
     dry_run
-        Predict tokens, memory and time instead; nothing is run or written.
+        Only predict tokens, memory and time; run and write nothing.
     write_samples
         Write invented logs and tables into this directory instead: the files that help texts and tutorials use.
     """
@@ -89,7 +89,7 @@ def _write_samples(directory: Path) -> None:
     texts = {directory / name: entry.read_bytes() for name, entry in sorted(shipped.items())}
     for path, text in texts.items():
         if path.exists() and path.read_bytes() != text:
-            raise StoreError(f"'{path}' is there and is no sample; give --write-samples another directory")
+            raise StoreError(f"'{path}' exists and is not a sample; give --write-samples another directory")
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for path, text in texts.items():

@@ -33,11 +33,11 @@ def doctor(
     report: Annotated[Path | None, Parameter(name=("--report", "--html"))] = None,
     json: Flag = False,
 ) -> None:
-    """Check that leakmeter works here, or with --model that a model's log-probabilities can be used.
+    """Check that leakmeter works here or, with --model, that a model's log-probabilities are usable.
 
-    Without --model: versions of libraries, and numbers of the engine against a slow way; what it prints can be pasted
-    into a bug report, with no path and no name of yours. With --model: sends a few hundred short texts of its own, none
-    of yours. Exits with 1 if a measurement would be wrong.
+    Without --model: prints the versions of libraries and compares the engine's numbers with a slow computation; the
+    output can be pasted into a bug report, since it has no path and no name of yours. With --model: sends a few hundred
+    short texts of its own, none of yours. Exits with 1 if a measurement would be wrong.
 
     Parameters
     ----------
@@ -48,15 +48,15 @@ def doctor(
     tokenizer
         Of a served model: a known name, hf:ORG/NAME, a directory with a tokenizer.json, or a .gguf file.
     allow_remote
-        Let a served model be on another machine.
+        Allow a served model on another machine.
     concurrency
-        Requests to a served model under way at a time.
+        Maximum number of simultaneous requests to a served model.
     dtype
-        Of a local model; see `leakmeter influence`.
+        For a local model; see `leakmeter influence`.
     device
-        Of a local model; see `leakmeter influence`.
+        For a local model; see `leakmeter influence`.
     memory
-        Of a local model; see `leakmeter influence`.
+        For a local model; see `leakmeter influence`.
     report
         Also write the report on the model, a page, to this file.
     json
@@ -73,7 +73,7 @@ def doctor(
     if model is None:
         model_options = [name for name, value in {"against": against, **options, "report": report}.items() if value]
         if model_options:
-            raise UsageError(f"--{model_options[0].replace('_', '-')} is about a model; give --model too")
+            raise UsageError(f"--{model_options[0].replace('_', '-')} needs a model; give --model too")
         _print_installation(json=json)
         return
     from leakmeter.checkup.api import doctor as examined

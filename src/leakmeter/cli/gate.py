@@ -39,13 +39,13 @@ def gate(
 ) -> None:
     """Check finished runs against bounds and a baseline; exit with 1 if one is broken.
 
-    Give the runs; or --latest; or --runs alone, for all finished runs of a directory. A bound is held against each run
-    that has its quantity, and is broken where one of them breaks it.
+    Name the runs, or give --latest, or give only --runs for all finished runs of a directory. A bound applies to every
+    run that has its quantity, and is broken if any of them breaks it.
 
-    Of a context that was searched (--search) a number may be a lower bound, as influence.worst_piece is. Beyond an
-    upper bound it breaks the bound; else the bound is undecided, and the command exits with 2.
+    After a search (--search), a number may be a lower bound, as influence.worst_piece is. If it exceeds an upper bound,
+    the bound is broken; otherwise the bound is undecided, and the command exits with 2.
 
-    A bound is of QUANTITY.AGGREGATE: influence.p95, influence.max, icl.accuracy, generate.ratio. Aggregates over the
+    A bound names QUANTITY.AGGREGATE: influence.p95, influence.max, icl.accuracy, generate.ratio. Aggregates over the
     cases are mean, median, min, max and p1 to p99; per-case quantities need one, except where one is obvious. An
     unknown name prints the list of quantities.
 
@@ -54,24 +54,26 @@ def gate(
     run
         A run, by its directory or its name.
     runs
-        Directory of runs, runs by default, or its URL in an object store; again for each further one. One may be a run.
+        Directory of runs, or its URL in an object store; runs by default. Repeat for further directories; a single run
+        is allowed too.
     latest
-        Take the newest finished run of the directory that has the quantities of all bounds and of the baseline, and say
-        which it is.
+        Take the newest finished run of the directory that has the quantities of all bounds and of the baseline, and
+        print which one it is.
     upper
-        What may be at most so much, such as "influence.disclosures.personal <= 0"; again for each further bound.
+        Upper bound, such as "influence.disclosures.personal <= 0"; repeat for further bounds.
     lower
-        What has to be at least so much, such as "icl.accuracy >= 0.8"; again for each further bound.
+        Lower bound, such as "icl.accuracy >= 0.8"; repeat for further bounds.
     confident
-        Let a bound hold only where the whole 95 % interval over the cases is within it, not the value alone.
+        Require the whole 95 % interval over the cases to be within the bound, not only the value.
     against
-        A baseline. A run is broken that is worse than it by more than chance and noise.
+        Baseline file. A run fails if it is worse than the baseline by more than chance and noise.
     write_baseline
-        Write the quantities that bounds name, or each run's main one, case by case, to this file; where all holds.
+        Write the quantities that bounds name, or each run's main quantity, case by case, to this file, if all bounds
+        hold.
     junit
         Write JUnit XML to this file.
     json
-        Print one JSON object instead; null stands for what has no meaning.
+        Print one JSON object instead; null means that a value is missing.
     """
     from leakmeter.core.written import write_whole
     from leakmeter.gating.bounds import check_bounds, parse_bound
@@ -80,11 +82,11 @@ def gate(
 
     bounds = [parse_bound(text, "max") for text in upper or ()] + [parse_bound(text, "min") for text in lower or ()]
     if latest and run:
-        raise UsageError("--latest takes the run by itself; leave the names of runs out")
+        raise UsageError("--latest selects the run itself; leave the names of runs out")
     if not (run or latest or runs):
         raise UsageError("no run is given; give the directory of one, such as runs/influence-…, or --latest")
     if not bounds and against is None and write_baseline is None:
-        raise UsageError("nothing to hold the run against; give --max, --min or --against, or --write-baseline")
+        raise UsageError("nothing to check the run against; give --max, --min or --against, or --write-baseline")
     written = {"baseline": write_baseline, "JUnit file": junit}
     run_paths = _directories(run, runs or [Path("runs")])
     if latest:
@@ -113,7 +115,7 @@ def gate(
     else:
         _print(checks, held)
     if write_baseline is not None and not holds:
-        output.tell(f"leakmeter: baseline '{write_baseline}' is not written, since not everything holds")
+        output.tell(f"leakmeter: baseline '{write_baseline}' is not written, since not all bounds hold")
     if not holds:
         sys.exit(_BROKEN if any(check.verdict == "broken" for check in checks) else _UNDECIDED)
 
@@ -128,7 +130,7 @@ def _directories(names: Sequence[str], roots: Sequence[Path]) -> list[Path]:
     for root in roots:
         complete, problems = complete_runs(root)
         if problems:
-            output.tell(f"left out {len(problems)} of the runs under '{root}', which `leakmeter runs verify` looks at")
+            output.tell(f"left out {len(problems)} of the runs under '{root}'; check them with `leakmeter runs verify`")
         paths += complete
     if not paths:
         raise StoreError(f"no finished run under {_places(roots)}; name their directory with --runs")
@@ -160,8 +162,8 @@ def _latest(paths: Sequence[Path], roots: Sequence[Path], names: Sequence[str], 
     }
     fitting = [path for path in paths if entries[path].measure in having]
     if not fitting:
-        scope = f"has all of {', '.join(names)}" if names else "is of what the baseline is of"
-        besides = " and is of what the baseline is of" if names and against is not None else ""
+        scope = f"has all of {', '.join(names)}" if names else "has the measures of the baseline"
+        besides = " and has the measures of the baseline" if names and against is not None else ""
         raise UsageError(
             f"no finished run under {_places(roots)} {scope}{besides}; give the bounds of each instrument a command of "
             "their own, or name the run"
@@ -185,7 +187,7 @@ def _held(runs: Sequence[Measured], path: Path) -> list[Held]:
 
     baseline, key = read_baseline(path), _key()
     if len(baseline.runs) > len(runs):
-        raise UsageError(f"the baseline is of {len(baseline.runs)} runs, and {len(runs)} given; give all of them")
+        raise UsageError(f"the baseline has {len(baseline.runs)} runs, and you gave {len(runs)}; give all of them")
     return [hold_against(run, number, baseline, key) for number, run in enumerate(runs, 1)]
 
 
@@ -219,10 +221,11 @@ def _print(checks: Sequence[Check], held: Sequence[Held]) -> None:
         lines += [f"note    {run}set otherwise: {setting_line(s.name, s.first, s.second)}" for s in held_run.settings]
         if held_run.n_unknown_settings:
             lines.append(
-                f"note    {run}{held_run.n_unknown_settings} settings cannot be compared: hashed with another key"
+                f"note    {run}{held_run.n_unknown_settings} settings were hashed with another key and cannot be "
+                "compared"
             )
         if held_run.by_order:
-            lines.append(f"note    {run}ids of the baseline were hashed with another key: cases are paired by order")
+            lines.append(f"note    {run}ids of the baseline were hashed with another key, so cases are paired by order")
         if held_run.n_only_now or held_run.n_only_then:
             lines.append(
                 f"note    {run}{held_run.n_only_now} cases are new, {held_run.n_only_then} of the baseline's are gone"

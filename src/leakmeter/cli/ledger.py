@@ -68,48 +68,48 @@ def add(
 ) -> None:
     """Measure the answers of logs that the ledger does not have, and add them.
 
-    A call of a model is measured where each retrieved text stands in its prompt; others are refused, with the reason,
-    and counted. An answer, or a document, that was seen before costs nothing; adding a log again changes nothing. A
-    command that was killed goes on from its last answer.
+    A call of a model is measured if its prompt contains each retrieved text; other calls are refused, with the reason,
+    and counted. An answer or a document that the ledger has costs nothing; adding a log again changes nothing. After an
+    interruption, the same command continues from the last answer.
 
     Parameters
     ----------
     traces
         Logs: OpenAI-style JSON lines, ragas, OpenInference, OpenTelemetry, Langfuse, MLflow, LangSmith, or those of
-        leakmeter.integrations; also packed (.gz, .zst), or '-' for standard input.
+        leakmeter.integrations; optionally compressed (.gz, .zst), or '-' for standard input.
     ledger
         Directory of the ledger.
     model
-        What scores, as in `leakmeter influence`; nats of one ledger are of one model.
+        Scoring model, as in `leakmeter influence`; all nats of a ledger come from one model.
     format
-        Format of the logs, as of --data in `leakmeter influence`; found out by default.
+        Format of the logs, as of --data in `leakmeter influence`; detected by default.
     recipient
-        Path of the field that says who was answered, such as metadata.tenant; by default the user, else the session.
+        Path of the field that names the recipient, such as metadata.tenant; by default the user, else the session.
     documents
-        Path of the field with what was retrieved, where a record is a call.
+        Path of the field with the retrieved texts, where a record is a call.
     absent_documents
-        refuse a call if a retrieved text is not in its prompt, or leave-out the document, which then adds 0.
+        If a retrieved text is not in the prompt: refuse the call, or leave-out the document, which then adds 0.
     search
-        Search long prompts for their strongest pieces rather than measure all, as in top:5.
+        Search long prompts for their strongest pieces instead of measuring all, as in top:5.
     region
         ISO code of the country whose telephone numbers, addresses and dates are expected.
     entity_patterns
-        A file of lines TYPE = REGEX, which are looked for too.
+        File of further patterns to recognise, one line TYPE = REGEX each.
     ner
-        A recogniser of names and dates on this machine.
+        Local recogniser of names and dates.
     sensitive
-        A file of what is personal or secret to you: a .csv table, whose columns are types of values, or lines
+        File of values that are personal or secret to you: a .csv table with a column for each type of value, or lines
         TYPE = REGEX.
     answered_by
-        A name that the log has for the scoring model; again for each further one. Its own name by default.
+        Name of the scoring model in the log; repeat for further names. Its own name by default.
     conditions_hold
-        State what no log shows: that later queries depend on a document only through what their recipient saw, and that
-        recipients know all other documents. Posteriors are shown only then.
+        Assert what no log shows: later queries depend on a document only through what their recipient saw, and
+        recipients know all other documents. Posteriors are shown only with this option.
     plain_draws
-        State of servers what their logs do not: that limits (top-p, top-k, min-p) and penalties that are not logged
-        were off, as where a server's interface does not have them. Without it such answers have no posterior.
+        Assert that unlogged limits (top-p, top-k, min-p) and penalties were off, for example because the server's
+        interface does not have them. Without this option, such answers have no posterior.
     keep_texts
-        Keep texts and names too, so that pages open heat maps and --show-names works.
+        Also keep texts and names, so that pages can show heat maps and --show-names works.
     dtype
         float32, bfloat16 or float16.
     device
@@ -121,7 +121,7 @@ def add(
     allow_remote
         Send prompts and answers to a served model on another machine.
     concurrency
-        Requests to a served model under way at a time.
+        Maximum number of simultaneous requests to a served model.
     json
         Print one JSON object instead.
     """
@@ -178,13 +178,13 @@ def _show_added(added: Added, n_hidden_calls: int, *, json: bool) -> None:
     )
     if n_hidden_calls:
         output.print_text(
-            f"not counted: {n_hidden_calls:,} call{_s(n_hidden_calls)} without an answer to anybody, such as one that "
-            "rewrites a question"
+            f"not counted: {n_hidden_calls:,} call{_s(n_hidden_calls)} without an answer to a recipient, such as a "
+            "call that rewrites a question"
         )
     for reason, n in added.refused.most_common():
         output.print_text(f"refused {n:,}: {Reason(reason).sentence}")
     if added.problems:
-        output.tell(f"left out {len(added.problems):,} that cannot be measured; the first: {added.problems[0]}")
+        output.tell(f"left out {len(added.problems):,} that cannot be measured. The first: {added.problems[0]}")
 
 
 def _s(n: int) -> str:
@@ -201,18 +201,18 @@ def show(
     explain: Explain = False,
     json: Flag = False,
 ) -> None:
-    """Show what was told: of which document or person, to whom, how much, and on which day.
+    """Show what was disclosed: of which document or person, to whom, how much, and on which day.
 
     Parameters
     ----------
     ledger
         Directory of the ledger.
     by
-        document (the default), subject, recipient or day.
+        Group by document (the default), subject, recipient or day.
     subject
-        Everything that was said about one person instead: a pseudonym, or a name.
+        Show everything disclosed about one person instead: a pseudonym, or a name.
     show_names
-        Names instead of pseudonyms, where they are kept.
+        Show names instead of pseudonyms, where they are kept.
     json
         Print JSON objects instead, one a line.
     """
@@ -250,15 +250,15 @@ def check(
     junit: Path | None = None,
     json: Flag = False,
 ) -> None:
-    """Hold what was told against a budget; exit with 1 if one is broken.
+    """Check disclosures against a budget; exit with 1 if it is exceeded.
 
-    A budget is held against the largest size that the sum of signed nats ever had: what was told is not untold. Nats of
-    different documents do not add up, so each document, or person, has a budget of its own.
+    A budget limits the largest magnitude that the sum of signed nats has ever had: a disclosure cannot be taken back.
+    Nats of different documents do not add up, so each document, or person, has a budget of its own.
 
     Parameters
     ----------
     budget
-        Most nats that may be told.
+        Maximum number of nats that may be disclosed.
     per
         document,recipient; document, for all recipients together; subject,recipient; or subject.
     ledger
@@ -308,7 +308,7 @@ def report(*, ledger: _Ledger = _DEFAULT, out: Path = Path("ledger.html"), show_
     out
         Write the page to this file.
     show_names
-        Names instead of pseudonyms, where they are kept.
+        Show names instead of pseudonyms, where they are kept.
     """
     from leakmeter.ledger.report import page
     from leakmeter.report import html
@@ -322,15 +322,15 @@ def report(*, ledger: _Ledger = _DEFAULT, out: Path = Path("ledger.html"), show_
 def forget(id: str, /, *, kind: str | None = None, ledger: _Ledger = _DEFAULT, json: Flag = False) -> None:
     """Remove everything of one document, person, recipient or trace from a ledger.
 
-    Its rows are deleted, with the texts that were kept, and the file is written anew without them. A tombstone without
-    the id says that something was lost. What is left, and where else to look, is told.
+    Deletes its rows and the texts that were kept, and rewrites the file without them. A tombstone without the id
+    records that something was lost. Prints what is left, and where else to look.
 
     Parameters
     ----------
     id
         A document's or a trace's id; a pseudonym of a person, or a name.
     kind
-        document, subject, recipient or trace, where an id is of several.
+        Kind of the id, if several have it: document, subject, recipient or trace.
     ledger
         Directory of the ledger.
     json
@@ -363,10 +363,10 @@ def query(
 ) -> None:
     """Query a ledger in SQL.
 
-    The totals that are shown are in totals, one row a document or person and recipient; answers are in events, what was
-    retrieved for them in looks, numbers in scores, and what each answer gave away of which document to whom in
-    disclosures. For example: "select id, recipient, largest_running_nats from totals
-    where kind = 'document' order by 3 desc".
+    The views are totals (the sums that are shown, one row per document or person and recipient), events (answers),
+    looks (documents retrieved for them), scores (numbers), and disclosures (what each answer gave away, of which
+    document, to whom). For example: "select id, recipient, largest_running_nats from totals where kind = 'document'
+    order by 3 desc".
 
     Parameters
     ----------
@@ -416,16 +416,14 @@ def _opened(path: Path, *, new: bool = False) -> Ledger:
 
     book = Ledger.of_user(path)
     if not new and not book.exists:
-        raise StoreError(f"'{path}' holds no ledger; make one with `leakmeter ledger add`, or name one with --ledger")
+        raise StoreError(f"'{path}' is not a ledger; make one with `leakmeter ledger add`, or name one with --ledger")
     return book
 
 
 def _check_place(path: Path, noun: str, ledger: Path) -> None:
     """Refuse a place in the ledger's directory, where forgetting would not reach the file."""
     if ledger.resolve() in path.resolve().parents:
-        raise StoreError(
-            f"{noun} '{path}' lies in the ledger '{ledger}', which forgets what is its own; give another place"
-        )
+        raise StoreError(f"{noun} '{path}' is inside the ledger '{ledger}'; give another place")
     output.check_writable(path, noun, ledger)
 
 

@@ -60,7 +60,7 @@ def list_models(*, json: Flag = False) -> None:
 
 @app.command
 def pull(name: str, /, *, accept_licence: Flag = False) -> None:
-    """Fetch a model and convert it, once; then it is used without a network.
+    """Fetch and convert a model, once; afterwards it needs no network.
 
     Parameters
     ----------

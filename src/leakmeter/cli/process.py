@@ -63,11 +63,11 @@ def logged(error: Exception) -> str:
         ) as log:
             log.write("".join(traceback.format_exception(error)))
     except OSError:
-        return f"an error that should not happen ({kind}), and no log of it could be written to '{folder}'"
+        return f"internal error ({kind}), and its log could not be written to '{folder}'"
     with suppress(OSError):
         for old in sorted(folder.glob("*.log"))[:-_MOST_LOGS]:
             old.unlink()
     return (
-        f"an error that should not happen ({kind}); how it came about is in '{log.name}', which only you can read: it "
-        "may quote your texts, so look before you pass it on"
+        f"internal error ({kind}); its log '{log.name}' is readable only by you and may quote your texts, so check it "
+        "before you pass it on"
     )

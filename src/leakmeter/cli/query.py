@@ -36,12 +36,12 @@ def query(
 ) -> None:
     """Query finished runs in SQL.
 
-    The numbers of reports are in results, one row a case, pieces, one row a piece of a context or an exemplar, and
-    quantities, one row a number of a run with its interval. For example: "select item, piece, nats, posterior from
+    The numbers of reports are in results (one row per case), pieces (one row per piece of a context or exemplar) and
+    quantities (one row per number of a run, with its interval). For example: "select item, piece, nats, posterior from
     pieces order by nats desc", or "select quantity, value, low, high, unit from quantities". Each measure's own
-    results, and the parts of them, are views too. Settings are in runs, texts in cases. The raw values of all response
-    tokens are in measurements: token ids stand there beside nats, and its columns unit and statistic tell them apart.
-    DuckDB answers; it reads the runs and nothing else, and changes nothing.
+    results, and their parts, are views too. Settings are in runs, texts in cases. The raw values of all response tokens
+    are in measurements, which holds token ids as well as nats; its columns unit and statistic distinguish them. DuckDB
+    answers the query; it reads only the runs and changes nothing.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def _answer(sql: str, root: Path, limits: Limits) -> tuple[Sequence[str], Iterat
 
 def _write_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     if again := next((name for i, name in enumerate(columns) if name in columns[:i]), None):
-        raise UsageError(f"two columns are called '{again}', which an object cannot hold; name one with AS")
+        raise UsageError(f"two columns have the name '{again}', which a JSON object cannot hold; rename one with AS")
     for row in rows:
         output.print_json({name: _plain(value) for name, value in zip(columns, row, strict=True)})
 

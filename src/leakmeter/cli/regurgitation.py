@@ -37,7 +37,7 @@ def regurgitation(
     csv
         A CSV file with columns 'generations' and 'contexts', and 'references' for quality.
     seed
-        Of the bootstrap.
+        Seed of the bootstrap.
     json
         Print one JSON object instead of the table.
     """

@@ -21,7 +21,7 @@ def report(
 ) -> None:
     """Write the HTML report of finished runs or of a study, and figures for a paper.
 
-    Of several runs the page has a table of what each found, the paired differences to the first run of the same
+    For several runs, the page has a table of their findings, the paired differences from the first run of the same
     measure, and each run's own page.
 
     Parameters
@@ -37,7 +37,7 @@ def report(
     figures
         Also write the run's figures into this directory, as PNG and SVG.
     public
-        Write only what may be published, of a bounded decoding or of an audit.
+        Write only what may be published, of a bounded decoding or of generated texts.
     """
     output.check_writable(html, "report", run, others)
     if markdown is not None:
@@ -87,7 +87,7 @@ def _write_page(path: Path, html: Path, figures: Path | None, *, public: bool) -
     run = load_run(path)
     if public:
         if figures is not None:
-            raise UsageError("--figures shows what is private; leave it out, or --public")
+            raise UsageError("--figures shows private data; leave out --figures or --public")
         output.write_page(html, [published(result) for result in run], None, None)
         return
     page = run.render_page()
@@ -103,7 +103,7 @@ def _several(paths: list[Path], html: Path, figures: Path | None, *, public: boo
     from leakmeter.pages.render import page_of_runs, write_figures
 
     if public:
-        raise UsageError("--public is for one run; give the others apart")
+        raise UsageError("--public is for one run; give the others separately")
     for path in paths:
         if is_study(path):
             raise UsageError(f"'{path}' is a study's directory; give it alone")
@@ -123,6 +123,6 @@ def published(result: Any) -> Any:
     receipt = getattr(result, "public", None)
     if receipt is None:
         raise UsageError(
-            "--public is for `leakmeter decode --epsilon` and `leakmeter generate`; nothing else promises anything"
+            "--public is for `leakmeter decode --epsilon` and `leakmeter generate`; no other command gives a guarantee"
         )
     return receipt

@@ -134,7 +134,7 @@ def compare(
     quantity
         Compare this quantity, such as 'influence' or 'icl.accuracy'; again for each further one. All by default.
     json
-        Print one JSON object instead; null stands for what has no meaning.
+        Print one JSON object instead; null means that a value is missing.
     """
     from leakmeter.gating.compare import compare as compared
     from leakmeter.results.measured import read_measured
@@ -156,14 +156,14 @@ def compare(
 
 @app.command
 def complete(run: str, /, *others: Annotated[Path, Parameter(negative="")], runs: Path = Path("runs")) -> None:
-    """Put a run together that was measured in slices (see --part of the commands that measure).
+    """Combine the slices of a run (see --part of the commands that measure).
 
     Parameters
     ----------
     run
         The run.
     others
-        Further directories of the same run, where jobs had no directory in common: their parts are copied to the first.
+        Further directories of the same run, if jobs shared no directory: their parts are copied to the first.
     runs
         Directory of runs, where the run is given by name.
     """
@@ -178,12 +178,13 @@ def complete(run: str, /, *others: Annotated[Path, Parameter(negative="")], runs
 def verify(*run: Annotated[str, Parameter(negative="")], runs: Path = Path("runs")) -> None:
     """Check that runs are as they were written: no file truncated, edited, missing or foreign.
 
-    The exit code is 1 if anything is wrong. An unfinished run is told as such, and is wrong only where it was named.
+    The exit code is 1 if anything is wrong. An unfinished run is listed as unfinished, and is wrong only if you named
+    it.
 
     Parameters
     ----------
     run
-        The runs; without any, all of the directory.
+        Runs to check; all runs of the directory by default.
     runs
         Directory of runs.
     """
@@ -205,14 +206,14 @@ def verify(*run: Annotated[str, Parameter(negative="")], runs: Path = Path("runs
 
 @app.command
 def rename(run: str, name: str, /, *, runs: Path = Path("runs")) -> None:
-    """Give a run another name, which lists and pages show; its id and its numbers stay.
+    """Rename a run in lists and on pages; its id and its numbers stay the same.
 
     Parameters
     ----------
     run
         The run.
     name
-        One line; '' takes the name away.
+        New name, one line; '' removes it.
     runs
         Directory of runs, where the run is given by name.
     """
@@ -234,8 +235,8 @@ def export(run: str, /, *, out: Path, redact: Flag = False, runs: Path = Path("r
     out
         A directory that is not there yet, or a file NAME.csv.
     redact
-        Leave out all texts and what texts can be read from: keyed hashes stand for names, and drawn tokens are left
-        out. Your own key makes them, so that two exports of yours can be joined and nobody else can try out guesses.
+        Leave out all texts and everything that reveals them, such as drawn tokens, and replace names by keyed hashes.
+        The key is your own: you can join two of your exports, and nobody else can test guesses.
     runs
         Directory of runs, where the run is given by name.
     """
@@ -292,7 +293,7 @@ def _record(path: Path, summary: Summary) -> JsonObject:
 
 def _warnings(summary: Summary) -> Iterator[str]:
     if summary.entry.state == "unfinished":
-        yield "not complete: the same command goes on with it"
+        yield "not complete: the same command continues it"
     if n_retries := summary.cost.out_of_memory_retries:
         yield f"memory ran out {n_retries} times; last digits may differ from a run with less --memory"
     if summary.problems:

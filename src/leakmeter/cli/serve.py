@@ -39,13 +39,13 @@ class BoundedOptions:
     """Answer other programs at /v1/chat/completions by bounded decoding: ε of each token, nats. The key that programs
     send is printed, or read from LEAKMETER_SERVE_API_KEY."""
     epsilon_total: Annotated[float | None, _BOUNDED] = None
-    """The most that all answers together may spend on a document, nats; what was spent is kept in --receipts."""
+    """Budget of a document over all answers, nats; the amounts spent are kept in --receipts."""
     lambda_max: Annotated[float, _BOUNDED] = 1.0
     """Largest λ of a token."""
     max_new_tokens: Annotated[int, _BOUNDED] = 64
-    """Most tokens of an answer where a request does not say."""
+    """Maximum number of tokens of an answer, if a request does not set it."""
     receipts: Annotated[Path, _BOUNDED] = Path("receipts")
-    """Directory for what was spent and for the private receipts."""
+    """Directory for the amounts spent and the private receipts."""
 
 
 def serve(
@@ -65,26 +65,26 @@ def serve(
 ) -> None:
     """Show on a local page what a model leaks as you type, and browse what was measured.
 
-    Prints a link that opens the page in one browser, once. What is typed stays in memory unless it is kept.
+    Prints a link that opens the page in one browser, once. What you type stays in memory unless you keep it.
 
     Parameters
     ----------
     model
-        See `leakmeter influence`; several, each with --model, may be chosen on the page. One is in memory at a time.
+        See `leakmeter influence`; repeat it to choose among several on the page, of which one is in memory at a time.
         By default smollm2-135m.
     runs
-        Directory of runs: those that are browsed, and those that are kept.
+        Directory of runs, to browse and to keep new ones in.
     ledger
         Directory of the ledger that is browsed.
     port
-        To listen on; 0 takes a free one.
+        Port to listen on; 0 takes a free one.
     open
         Open the link in your browser.
     host
         Address to listen on. Any but a loopback address needs --allow-remote and a password, in the environment
         variable LEAKMETER_SERVE_PASSWORD, or typed.
     allow_remote
-        Let other machines in, with --host; or send what is typed to a served model that runs on another machine.
+        Let other machines connect, with --host; or send what you type to a served model on another machine.
     tokenizer
         Of a served model: a known name, hf:ORG/NAME, a directory with its tokenizer.json, or a .gguf file.
     dtype
@@ -135,7 +135,7 @@ def serve(
     if key is not None:
         print(f"programs: {access.origin}/v1{f', key {key}' if is_new else ''}", flush=True)  # noqa: T201 - the same
     if password is not None:
-        output.tell("what is typed crosses the network unencrypted; where you can, reach 127.0.0.1 by ssh -L instead")
+        output.tell("text you type crosses the network unencrypted; if possible, use 127.0.0.1 through ssh -L instead")
     if open:
         # A browser of the terminal would have the page wait for itself.
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
@@ -147,10 +147,10 @@ def _bounded(options: BoundedOptions, dtype: str | None) -> tuple[Sequence[BaseR
     """The routes of other programs, their key, and whether it is new; none without a bound."""
     if options.epsilon is None:
         if options != BoundedOptions():
-            raise UsageError("epsilon-total, lambda-max, max-new-tokens and receipts are for a bound; give --epsilon")
+            raise UsageError("epsilon-total, lambda-max, max-new-tokens and receipts need a bound; give --epsilon")
         return (), None, False
     if options.epsilon_total is None:
-        raise UsageError("with --epsilon, give --epsilon-total: the most that may be spent on a document, in nats")
+        raise UsageError("--epsilon needs --epsilon-total, the budget of a document in nats")
     from leakmeter.instruments.decoding.measure import Decode, check_precision
     from leakmeter.serve.bounded import Bounded, api_key, routes
 
@@ -178,7 +178,7 @@ def _password(host: str, *, allow_remote: bool) -> str:
     """The password of a server that other machines reach."""
     if not allow_remote:
         raise UsageError(
-            f"host '{host}' is reached from other machines; give 127.0.0.1, or --allow-remote and a password in "
+            f"host '{host}' is reachable from other machines; give 127.0.0.1, or --allow-remote and a password in "
             f"{PASSWORD}"
         )
     password = os.environ.get(PASSWORD, "")
@@ -211,5 +211,5 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _refusal(host: str, port: int, error: Exception) -> UsageError:
-    reason = getattr(error, "strerror", None) or "it is no address"
+    reason = getattr(error, "strerror", None) or "it is not an address"
     return UsageError(f"nothing can listen on port {port} of '{host}' ({reason}); give another --port or --host")

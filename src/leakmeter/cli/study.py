@@ -58,8 +58,8 @@ def run(
 ) -> None:
     """Run a factor study: every cell a run that can be continued, then a table and a figure with intervals.
 
-    What it will take is said first. The same command goes on after an interruption, and costs nothing once all is
-    measured.
+    Prints the expected cost first. The same command continues after an interruption, and costs nothing once everything
+    is measured.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def run(
         NAME=FILE for each data set (see `leakmeter study list`; agnews.train … for exemplars), or FILE where the study
         has one; without it, from the hub.
     set
-        NAME=VALUE instead of the study's own; again for further values, which make a factor.
+        Setting to override, as NAME=VALUE; repeat with further values to make it a factor.
     dtype
         See `leakmeter influence`.
     device
@@ -81,7 +81,7 @@ def run(
     no_cache
         Neither use nor keep scores in the score cache (see `leakmeter models cache`), which never has people's data.
     dry_run
-        Predict tokens and time instead, from each cell's first records; nothing is run or written.
+        Only predict tokens and time, from each cell's first records; run and write nothing.
     """
     changes, paths = _changes(set or []), partial(_paths, data or [])
     loading = (workers or WorkerOptions()).loading()
@@ -168,7 +168,7 @@ def _paths(entries: Sequence[str], study: Study) -> dict[str, str]:
             paths[used[0]] = entry
         else:
             raise UsageError(
-                f"--data {entry} does not say of which data set it is; write NAME=FILE, NAME one of "
+                f"--data {entry} does not name its data set; write NAME=FILE, where NAME is one of "
                 f"{', '.join(dataset_names)}"
             )
     return paths

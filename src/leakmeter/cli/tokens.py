@@ -45,15 +45,15 @@ def tokens(
 ) -> None:
     """Show the prompts that cases are measured with: text, token ids, and the piece of each token.
 
-    Only the model's tokenizer is loaded, and a served model is asked nothing. Cases are given as to `leakmeter
+    Loads only the model's tokenizer, and sends nothing to a served model. Cases are given as to `leakmeter
     influence`. --truncate, which needs the model's window, and --swap are refused.
 
     Parameters
     ----------
     response
-        What it answered; its ids stand behind those of the prompt.
+        The response; its ids follow those of the prompt.
     without
-        A piece, such as s2, whose removal is shown; again for others that go with it.
+        Show the prompt without this piece, such as s2; repeat to remove several together.
     model
         A known name (see `leakmeter models`), hf:ORG/NAME, a directory, a .gguf file, or a served model.
     tokenizer
@@ -166,7 +166,7 @@ def _left(left: LeftTokens) -> Painted:
     from rich.text import Text as Painted
 
     names = ", ".join(excerpt(name, 40) for name in left.pieces)
-    how = "rendered and tokenised anew" if left.retokenised is None else "in brackets: tokenised on its own"
+    how = "rendered and tokenised again" if left.retokenised is None else "in brackets: tokenised on its own"
     head = f"without {names} ({left.removal}): {len(left.prompt_ids):,} tokens; {how}"
     marked = set(left.retokenised or ())
     shown_ids: list[str] = []

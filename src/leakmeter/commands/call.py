@@ -54,7 +54,7 @@ class CallOptions:
     def __post_init__(self) -> None:
         """Refuse a name of nothing that is kept, or one that would not fit into a line."""
         if checked_name(self.name) is not None and self.out is None:
-            raise UsageError("name is for runs that are kept; give out too")
+            raise UsageError("name is for runs that are kept; give `out` too")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class RowNames:
     """What the fields of the data are called."""
 
     map: str | Mapping[str, str] | None = None
-    """Fields of the data that have other names: {'text': 'ticket.body'}, or 'text=ticket.body,label=team'."""
+    """Map fields of the data that have other names: {'text': 'ticket.body'}, or 'text=ticket.body,label=team'."""
 
     def rows(self, data: Any, text_field: str, *, known: Collection[str] | None = None) -> list[Row]:
         """Records of any data (see `data.rows.read_rows`), names of their fields in lower case; a bare text stands for
@@ -79,10 +79,10 @@ class CaseNames:
     """How cases are read from the data."""
 
     map: str | Mapping[str, str] | None = None
-    """Fields of the data that have other names: {'query': 'question', 'context': 'docs[].text'}."""
+    """Map fields of the data that have other names: {'query': 'question', 'context': 'docs[].text'}."""
     format: str | None = None
     """Preset for the data: openai, ragas, langchain, llamaindex, squad, rag, langfuse, langsmith, otel, openinference,
-    mlflow or leakmeter; found out by default."""
+    mlflow or leakmeter; detected by default."""
     context_from: str | None = None
     """A pattern for the last user message: its group 'context', or its first, is context. Or 'system': the system
     prompt is the context, and all other messages stay."""
@@ -145,7 +145,7 @@ def function(*, case: Sequence[str] = (), takes_model: bool = True, **kinds: typ
             settings = {parameter: part.make(keywords) for parameter, part in parts.items()}
             for unknown in keywords:
                 if unknown in LOAD_OPTIONS and takes_model:
-                    raise UsageError(f"'{unknown}' says how a model is loaded; give it to Meter(…)")
+                    raise UsageError(f"'{unknown}' sets how a model is loaded; give it to Meter(…)")
                 raise UnknownNameError(f"option of {name}", unknown, option_names)
             return {**own, **settings}
 
@@ -196,7 +196,7 @@ def cases_given(
 
     if data is None:
         if names.map is not None or names.format is not None:
-            raise UsageError("map and format say how data are read; give data, or leave them out")
+            raise UsageError("map and format describe data; give data, or leave them out")
         case = case_of(context, query, response, messages, context_from=names.context_from)
         return LoadedCases((case,)), True
     if context or query or response is not None or messages:

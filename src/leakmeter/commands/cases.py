@@ -65,7 +65,7 @@ def run_cases(
     check_store(run.out)
     backend = run.load_backend()
     if part is not None and isinstance(backend, RemoteBackend):
-        raise UsageError("a served model does the work from wherever it is asked; leave --part out, for --concurrency")
+        raise UsageError("a served model does the work itself; use --concurrency instead of --part")
     accept(backend)
     with _unexplained(public):
         ready = make_ready(plan, backend)
@@ -126,7 +126,7 @@ def run_cases(
             )
         raise
     if run.name not in (None, kept_name) and not public:
-        output.tell(f"the run was finished before, and keeps its name; '{run.name}' is not written down")
+        output.tell(f"the run was finished before and keeps its name; '{run.name}' is ignored")
     if part is not None:
         output.tell(f"part {part} is measured; when all {part.n_slices} are: leakmeter runs complete {directory.place}")
         return shown
@@ -161,9 +161,11 @@ def _slice_of(run: RunOptions, *, draws: bool) -> Slice | None:
     from leakmeter.engine.slices import Slice
 
     if run.html is not None:
-        raise UsageError("a slice has no page; leave --html out, and give it to `leakmeter report` of the whole run")
+        raise UsageError(
+            "a slice has no page; leave --html out, and write the page of the whole run with `leakmeter report`"
+        )
     if draws:
-        raise UsageError("a guarantee of privacy draws one secret for all of a run; leave --part out")
+        raise UsageError("a privacy guarantee needs one secret for the whole run; leave --part out")
     return Slice.parsed(run.part)
 
 
@@ -175,4 +177,4 @@ def _unexplained(public: bool) -> Iterator[None]:
     except LeakmeterError:
         if not public:
             raise
-        raise UsageError("a case cannot be used so; without --public the same command says why") from None
+        raise UsageError("a case cannot be used; run the command without --public to see why") from None

@@ -27,7 +27,7 @@ def predict_cases(plan: Plan, run: RunOptions) -> None:
     for note in kept.notes:
         output.tell(note)
     if prediction.served is None and run.price_per_million is not None:
-        raise UsageError(f"'{run.model}' runs here, and has no price; leave --price-per-million out")
+        raise UsageError(f"'{run.model}' runs here, and has no price; leave out --price-per-million")
     if run.json:
         output.print_json(asdict(prediction))
     else:
@@ -49,14 +49,16 @@ def _print(predicted: PredictedCases) -> None:
     if predicted.sampled_cases is not None:
         console.print(
             f"Estimated from {predicted.sampled_cases:,} of the cases and the lengths of the others, which were not "
-            "looked at; in brackets 95 % ranges."
+            "examined; in brackets: 95 % ranges."
         )
     if predicted.at_most:
-        console.print("At most: what is still to be drawn or chosen is counted with the most that it may take.")
+        console.print(
+            "Upper limits: pieces and responses not yet drawn or chosen count with the most that they may take."
+        )
     if predicted.without_search is not None:
         console.print("A search is predicted with the most pieces that it may score, and with all rounds of its audit.")
         if predicted.without_search.tokens_ratio < 1:
-            console.print("It may take more than scoring every piece does: leave --search out.")
+            console.print("It may take more than scoring every piece: leave --search out.")
 
 
 def _totals(predicted: PredictedCases) -> Table:
@@ -106,7 +108,11 @@ def _without_search(predicted: PredictedCases) -> list[tuple[str, str, str]]:
 def _served(served: PredictedServed, most: str) -> list[tuple[str, str, str]]:
     """Rows of what a server is asked; nothing tells how long it takes to answer."""
     rows = [
-        ("requests to the server", f"{most}{served.requests:,}", "with those for the noise floor; repeated ones apart"),
+        (
+            "requests to the server",
+            f"{most}{served.requests:,}",
+            "including those for the noise floor, without repeats",
+        ),
         ("prompt tokens sent", f"{most}{served.prompt_tokens:,}", "with the responses that are scored"),
     ]
     if served.price is not None:

@@ -29,7 +29,7 @@ def read_cases(source: Source, response: str | None = None) -> LoadedCases[Case]
         )
     if source.data is not None:
         if source.query is not None or response is not None:
-            raise UsageError("--query and --response stand in the lines of --data; leave them out")
+            raise UsageError("each line of --data has its own query and response; leave out --query and --response")
         loaded = cases_of(
             source.data,
             map=source.map,
@@ -44,7 +44,7 @@ def read_cases(source: Source, response: str | None = None) -> LoadedCases[Case]
             raise UsageError(f"{name} is for --data")
     if source.messages is not None:
         if source.query is not None:
-            raise UsageError("the last user message of --messages is the query; leave --query out")
+            raise UsageError("the last user message of --messages is the query; leave out --query")
         case = logged_case(source.messages, response, context_from=source.context_from)
         return LoadedCases((replace(case, id=as_unicode(source.messages.stem)),))
     if source.context_from is not None:
@@ -66,5 +66,5 @@ def _documents(paths: list[Path]) -> tuple[Document, ...]:
     documents = [Document(as_unicode(path.name), read_text(path, "context file")) for path in paths]
     for document, path in zip(documents, paths, strict=True):
         if not document.text.strip():
-            raise UsageError(f"context file '{path}' is empty; there is nothing whose influence could be measured")
+            raise UsageError(f"context file '{path}' is empty, so there is no influence to measure")
     return tuple(unique_names(documents))

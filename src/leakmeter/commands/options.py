@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 Flag = Annotated[bool, Parameter(negative="")]
 """An option that is given or not: there is no `--no-…` of it."""
 
-Explain = Annotated[bool, Parameter(negative="", help="Print the conditions, the caveats and how it was measured too.")]
+Explain = Annotated[
+    bool, Parameter(negative="", help="Also print the conditions, the caveats and how it was measured.")
+]
 """The same option of commands that have no `RunOptions`."""
 
 Text = Annotated[str, Parameter(allow_leading_hyphen=True)]
@@ -43,7 +45,7 @@ class RowOptions:
     """How the rows of a command's data are read: `rows.read_rows(…, mapping=options.mapping(FIELDS))`."""
 
     map: list[str] | None = None
-    """Fields of the data that have other names: FIELD=PATH,…, as in text=ticket.body,label=team."""
+    """Map fields of the data that have other names: FIELD=PATH,…, as in text=ticket.body,label=team."""
 
     def mapping(self, field_names: Collection[str] | None = None) -> dict[str, str]:
         """Fields and the paths at which they stand."""
@@ -58,25 +60,25 @@ class Source:
     """Where a command's cases come from."""
 
     context_file: list[Path] | None = None
-    """A text file of context; again for each further document."""
+    """Text file of context; repeat for further documents."""
     query: Text | None = None
     """What the model is asked."""
     data: DataPath | None = None
-    """Cases as JSON lines, JSON, CSV or Parquet, also packed (.gz, .zst), or '-' for standard input: 'context' (text or
-    a list of documents) or 'messages', 'query', and optionally 'response', 'id'."""
+    """Cases as JSON lines, JSON, CSV or Parquet, optionally compressed (.gz, .zst), or '-' for standard input:
+    'context' (text or a list of documents) or 'messages', 'query', and optionally 'response', 'id'."""
     map: list[str] | None = None
-    """Fields of --data that have other names: query=question,context=docs[].text,response=answer."""
+    """Map fields of --data that have other names: query=question,context=docs[].text,response=answer."""
     format: str | None = None
     """Preset for --data: openai, ragas, langchain, llamaindex, squad, rag, langfuse, langsmith, otel, openinference,
-    mlflow or leakmeter; found out by default."""
+    mlflow or leakmeter; detected by default."""
     context_from: Text | None = None
-    """A pattern for the last user message: its group 'context', or its first, is context, as in
-    'Context:(.*)Question:'. Or system: the system prompt is the context, and all other messages stay."""
+    """Regular expression for the last user message; its group 'context', or else its first group, is the context, as in
+    'Context:(.*)Question:'. Or system: the system prompt is the context, and all other messages stay in place."""
     messages: Path | None = None
-    """A JSON file of chat messages, or the log of a completion; the last user message asks, a last message of the
-    assistant's is the response, the others are context."""
+    """JSON file of chat messages, or the log of a completion. The last user message is the query, a final assistant
+    message is the response, and the others are context."""
     skip_bad: bool = False
-    """Leave out rows of --data that cannot be used, and say how many."""
+    """Skip rows of --data that cannot be used, and report how many."""
 
 
 @Parameter(name="*", negative="")
@@ -92,14 +94,14 @@ class RunOptions(WorkerOptions):
     device: str | None = None
     """cpu, cuda, cuda:1 …; CUDA where there is one by default."""
     memory: str | None = None
-    """Memory for the engine to hold beside the model's weights, such as 512MiB; 1GiB on a CPU, a quarter of a GPU's by
-    default. One sequence, and one row of prompts that are reduced together, may take more."""
+    """Memory limit of the engine, without the model's weights, such as 512MiB; by default 1GiB on a CPU and a quarter
+    of a GPU's memory. A single sequence, or a single row of prompts that are reduced together, may take more."""
     tokenizer: str | None = None
     """Tokenizer of a served model: a known name, hf:ORG/NAME, a directory with its tokenizer.json, or a .gguf file."""
     allow_remote: bool = False
     """Send contexts, queries and responses to a served model on another machine."""
     concurrency: int | None = None
-    """Requests to a served model under way at a time; 8 by default."""
+    """Maximum number of simultaneous requests to a served model; 8 by default."""
     out: Path = Path("runs")
     """Directory of runs, or its URL in an object store: s3://BUCKET/PREFIX, gs:// or az://."""
     part: str | None = None
@@ -116,8 +118,7 @@ class RunOptions(WorkerOptions):
     no_cache: bool = False
     """Neither use nor keep scores in the score cache (see `leakmeter models cache`)."""
     dry_run: bool = False
-    """Predict tokens, memory and time instead, of a served model requests and prompt tokens; nothing is run or
-    written."""
+    """Only predict tokens, memory and time (for a served model: requests and prompt tokens); run and write nothing."""
     price_per_million: float | None = None
     """Price of a million prompt tokens of a served model, for --dry-run, in any currency."""
 

@@ -32,7 +32,7 @@ def check_writable(path: Path, noun: str, *inputs: object) -> None:
         raise StoreError(f"{noun} '{path}' is a directory; give the name of a file")
     check_place(path, noun, (*inputs, *_own_files()))
     if not path.parent.is_dir():
-        raise StoreError(f"{noun} '{path}' lies in a directory that does not exist")
+        raise StoreError(f"{noun} '{path}' is in a directory that does not exist")
     if path.exists() and not path.is_file():
         raise StoreError(f"{noun} '{path}' is a device or a pipe; give the name of a file")
     try:

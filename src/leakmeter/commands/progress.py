@@ -42,8 +42,8 @@ def study_progress(n_tokens: Mapping[int, float]) -> Iterator[_State]:
 def _tell_halving(case_id: str, n_halvings: int) -> None:
     times = f" {n_halvings} times" if n_halvings > 1 else ""
     tell(
-        f"case '{case_id}': memory ran out{times}; went on in smaller parts, which may differ in the last digits. "
-        "Give less with --memory to avoid it"
+        f"case '{case_id}': memory ran out{times}; continued in smaller parts, which may change the last digits. "
+        "Lower --memory to avoid this"
     )
 
 

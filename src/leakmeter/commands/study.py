@@ -146,7 +146,7 @@ def _tell_of_few(study: Study, records: Sequence[Sequence[Any]]) -> None:
     noun = kind.counted or kind.records
     for dataset, n, n_asked in sorted(counts):
         if n < n_asked:
-            output.tell(f"{dataset}: {n:,} {noun} are there where the study asks for {n_asked:,}; all are taken")
+            output.tell(f"{dataset}: {n:,} {noun} are available, and the study asks for {n_asked:,}; all are used")
 
 
 def record_of(name: str, sizes: Mapping[str, Study]) -> JsonObject:

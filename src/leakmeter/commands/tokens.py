@@ -86,9 +86,9 @@ def tokenised(
     """Cases as their tokens, and which those are; `prompts` are resolved, and the joint removal of the pieces in
     `without` is shown."""
     if prompts.truncate:
-        raise UsageError("without the model its window is not known; give max-context-tokens instead of truncate")
+        raise UsageError("truncate needs the model's window, which is not loaded here; give max-context-tokens instead")
     if prompts.swap:
-        raise UsageError("swap measures invented values, whose prompts are not shown here; leave it out")
+        raise UsageError("swap is refused here: prompts with surrogate values are not shown; leave it out")
     backend: Any = SimpleNamespace(tokenizer=tokenizer, window=None)
     measure: Any = SimpleNamespace(samples=1, max_new_tokens=0, documents_first=True)
     prepared, kept = loaded.prepared(backend, prompts, measure)

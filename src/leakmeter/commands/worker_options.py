@@ -13,17 +13,17 @@ class WorkerOptions:
     """How many threads and processes measure, and where."""
 
     threads: int | None = None
-    """Threads of the CPU, in this process or in each worker; all cores here, and 1 in a worker, by default. They decide
+    """CPU threads of this process or of each worker; by default all cores here and 1 in a worker. Their number affects
     the last digits."""
     on: str | None = None
-    """Have workers measure: ray for this machine or the cluster of RAY_ADDRESS, or ray:ADDRESS. Contexts, queries and
+    """Measure on workers: ray for this machine or the cluster of RAY_ADDRESS, or ray:ADDRESS. Contexts, queries and
     responses are sent to them."""
     workers: int | None = None
-    """Workers that load the model and measure, with --on; 2 by default."""
+    """Number of workers that load the model and measure, with --on; 2 by default."""
     gpus_per_worker: float | None = None
-    """GPUs of each worker, which may be a part of one; none by default."""
+    """GPUs of each worker, possibly a fraction of one; none by default."""
     allow_mixed: bool = False
-    """Take workers on machines of several kinds, which moves last digits."""
+    """Allow workers on different kinds of machines, which changes the last digits."""
 
     def loading(self) -> dict[str, Any]:
         """As options of `engine.loading.load_backend`."""

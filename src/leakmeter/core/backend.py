@@ -81,7 +81,7 @@ def check_differentiates(backend: object, name: str) -> None:
     """Refuse a back end without gradients; given its class, this can be asked before a model is loaded."""
     if not hasattr(backend, "differentiate"):
         raise CapabilityError(
-            f"'{name}' gives no gradients, which Fisher susceptibility is made of; give a model of the transformers "
+            f"'{name}' gives no gradients, which Fisher susceptibility needs; give a model of the transformers "
             "library, or measure by Monte Carlo"
         )
 

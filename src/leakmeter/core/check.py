@@ -38,7 +38,7 @@ class Check:
     """One claim about a run, and whether it holds."""
 
     claim: str
-    """'influence.disclosures.personal <= 0', or 'influence is no worse than the baseline'."""
+    """'influence.disclosures.personal <= 0', or 'influence is not worse than the baseline'."""
     run: int
     """Number of the run, from 1."""
     quantity: str

@@ -23,15 +23,15 @@ def check_readable(path: Path, noun: str, *, most: int | None = MOST_BYTES) -> N
     except OSError as error:
         raise DataError(f"{noun} '{path}' cannot be read: {error.strerror or error}") from None
     except ValueError:
-        raise DataError(f"{noun} '{path}' cannot be read: that is no file's name") from None
+        raise DataError(f"{noun} '{path}' cannot be read: it is not a file name") from None
     if stat.S_ISDIR(state.st_mode):
         raise DataError(f"{noun} '{path}' is a directory; give a file")
     if not stat.S_ISREG(state.st_mode):
-        raise DataError(f"{noun} '{path}' is a device or a pipe; write what it holds to a file, and give that")
+        raise DataError(f"{noun} '{path}' is a device or a pipe; save its contents to a file, and give that")
     if most is not None and state.st_size > most:
         raise DataError(
-            f"{noun} '{path}' has {state.st_size:,} bytes, and {most:,} are read at most; split it, or leave out what "
-            "is not needed"
+            f"{noun} '{path}' has {state.st_size:,} bytes, and at most {most:,} are read; split it, or remove what is "
+            "not needed"
         )
 
 

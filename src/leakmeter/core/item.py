@@ -144,7 +144,7 @@ class ContextItem(Item):
             (name,) = names
             return self.cuts[name]
         if self.cut_together is None:
-            raise ValueError(f"case '{self.id}' was made without what cuts {len(names)} spans together")
+            raise ValueError(f"case '{self.id}' was made without a way to cut {len(names)} spans together")
         return self.cut_together(names)
 
 

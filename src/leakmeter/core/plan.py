@@ -132,9 +132,9 @@ def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
     """The chunk that answers the requests of a round. The order of its runs depends on the requests alone."""
     for request in requests:
         if not request.rows.stop:
-            raise UsageError("a response without tokens has nothing to score; give it at least one")
+            raise UsageError("the response has no tokens to score; give at least one")
         if not all(len(prompt.ids) for prompt in request.prompts):
-            raise UsageError("an empty prompt predicts nothing; give the model at least one token before the response")
+            raise UsageError("the prompt is empty; give the model at least one token before the response")
     return Chunk(tuple(requests), round)
 
 

@@ -56,7 +56,7 @@ def url_of(path: Path) -> str | None:
 def check_directory(path: Path) -> None:
     """Refuse the URL of an object store where only a directory will do."""
     if (url := url_of(path)) is not None:
-        raise UsageError(f"'{url}' is in an object store, where runs of cases alone are kept; give a directory")
+        raise UsageError(f"'{url}' is in an object store, which keeps only runs of cases; give a directory")
 
 
 @dataclass(frozen=True)

@@ -123,10 +123,12 @@ def make_private(folder: Path, *, named: bool = False) -> None:
         return
     status = folder.stat() if named else folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
-        raise OSError(errno.ENOTDIR, "it is a link, and another might have laid it there", str(folder))
+        raise OSError(errno.ENOTDIR, "it is a link, which another user may have made", str(folder))
     if named and status.st_mode & 0o022:
         raise OSError(
-            errno.EPERM, "others can write to that directory; take that from them, or name another", str(folder)
+            errno.EPERM,
+            "other users can write to that directory; remove their permission, or name another directory",
+            str(folder),
         )
     if not named and status.st_mode & 0o077:
         _check_owner(status, folder)
@@ -184,9 +186,14 @@ def check_place(path: Path, noun: str, inputs: Iterable[object] = ()) -> None:
     for source in files_among(inputs):
         other = _resolved(source)
         if place == other or _is_same(path, source):
-            raise StoreError(f"{noun} '{path}' is '{source}', which is read here and would be lost; give another name")
+            raise StoreError(
+                f"{noun} '{path}' is '{source}', which is an input of this command and would be overwritten; give "
+                "another name"
+            )
         if other in place.parents and place.exists():
-            raise StoreError(f"{noun} '{path}' is a file of '{source}', which is read here; give another name")
+            raise StoreError(
+                f"{noun} '{path}' is a file of '{source}', which is an input of this command; give another name"
+            )
     check_outside_runs(path, noun)
 
 
@@ -195,7 +202,7 @@ def check_outside_runs(path: Path, noun: str) -> None:
     place = _resolved(path)
     for folder in (place, *place.parents):
         if _is_run(folder):
-            raise StoreError(f"{noun} '{path}' lies in the run '{folder.name}'; give a place outside of it")
+            raise StoreError(f"{noun} '{path}' is inside the run '{folder.name}'; give a place outside it")
         if folder != place and _KEPT.fullmatch(folder.name) and place.exists():
             raise StoreError(f"{noun} '{path}' is a file of '{folder.name}'; give another name")
 

@@ -127,7 +127,9 @@ def cases_of(
                 raise content
             if isinstance(content, Case):
                 if marker is not None:
-                    raise DataError(f"{row.where}: --context-from is for texts, and here it is known what is context")
+                    raise DataError(
+                        f"{row.where}: --context-from is for texts, and this row already has a separate context"
+                    )
                 case, reference = content, None
             else:
                 if preset is None:
@@ -208,7 +210,7 @@ def _known(fields: Fields, row: Row, is_mapped: bool, left_out: dict[str, None])
 def _unknown(name: str, fields: Fields, where: str) -> DataError:
     if not is_name(name):
         # It may be a text, and is not repeated.
-        return DataError(f"{where}: a field has a text in the place of its name; does the table begin with a heading?")
+        return DataError(f"{where}: a field has a text instead of a name; does the table begin with a heading?")
     return DataError(f"{where}: unknown field '{name}'; known: {', '.join(FIELDS)}{_hint(fields)}")
 
 
@@ -233,7 +235,7 @@ def _hint(fields: Fields) -> str:
     pairs = ",".join(f"{name}={proposal.get(name, '…')}" for name in ROLES if name in proposal or name in lacking)
     if lacking:
         return f"; name the fields with --map {pairs}, where … is the path of the {' and of the '.join(lacking)}"
-    return f"; to read these fields and leave others out, give --map {shlex.quote(pairs)}"
+    return f"; to read only these fields, give --map {shlex.quote(pairs)}"
 
 
 def case_of_fields(
@@ -263,9 +265,7 @@ def case_of_fields(
         messages, response = without_answer(messages_of(value["messages"], where), response, where)
         messages = with_context(messages, marker, where)
     elif marker is not None:
-        raise DataError(
-            f"{where}: --context-from says what is context, and there is a 'context'; leave one of them out"
-        )
+        raise DataError(f"{where}: the case has a 'context', and --context-from gives another; leave one of them out")
     case = Case(
         id=checked_text(str(id_), "id", where),
         documents=_documents(value["context"], where) if "context" in value else (),
@@ -284,7 +284,7 @@ def _decoding(value: Fields, where: str, response: str | None) -> str | None:
     if decoding not in DECODINGS:
         raise DataError(f"{where}: 'decoding' has to be one of {', '.join(DECODINGS)}")
     if response is None:
-        raise DataError(f"{where}: 'decoding' says how a response was chosen, and there is no 'response'")
+        raise DataError(f"{where}: 'decoding' describes how a response was chosen, but there is no 'response'")
     return str(decoding)
 
 
@@ -329,7 +329,7 @@ def logged_case(path: str | Path, response: str | None = None, *, context_from: 
         row = Row(1, "", where, value)
         answers = [answer for _, answer in formats.FORMATS["openai"].read([(row, value)])]
         if len(answers) > 1:
-            raise DataError(f"{where} has {len(answers)} answers; give it with --data, each is a case then")
+            raise DataError(f"{where} has {len(answers)} answers; give it with --data, which makes each a case")
         (only,) = answers
         if isinstance(only, DataError):
             raise only
@@ -360,9 +360,7 @@ def case_of(
         chat_messages, response = without_answer(messages_of(turns, "messages"), response, "messages")
         return Case(id="case", response=response, messages=with_context(chat_messages, marker, "messages"))
     if marker is not None:
-        raise UsageError(
-            "context_from says what is context in the query, and there is a context; leave one of them out"
-        )
+        raise UsageError("the case has a context, and context_from gives another; leave one of them out")
     return Case(id="case", documents=_documents_of(context), query=query, response=response)
 
 

@@ -62,7 +62,7 @@ def _parts(turn: Turn, name: str, where: str) -> tuple[Document, ...]:
         if isinstance(part.logged, Mapping):
             text = part.logged.get("text") if text is None else text
             if part.kind != "text" or text is None:
-                raise DataError(f"{where}: part {number} is no text; only text can be measured")
+                raise DataError(f"{where}: part {number} is not text; only text can be measured")
             label = checked_text(part.logged.get("name", label), "name", where)
         if checked_text(part.logged if text is None else text, "content", where):
             out.append(Document(label, text or ""))
@@ -78,11 +78,11 @@ def without_answer(
         return messages, response
     if response is not None:
         raise DataError(
-            f"{where}: the last message is the assistant's, which is the response, and a response is given too; leave "
-            "one of them out"
+            f"{where}: the last message, the assistant's, is the response, and a response is given too; leave one of "
+            "them out"
         )
     if len(messages) == 1:
-        raise DataError(f"{where}: the chat is an answer without a question; give the messages before it")
+        raise DataError(f"{where}: the chat has an answer and no question; give the messages before it")
     return messages[:-1], "\n".join(part.text for part in last.parts)
 
 
@@ -104,7 +104,7 @@ def with_context(messages: tuple[Message, ...], marker: ContextMarker | None, wh
     if Case("", messages=messages).has_only_system_context:
         raise DataError(
             f"{where}: the system prompt is the only context, and all of the user's turn counts as the query; mark "
-            f"what was retrieved into the turn with --context-from REGEX, or give --context-from {SYSTEM} to measure "
+            f"the retrieved text in that turn with --context-from REGEX, or give --context-from {SYSTEM} to measure "
             "the system prompt itself (context_from in Python)"
         )
     return messages
@@ -115,7 +115,9 @@ class SystemContext:
 
     def __call__(self, messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
         if not any(message.role in SYSTEM_ROLES for message in messages):
-            raise DataError(f"{where}: there is no message of role 'system', which --context-from {SYSTEM} measures")
+            raise DataError(
+                f"{where}: --context-from {SYSTEM} measures the message of role 'system', and there is none"
+            )
         asking = Case("", messages=messages).asking
         return tuple(
             message if i == asking or message.role in SYSTEM_ROLES else replace(message, fixed=True)
@@ -131,7 +133,7 @@ class ContextPattern:
         self.compiled = pattern.compiled(source, f"--context-from {source[:60]!r}", dot_is_any=True)
         if not self.compiled.groups:
             raise UsageError(
-                f"--context-from {source[:60]!r} has no group; put what was retrieved in brackets, as in "
+                f"--context-from {source[:60]!r} has no group; put the retrieved part in brackets, as in "
                 rf"'Context:(.*)Question:', or give '{SYSTEM}' for the system prompt"
             )
         self._group: str | int = "context" if "context" in self.compiled.groupindex else 1
@@ -142,7 +144,7 @@ class ContextPattern:
         too long."""
         at = max((i for i, message in enumerate(messages) if message.role == "user"), default=None)
         if at is None:
-            raise DataError(f"{where}: there is no message of role 'user', which --context-from could be matched with")
+            raise DataError(f"{where}: there is no message of role 'user' for --context-from to match")
         turn = messages[at]
         names = {message.name for message in messages}
         text = "\n".join(part.text for part in turn.parts)
@@ -162,7 +164,9 @@ class ContextPattern:
         if not retrieved:
             raise DataError(f"{where}: --context-from finds nothing in the last user message")
         if not any(part.text.strip() for i, part in enumerate(parts) if i not in retrieved):
-            raise DataError(f"{where}: --context-from takes the whole of the last user message; leave it the query")
+            raise DataError(
+                f"{where}: --context-from matches the whole last user message; leave the query out of the match"
+            )
         marked = replace(turn, parts=tuple(parts), retrieved=tuple(retrieved))
         return (*messages[:at], marked, *messages[at + 1 :])
 
@@ -182,8 +186,8 @@ class ContextPattern:
                     cursor = end
         except TimeoutError:
             raise DataError(
-                f"{where}: --context-from took longer than {pattern.SECONDS_AT_MOST:g} s; repetitions within "
-                "repetitions, as in (a+)+, are the usual cause"
+                f"{where}: --context-from took longer than {pattern.SECONDS_AT_MOST:g} s; the usual cause is nested "
+                "repetition, as in (a+)+"
             ) from None
 
 

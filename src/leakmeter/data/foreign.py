@@ -261,7 +261,7 @@ def getter(value: Any) -> Callable[[str], Any]:
 def messages_of(messages: Any) -> tuple[Fields, ...]:
     """A chat as it was sent, of any library (see `turn_of`), as messages with `role` and `content`."""
     if isinstance(messages, str | Mapping) or not isinstance(messages, Iterable):
-        raise UsageError("'messages' is no list of messages; give a completion's text as 'prompt'")
+        raise UsageError("'messages' is not a list of messages; give a completion's text as 'prompt'")
     return tuple(_message(turn_of(message), number) for number, message in enumerate(messages, 1))
 
 
@@ -330,12 +330,12 @@ def documents_of(documents: Any) -> tuple[Fields, ...]:
     """Documents as `{"id", "text"}`, each once; an id or a text that is not known is None. Given are texts by id, or
     texts, mappings, or documents of LangChain, LlamaIndex, OpenInference or leakmeter."""
     if isinstance(documents, str) or not isinstance(documents, Iterable):
-        raise UsageError("'documents' is no list of documents, nor texts by id")
+        raise UsageError("'documents' is neither a list of documents nor texts by id")
     pairs = documents.items() if isinstance(documents, Mapping) else map(_named_document, documents)  # id, text
     distinct: dict[tuple[str | None, str | None], None] = {}
     for id_, text in pairs:
         if not isinstance(text, str | None):
-            raise UsageError("'documents' holds something that is no text")
+            raise UsageError("'documents' holds something that is not text")
         distinct[name_of(id_), text] = None
     return tuple({"id": id_, "text": text} for id_, text in distinct)
 
@@ -504,7 +504,9 @@ def plain(value: Any, where: str, *, depth: int = 0) -> Any:
         return None
     if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray):
         return [plain(inner, where, depth=depth + 1) for inner in value]
-    raise DataError(f"{where} holds an object of type {type(value).__name__}, which is no text, number, list or record")
+    raise DataError(
+        f"{where} holds an object of type {type(value).__name__}, which is not text, a number, a list or a record"
+    )
 
 
 def fields_of(value: Any) -> Mapping[Any, Any] | None:

@@ -97,7 +97,7 @@ def _completions(row: Row, parts: JsonObject) -> Iterator[tuple[Row, Fields | Da
             yield (
                 row,
                 DataError(
-                    f"{where}: the answer of a batch without its request; give the lines of both files, as in: "
+                    f"{where}: an answer of a batch without its request; give the lines of both files, as in: "
                     "cat requests.jsonl answers.jsonl | leakmeter influence --data -"
                 ),
             )
@@ -116,7 +116,9 @@ def _completions(row: Row, parts: JsonObject) -> Iterator[tuple[Row, Fields | Da
         if not isinstance(text, str):
             yield (
                 row,
-                DataError(f"{where}: choice {number} has no text, as where a tool is called; only text is measured"),
+                DataError(
+                    f"{where}: choice {number} has no text, for example because it calls a tool; only text is measured"
+                ),
             )
             continue
         id_ = fields.get("id", row.number)
@@ -177,7 +179,7 @@ def _ragas(fields: Fields, where: str) -> Iterable[Fields]:
         return
     context = _texts(_first(fields, "retrieved_contexts", "contexts"))
     if context is None:
-        raise DataError(f"{where}: there is no 'retrieved_contexts', whose influence would be measured")
+        raise DataError(f"{where}: there is no 'retrieved_contexts', so there is nothing to measure")
     yield {**rest, "query": question, "context": context, "response": _first(fields, "response", "answer")}
 
 
@@ -202,7 +204,7 @@ def _llamaindex(fields: Fields, where: str) -> Iterable[Fields]:
     query = _first(fields, "query", "query_str", "question")
     if query is None:
         raise DataError(
-            f"{where}: there is no 'query', which LlamaIndex does not keep with its response; give both, as in "
+            f"{where}: there is no 'query'; LlamaIndex does not keep it with its response, so give both, as in "
             "{'query': …, 'response': …}"
         )
     yield {

@@ -122,7 +122,7 @@ def listed(names: Iterable[object]) -> str:
     """Names of fields for an error; those of a table without a heading are texts, which are not repeated."""
     shown = [str(name) for name in names]
     if not all(map(is_name, shown)):
-        return "names that are texts, as where a table does not begin with a heading"
+        return "names that are texts, perhaps because the table has no heading"
     more = f" and {len(shown) - _MOST_LISTED} more" if len(shown) > _MOST_LISTED else ""
     return (", ".join(f"'{name}'" for name in shown[:_MOST_LISTED]) or "nothing") + more
 
@@ -162,7 +162,7 @@ def _steps(path: str) -> list[str | int | None]:
         out.append(match["name"] if match["name"] is not None else int(match["index"]) if match["index"] else None)
     if cursor != len(path) or not out:
         raise UsageError(
-            f"--map: {path[:60]!r} is no path; as in question, item.answer, docs[].text or choices[0].text"
+            f"--map: {path[:60]!r} is not a path; write it as in question, item.answer, docs[].text or choices[0].text"
         )
     return out
 
@@ -172,7 +172,7 @@ def _follow(value: Any, steps: Sequence[str | int | None], path: str, where: str
         value = parsed_cell(value)
         if step is None:
             if not isinstance(value, list):
-                raise DataError(f"{where}: --map {path}: what stands before '[]' is no list")
+                raise DataError(f"{where}: --map {path}: the part before '[]' is not a list")
             rest = steps[number + 1 :]
             results = [_follow(element, rest, path, where) for element in value]
             return [element for inner in results for element in inner] if None in rest else results
@@ -182,7 +182,7 @@ def _follow(value: Any, steps: Sequence[str | int | None], path: str, where: str
             value = value[step]
             continue
         if not isinstance(value, Mapping):
-            raise DataError(f"{where}: --map {path}: what should have '{step}' is no object")
+            raise DataError(f"{where}: --map {path}: the parent of '{step}' is not an object")
         if step not in value:
             names = [str(name) for name in value]
             near = nearest(step, [name for name in names if is_name(name)])

@@ -74,17 +74,17 @@ class Opened(io.BufferedIOBase):
         try:
             out: bytes = self._inner.read1(limit) if at_once else self._inner.read(limit)
         except (OSError, EOFError, ValueError, zlib.error) as error:
-            raise DataError(f"{self._where} cannot be unpacked: {error}; is it cut short or damaged?") from None
+            raise DataError(f"{self._where} cannot be decompressed: {error}; is it incomplete or damaged?") from None
         self.n_bytes += len(out)
         if self.n_bytes > self._most:
             raise DataError(
-                f"{self._where} has more than {self._most:,} bytes, and as many are read at most; split it, or leave "
-                "out what is not needed"
+                f"{self._where} has more than {self._most:,} bytes, the most that is read; split it, or remove what "
+                "is not needed"
             )
         if self.n_bytes > _ANYWAY and self.n_bytes > _MOST_TIMES * self.n_packed:
             raise DataError(
-                f"{self._where} unpacks to more than {_MOST_TIMES:,} times its size, and is not read on; if that is "
-                "meant, unpack it and give the file"
+                f"{self._where} decompresses to more than {_MOST_TIMES:,} times its size; if that is intended, "
+                "decompress it and give the result"
             )
         return out
 

@@ -54,12 +54,12 @@ def load_referenced(
 def _record(case: Case, reference: str | None, where: str) -> Record:
     if case.response is not None:
         raise DataError(
-            f"case '{case.id}' of {where} has a response, and here responses are drawn; leave it out (in a file with "
-            "--map response=), or call it 'reference' if it says what a good one would"
+            f"case '{case.id}' of {where} has a response, but this command draws responses; leave it out (in a file "
+            "with --map response=), or name it 'reference' if it is a good response to compare with"
         )
     if reference is None or not reference.strip():
         raise DataError(
-            f"case '{case.id}' of {where} has no 'reference', the text of a good response, against which utility is "
-            "measured"
+            f"case '{case.id}' of {where} has no 'reference' (the text of a good response), which utility is measured "
+            "against"
         )
     return Record(case, reference)

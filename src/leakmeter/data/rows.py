@@ -163,7 +163,7 @@ def _of_object(data: Any, keys_are_ids: bool) -> Iterator[Row]:
         return _numbered(rows, "the data", "record")
     if isinstance(data, Iterable) and not isinstance(data, bytes | bytearray):
         return _numbered(data, "the data", "record")
-    raise DataError(f"an object of type {type(data).__name__} is no data; give a path, a table, or records")
+    raise DataError(f"an object of type {type(data).__name__} is not data; give a path, a table, or records")
 
 
 def _is_dataset(data: Any) -> bool:
@@ -280,7 +280,7 @@ def _of_unknown(
     value = parsed_json("".join(chain(start, following, lines)), where)
     rows = _records(value, keys_are_ids) if isinstance(value, Mapping) else value
     if not isinstance(rows, list):
-        raise DataError(f"{where} is no list of objects, and no object of objects by their ids")
+        raise DataError(f"{where} is neither a list of objects nor an object of objects by id")
     if len(rows) == 1 and rows[0] is value:
         yield Row(1, "", str(source), value)
     else:
@@ -397,6 +397,6 @@ def parquet_rows(
                     yield n_before, n_rows, batch.to_pylist(), batch.nbytes
                 n_before += batch.num_rows
     except UnicodeDecodeError as error:
-        raise DataError(f"{where} holds text that is no UTF-8: {error.reason}") from None
+        raise DataError(f"{where} holds text that is not UTF-8: {error.reason}") from None
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DataError(f"{where} cannot be read as Parquet: {str(error).splitlines()[0]}") from None

@@ -28,7 +28,7 @@ _CHUNK = 2**20
 _ROWS = 64
 _PARQUET = b"PAR1"
 _BOM = b"\xef\xbb\xbf"
-_AS_LINES = "write a record a line, as with: jq -c '.[]'"
+_AS_LINES = "write one record per line, as with: jq -c '.[]'"
 
 
 def records_of(
@@ -65,7 +65,7 @@ def _of_bytes(
     at = 0
     while at < start:
         if not (skipped := opened.read(min(_CHUNK, start - at))):
-            raise DataError(f"{noun} has {at:,} bytes, and was read up to byte {start:,} before; is it another file?")
+            raise DataError(f"{noun} has {at:,} bytes, and was already read up to byte {start:,}; is it another file?")
         at += len(skipped)
     first = bare = b""
     while b"\n" not in bare and len(first) < _CHUNK and (piece := opened.piece(_CHUNK)):
@@ -119,13 +119,15 @@ def _whole(first: bytes, opened: Opened, noun: str, name: str, on_bytes: Callabl
         n_bytes += len(chunk)
         if n_bytes > MOST_WHOLE:
             raise DataError(
-                f"{noun} is one JSON value of more than {MOST_WHOLE:,} bytes, which is not read; {_AS_LINES}"
+                f"{noun} is one JSON value of more than {MOST_WHOLE:,} bytes, the most that is read; {_AS_LINES}"
             )
         parts.append(chunk)
     on_bytes(opened.n_packed)
     content = b"".join(parts).removeprefix(_BOM)
     if sum(map(content.count, (b",", b":", b"[", b"{"))) > MOST_PARTS:
-        raise DataError(f"{noun} is one JSON value of more than {MOST_PARTS:,} parts, which is not read; {_AS_LINES}")
+        raise DataError(
+            f"{noun} is one JSON value of more than {MOST_PARTS:,} parts, the most that is read; {_AS_LINES}"
+        )
     try:
         value = parsed_json(content, noun)
     except DataError:

@@ -97,7 +97,10 @@ def load_backend(
         raise UsageError("workers, gpus_per_worker and allow_mixed are for work on several machines; give on='ray' too")
     if isinstance(model, str) and names_a_server(model):
         if dtype is not None or device is not None or memory is not None or model_id is not None or threads is not None:
-            raise UsageError("a served model computes elsewhere; leave dtype, device, memory, model_id and threads out")
+            raise UsageError(
+                "dtype, device, memory, model_id and threads are for a model loaded here, and this one is served; "
+                "leave them out"
+            )
         from leakmeter.backends.served.load import load_served
 
         return load_served(
@@ -108,7 +111,7 @@ def load_backend(
     if not isinstance(model, (str, Path)):
         if isinstance(model, Backend):
             if model_id is not None:
-                raise UsageError(f"model_id '{model_id}' comes too late for a back end; give it to load_backend")
+                raise UsageError(f"model_id '{model_id}' has no effect on a loaded back end; give it to load_backend")
             return model
         if not (isinstance(model, tuple) and len(model) == 2):
             raise UsageError(f"model is a {type(model).__name__}; give a name, a path, or the pair (model, tokenizer)")
@@ -358,7 +361,7 @@ def _score_cache(notify: Callable[[str], None]) -> ScoreCache | None:
         # filelock raises the latter where a file system has no locks.
         reason = getattr(error, "strerror", None) or error
         notify(
-            f"going on without the score cache: its secret cannot be kept in '{config_dir()}' ({reason}); "
+            f"continuing without the score cache: its secret cannot be kept in '{config_dir()}' ({reason}); "
             "move it with LEAKMETER_CONFIG=DIR"
         )
         return None

@@ -203,7 +203,10 @@ def _failed(failed: Mapping[int, Failure], ids: Sequence[str], group_size: int, 
     names = ", ".join(f"'{_named(group)}'" for group in groups)
     more = f" and {len(failed) - _MOST_NAMED:,} more" if len(failed) > _MOST_NAMED else ""
     error = rebuilt(failed[first])
-    others = f"the other {n_kept - len(failed):,} parts of the run are kept, and the same command tries again"
+    others = (
+        f"the other {n_kept - len(failed):,} parts of the run are kept, and the same command tries the failed ones "
+        "again"
+    )
     kept = others if n_kept else ""
     message = f"{names}{more} could not be measured: {error}"
     error.args = (f"{message}; {kept}" if kept else message,)

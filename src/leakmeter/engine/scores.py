@@ -170,7 +170,7 @@ class ScoreCache:
             except (OSError, sqlite3.Error, NotImplementedError) as error:
                 self._is_off = True
                 self._file.close()
-                self._notify(f"going on without the score cache '{self.path}': {_reason(error)}")
+                self._notify(f"continuing without the score cache '{self.path}': {_reason(error)}")
                 return otherwise
 
     def _hash(self, purpose: bytes, *parts: bytes | memoryview) -> bytes:

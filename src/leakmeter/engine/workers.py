@@ -56,14 +56,11 @@ class Workers:
 
         if not isinstance(model, (str, Path)):
             raise UsageError(
-                f"workers load the model themselves, and a {type(model).__name__} is in this process alone; give a "
-                "name or path that each of them can reach"
+                f"workers load the model themselves, and cannot reach a {type(model).__name__} in this process; give "
+                "a name or path that every worker can reach"
             )
         if names_a_server(str(model)):
-            raise UsageError(
-                "a served model does the work wherever it is asked from; leave the choice of workers out, and give "
-                "concurrency"
-            )
+            raise UsageError("a served model does the work itself; give concurrency instead of workers")
         n, n_threads = self.n or 2, self.n_threads or 1
         make = partial(_worker, loader, str(model), {**settings, "threads": n_threads}, allow_mixed=self.allow_mixed)
         engine = RayEngine(address_of(self.on), make, n_workers=n, n_cpus=n_threads, n_gpus=self.n_gpus or 0)
@@ -236,7 +233,7 @@ class Fleet:
             advice = (
                 "give workers of one kind"
                 if self._allow_mixed or description.differs_from(self._first, allow_mixed=True)
-                else "give workers of one kind, or --allow-mixed, where last digits may differ"
+                else "give workers of one kind, or --allow-mixed, which may change the last digits"
             )
             raise ModelError(f"worker '{description.worker}' is unlike the others: {why}; {advice}")
 
@@ -263,7 +260,7 @@ class Fleet:
     def score(self, chunk: Chunk) -> Any:
         """Nothing is scored in this process: always a `CapabilityError`."""
         raise CapabilityError(
-            f"this needs '{self.name}' in this process, and workers have it; leave the choice of workers out"
+            f"this needs '{self.name}' in this process, and the workers hold it; leave the workers out"
         )
 
     def measure_parts(
@@ -280,7 +277,7 @@ class Fleet:
             group = cases.origins[number * group_size : (number + 1) * group_size]
             origins = tuple(origin for origin in group if origin is not None)
             if len(origins) < len(group):
-                raise UsageError("these cases can be measured in this process only; leave the choice of workers out")
+                raise UsageError("these cases can be measured in this process only; leave the workers out")
             return PartToDo(
                 measure, origins, group_size > 1, self.reuse is not None, predicts=len(cases) <= EXACT_CASES
             )

@@ -62,7 +62,7 @@ _AHEAD: Final = 2
 """Tasks that a worker is given at a time, so that it does not wait for the next."""
 _DIED: Final = "died"
 _UNFORESEEN: Final = {
-    _DIED: f"its worker died {TRIES} times, most likely for want of memory",
+    _DIED: f"its worker died {TRIES} times, most likely because memory ran out",
     "MemoryError": f"memory ran out {TRIES} times; give less with --memory, or fewer workers a machine",
 }
 _LOOK_SECONDS: Final = 1.0
@@ -210,11 +210,11 @@ class Pool:
             self._n_deaths_before_ready = 0 if was_ready else self._n_deaths_before_ready + 1
             if self._n_deaths_before_ready >= TRIES * self.n_workers:
                 raise LeakmeterError(
-                    "workers end before they have loaded the model, most likely for want of memory; see the engine's "
-                    "own logs, or start fewer workers on a machine"
+                    "workers end before they have loaded the model, most likely because memory ran out; see the "
+                    "engine's own logs, or start fewer workers per machine"
                 )
             if was_ready:
-                self._notify("a worker was lost; its part begins anew elsewhere")
+                self._notify("a worker was lost; another one starts its part again")
             self._pending.add(self.engine.start())
         elif event.kind == "failed" and event.ticket is None:
             raise rebuilt(event.value)
@@ -245,9 +245,7 @@ def rebuilt(failure: Failure) -> LeakmeterError:
 
     kind = getattr(errors, failure.kind, errors.ModelError)
     error: LeakmeterError = kind.__new__(kind)
-    error.args = (
-        failure.message or _UNFORESEEN.get(failure.kind, f"an error that should not happen ({failure.kind})"),
-    )
+    error.args = (failure.message or _UNFORESEEN.get(failure.kind, f"internal error ({failure.kind})"),)
     return error
 
 
@@ -263,7 +261,7 @@ def _draining(notify: Callable[[str], None], n_given: Callable[[], int]) -> Iter
     def on_interrupt(number: int, frame: Any) -> None:
         draining.set()
         signal.signal(signal.SIGINT, before)
-        notify(f"ending when the {n_given()} parts under way are done; again to end at once")
+        notify(f"ending when the {n_given()} parts in progress are done; interrupt again to end at once")
 
     signal.signal(signal.SIGINT, on_interrupt)
     try:

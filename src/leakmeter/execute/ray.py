@@ -148,7 +148,7 @@ def _check_answers(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise ModelError(
-            f"nobody answers at '{address}' ({error}); give the address of a Ray cluster's head, as `ray start` says it"
+            f"no answer from '{address}' ({error}); give the address of a Ray cluster's head, as `ray start` prints it"
         ) from None
 
 
@@ -172,7 +172,7 @@ class _Actor:
     def do(self, payload: Any) -> tuple[str, Any]:
         work = self._work
         if work is None:
-            raise RuntimeError("the worker has nothing to work with")
+            raise RuntimeError("the worker has not loaded a model")
         return _outcome(lambda: work.do(payload))
 
 

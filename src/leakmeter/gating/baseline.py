@@ -114,7 +114,7 @@ class KeptRun:
         measure = _checked(record.get("measure"), str)
         # It is repeated in messages, where no text of whoever forged the file belongs.
         if not is_word(measure):
-            raise ValueError("no name of a measure")
+            raise ValueError("not the name of a measure")
         kept_run = cls(
             measure,
             _checked(record.get("settings"), dict),
@@ -128,7 +128,7 @@ class KeptRun:
         if len(set(kept_run.cases)) < n_cases or any(
             len(quantity.values) != n_cases for quantity in kept_run.quantities.values()
         ):
-            raise ValueError("cases that are not told apart, or not as many values")
+            raise ValueError("cases without distinct ids, or another number of values")
         return kept_run
 
 
@@ -199,17 +199,19 @@ def read_baseline(path: Path) -> Baseline:
     except FileNotFoundError:
         raise DataError(f"there is no baseline '{path}'; write one with --write-baseline") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"baseline '{path}' cannot be read: {getattr(error, 'strerror', None) or 'no JSON'}") from None
+        raise DataError(
+            f"baseline '{path}' cannot be read: {getattr(error, 'strerror', None) or 'it is not JSON'}"
+        ) from None
     try:
         return Baseline.from_dict(record)
     except ValueError:
         raise DataError(
-            f"'{path}' is no baseline as this version of leakmeter writes it; --write-baseline writes one"
+            f"'{path}' is not a baseline of this version of leakmeter; write one with --write-baseline"
         ) from None
 
 
 def _refused(constant: str) -> float:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _checked(value: object, kind: type[_T]) -> _T:
@@ -225,8 +227,8 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes) -> 
     if number > len(baseline.runs) or baseline.runs[number - 1].measure != run.measure:
         measures = excerpt(", ".join(baseline_run.measure for baseline_run in baseline.runs), 100) or "nothing"
         raise UsageError(
-            f"run {number} is of {run.measure}, and the baseline is of {measures}, in this order; give runs as it was "
-            "written of, or write another"
+            f"run {number} is a run of {run.measure}, and the baseline has {measures}, in this order; give the same "
+            "measures in the same order, or write another baseline"
         )
     before = baseline.runs[number - 1]
     by_order = baseline.key != _key_name(key)
@@ -238,8 +240,8 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes) -> 
     if clashes := incomparable(settings, then, own, run.defining):
         text = "; ".join(setting_line(setting.name, setting.first, setting.second) for setting in clashes)
         raise UsageError(
-            f"run {number} and the baseline have numbers that mean different things ({text}); measure as the "
-            "baseline was, or write another with --write-baseline"
+            f"run {number} and the baseline have numbers that mean different things ({text}); measure with the "
+            "baseline's settings, or write another with --write-baseline"
         )
     pairs = _pairs(run, before.cases, key, by_order)
     checks = []
@@ -257,8 +259,9 @@ def _pairs(run: Measured, cases: Sequence[str], key: bytes, by_order: bool) -> l
     if by_order:
         if len(cases) != len(run.cases):
             raise UsageError(
-                f"the baseline has {len(cases)} cases and the run {len(run.cases)}; their ids were hashed with another "
-                "key, and by their order only as many can be paired: bring the key along, or write another baseline"
+                f"the baseline has {len(cases)} cases and the run {len(run.cases)}; their ids were hashed with "
+                "another key, so cases can only be paired by order, and their numbers differ; use the baseline's key, "
+                "or write another baseline"
             )
         return [(i, i) for i in range(len(cases))]
     place = {hashed: j for j, hashed in enumerate(cases)}
@@ -295,7 +298,7 @@ def _regression(
     means = (aggregate(side, "mean") for side in (then[theirs], values[mine]))
     sentence = regression_sentence(quantity.name, change, floor, *means, holds=not is_worse)
     return Check(
-        f"{quantity.name} is no worse than the baseline",
+        f"{quantity.name} is not worse than the baseline",
         number,
         quantity.name,
         quantity.about,

@@ -61,11 +61,11 @@ def parse_bound(text: str, option: str) -> Bound:
     except ValueError:
         limit = math.nan
     if match is None or not math.isfinite(limit):
-        raise UsageError(f"'{text}' is no bound; {form}, such as \"{_EXAMPLES[option]}\"")
+        raise UsageError(f"'{text}' is not a bound; {form}, such as \"{_EXAMPLES[option]}\"")
     bound = Bound(match[1], match[2], limit)
     if bound.is_upper != (option == "max"):
         other = "min" if option == "max" else "max"
-        raise UsageError(f"'{text}' points the wrong way; {form}, --{other} is for the other side")
+        raise UsageError(f"'{text}' has the wrong direction; {form}, or use --{other}")
     return bound
 
 
@@ -85,7 +85,7 @@ def check_bounds(runs: Sequence[Measured], bounds: Sequence[Bound], *, confident
 
 
 def unknown_quantity(name: str, names: Iterable[str]) -> UsageError:
-    return UsageError(f"{UnknownNameError('quantity', name, names)}, and behind each of them .{', .'.join(FORMS)}")
+    return UsageError(f"{UnknownNameError('quantity', name, names)}, and after each of them .{', .'.join(FORMS)}")
 
 
 def _check(
@@ -93,7 +93,7 @@ def _check(
 ) -> Check:
     if isinstance(quantity, RunQuantity):
         if named is not None:
-            raise UsageError(f"{quantity.name} is of a run as a whole: leave '.{named}' out")
+            raise UsageError(f"{quantity.name} belongs to the run as a whole; leave out '.{named}'")
         whole = quantity.compute(run.cases)
         if whole is None:
             raise _no_case_has(quantity, number, run)
@@ -103,7 +103,7 @@ def _check(
     if how is None:
         some = f"{quantity.name}.{'max' if bound.is_upper else 'min'}"
         raise UsageError(
-            f"'{quantity.name}' has a number a case; write {some}, {quantity.name}.p95 …, to say which is bounded: "
+            f"'{quantity.name}' has one number per case; write {some}, {quantity.name}.p95 …, to name the aggregate: "
             f"{', '.join(FORMS)}"
         )
     values = run.worst_values(quantity, is_upper=bound.is_upper)
@@ -168,5 +168,5 @@ def _worst(bound: Bound, values: FloatArray) -> tuple[Item, ...]:
 
 def _no_case_has(quantity: AnyQuantity, number: int, run: Measured) -> UsageError:
     return UsageError(
-        f"none of the {len(run.cases)} cases of run {number} has {quantity.name}; nothing can be said of it"
+        f"none of the {len(run.cases)} cases of run {number} has {quantity.name}, so the bound cannot be checked"
     )

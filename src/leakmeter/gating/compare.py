@@ -128,9 +128,7 @@ class Comparison:
 def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, seed: int = 0) -> Comparison:
     """Pair the cases of two runs of one measure by their ids, and say what moved; of all quantities by default."""
     if first.measure != second.measure:
-        raise UsageError(
-            f"one run is of {first.measure}, the other of {second.measure}; compare two runs of the same measure"
-        )
+        raise UsageError(f"the runs measure {first.measure} and {second.measure}; compare two runs of the same measure")
     quantities = {quantity.name: quantity for quantity in first.quantities}
     for name in names:
         if name not in quantities:
@@ -138,7 +136,7 @@ def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, see
     place = {id_: number for number, id_ in enumerate(second.ids)}
     pairs = [(number, place[id_]) for number, id_ in enumerate(first.ids) if id_ in place]
     if not pairs:
-        raise UsageError("the two runs have no case in common: no id of the one is an id of the other")
+        raise UsageError("the two runs have no case id in common")
     chosen = [quantities[name] for name in dict.fromkeys(names)] or list(first.quantities)
     moved = [
         change

@@ -41,8 +41,8 @@ def bound_sentence(name: str, number: Number, operator: str, limit: float, *, is
     if not is_within:
         return f"{beginning}: {_BEYOND[operator]} {limit:.12g}."
     if number.interval is None and not number.is_lower_bound:
-        return f"{beginning}: {_WITHIN[operator]} {limit:.12g}, but one case has no interval that could be."
-    return f"{beginning}: {_WITHIN[operator]} {limit:.12g}, but not all of its interval is."
+        return f"{beginning}: {_WITHIN[operator]} {limit:.12g}, but one case has no interval to check."
+    return f"{beginning}: {_WITHIN[operator]} {limit:.12g}, but its interval is not entirely."
 
 
 def undecided_sentence(
@@ -51,7 +51,7 @@ def undecided_sentence(
     """What was found of a bound that neither holds nor is broken, and what to do: of `n_lower` cases only a lower bound
     of the number is known."""
     return (
-        f"{name} is {number_text(number)}, and whether it is {_WITHIN[operator]} {limit:.12g} is undecided: of "
+        f"{name} is {number_text(number)}, and whether it is {_WITHIN[operator]} {limit:.12g} is undecided: for "
         f"{_cases(n_lower)} only a lower bound is known ({why}); {advice}."
     )
 
@@ -117,7 +117,7 @@ def comparison_lines(comparison: JsonObject) -> list[str]:
     )
     lines = [f"{n:,} {'case' if n == 1 else 'cases'} in both, {first:,} in A only, {second:,} in B only"]
     if other:
-        lines.append(f"{other:,} with other texts in B than in A: the same id, but not the same case")
+        lines.append(f"{other:,} with different texts in A and B: the same id, but not the same case")
     settings = [
         setting_line(setting["name"], setting["first"], setting["second"]) for setting in comparison["settings"]
     ]

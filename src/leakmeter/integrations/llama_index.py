@@ -35,7 +35,9 @@ class LlamaIndexCallback(Recorder):
         if (run := self._run(id_)) is not None and run.kind != "llm":
             self._end(id_, returned=result)
         if getattr(result, "__dict__", {}).get("response_gen") is not None and not is_answering():
-            raise UsageError("a stream of LlamaIndex makes its call when it is read; query and read within `answering`")
+            raise UsageError(
+                "a stream of LlamaIndex makes its call when it is read; query and read it within `answering`"
+            )
 
     @guarded
     def span_drop(self, id_: str, **_: Any) -> None:

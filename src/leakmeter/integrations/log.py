@@ -76,7 +76,7 @@ class AnswerLog:
         except Exception as error:  # objects of other libraries, of any version
             if not isinstance(error, LeakmeterError):
                 # The error's own text may hold texts of the answer.
-                error = UsageError(f"{activity} cannot read what it was given: {type(error).__name__}")
+                error = UsageError(f"{activity} cannot read its input: {type(error).__name__}")
             if self.strict:
                 raise error from None
             with self._lock:
@@ -102,7 +102,7 @@ class AnswerLog:
             finally:
                 os.close(handle)
         except (OSError, ValueError, TypeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no JSON"
+            why = error.strerror if isinstance(error, OSError) else "it is not JSON"
             raise StoreError(f"an answer cannot be written to '{self.path}': {why or type(error).__name__}") from None
 
 
@@ -144,18 +144,18 @@ def _line(fields: Fields, source: str) -> Fields | None:
     """What a line holds; None where nothing was answered."""
     values = {name: value for name, value in fields.items() if value is not None}
     if unknown := next((name for name in values if name not in _FIELDS), None):
-        raise UsageError(f"'{str(unknown)[:60]}' is no field of an answer")
+        raise UsageError(f"'{str(unknown)[:60]}' is not a field of an answer")
     for name, (kind, expected) in _EXPECTED.items():
         if name in values and not isinstance(values[name], kind):
             raise UsageError(f"'{name}' is {type(values[name]).__name__}, expected {expected}")
     for name in _COUNTS:
         if not isinstance(count := values.get(name, 0), int) or count < 0:
-            raise UsageError(f"'{name}' is no count")
+            raise UsageError(f"'{name}' is not a count")
     if not values.get("answer"):
         return None
     messages = values.get("messages") or None
     if (messages is None) == ("prompt" not in values):
-        raise UsageError("an answer needs what the model was sent: give either 'messages' or 'prompt'")
+        raise UsageError("an answer needs the model's input: give either 'messages' or 'prompt'")
     names = {name: name_of(values.get(name)) for name in _NAMES}
     seldom = {"response_id": names["response_id"], "finish_reason": names["finish_reason"]}
     settings = {name: values[name] for name in SAMPLING if name in values}

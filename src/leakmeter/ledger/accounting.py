@@ -16,8 +16,8 @@ import numpy as np
 
 from leakmeter.stats.stats import UNDEFINED, FloatArray, Posterior, posterior_of
 
-UNMET = "the conditions for adding up are not all met"
-IMPOSSIBLE = "impossible with it in the prompt: another model answered than the one that scored"
+UNMET = "not all conditions for adding up are met"
+IMPOSSIBLE = "impossible with it in the prompt: the scoring model is not the model that answered"
 
 
 @dataclass(frozen=True, slots=True)

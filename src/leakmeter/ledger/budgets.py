@@ -22,7 +22,7 @@ _WORST: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Most nats that may be told."""
+    """Maximum number of nats that may be disclosed."""
 
     nats: float
     per: str
@@ -34,7 +34,7 @@ class Budget:
             raise UsageError(f"budget is {self.nats}; it has to be a number of nats above 0")
         if self._words not in [sorted(grouping.split(",")) for grouping in PER]:
             raise UsageError(
-                f"budgets per '{self.per}' have no meaning, since nats of different documents do not add up; give one "
+                f"budgets per '{self.per}' are impossible, since nats of different documents do not add up; give one "
                 f"of {', '.join(PER)}"
             )
 
@@ -65,7 +65,9 @@ def check(book: Book, budget: Budget) -> tuple[list[Pair], Check]:
     """What is over a budget, and that as one claim; groups are numbered as `Book.told` orders them."""
     groups = book.pairs(budget.kind, by_recipient=budget.by_recipient)
     if not groups:
-        raise UsageError(f"the ledger has no {budget.kind} in any prompt; nothing can be held against a budget")
+        raise UsageError(
+            f"the ledger has no {budget.kind} in any prompt, so there is nothing to check against a budget"
+        )
     over = [group for group in groups if group.total.largest_running_nats > budget.nats]
     value = groups[0].total.largest_running_nats
     scope = " to one recipient" if budget.by_recipient else " to all recipients together"
@@ -82,8 +84,8 @@ def check(book: Book, budget: Budget) -> tuple[list[Pair], Check]:
     worst = tuple(Item(number, group.total.largest_running_nats) for number, group in enumerate(over[:_WORST], 1))
     number = Number(value, groups[0].total.interval_nats, NATS, len(groups))
     about = (
-        f"Largest sum, in size, of the signed log-likelihood ratios of a {budget.kind}'s presence over answers{scope}, "
-        "at any time so far. It is a log-odds only under the conditions that the documentation of ledgers names."
+        f"Largest magnitude so far of the summed signed log-likelihood ratios of a {budget.kind}'s presence over "
+        f"answers{scope}. It is a log-odds only under the conditions in the documentation of ledgers."
     )
     return over, Check(
         budget.claim, 1, budget.quantity, about, not over and not n_unknown, number, n_unknown, sentence, worst
@@ -97,11 +99,11 @@ def unknown(book: Book, budget: Budget) -> list[Pair]:
 
 def _why(groups: Sequence[Pair]) -> list[str]:
     n_unscored, n_separate = sum(group.n_unscored for group in groups), sum(group.n_separate for group in groups)
-    why = [f"a search left answers without a number ({n_unscored})"] if n_unscored else []
+    why = [f"a search did not score some answers ({n_unscored})"] if n_unscored else []
     if n_separate:
         why.append(
-            f"answers have several values of one subject ({n_separate}), each scored with the others left in, whose "
-            "sum is no bound"
+            f"answers have several values of one subject ({n_separate}), each scored with the others left in, so "
+            "their sum is not a bound"
         )
     return why
 

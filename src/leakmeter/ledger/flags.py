@@ -11,23 +11,27 @@ if TYPE_CHECKING:
 HIDDEN_CALLS: Final = "hidden calls"
 OTHER_PROMPT: Final = "cached for another prompt"
 SENTENCES: Final = {
-    "greedy": "The answer was chosen greedily: it was no draw.",
-    "beam": "The answer was chosen by a beam search: it was no draw.",
+    "greedy": "The answer was chosen greedily, not drawn.",
+    "beam": "The answer was chosen by a beam search, not drawn.",
     "top-k": "The answer was drawn from the likeliest tokens alone (top-k).",
     "top-p": "The answer was drawn from the likeliest tokens alone (top-p or min-p).",
-    "decoding not logged": "The log does not have temperature, top-p, top-k, min-p and the penalty of repetitions, and "
-    "--plain-draws, which states that what it leaves out was off, was not given. Without a temperature, 1 was taken.",
-    "changed distribution": "Penalties, a bias of logits or a grammar changed the distribution that was drawn from.",
-    "other model": "The model that answered has another name than the one that scored.",
+    "decoding not logged": (
+        "The log does not have temperature, top-p, top-k, min-p and the penalty of repetitions, and --plain-draws, "
+        "which asserts that they were off, was not given. A missing temperature counts as 1."
+    ),
+    "changed distribution": "Penalties, a logit bias or a grammar changed the distribution that was sampled.",
+    "other model": "The model that answered and the scoring model have different names.",
     HIDDEN_CALLS: "The trace has calls of models or tools, or reasoning, that the recipient did not see.",
-    OTHER_PROMPT: "One draw was shown for different prompts, as by a cache: it was drawn from one of them at most.",
-    "tools": "Tools were described to the model: its prompt was longer than the messages show.",
-    "rebuilt prompt": "The log has no prompt: it was made of the retrieved texts and the question.",
+    OTHER_PROMPT: "One draw was shown for different prompts, as by a cache; it was drawn from at most one of them.",
+    "tools": "The model was given descriptions of tools, so its prompt was longer than the messages show.",
+    "rebuilt prompt": "The log has no prompt; the prompt was rebuilt from the retrieved texts and the question.",
     "interrupted": "The answer broke off.",
-    "no recipient": "The log does not say whom the answer went to.",
-    "no time": "The log does not say when the answer was finished: it counts in the order in which it was added.",
-    "conditions not stated": "--conditions-hold was not given: it states that queries depend on documents only through "
-    "what their recipient saw, and that recipients know the other documents.",
+    "no recipient": "The log does not name the recipient of the answer.",
+    "no time": "The log does not say when the answer was finished; it counts in the order in which it was added.",
+    "conditions not stated": (
+        "--conditions-hold was not given. It asserts that queries depend on documents only through what their "
+        "recipient saw, and that recipients know the other documents."
+    ),
 }
 """Every flag, and what it means."""
 

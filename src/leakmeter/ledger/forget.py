@@ -22,7 +22,7 @@ from leakmeter.traces.places import normalised
 TRACE: Final = "trace"
 _LEAST_DIGITS: Final = 8
 _SCORES: Final = ("by_document", "by_entity")
-_WAS_LEFT: Final = "what a killed command had left, which may have had it, was removed"
+_WAS_LEFT: Final = "leftovers of a killed command, which may have contained it, were removed"
 _LEAST_SAID: Final = 12
 """Characters of an answer from which it is looked for in the texts of others."""
 _LEAST_NAME: Final = 4
@@ -118,7 +118,7 @@ def find(book: Book, id_: str, kind: str | None = None) -> tuple[str, str]:
     """What an id or a name is of, and its full id; see `forget`."""
     kind, ids = _named(book, id_, kind)
     if len(ids) > 1:
-        raise UsageError(f"{len(ids)} of the ledger are called so; give a pseudonym")
+        raise UsageError(f"{len(ids)} of the ledger have this name; give a pseudonym")
     return kind, next(iter(ids))
 
 
@@ -285,28 +285,28 @@ def _left(book: Book, lost: _Gone, kind: str, names: Collection[str]) -> tuple[s
     sentences = []
     if n:
         sentences.append(
-            f"{n} answers whose prompts had it stay as answers, with the numbers of what else was in those prompts; "
-            "these were measured with it there."
+            f"{n} answers whose prompts contained it remain, with the numbers of the rest of those prompts; these "
+            "were measured with it present."
         )
     ids = {id_ for id_, content in book.documents if content not in lost.contents and id_ not in lost.documents}
     ids |= {event[name] for event in book.events if event["event"] not in lost.events for name in ("trace", "span")}
     if n_ids := sum(_names_any(id_, names) for id_ in ids):
-        sentences.append(
-            f"{n_ids} ids of documents, traces or spans that stay have the name in them; forget those too."
-        )
+        sentences.append(f"{n_ids} remaining ids of documents, traces or spans contain the name; forget those too.")
     if strangers := book.ledger.strangers():
         sentences.append(
             f"{len(strangers)} files in its directory are not the ledger's: {', '.join(strangers[:_SHOWN_FILES])}."
         )
     if kind == SUBJECT:
         sentences.append(
-            "Telephone numbers, addresses and the like are subjects of their own, unless subjects.toml joins them."
+            "Telephone numbers, addresses and the like are separate subjects, unless subjects.toml joins them."
         )
     if kind in (DOCUMENT, SUBJECT):
-        sentences.append("Answers that had it stay told: the ledger does not know any more what they said of it.")
+        sentences.append(
+            "Answers that disclosed it were already given; the ledger no longer knows what they disclosed."
+        )
     sentences += [
-        "The logs that were added are as they were: further answers with it bring it back.",
-        "Pages, exports and copies that were made of the ledger before are as they were.",
+        "The added logs are unchanged; further answers with it add it again.",
+        "Earlier pages, exports and copies of the ledger are unchanged.",
         "Other commands may have kept scores of the same texts: `leakmeter models cache clear` removes those.",
     ]
     return tuple(sentences)

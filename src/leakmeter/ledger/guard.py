@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from leakmeter.results.result import Part
 
 _ANSWER: Final = "the answer"
-NOTE: Final = "A monitor, not a bound: that an answer is refused informs too, and so does what is answered instead."
+NOTE: Final = "A monitor, not a bound: a refusal, and the answer given instead, also reveal something."
 
 
 class HasModel(Protocol):
@@ -302,13 +302,13 @@ class Guard:
             list(documents.items()) if isinstance(documents, Mapping) else [(None, text) for text in documents]
         )
         if not named:
-            raise UsageError("no document is given; without one nothing can be told of one")
+            raise UsageError("no document is given; give at least one")
         turns = [LoggedMessage(str(message["role"]), str(message["content"])) for message in messages]
         turns = turns or [LoggedMessage("user", "\n\n".join([*(text for _, text in named), query]))]
         try:
             matched = find_documents([Retrieved(id_, text) for id_, text in named], turns)
         except Unusable as error:
-            raise UsageError(f"the documents are not in the messages as given: {error.reason.sentence}") from None
+            raise UsageError(f"the messages do not contain the documents as given: {error.reason.sentence}") from None
         return LoggedAnswer(
             trace_id=trace_id or secrets.token_hex(16),
             # A trace may have several answers, and each counts.

@@ -59,16 +59,16 @@ class Measuring:
     """How what is new is measured."""
 
     search: str | None = None
-    """Search long prompts for their strongest pieces rather than measure all, as in top:5."""
+    """Search long prompts for their strongest pieces instead of measuring all, as in top:5."""
     region: str = "US"
     """ISO code of the country whose telephone numbers, addresses and dates are expected."""
     entity_patterns: str | None = None
-    """A file of lines TYPE = REGEX, which are looked for too."""
+    """File of further patterns to recognise, one line TYPE = REGEX each."""
     ner: str | None = None
     """A recogniser of names and dates on this machine, a directory with a token-classification model of transformers
     or a spaCy pipeline."""
     sensitive: str | None = None
-    """A file of what is personal or secret to you: a .csv table, whose columns are types of values, or lines
+    """File of values that are personal or secret to you: a .csv table with a column for each type of value, or lines
     TYPE = REGEX."""
     keep_texts: bool = False
     """Keep texts and names too, in the ledger's directory: pages then open each answer's heat map."""
@@ -266,8 +266,8 @@ def measured(
     the ledger's tables."""
     if answers and not backend.tokenizer.has_chat_template:
         raise UsageError(
-            f"model '{backend.name}' has no chat template, by which logged messages are written; give a model that has "
-            "one: --model of the command, or the meter of a Guard"
+            f"model '{backend.name}' has no chat template, which logged messages need; give a model that has one: "
+            "--model of the command, or the meter of a Guard"
         )
     state, stored = ledger.read("measured")
     scored = {row["score"]: row["n_tokens"] for row in stored["measured"]}

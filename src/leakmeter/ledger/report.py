@@ -32,8 +32,8 @@ _MOST_LINES: Final = 5
 _WHAT: Final = {
     DOCUMENT: "What the answers reveal of each document to each recipient; nats",
     SUBJECT: "What the answers reveal of each person, or other personal data, to each recipient; nats",
-    "recipient": "The document that each recipient learned most of",
-    "day": "The document that each day’s answers reveal most of",
+    "recipient": "For each recipient, the document with the largest leakage",
+    "day": "For each day, the document with the largest leakage",
 }
 _DISCLOSED: Final = "Disclosed personal data and other content, by recipient"
 _HOUR_SECONDS, _DAY_SECONDS = 3_600, 86_400
@@ -61,7 +61,7 @@ class Names:
     def __post_init__(self) -> None:
         """Refuse names that the ledger does not have."""
         if self.in_clear and not self.book.names:
-            raise UsageError("the ledger holds no names: they are kept only by `leakmeter ledger add --keep-texts`")
+            raise UsageError("the ledger holds no names; only `leakmeter ledger add --keep-texts` keeps them")
 
     def phrase(self, pseudonym: str | None) -> b.Phrase:
         name = self.book.names.get(pseudonym or "") if self.in_clear or pseudonym in self.named else None
@@ -130,11 +130,11 @@ def _limits(pairs: Sequence[Pair]) -> Iterator[b.Warning]:
     n_sums = f"{len(pairs):,} {'sum' if len(pairs) == 1 else 'sums'}"
     if n := sum(map(_is_quiet, pairs)):
         verb = "is" if n == 1 else "are"
-        yield b.Warning(f"{n:,} of {n_sums} {verb} no larger than noise, or an irrelevant text, gives: no finding.")
+        yield b.Warning(f"{n:,} of {n_sums} {verb} no larger than noise or an irrelevant text; ignore them.")
     if n := sum(pair.posterior.probability is None and not pair.is_exact for pair in pairs):
         yield b.Warning(
-            f"{n:,} of {n_sums} {'has' if n == 1 else 'have'} no posterior: a condition is not met, or not stated. "
-            "Such a sum is a score by M, the scoring model, and not the odds of an observer."
+            f"{n:,} of {n_sums} {'has' if n == 1 else 'have'} no posterior, because a condition is not met or not "
+            "asserted. Such a sum is a score by M, the scoring model, not an observer's odds."
         )
 
 
@@ -146,9 +146,7 @@ def _is_quiet(pair: Pair) -> bool:
 def _called(names: Names, *, has_people: bool) -> Iterator[b.Text]:
     """Why somebody is called by a pseudonym, where somebody is."""
     if not names.book.names:
-        yield b.Text(
-            "Recipients and people are shown as hashes: names are kept only by leakmeter ledger add --keep-texts."
-        )
+        yield b.Text("Recipients and people are shown as hashes; only leakmeter ledger add --keep-texts keeps names.")
     elif has_people and not names.in_clear:
         yield b.Text("People are shown as hashes; --show-names shows their names.")
 
@@ -182,7 +180,7 @@ def overview(book: Book, names: Names) -> list[b.Block]:
         *_warnings(pairs),
         *_charts(pairs, names),
         *(
-            [b.Table(columns, rows, "Answers that leaked most, with the document that they reveal most of")]
+            [b.Table(columns, rows, "Answers, largest leakage first, with the document that they reveal most of")]
             if rows
             else []
         ),
@@ -240,7 +238,7 @@ def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
         headline = (
             "The answers to ", *b.parts(names.phrase(pairs[0].recipient)), f" reveal {nats} nats of ", shown_id, ".",
         )  # fmt: skip
-    versions = b.Text(f"The ledger has {len(contents)} versions of it, each with rows of its own.", "soft")
+    versions = b.Text(f"The ledger has {len(contents)} versions of it, each with its own rows.", "soft")
     mentioned: Counter[str] = Counter()
     for row in book.mentions:
         if row["content"] in contents and (subject := book.subject_of.get(row["entity"])) is not None:
@@ -352,14 +350,14 @@ def page(book: Book, *, show_names: bool = False) -> b.Report:
             _worst_table(book, "day", names),
             *_heat_maps(book, names),
         ],
-        lead="What logged answers reveal of each document to each recipient: nats, by the model that scored them, "
-        "added up over answers.",
+        lead="Leakage of each document to each recipient through logged answers: nats by the scoring model, added up "
+        "over answers.",
         sections=[_section(book, look, names) for look in _worst_answers(book)[:_MOST_ANSWERS]],
         index=(
             b.Column("Day"), b.Column("Recipient"), b.Column("Document"),
             b.Column("Revealed", "signed_nats", "nats", shade=True),
         ),
-        index_caption="Answers that leaked most, with the document that they reveal most of",
+        index_caption="Answers, largest leakage first, with the document that they reveal most of",
         case=("answer", "answers"),
         held_by="the ledger holds all",
         notes=_notes(book),
@@ -694,23 +692,24 @@ def _warnings(pairs: Sequence[Pair]) -> Iterator[b.Warning]:
     n_separate = sum(pair.n_separate for pair in pairs)
     if n_separate:
         have = "has" if n_separate == 1 else "have"
-        yield b.Warning(f"{_answers(n_separate)} {have} several values of one subject, each scored by itself.")
+        yield b.Warning(f"{_answers(n_separate)} {have} several values of one subject, each scored separately.")
 
 
 def _notes(book: Book) -> list[b.Block]:
     counts: Counter[str] = Counter(flag for event in book.events for flag in event["flags"])
     blocks: list[b.Block] = [
         b.Text(
-            "Each number compares the logged prompt with the same prompt without the document, nothing in its place. "
+            "Each number compares the logged prompt with the same prompt without the document. "
             "Sums are an observer’s log-odds only where answers were drawn from the scoring model at the scored "
             "temperature without truncation, later queries depend on the document only through what the recipient saw, "
             "and the recipient knows all other documents. The token that ends an answer is not scored: the observer "
-            "does not see that it ends there. Elsewhere sums are what was scored by M, the scoring model.",
+            "does not see that it ends there. Otherwise, sums are scores by M, the scoring model.",
             "soft",
         ),
         b.Text(
-            "A sum adds, with signs, what each answer’s log-probability loses without the document, or the person; a "
-            "budget limits the largest size that the sum has had so far. Sums of different documents do not add up.",
+            "A sum adds, with signs, the loss of each answer’s log-probability without the document or the person; a "
+            "budget limits the largest magnitude that the sum has had so far. Sums of different documents do not add "
+            "up.",
             "soft",
         ),
     ]
@@ -722,5 +721,5 @@ def _notes(book: Book) -> list[b.Block]:
     if book.state.tombstones:
         stones = Counter(stone.kind for stone in book.state.tombstones)
         forgotten = ", ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in sorted(stones.items()))
-        blocks.append(b.Text(f"Forgotten on request: {forgotten}. Sums do not have them.", "soft"))
+        blocks.append(b.Text(f"Forgotten on request: {forgotten}. Sums exclude them.", "soft"))
     return blocks

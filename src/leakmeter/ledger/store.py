@@ -264,8 +264,8 @@ class Ledger:
         ((key_check, model, *changes),) = database.execute("SELECT key_check, model, mark, n_commits FROM ledger")
         if key_check != self.keys.check:
             raise StoreError(
-                f"ledger '{self.path}' was made under another key, so that its pseudonyms cannot be compared; "
-                "name the directory with its subjects.secret in LEAKMETER_CONFIG"
+                f"ledger '{self.path}' was made with another key, so its pseudonyms cannot be compared; set "
+                "LEAKMETER_CONFIG to the directory with its subjects.secret"
             )
         stones = database.execute("SELECT kind, day, n_rows FROM tombstones ORDER BY rowid")
         read = json.loads(model)
@@ -309,7 +309,7 @@ def other_model(path: Path, first: Mapping[str, Any], second: Mapping[str, Any])
     names = [str(model.get("name")) for model in (first, second)]
     return StoreError(
         f"ledger '{path}' has numbers of {names[0]}, and nats of another model ({names[1]}, or other weights or "
-        "another tokenizer of that name) do not add to them; give that model, or another ledger"
+        "another tokenizer of that name) cannot be added; give that model, or another ledger"
     )
 
 

@@ -78,7 +78,7 @@ def convert(gguf: Path, folder: Path, *, gguf_sha256: str, source: JsonObject) -
     with gguf.open("rb") as file:
         magic = file.read(len(_MAGIC))
     if magic != _MAGIC:
-        raise ModelError(f"'{gguf}' is no GGUF file: it starts with {magic!r}, expected {_MAGIC!r}; fetch it again")
+        raise ModelError(f"'{gguf}' is not a GGUF file: it starts with {magic!r}, expected {_MAGIC!r}; fetch it again")
     folder.mkdir()
     with ForeignErrors(f"'{gguf.name}' cannot be converted", _ADVICE), _quiet():
         _write_model(gguf, folder)
@@ -179,7 +179,7 @@ def check_counts(path: Path) -> None:
             _Header(content).pass_over()
         except (struct.error, KeyError, ValueError, OverflowError):
             raise ModelError(
-                f"'{path.name}' cannot be converted: its header tells of more than the file holds; fetch it again"
+                f"'{path.name}' cannot be converted: its header describes more than the file holds; fetch it again"
             ) from None
 
 
@@ -238,7 +238,7 @@ def check_layers(reader: GGUFReader, name: str) -> None:
         n_tensors = len(reader.tensors)
         if isinstance(n_layers, int) and n_layers > n_tensors:
             raise ModelError(
-                f"'{name}' cannot be converted: its header tells of {n_layers:,} layers, and it has {n_tensors:,} "
+                f"'{name}' cannot be converted: its header declares {n_layers:,} layers, and it has {n_tensors:,} "
                 "tensors; fetch it again"
             )
 
@@ -254,6 +254,6 @@ def check_size(reader: GGUFReader, config: PretrainedConfig, name: str) -> None:
     n_held = sum(int(tensor.n_elements) for tensor in reader.tensors)
     if n_told > _MOST_MADE_UP * n_held:
         raise ModelError(
-            f"'{name}' cannot be converted: its header tells of a model of {n_told:,} weights, and it holds "
+            f"'{name}' cannot be converted: its header declares {n_told:,} weights, and it holds "
             f"{n_held:,}; fetch it again"
         )

@@ -144,10 +144,10 @@ class TokenizerHeader:
 
         kind, split = value("model"), value("pre") or "default"
         if kind not in ("gpt2", "llama", "gemma4"):
-            raise ModelError(f"'{name}' has a tokenizer of kind '{kind}', which is not converted; {_ADVICE}")
+            raise ModelError(f"'{name}' has a tokenizer of kind '{kind}', which cannot be converted; {_ADVICE}")
         if kind == "gpt2" and split not in PRE_TOKENIZERS:
             raise ModelError(
-                f"'{name}' splits text by '{split}' (tokenizer.ggml.pre), which is not converted; {_ADVICE}"
+                f"'{name}' splits text by '{split}' (tokenizer.ggml.pre), which cannot be converted; {_ADVICE}"
             )
         texts, types = value("tokens") or [], value("token_type") or []
         added = tuple(

@@ -24,7 +24,7 @@ def split_hub_name(name: str) -> tuple[str, str | None]:
     repository, _, revision = name.removeprefix(PREFIX).partition("@")
     organisation, _, model = repository.partition("/")
     if not organisation or not model or "/" in model:
-        raise UsageError(f"'{name}' names no model of the hub; write hf:ORG/NAME or hf:ORG/NAME@REVISION")
+        raise UsageError(f"'{name}' is not the name of a model on the hub; write hf:ORG/NAME or hf:ORG/NAME@REVISION")
     return repository, revision or None
 
 

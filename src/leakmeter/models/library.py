@@ -37,7 +37,7 @@ def list_models() -> list[ListedModel]:
 
 
 def pull_model(name: str, *, accept_licence: bool = False) -> Path:
-    """Fetch a model and convert it, once; then it is used without a network.
+    """Fetch and convert a model, once; afterwards it needs no network.
 
     Args:
         name: a known name, hf:ORG/NAME, or a .gguf file to convert.

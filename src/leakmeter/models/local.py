@@ -40,13 +40,13 @@ def check_model_folder(folder: Path, name: str) -> None:
     if not weights and pickles:
         raise ModelError(
             f"'{name}' has only pickled weights ('{pickles[0]}'), which can run code and are never loaded; convert "
-            "them where you trust them: AutoModelForCausalLM.from_pretrained(OLD).save_pretrained(NEW)"
+            "them on a machine where you trust them: AutoModelForCausalLM.from_pretrained(OLD).save_pretrained(NEW)"
         )
     if not weights and ggufs:
         raise ModelError(f"'{name}' is a directory with GGUF weights; give the file itself: '{folder / ggufs[0]}'")
     if (folder / "adapter_config.json").exists():
         raise ModelError(
-            f"'{name}' holds an adapter (adapter_config.json), whose base weights lie elsewhere; merge them, "
+            f"'{name}' holds an adapter (adapter_config.json), whose base weights are elsewhere; merge them, "
             "merge_and_unload().save_pretrained(NEW), and give NEW"
         )
     if not weights or not (folder / "config.json").is_file():
@@ -102,7 +102,7 @@ def _json_object(path: Path, name: str) -> JsonObject:
         reason = "nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())[:100]
         raise ModelError(f"the {path.name} of '{name}' cannot be read as JSON ({reason}); {_FETCH_AGAIN}") from None
     if not isinstance(content, dict):
-        raise ModelError(f"the {path.name} of '{name}' is no JSON object; {_FETCH_AGAIN}")
+        raise ModelError(f"the {path.name} of '{name}' is not JSON object; {_FETCH_AGAIN}")
     return content
 
 

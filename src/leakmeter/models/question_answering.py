@@ -47,7 +47,7 @@ def load_answerer(name: str) -> Ask:
     if loaded["missing_keys"]:
         raise ModelError(f"'{name}' was not trained to answer questions: it has no weights for the ends of an answer")
     if not tokenizer.is_fast:
-        raise ModelError(f"'{name}' has no tokenizer.json, which tells where in the text a token stands")
+        raise ModelError(f"'{name}' has no tokenizer.json, which locates tokens in the text")
     window = min(_WINDOW_TOKENS, getattr(model.config, "max_position_embeddings", _WINDOW_TOKENS) - 2)
     return functools.partial(_answer, tokenizer, model.eval(), window)
 
@@ -56,11 +56,11 @@ def _folder(name: str) -> Path:
     if name.startswith(hub.PREFIX):
         folder = hub.cached_snapshot(*hub.split_hub_name(name))
         if folder is None:
-            raise ModelError(f"'{name}' is not in the hub's cache, and nothing is fetched here; give a directory")
+            raise ModelError(f"'{name}' is not in the hub's cache, and this command fetches nothing; give a directory")
         return folder
     folder = Path(name).expanduser()
     if not folder.is_dir():
-        raise ModelError(f"question-answering model '{name}' is no directory; give one, or hf:ORG/NAME")
+        raise ModelError(f"question-answering model '{name}' is not a directory; give one, or hf:ORG/NAME")
     check_model_folder(folder, name)
     return folder
 

@@ -33,8 +33,8 @@ def load_recogniser(name: str) -> Recognise:
         import spacy
     except ImportError:
         raise ModelError(
-            f"recogniser '{name}' is no directory with a token-classification model of transformers, and for a spaCy "
-            "pipeline spaCy has to be installed: pip install 'leakmeter[ner]', then python -m spacy download "
+            f"recogniser '{name}' is not a directory with a token-classification model of transformers; for a spaCy "
+            "pipeline, install spaCy: pip install 'leakmeter[ner]', then python -m spacy download "
             "en_core_web_sm"
         ) from None
     try:
@@ -84,7 +84,7 @@ def _transformers(folder: Path) -> Recognise:
     check_loaded(str(folder), {**loaded, "unexpected_keys": ()})
     model = model.eval()
     if not tokenizer.is_fast:
-        raise ModelError(f"recogniser '{folder}' has no tokenizer.json, which tells where in the text a token stands")
+        raise ModelError(f"recogniser '{folder}' has no tokenizer.json, which locates tokens in the text")
     labels = {int(number): str(label) for number, label in model.config.id2label.items()}
     if all(re.fullmatch(r"LABEL_\d+", label) for label in labels.values()):
         raise ModelError(f"recogniser '{folder}' does not name its labels, so it was not trained to recognise anything")

@@ -78,7 +78,7 @@ def _local(name: str, folder: Path, *, hashed: bool, is_hub: bool = False) -> Re
 
 def _not_found(name: str, path: Path) -> ModelError | UnknownNameError:
     if path.exists():
-        return ModelError(f"'{name}' is a file of a kind that is not loaded; give a directory or a .gguf file")
+        return ModelError(f"'{name}' is not a kind of file that can be loaded; give a directory or a .gguf file")
     looks_like_path = os.sep in name or name.startswith((".", "~")) or path.suffix.lower() == ".gguf"
     if not looks_like_path:
         return UnknownNameError("model", name, [*KNOWN_MODELS, "toy"])

@@ -131,12 +131,12 @@ def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[ShownComparison]
                 for number, run in enumerate(runs, 1)
             ),
         ],
-        lead="What each run found, how far runs of one measure differ where they share cases, and beneath it the whole "
-        "page of each run.",
+        lead="Results of each run, differences between runs of one measure on shared cases, and the whole page of "
+        "each run.",
         notes=[
             b.Text(
-                "A run’s page scrolls within its frame, whose lower corner makes it taller. To print it, or to keep it "
-                "alone, make it by itself: leakmeter report RUN.",
+                "A run’s page scrolls within its frame; drag the lower corner to make it taller. To print or keep it "
+                "alone, make its own page: leakmeter report RUN.",
                 "soft",
             )
         ],

@@ -54,7 +54,7 @@ class NextTokenSampleWithLoss(NextToken):
 
     def __post_init__(self) -> None:
         if isinstance(self.random, float) != (self.decoding.bound_nats is None):
-            raise TypeError("a token is drawn by random bits under a bound, and by a number in [0, 1) without one")
+            raise TypeError("a bounded token needs random bits, and an unbounded one a number in [0, 1)")
 
     rows_together: ClassVar[bool] = True
     against_first: ClassVar[bool] = True

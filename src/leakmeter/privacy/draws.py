@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, TypedDict
 
-SEED_WARNING: Final = "a seeded run carries no guarantee unless the seed stays secret"
+SEED_WARNING: Final = "a seeded run has no guarantee unless the seed stays secret"
 _SEEDED: Final = (
-    "It holds for whoever does not know the seed, from which the draws can be repeated, and cannot find it by trying: "
-    "a seed such as 0 gives no guarantee."
+    "It holds against anyone who does not know the seed and cannot guess it; with the seed, the draws can be "
+    "repeated. A seed such as 0 gives no guarantee."
 )
 _EXACT: Final = (
-    "Every token had exactly the probability that was computed for it, a fraction of whole numbers, and none was drawn "
-    "otherwise: drawing adds no δ to the guarantee."
+    "Every token was drawn with exactly the probability computed for it, a fraction of whole numbers, so drawing adds "
+    "no δ to the guarantee."
 )
 
 

@@ -102,7 +102,7 @@ class BoundedCid:
     epsilon: float
     """ε of a token between any two contexts, nats, above 0."""
     temperature: float = 1.0
-    """T of both branches, above 0."""
+    """Temperature of both branches, above 0."""
     lambda_max: float = 1.0
     """Largest λ_t, 0 or more."""
 

@@ -28,7 +28,7 @@ Unmeasured: TypeAlias = Literal["", "screened", "unseen"]
 """Why a stretch of a text has no exact number: a search screened it only, or did not look at it on its own."""
 UNMEASURED: Final[Mapping[Unmeasured, str]] = {
     "screened": "screened only, no exact value",
-    "unseen": "not looked at on its own",
+    "unseen": "not scored individually",
 }
 """As legends say it."""
 Draws: TypeAlias = Literal["line", "bar", "scatter", "density", "steps", "rows", "rings"]
@@ -676,7 +676,7 @@ class Report:
         if n_cases is None or n_measured >= n_cases:
             return self
         warning = Warning(
-            f"Interrupted: {n_measured:,} of {n_cases:,} cases are measured, and all numbers here are of these."
+            f"Interrupted: {n_measured:,} of {n_cases:,} cases are measured, and all numbers here are for these."
         )
         return replace(self, blocks=(warning, *self.blocks))
 

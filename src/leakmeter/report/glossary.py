@@ -30,28 +30,38 @@ TERMS: Final = (
     Term(
         "noise floor",
         r"[Nn]oise floor|[Bb]elow noise|<\u00a0noise",
-        "what rounding alone moves; nothing at or below it was measured",
+        "the effect of rounding alone; ignore values at or below it",
     ),
-    Term("placebo", r"[Pp]lacebo", "what an irrelevant text does in the same place; at or below it is no finding"),
-    Term("posterior", r"[Pp]osterior", "an observer’s probability that it was there: even odds and the signed sum"),
+    Term(
+        "placebo",
+        r"[Pp]lacebo",
+        "the effect of an irrelevant text in the same place; ignore values at or below it",
+    ),
+    Term(
+        "posterior", r"[Pp]osterior", "an observer’s probability that it was there, from even odds and the signed sum"
+    ),
     Term("without it", r"\bWithout it\b", "Σ|τ|, by how much the response’s log-probabilities move when it is ablated"),
     Term("signed", r"\bSigned\b(?!-)", "the same sum with signs; above 0, the piece made the response likelier"),
-    Term("alone", r"\bAlone\b|“alone”", "how far the response moves when the piece is all the context there is"),
-    Term("surrogate", r"[Ss]urrogate", "an invented value of the same kind, put in the place of the true one"),
+    Term("alone", r"\bAlone\b|“alone”", "how far the response moves when the piece is the only context"),
+    Term("surrogate", r"[Ss]urrogate", "an invented value of the same kind that replaces the true one"),
     Term("decoy", r"\b[Dd]ecoys?\b", "an invented value of the same form, as plausible as the true one"),
     Term("by the answer", r"\bBy the answers?\b", "|log-ratio| of the label answered with the exemplar and without"),
-    Term("worst case", r"\b[Ww]orst case\b", "the largest |log-ratio| of any label, however seldom it is answered"),
-    Term("ICLInf", r"\bICLInf\b", "mean over queries of the worst case of any of their exemplars"),
+    Term("worst case", r"\b[Ww]orst case\b", "the largest |log-ratio| of any label, however unlikely"),
+    Term("ICLInf", r"\bICLInf\b", "mean over queries of the worst case over their exemplars"),
     Term(
-        "association", r"[Aa]ssociation", "log-likelihood of a value behind the name less that behind names of nobody"
+        "association",
+        r"[Aa]ssociation",
+        "log-likelihood of a value after the name minus that after invented control names",
     ),
     Term(
         "p",
         r"(?<!Wilcoxon )\bp [=<≤] |^p$",
-        "share of equally plausible values, the true one among them, that rank as high",
+        "share of equally plausible values (including the true one) that rank as high",
     ),
     Term("exposure", r"\b[Ee]xposure\b", "log₂ of the number of values over the true one’s rank, bits"),
-    Term("susceptibility", r"(?<!Fisher )[Ss]usceptibility", "mean persuasion: what an answer reveals of its context"),
+    Term(
+        "susceptibility", r"(?<!Fisher )[Ss]usceptibility", "mean persuasion: how much an answer reveals of its context"
+    ),
     Term(
         "persuasion", r"[Pp]ersuasion", "of a context: KL divergence of its answer from the mixture over all contexts"
     ),
@@ -62,7 +72,7 @@ TERMS: Final = (
     Term(
         "memorisation ratio",
         r"Memorisation ratio",
-        "answers that keep to what the model knew, of those that give either",
+        "share of answers that keep to what the model knew, among those that give either",
     ),
     Term(
         "Rényi divergence", r"Rényi", "how far leaving one exemplar out moves the next token’s distribution, by order"

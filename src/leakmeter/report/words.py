@@ -79,7 +79,7 @@ def scope(results: Sequence[HasScope]) -> str:
     unmarked = [name for result in results if (name := _unmarked(result)) is not None]
     if not unmarked:
         return ""
-    where = "Only" if len(unmarked) == len(results) else f"In {len(unmarked):,} of {len(results):,} cases only"
+    where = "Only" if len(unmarked) == len(results) else f"In {len(unmarked):,} of {len(results):,} cases, only"
     return f"{where} {' or '.join(sorted({*unmarked}))} was measured. "
 
 

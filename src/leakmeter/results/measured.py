@@ -106,7 +106,7 @@ def read_measured(path: Path) -> Measured:
     spec = reader.record
     kind = registry.instrument(spec["measure"]).result
     if not getattr(kind, "quantities", ()):
-        raise UsageError(f"run '{path}' is of {spec['measure']}, whose results name no quantities")
+        raise UsageError(f"run '{path}' is of {spec['measure']}, whose results have no named quantities")
     cases = tuple(kind.from_run(reader.all_cases(), spec["params"]))
     return Measured(spec["measure"], spec, cases, kind.quantities)
 

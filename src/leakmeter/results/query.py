@@ -115,7 +115,7 @@ def ask(sql: str, runs: Sequence[Path], limits: Limits = DEFAULT_LIMITS) -> Answ
             where := next((run.resolve().parent for run in runs if _PATTERN.search(str(run.resolve()))), None)
         ):
             raise StoreError(
-                f"'{where}' has one of * ? [ in its name, which DuckDB reads as a pattern; rename or link it"
+                f"'{where}' has one of * ? [ in its name, which DuckDB reads as a pattern; rename it, or link to it"
             )
         if reads_parts:
             _check_parts(map(RunDirectory, runs))

@@ -45,10 +45,10 @@ class Limits:
     """How much a query may take."""
 
     memory: str = "4GiB"
-    """Most memory that the query may take, such as 512MiB or 8GiB. Linux holds it to that; on other systems only what
-    DuckDB counts itself is held to it."""
+    """Memory limit of the query, such as 512MiB or 8GiB. Linux enforces it for the whole query; other systems only for
+    what DuckDB itself counts."""
     max_seconds: float = 600.0
-    """Most seconds that the query may take."""
+    """Time limit of the query, seconds."""
 
     def __post_init__(self) -> None:
         parse_memory(self.memory)
@@ -161,7 +161,7 @@ class QueryProcess:
             how = "" if has_no_room or code >= 0 else f" (it ended with {signal.Signals(-code).name})"
             needs = f"needs more than {self._limits.memory} of memory{how}"
             return UsageError(f"the query {needs}; ask for less, or give more with --memory")
-        return StoreError(f"the process that was to answer the query ended with exit code {code} before it had")
+        return StoreError(f"the process for the query ended early with exit code {code}")
 
 
 def _end_late(process: subprocess.Popen[bytes], is_late: threading.Event) -> None:

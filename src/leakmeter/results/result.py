@@ -134,7 +134,7 @@ class AnyResult(ABC):
             UsageError: there is no result.
         """
         if not results:
-            raise UsageError("nothing to show: a report needs at least one result, as `--json` prints them")
+            raise UsageError("nothing to show: a report needs at least one result, as printed by `--json`")
         report: Report = registry.reporter(cls)(results)
         return report.signed(command, provenance).interrupted(len(results), n_cases)
 

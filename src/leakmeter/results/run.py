@@ -121,7 +121,7 @@ class Run(Results[Any]):
             StoreError: a part is damaged.
         """
         if engine not in ("pandas", "polars"):
-            raise UsageError(f"no frames of '{engine}'; engine is pandas or polars")
+            raise UsageError(f"engine is '{engine}'; it has to be pandas or polars")
         import pyarrow as pa
 
         from leakmeter.storage.schema import to_table

@@ -223,14 +223,14 @@ class Guard:
     def _refused(self, scope: Scope, headers: Headers) -> Response | None:
         method, path = scope["method"], scope["path"]
         if len(headers.getlist("host")) != 1 or not self.access.is_ours(headers.get("host", "")):
-            return refusal(421, "this server answers to its own address only; use the link that it printed", path)
+            return refusal(421, "this server answers only at its own address; use the link that it printed", path)
         fetched = headers.get("sec-fetch-site")
         origin = headers.get("origin")
         if origin is not None and origin != f"http://{headers['host']}":
-            return refusal(403, "a page of another origin asked for this", path)
+            return refusal(403, "a page of another origin made this request", path)
         is_page = method in _SAFE and headers.get("sec-fetch-mode", "navigate") == "navigate"
         if fetched not in (None, "same-origin", "none") and not is_page:
-            return refusal(403, "a page of another site asked for this", path)
+            return refusal(403, "a page of another site made this request", path)
         if headers.get("content-length", "0").isdigit() and int(headers.get("content-length", "0")) > MOST_BYTES:
             return refusal(413, f"at most {MOST_BYTES:,} bytes are taken at a time", path)
         state = scope.setdefault("state", {})
@@ -245,7 +245,7 @@ class Guard:
         if session is None:
             return self._unknown(scope, headers, path)
         if method not in _SAFE and headers.get(SCRIPT_HEADER) is None and path != self.sign_in:
-            return refusal(403, f"only the page's own script may ask for this (with the header {SCRIPT_HEADER})", path)
+            return refusal(403, f"only the page's own script may request this (with the header {SCRIPT_HEADER})", path)
         state["session"] = session
         if method == "GET" and path == "/" and (token := _token(scope)):
             self.access.spend(token)  # the address of a browser that is signed in already is to keep no token
@@ -265,7 +265,9 @@ class Guard:
             if headers.get("sec-fetch-site") == "cross-site" and not token:
                 # A link in another page does not carry our cookie: the browser is to ask once more by itself.
                 return PlainTextResponse("", headers={"refresh": "0"})
-        return refusal(401, "the link was used or is not one of this server's; `leakmeter serve` prints one", path)
+        return refusal(
+            401, "the link was used already or belongs to another server; `leakmeter serve` prints a new one", path
+        )
 
 
 def _token(scope: Scope) -> str:

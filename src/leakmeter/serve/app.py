@@ -60,14 +60,14 @@ async def sign_in(request: Request) -> Response:
     """Ask for the password, or take it."""
     access = serving_of(request).access
     if access.password is None:
-        return refusal(404, "this server is opened by the link that it printed")
+        return refusal(404, "open this server with the link that it printed")
     if request.method == "GET":
         return show(request, "sign_in.html.j2", wrong="")
     password = parse_qs((await request.body()).decode(errors="replace")).get("password", [""])[0]
     good = access.is_password(password)
     if good:
         return access.signed_in(RedirectResponse("/", 303))
-    why = "Too many tries: wait a minute." if good is None else "This is not the password."
+    why = "Too many attempts; wait a minute." if good is None else "Wrong password."
     page = show(request, "sign_in.html.j2", wrong=why)
     page.status_code = 429 if good is None else 403
     return page

@@ -43,8 +43,8 @@ def unforeseen(error: Exception) -> str:
     own = [f"{file.relative_to(_PACKAGE.parent)}:{line}" for file, line in frames if file.is_relative_to(_PACKAGE)]
     others = [f"{file.name}:{line}" for file, line in frames[-1:] if not file.is_relative_to(_PACKAGE)]
     places = ", ".join([*own[-3:], *others])
-    output.tell(f"a request ended in an error that should not happen ({kind}); it came about in {places}")
-    return f"an error that should not happen ({kind}); the terminal of the server says where"
+    output.tell(f"a request ended in an internal error ({kind}) in {places}")
+    return f"internal error ({kind}); the server's terminal shows where"
 
 
 async def json_object(request: Request) -> JsonObject:
@@ -69,7 +69,7 @@ def parsed_object(body: bytes) -> JsonObject:
         return fields
 
     def constant(name: str) -> Any:
-        raise DataError(f"the body has {name}, which is no JSON")
+        raise DataError(f"the body has {name}, which is not JSON")
 
     try:
         value = json.loads(body, object_pairs_hook=unique, parse_constant=constant)
@@ -85,7 +85,7 @@ def texts(body: JsonObject, *names: str, most: int) -> dict[str, str]:
     fields = {name: body.get(name, "") for name in names}
     for name, value in fields.items():
         if not isinstance(value, str) or len(value) > most:
-            raise UsageError(f"{name} has to be a text of {most:,} characters at most")
+            raise UsageError(f"{name} has to be text of at most {most:,} characters")
     return fields
 
 

@@ -51,12 +51,12 @@ from leakmeter.text.build import PromptSettings
 KEY: Final = "LEAKMETER_SERVE_API_KEY"
 _LEAST_KEY: Final = 16
 _RECEIPTS: Final = "receipts"
-_LOST: Final = "the answer could not be drawn to its end; its documents stay charged for all of it"
+_LOST: Final = "the answer could not be completed; its documents remain charged for all of it"
 _TOO_LONG: Final = "documents and messages do not fit the model's window with max_tokens; give fewer or shorter ones"
 _GONE: Final = 499
 _COMPOSED_NATS: Final = 8.0
 """Up to which receipts have compositions by privacy loss distributions, which take seconds of long answers."""
-_NEIGHBOURS: Final = "replace one document's text, in every request that has it, by any other"
+_NEIGHBOURS: Final = "replace one document's text by any other, in every request that has it"
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ class Shelf:
     def path(self, name: str) -> Path:
         path = self.root / name
         if not _NAME.fullmatch(name) or not path.is_dir() or not catalogue.is_run(path):
-            raise StoreError("there is no such run; the list of runs shows which there are")
+            raise StoreError("there is no such run; see the list of runs")
         return path
 
     def entry(self, name: str) -> Entry:
@@ -317,7 +317,7 @@ async def compare(request: Request) -> Response:
     """Two runs: the differences of cases that both have."""
     chosen = list(dict.fromkeys(request.query_params.getlist("run")))
     if len(chosen) != 2:
-        return refusal(400, f"two runs can be compared, and {len(chosen)} were chosen; go back and choose two")
+        return refusal(400, f"choose two runs to compare; {len(chosen)} were chosen")
     shelf = shelf_of(serving_of(request))
     paths = [shelf.path(name) for name in chosen]
     blocks = await run_in_threadpool(_compared, paths)
@@ -328,7 +328,7 @@ def _compared(paths: Sequence[Path]) -> list[b.Block]:
     runs = [Run.read(path) for path in paths]
     blocks = [block for block in report_of_runs(runs).blocks if not isinstance(block, b.Embedded)]
     if runs[0].measure != runs[1].measure:
-        blocks.append(b.Text("The runs are of two measures, whose numbers cannot be compared."))
+        blocks.append(b.Text("The runs have different measures, whose numbers cannot be compared."))
     elif not any(isinstance(block, b.Part) for block in blocks):
         blocks.append(b.Text("The runs have no case in common: cases are paired by their ids."))
     # The pages of the runs, to which the first table leads elsewhere, are not in this one.

@@ -41,7 +41,7 @@ _EXPECTED: Final[Mapping[str, str]] = {
     **dict.fromkeys(("max_tokens", "max_completion_tokens"), f"has to be a whole number from 1 to {MOST_NEW_TOKENS:,}"),
     "temperature": (
         f"has to be above 0 ({COLDEST:g} or more), and {MOST_TEMPERATURE:g} at most: tokens are drawn, since no bound "
-        "holds for the likeliest token"
+        "holds for choosing the likeliest token"
     ),
     "stop": f"has to be a text, or a list of {MOST_STOPS} at most, none of them empty",
     "stream": "has to be true or false",
@@ -68,11 +68,11 @@ _WITHOUT_EFFECT: Final[Mapping[str, tuple[Any, ...]]] = {
 """Fields that many programs send, and the values at which they ask for nothing."""
 _WHY: Final = {
     "seed": (
-        "seed is refused: whoever knows a seed can repeat the draws with guessed documents, which voids the guarantee; "
-        "draws come from the operating system"
+        "seed is refused: anyone who knows a seed can repeat the draws with guessed documents, which voids the "
+        "guarantee; draws come from the operating system"
     ),
-    "logprobs": "logprobs is refused: probabilities of the tokens are functions of the documents",
-    "top_logprobs": "top_logprobs is refused: probabilities of the tokens are functions of the documents",
+    "logprobs": "logprobs is refused: probabilities of the tokens depend on the documents",
+    "top_logprobs": "top_logprobs is refused: probabilities of the tokens depend on the documents",
     "top_p": "top_p is refused: tokens are drawn from the whole distribution, without which no loss is bounded",
 }
 
@@ -246,7 +246,7 @@ def _refusal(error: ValidationError) -> FieldError:
     if kind == "extra_forbidden" and inner:
         return FieldError(path, f"{path} is not supported here; leave it out", "unknown_parameter")
     why = _EXPECTED.get(str(field)) if not inner else None
-    return FieldError(path, f"{path} {why or _WRONG.get(kind, 'is not what it has to be')}")
+    return FieldError(path, f"{path} {why or _WRONG.get(kind, 'is not valid')}")
 
 
 def _object(body: bytes) -> JsonObject:

@@ -58,7 +58,7 @@ def edited(prepared: Prepared, cut: Sequence[str], swap: Sequence[str]) -> Edit:
     )
     changes.sort(key=lambda change: change.start)
     if not any(change.instead for change in changes) and swap:
-        raise UsageError("no personal data were found in it that a surrogate could stand for; cut it instead")
+        raise UsageError("it contains no personal data that a surrogate could replace; cut it instead")
     return Edit(prepared.context, _edited_text(prepared.context, changes), tuple(changes))
 
 
@@ -77,7 +77,7 @@ def blocks(edit: Edit, before_nats: float, after: InfluenceResult, answer: Decod
     yield b.Beside(
         [
             _tokens(
-                "The same answer, each token by what the context now does to it",
+                "The same answer, each token coloured by the influence of the remaining context",
                 zip(after.response.tokens, after.whole_per_token_nats, strict=True),
                 after.noise_floor_per_token_nats,
             )
@@ -89,7 +89,7 @@ def blocks(edit: Edit, before_nats: float, after: InfluenceResult, answer: Decod
             )
         ],
     )
-    yield b.ShadedText((b.Passage(list(_diff(edit))),), heading="Context: struck out, what is gone")
+    yield b.ShadedText((b.Passage(list(_diff(edit))),), heading="Context: removed text is struck out")
 
 
 def _tokens(heading: str, tokens: Iterable[tuple[str, float]], floor_nats: float = 0.0) -> b.ShadedText:

@@ -45,7 +45,7 @@ MOST_ID: Final = 2_000
 """Characters of an id."""
 _PAGES: Final = 32
 """That are kept."""
-_HELD_BY: Final = "leakmeter ledger show and query have all"
+_HELD_BY: Final = "see all with leakmeter ledger show and query"
 _VIEWS: Final = (
     ("/ledger", "Overview"),
     *((f"/ledger/by/{by}", f"By {by}") for by in said.BY),
@@ -95,8 +95,7 @@ class Reader:
         if ledger is not None:
             if ledger.n_rows() > MOST_ROWS:  # which would take too much memory
                 raise TooLargeError(
-                    f"the ledger has more than the {MOST_ROWS:,} rows that pages are made of; ask it with `leakmeter "
-                    "ledger query`"
+                    f"the ledger has more than the {MOST_ROWS:,} rows that pages can show; use `leakmeter ledger query`"
                 )
             book = Book(ledger)
             self._book = book if book.events else None
@@ -212,7 +211,7 @@ def _opened(book: Book, kind: str, id_: str) -> tuple[list[b.Block], bool]:
     if kind == said.ANSWER:
         event = _event(book, id_)
         return said.answer_blocks(book, event, names), event["by_document"] in book.kept
-    raise NotFoundError(f"the ledger has no such {kind}; its pages lead to those that it has")
+    raise NotFoundError(f"the ledger has no such {kind}; find the others through its pages")
 
 
 def _subject(book: Book, id_: str) -> str:
@@ -227,7 +226,7 @@ def _event(book: Book, id_: str) -> JsonObject:
     for event in book.events:
         if event["event"] == id_:
             return event
-    raise NotFoundError("the ledger has no such answer; its pages lead to those that it has")
+    raise NotFoundError("the ledger has no such answer; find the others through its pages")
 
 
 async def report(request: Request) -> Response:

@@ -266,7 +266,7 @@ def _measure(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> Json
     if drawn:
         result, ids = _drawn(kept, typed, Seen(job))
         if not result.response.text.strip():
-            raise UsageError("the model's answer is empty; type one, or ask otherwise")
+            raise UsageError("the model's answer is empty; type one, or change the query")
         source = typed
         typed = replace(typed, response=result.response.text)
         serving.answers.put(_key(typed, job), (ids, source))
@@ -395,7 +395,7 @@ def _cut(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObje
     prepared = _prepared(serving, kept, typed.influence, typed, job)
     edit = edits.edited(prepared, cut, swap)
     if not edit.text.strip():
-        raise UsageError("nothing is left of the context, so that it has no influence; put a piece back")
+        raise UsageError("nothing is left of the context, so there is no influence; put a piece back")
     whole = _whole_of(typed)
     before_nats = serving.wholes.get((job.owner, whole))
     if before_nats is None:

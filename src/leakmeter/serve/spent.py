@@ -33,7 +33,7 @@ _UNSEEN: Final = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{Cc}\p{Cf}]"
 _OTHER: Final = regex.compile(r"(?:\A|[^\p{L}\p{M}\p{N}])\p{M}*")
 """What is no letter or number, with the marks that it bears: an accent of its own is a space with a mark."""
 _TOO_MUCH: Final = (
-    "a document of this request has less epsilon left than the request could spend; ask for fewer or shorter answers, "
+    "a document of this request has less epsilon left than the request could use; request fewer or shorter answers, "
     "or leave the document out"
 )
 
@@ -115,8 +115,8 @@ class Spent:
             (version,) = database.execute("PRAGMA user_version").fetchone()
             if version not in (0, _VERSION):
                 raise StoreError(
-                    f"'{self._path}' was written by another version of leakmeter, which knew documents by other keys; "
-                    "use that version, or another --receipts, where all budgets begin anew"
+                    f"'{self._path}' was written by another version of leakmeter, which used other keys for "
+                    "documents; use that version, or another --receipts, which resets all budgets"
                 )
             if version == 0:
                 database.execute("CREATE TABLE spent (document TEXT PRIMARY KEY, amount INTEGER NOT NULL) STRICT")
@@ -126,7 +126,7 @@ class Spent:
             if database.execute("SELECT name FROM key").fetchall() != [(check,)]:
                 raise StoreError(
                     f"'{self._path}' was written with another key than '{self._path.with_name(KEY_FILE)}' holds, so "
-                    "that no document would be found in it; put the key back"
+                    "no document can be found in it; restore the key"
                 )
 
     @contextmanager
@@ -134,7 +134,7 @@ class Spent:
         """A transaction that no other process has a part in, on the disk at its end."""
         # EXTRA also waits for the directory, without which a lost power supply could undo what was charged.
         with (
-            database_errors(f"what was spent of epsilon cannot be kept in '{self._path}'"),
+            database_errors(f"the epsilon spent cannot be recorded in '{self._path}'"),
             closing(connected(self._path, "synchronous = EXTRA")) as database,
             transaction(database),
         ):

@@ -263,14 +263,14 @@ def find_run(name: str, *roots: Path) -> Path:
         if path.is_dir():
             if is_run(path):
                 return path
-            raise StoreError(f"'{path}' is no run; `leakmeter runs list` shows which there are")
+            raise StoreError(f"'{path}' is not a run; `leakmeter runs list` shows the runs")
     matches = [path for root in roots for path in _directories(root) if path.name.startswith(name) and is_run(path)]
     if len(matches) == 1:
         return matches[0]
     where = " and ".join(f"'{root}'" for root in roots)
     if matches:
         raise StoreError(
-            f"'{name}' may be any of {len(matches)} runs under {where}, '{matches[0].name}' …; give more of it"
+            f"'{name}' matches {len(matches)} runs under {where}, '{matches[0].name}' …; give more of the name"
         )
     raise StoreError(f"no run '{name}', neither as a directory nor under {where}; `leakmeter runs list` shows them")
 

@@ -106,9 +106,9 @@ def write(run: Path, out: Path, redacted: Redacted | None = None) -> None:
     if is_csv and out.is_dir():
         raise StoreError(f"'{out}' is a directory; give the name of a file, or of a directory without .csv")
     if not is_csv and out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise StoreError(f"'{out}' is there already; give the name of a new directory, or of a file NAME.csv")
+        raise StoreError(f"'{out}' exists already; give the name of a new directory, or of a file NAME.csv")
     if not out.parent.is_dir():
-        raise StoreError(f"'{out}' lies in a directory that does not exist")
+        raise StoreError(f"'{out}' is in a directory that does not exist")
     # Mode 0700: what is written may be private.
     with (
         store_errors(f"export '{out}' cannot be written"),

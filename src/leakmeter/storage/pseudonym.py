@@ -31,7 +31,7 @@ def subject_key(directory: Path) -> bytes:
         return read_secret(directory / FILE)
     except OSError as error:
         raise StoreError(
-            f"the key that stands in for personal data can neither be read nor written in '{directory}' "
+            f"the key for pseudonyms of personal data can neither be read nor written in '{directory}' "
             f"({error.strerror}); make that directory writable, or name another in LEAKMETER_CONFIG"
         ) from None
 

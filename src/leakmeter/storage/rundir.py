@@ -132,7 +132,7 @@ class RunDirectory:
             except BaseException as error:
                 self._abandon()
                 if isinstance(error, ModelError) and error.may_pass and self.parts:
-                    error.args = (f"{error}; the run goes on where it stopped",)
+                    error.args = (f"{error}; the run continues where it stopped",)
                 raise
 
     @contextmanager
@@ -212,8 +212,8 @@ class RunDirectory:
             _, _, before = self._read_sliced()
             if before != n_slices:
                 raise StoreError(
-                    f"run '{self.place}' was begun in {before} slices, and {n_slices} others would overlap with them; "
-                    f"give --part I/{before}, or no --part to measure what is left in one process"
+                    f"run '{self.place}' was begun in {before} slices, which {n_slices} others would overlap; give "
+                    f"--part I/{before}, or no --part to measure what is left in one process"
                 )
             return
         self._write(self._sliced, _json({**_record(spec), "n_parts": n_parts, "slices": n_slices}))
@@ -227,7 +227,7 @@ class RunDirectory:
             n_parts, n_slices = int(record["n_parts"]), int(record["slices"])
         except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
             raise StoreError(
-                f"what the slices of run '{self.place}' are of cannot be read: {one_line(error)}"
+                f"the spec of the slices of run '{self.place}' cannot be read: {one_line(error)}"
             ) from None
         if spec.id != self.path.resolve().name:
             raise StoreError(f"the slices in '{self.place}' are of run {spec.id}; the directory has another name")

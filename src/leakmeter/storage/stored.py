@@ -174,8 +174,8 @@ class StoredRun(RunDirectory):
     def _check_held(self) -> None:
         if not all(lease.is_held for lease in self._leases):
             raise StoreError(
-                f"the lease on run '{self.place}' ran out and could not be renewed; what is there is kept, and the "
-                "same command goes on"
+                f"the lease on run '{self.place}' ran out and could not be renewed; finished parts are kept, and the "
+                "same command continues"
             )
 
     @override
@@ -232,7 +232,7 @@ def fetched(path: Path, beginning: str = "", *, lean: bool = False) -> Path:
     objects = _objects_at(url)
     files, folders = objects.top()
     if not (files or folders):
-        raise StoreError(f"there is nothing at '{url}'; give the URL of a run, or of the directory of runs")
+        raise StoreError(f"nothing exists at '{url}'; give the URL of a run, or of the directory of runs")
     with store_errors("a private copy of runs cannot be kept"):
         root = tempfile.mkdtemp(prefix="leakmeter-")
         copy = copy_of(Path(root) / url.rpartition("/")[2], url)

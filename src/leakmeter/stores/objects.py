@@ -20,7 +20,7 @@ _RETRIES: Final = {"max_retries": 8, "retry_timeout": timedelta(seconds=60)}
 _HTTP_ALLOWED: Final = ("AWS_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "ALLOW_HTTP")
 _NO_BUCKET: Final = re.compile(r"NoSuchBucket|ContainerNotFound|specified bucket does not exist", re.IGNORECASE)
 _DENIED: Final = (
-    "access is denied; see what the credentials of the environment may do there (list, read, write, delete)"
+    "access is denied; check the permissions of the environment's credentials there (list, read, write, delete)"
 )
 _STATUS: Final = re.compile(r"non-2xx status code: (\d{3})")
 # What is said of an error that obstore tells in words alone; the first that is found counts. Answers of servers are not
@@ -129,8 +129,7 @@ class Objects:
     def unconditional(self) -> StoreError:
         """What to tell of a store on which two could write the same object."""
         return StoreError(
-            f"'{self.url}': the store has no conditional writes, without which two writers could harm a run; name "
-            "another store"
+            f"'{self.url}': the store has no conditional writes, so two writers could damage a run; name another store"
         )
 
     def _put(self, name: str, content: bytes, mode: Any) -> Version:

@@ -61,7 +61,8 @@ class Contexts(Kind):
         settings = replace(settings, **{name: options[name] for name in field_types(PromptSettings) if name in options})
         if settings.unit == AUTO:
             raise UsageError(
-                f"unit '{AUTO}' measures other pieces in each case, which have no mean; give another, such as sentence"
+                f"unit '{AUTO}' measures different pieces in each case, which have no mean; give another unit, such "
+                "as sentence"
             )
         return settings if settings.unit is not None else replace(settings, unit="sentence")
 

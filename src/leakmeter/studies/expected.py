@@ -33,7 +33,7 @@ class Estimate:
 def estimate(values: Sequence[float], *, seed: int) -> Estimate:
     """One number an item to their mean; the seed is the bootstrap's."""
     if not len(values):
-        raise UsageError("no measurements, so that there is no mean of them; give at least one record")
+        raise UsageError("no measurements to average; give at least one record")
     return Estimate(
         mean=stats.mean(values),
         interval=stats.bootstrap_interval_of_mean(values, seed=seed),
@@ -81,7 +81,7 @@ def by_position(series: Sequence[Sequence[float] | FloatArray], *, seed: int) ->
     """
     longest = max((len(values) for values in series), default=0)
     if not longest:
-        raise UsageError("no measurements, so that there is no mean of them; give at least one record")
+        raise UsageError("no measurements to average; give at least one record")
     return [estimate([float(values[i]) for values in series if len(values) > i], seed=seed) for i in range(longest)]
 
 

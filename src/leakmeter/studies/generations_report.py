@@ -25,15 +25,15 @@ _ROUNDING_NATS: Final = 1e-9
 """What is smaller is no loss: with λ = 0 both distributions are one, but for the last digits."""
 _READINGS: Final = {"published": "as published", "stated": "as stated"}
 _LEAD: Final = (
-    "For each record, what a language model said of one context and query under each setting. Each token is shaded by "
-    "its loss, the nats by which its log-probability differs between having all of the context and having none: one "
-    "scale for all responses."
+    "For each record, the responses of a language model to one context and query under each setting. Each token is "
+    "shaded by its loss: the difference in nats of its log-probability with all of the context and with none. All "
+    "responses share one scale."
 )
 _UNDERLINED: Final = (
-    f"Underlined is what stands in the context as it stands: with a line a passage of {RUN_WORDS} words or more in a "
-    "row, with dots a word by itself, which may be chance."
+    f"Underlined text occurs verbatim in the context. Solid line: a passage of {RUN_WORDS} words or more. Dotted "
+    "line: a single word, which may be chance."
 )
-_PRIVATE: Final = "Private: contexts, queries and responses are in this page."
+_PRIVATE: Final = "Private: this page contains contexts, queries and responses."
 _MEANINGS: Final = (
     (
         "Nats",
@@ -42,12 +42,12 @@ _MEANINGS: Final = (
     ("ROUGE-L F1", "against the reference, times 100"),
     (
         "Repeat and ROUGE prompts",
-        "responses that repeat their context, as the paper’s published code counts them and as its text states",
+        "responses that repeat their context, as counted by the paper’s published code and as stated in its text",
     ),
     (
         "Words there",
-        f"words of the response that stand in the context, and those in passages of {RUN_WORDS} or more that do; words "
-        "are separated by white space and compared as they stand",
+        f"words of the response that occur in the context, and those in shared passages of {RUN_WORDS} words or more; "
+        "words are separated by white space and compared verbatim",
     ),
 )
 
@@ -119,7 +119,7 @@ def generations_report(records: Sequence[Generations], *, title: str, about: Seq
         scripted=False,
         notes=[b.Part("Where this comes from", [*texts, b.Facts(_MEANINGS)])],
         n_further=n_records - len(records),
-        held_by="the cell files beside it hold all",
+        held_by="the cell files next to it hold all",
         guide_to="context",
     )
 

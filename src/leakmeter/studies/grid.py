@@ -175,7 +175,7 @@ def _study(name: str, file: JsonObject, size: str, settings: JsonObject) -> Stud
     factors = _factors_of(_replicated(remaining, kind.replicated), types, fixed=of_quality)
     for setting in ("model", "dataset", counted):
         if setting not in {**factors, **single[0]}:
-            raise UsageError(f"the study does not say '{setting}'; add it, or give --set {setting}=VALUE")
+            raise UsageError(f"the study has no '{setting}'; add it, or give --set {setting}=VALUE")
     x = file.get("x")
     if file["show"] == "factor" and x not in {**factors, **single[0]}:
         raise UsageError(f"the study's x is '{x}'; it has to be one of its settings")

@@ -153,7 +153,7 @@ class Kind(ABC):
 
     @abstractmethod
     def seed(self, cell: Cell) -> int:
-        """Of the draws; the bootstrap has it too."""
+        """Seed of the draws and of the bootstrap."""
 
     @abstractmethod
     def about(self, study: Study) -> tuple[str, str]:

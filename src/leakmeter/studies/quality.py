@@ -109,8 +109,8 @@ def model_at_hand(model: str, noun: str, option: str) -> str:
         HfApi().model_info(model, timeout=_HUB_SECONDS)
     except failures:
         raise ModelError(
-            f"{noun} needs the model '{model}', which is not on this machine, and the hub has it not or cannot be "
-            f"reached; give its directory with {option} DIR"
+            f"{noun} needs the model '{model}', which is not on this machine and could not be fetched from the hub; "
+            f"give its directory with {option} DIR"
         ) from None
     return model
 

@@ -70,7 +70,7 @@ def study_report(
     n = len(figures) - len(images)
     if n:
         do = "s do" if n > 1 else " does"
-        images.append(b.Text(f"{n} further figure{do} not fit into this page; the directory holds all.", "soft"))
+        images.append(b.Text(f"{n} further figure{do} not fit on this page; the directory holds all.", "soft"))
     return replace(report, blocks=[*first, *images, *parts])
 
 
@@ -104,7 +104,7 @@ def _extremes(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> b.Phrase |
         return f"{row[column]} ({labelled})" if labelled else row[column]
 
     overlap = _number(high, "low") <= _number(low, "high")
-    order = " Their intervals overlap: the order may be chance." if overlap else ""
+    order = " Their intervals overlap, so the order may be chance." if overlap else ""
     return b.Untrusted(f"{head}: from {named(least)} to {named(most)}.{order}")
 
 

@@ -32,7 +32,7 @@ _IRRELEVANT = (
 )
 
 _NOTHING_TO_REMOVE = (
-    "there is nothing that could be removed; say what was retrieved with --context-from REGEX (a group of the user's "
+    "nothing can be removed; mark the retrieved text with --context-from REGEX (a group of the user's "
     "turn), as a message of its own before it, of role 'tool' or with a 'name', or as 'context' in --data"
 )
 
@@ -42,33 +42,35 @@ class PromptSettings:
     """How prompts are made and cut."""
 
     unit: str | None = None
-    """The ablation unit: auto, ngram:N, ngram:N:STRIDE, word, sentence, line, paragraph, entity, document, message
-    or whole. auto, for influence without a search and its default, measures documents, then sentences of those that
-    matter; elsewhere the default is sentence, and message for chats of which nothing is marked as retrieved."""
+    """Ablation unit: auto, ngram:N, ngram:N:STRIDE, word, sentence, line, paragraph, entity, document, message or
+    whole. auto, the default of influence without a search, measures documents, then the sentences of those that matter.
+    Elsewhere the default is sentence, or message for chats in which nothing is marked as retrieved."""
     removal: Removal = "drop"
-    """drop cuts tokens out, mask leaves their positions empty, retokenize renders and tokenises the text anew."""
+    """How pieces are ablated: drop cuts their tokens out, mask leaves their positions empty, retokenize renders and
+    tokenises the remaining text again."""
     template: str | None = None
-    """chat, plain, document, article, @FILE, or a text with {context} and {query}; chat where the model has it."""
+    """Prompt template: chat, plain, document, article, @FILE, or a text with {context} and {query}; chat by default, if
+    the model has a chat template."""
     group: bool = False
-    """Also measure each value said more than once, with all its mentions ablated."""
+    """Also measure each repeated value with all its mentions ablated."""
     truncate: bool = False
-    """Cut the end off a context that does not fit the model's window, and say so."""
+    """Cut the end off a context that does not fit the model's window, and report it."""
     max_context_tokens: int | None = None
-    """Cut the end off a context of more tokens than this, whatever the window, and say so."""
+    """Cut the end off a context of more tokens than this, whatever the window, and report it."""
 
     region: str = REGION
     """ISO code of the country whose telephone numbers, addresses and dates are expected."""
     entity_patterns: str | None = None
-    """For unit entity: a file of lines TYPE = REGEX, which are looked for too."""
+    """With unit entity: file of further patterns to recognise, one line TYPE = REGEX each."""
     ner: str | None = None
-    """For unit entity: a recogniser of names and dates on this machine, a directory with a token-classification model
-    of transformers or a spaCy pipeline."""
+    """With unit entity: recogniser of names and dates, a local directory with a token-classification model of
+    transformers or a spaCy pipeline."""
     swap: bool = False
-    """For unit entity: also put a surrogate value of the same type in the place of each."""
+    """With unit entity: also replace each value by a surrogate value of the same type."""
     swap_seed: int = 0
-    """Of the surrogate values."""
+    """Seed of the surrogate values."""
     sensitive: str | None = None
-    """A file of what is personal or secret to you: a .csv table, whose columns are types of values, or lines
+    """File of values that are personal or secret to you: a .csv table with a column for each type of value, or lines
     TYPE = REGEX."""
 
     def __post_init__(self) -> None:
@@ -119,8 +121,8 @@ class PromptSettings:
         """Refuse a unit that says in which order pieces are measured, for what measures in another."""
         if self.unit == units.AUTO and not _goes_from_documents(measure):
             raise UsageError(
-                f"unit '{units.AUTO}' is for influence without a search, which measures documents, then sentences of "
-                "those that matter; give another unit, such as sentence"
+                f"unit '{units.AUTO}' is for influence without a search, which measures documents, then the sentences "
+                "of those that matter; give another unit, such as sentence"
             )
 
     def prepare(self, case: Case, backend: Backend, measure: Measure) -> PreparedContext:
@@ -202,7 +204,7 @@ def prepare(
     while settings.max_context_tokens is not None and (over := len(layout.tokens) - settings.max_context_tokens) > 0:
         layout = layout.shortened(over)
     if not layout.tokens:
-        raise UsageError(f"case '{case.id}': no text is left of a context cut to {settings.max_context_tokens} tokens")
+        raise UsageError(f"case '{case.id}': a context cut to {settings.max_context_tokens} tokens has no text left")
     if window is not None and layout.n_tokens + n_after > window:
         layout = _fitted(case, layout, n_after, window, truncate=settings.truncate)
     spare = None if window is None else window - layout.n_tokens - n_after
@@ -258,7 +260,7 @@ def check_unicode(case_id: str, noun: str, text: str) -> None:
 def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: units.Unit) -> tuple[str, Layout, str]:
     if case.messages:
         if settings.template not in (None, "chat"):
-            raise UsageError("messages are written by the model's own chat template; leave --template out")
+            raise UsageError("messages use the model's own chat template; leave out --template")
         asking = max((i for i, message in enumerate(case.messages) if message.role == "user"), default=-1)
         if asking < 0:
             raise UsageError(f"case '{case.id}' has no message of role 'user' that could be the query")
@@ -269,7 +271,7 @@ def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: un
         name, text = templates.choose(settings.template, tokenizer)
         query = case.query if templates.needs_query(text) else ""
         if templates.needs_query(text) and not query.strip():
-            raise UsageError(f"case '{case.id}' has an empty query; say what the model is asked")
+            raise UsageError(f"case '{case.id}' has an empty query; give a query")
         documents = [document for document in case.documents if document.text.strip()]
         if not documents:
             raise _no_context(case)
@@ -279,16 +281,16 @@ def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: un
             else templates.Filled(name, text, documents, query)
         )
     if case.messages and not writing.documents:
-        raise UsageError(f"case '{case.id}' is a chat of its query alone: {_NOTHING_TO_REMOVE}")
+        raise UsageError(f"case '{case.id}' is a chat with only a query: {_NOTHING_TO_REMOVE}")
     if not any(document.text.strip() for document in writing.documents):
         raise _no_context(case)
     if case.messages and not writing.query.strip():
-        raise UsageError(f"case '{case.id}' has an empty query: its last user message says nothing")
+        raise UsageError(f"case '{case.id}' has an empty query: its last user message is empty")
     return writing.name, Layout(writing, tokenizer), writing.query
 
 
 def _no_context(case: Case) -> UsageError:
-    return UsageError(f"case '{case.id}' has an empty context; there is nothing whose influence could be measured")
+    return UsageError(f"case '{case.id}' has an empty context, so there is no influence to measure")
 
 
 def _response_ids(case: Case, layout: Layout, tokenizer: Tokenizer) -> tuple[int, ...] | None:
@@ -321,11 +323,11 @@ def _fitted(case: Case, layout: Layout, n_after: int, window: int, *, truncate: 
     if leaves_room and not truncate:
         advice = "shorten the context, or have its end cut off with --truncate"
     elif n_after < n_asked:
-        advice = "the query, with its template, leaves no room for any context: shorten the query"
+        advice = "the query, with its template, leaves no room for a context: shorten the query"
     elif case.response is None:
-        advice = "the response to be sampled leaves no room for any context: give a smaller --max-new-tokens"
+        advice = "the response to be sampled leaves no room for a context: give a smaller --max-new-tokens"
     else:
-        advice = "the response leaves no room for any context: shorten the response"
+        advice = "the response leaves no room for a context: shorten the response"
     raise WindowError(
         f"case '{case.id}' needs {layout.n_tokens + n_after:,} tokens ({n_context:,} of context, {n_asked:,} of query "
         f"and template, {n_after:,} of response) and {window:,} fit the model's window",

@@ -153,8 +153,8 @@ def entity_warnings(texts: Mapping[str, Any], series: Series) -> list[str]:
         return []
     if not any(span.get("entity") for span in texts["spans"]):
         return [
-            "No personal data was found in this context. Names are only found after a title or a label, and where a "
-            "recogniser (--ner) sees them; --entity-patterns adds what has a form of its own."
+            "No personal data was found in this context. Names are found only after a title or a label, or by a "
+            "recogniser (--ner); --entity-patterns adds your own patterns."
         ]
     left_out = [
         span["name"]
@@ -162,5 +162,5 @@ def entity_warnings(texts: Mapping[str, Any], series: Series) -> list[str]:
         if span.get("entity") and span["entity"]["invented"] is not None and (0, "swapped", span["name"]) not in series
     ]
     if left_out:
-        return [f"With a surrogate value, {', '.join(left_out)} did not fit the model's window, and was not swapped."]
+        return [f"With a surrogate value, {', '.join(left_out)} did not fit the model's window and was not swapped."]
     return []

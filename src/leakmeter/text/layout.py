@@ -468,7 +468,7 @@ class Layout:
         return self._anew(self._as_given(texts), self.owners - kept).prompt()
 
     def rewritten(self, ranges: Iterable[CharRange], owners: Collection[str] = ()) -> Prompt:
-        """The prompt of the text with some characters and messages taken out, rendered and tokenised anew."""
+        """The prompt of the text with some characters and messages taken out, rendered and tokenised again."""
         parts = tuple(ranges)
         texts = [
             without_characters(document.text, [(a - start, b - start) for a, b in parts])

@@ -76,7 +76,7 @@ def _read(text: str, path: str) -> Sensitive:
         delimiter = max(_DELIMITERS, key=heading.count)
         rows = list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
     except csv.Error as error:
-        raise DataError(f"{_WHAT} '{path}' is no table: {error}") from None
+        raise DataError(f"{_WHAT} '{path}' is not a table: {error}") from None
     values = {(tuple(_words(value)), _type(column)) for row in rows for column, value in _cells(row)}
     by_first_word: dict[str, list[tuple[tuple[str, ...], str]]] = {}
     for words, kind in sorted(values, key=lambda value: (-len(value[0]), value)):

@@ -28,7 +28,7 @@ NAMED = {
 _CHAT_TURN = "{context}\n\n{query}"
 _SLOT = re.compile(r"\{(context|query)\}")
 _GIVE_PLAIN: Final = "give --template plain"
-_GIVE_ANOTHER_MODEL: Final = "messages are written by it alone, so give another model"
+_GIVE_ANOTHER_MODEL: Final = "messages need one, so give another model"
 _SENTINEL = "LEAKMETERSLOT{}Q"
 SEPARATOR: Final = "\n\n"
 """Between documents."""
@@ -172,9 +172,7 @@ class Chat:
 
     def __init__(self, messages: Sequence[Message], query_at: int, tokenizer: Tokenizer) -> None:
         if not tokenizer.has_chat_template:
-            raise UsageError(
-                "this model has no chat template, by which messages are written; give a model that has one"
-            )
+            raise UsageError("this model has no chat template, which messages need; give a model that has one")
         self.name = "chat"
         self._messages = tuple(messages)
         self._query_at = query_at
@@ -346,7 +344,7 @@ def _opening(rendered: str, tokenizer: Tokenizer, first_role: str) -> int:
 def _rendered_once(turn: str, marks: Iterable[str], tokenizer: Tokenizer) -> str:
     rendered = tokenizer.render_chat([{"role": "user", "content": turn}], answer=True)
     if any(rendered.count(mark) != 1 for mark in marks):
-        raise UsageError(f"the model's chat template repeats or drops what it is given; {_GIVE_PLAIN}")
+        raise UsageError(f"the model's chat template repeats or drops its input; {_GIVE_PLAIN}")
     return rendered
 
 
@@ -412,8 +410,8 @@ def _contents(
             good = False
     if not good or cursor != len(rendered):
         raise UsageError(
-            "the model's chat template changes what it is given beyond white space at its ends, so that no token can "
-            f"be told to be of a message; {advice}"
+            "the model's chat template changes its input beyond white space at the ends, so tokens cannot be assigned "
+            f"to messages; {advice}"
         )
     return kept
 

@@ -54,7 +54,7 @@ class LeftTokens(Record):
     """Of each id, its position; consecutive except under mask."""
     retokenised: tuple[int, ...] | None
     """Places in `prompt_ids` of what a token held of others, tokenised on its own; None where the prompt was rendered
-    and tokenised anew."""
+    and tokenised again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

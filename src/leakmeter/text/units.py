@@ -44,7 +44,7 @@ def parse(text: str) -> Unit:
         n = int(numbers[0])
         stride = int(numbers[1]) if len(numbers) == 2 else n
         if stride > n:
-            raise UsageError(f"unit '{text}' would leave tokens in no piece: the stride is at most N")
+            raise UsageError(f"unit '{text}' would leave tokens in no piece; give a stride of at most N")
         return Unit("ngram", n, stride)
     if numbers or text not in NAMES:
         raise UnknownNameError("unit", text, NAMES)

@@ -99,7 +99,7 @@ def test_what_cannot_be_sent_is_refused_and_likely_labels_take_one_request(serve
         n_before = len(server.calls)
         for one, words in (
             (prompt("Gap.", gap=2), "give --removal drop"),
-            (Prompt((Piece("frame", "frame", (1, VIRTUAL)),)), "not vectors of a soft prompt"),
+            (Prompt((Piece("frame", "frame", (1, VIRTUAL)),)), "not the vectors of a soft prompt"),
         ):
             with pytest.raises(CapabilityError, match=words):
                 loaded.score(plan([Request((one,), (1,), TargetLogProbs())]))

@@ -120,7 +120,7 @@ def test_waits_grow_and_differ_and_leave_what_is_drawn_with_a_seed_as_it_is() ->
 def test_a_redirection_is_not_followed() -> None:
     with ModelServer(answers({})) as other:
         moved = RefusedError(307, headers={"Location": f"{other.url}/ask"})
-        words = "status 307; it points elsewhere, where nothing is sent"
+        words = "status 307; it redirects, and redirects are not followed"
         with ModelServer(answers(moved)) as server, pytest.raises(StatusError, match=words):
             Connection(server.url, key=KEY).post("ask", {"prompt": SECRET})
         assert other.calls == []
@@ -182,7 +182,7 @@ def test_whose_key_goes_where(
 def test_a_key_that_no_header_carries(monkeypatch: pytest.MonkeyPatch) -> None:
     for key in ("a\nb", "schlüssel"):
         monkeypatch.setenv("LEAKMETER_API_KEY", key)
-        with pytest.raises(UsageError, match="set it anew") as caught:
+        with pytest.raises(UsageError, match="set it again") as caught:
             key_for(split("http://127.0.0.1"))
         assert key not in str(caught.value)
 

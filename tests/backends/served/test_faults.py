@@ -18,17 +18,22 @@ from leakmeter.errors import LeakmeterError
 Load = Callable[..., ServedBackend]
 KEY = "sk-5f0e-not-a-key"
 
-ROWS = "rows of log-probabilities instead of"
+ROWS = "rows of log-probabilities, "
 ALL = {
     "missing_rows": ROWS,
     "cut": r"cuts the connection \(\d tries\)",
     "slow": "does not answer in time",
-    "changed_model": "another model than it began with",
+    "changed_model": "another model than at the start",
     "start_token": "start token",
 }
-LISTED = {"wrong_order": "other token ids", "nan": "leaves out log-probabilities", "echo_ignored": f"0 {ROWS[:-11]}"}
+LISTED = {"wrong_order": "other token ids", "nan": "omits log-probabilities", "echo_ignored": f"0 {ROWS[:-11]}"}
 OWN = {
-    VLLM: {"wrong_order": "of other places", "nan": "NaN", "echo_ignored": f"0 {ROWS[:-11]}", "no_ids": "ids it read"},
+    VLLM: {
+        "wrong_order": "belong to other positions",
+        "nan": "NaN",
+        "echo_ignored": f"0 {ROWS[:-11]}",
+        "no_ids": "ids it read",
+    },
     LLAMACPP: LISTED,
     SGLANG: LISTED,
     OPENAI: {"wrong_order": "other tokens than it was sent", "nan": "NaN", "echo_ignored": ROWS, "start_token": ROWS},
@@ -60,8 +65,8 @@ def test_a_fault_ends_in_one_line(routes: Routes, fault: str, served: Load, monk
     ("fault", "reduction", "words"),
     [
         ("truncated", Top(4), "2 tokens of a row instead of the 4"),
-        ("truncated", FullDistribution(), "lack a part of the vocabulary"),
-        ("missing_rows", FullDistribution(), "instead of"),
+        ("truncated", FullDistribution(), "lack part of the vocabulary"),
+        ("missing_rows", FullDistribution(), "rows of log-probabilities, "),
     ],
 )
 def test_rows_that_are_not_whole(fault: str, reduction: Reduction, words: str, served: Load) -> None:

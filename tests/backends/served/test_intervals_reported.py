@@ -55,7 +55,7 @@ def test_interval_reaches_result_report_and_gate(cli: Cli, data: Path) -> None:
             assert abs(one[name] - other[name]) <= one["half_width_nats"]
         assert "half_width_nats" not in other
     assert "half_width_nats" not in exact
-    assert any("middle of an interval" in warning for warning in found["warnings"])
+    assert any("midpoint of an interval" in warning for warning in found["warnings"])
 
     result = InfluenceResult.from_dict(found)
     assert result.half_width_nats == half

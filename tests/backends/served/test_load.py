@@ -25,9 +25,9 @@ Load = Callable[..., ServedBackend]
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        ("vllm:127.0.0.1:8000", "has to be followed by a server's address, as in vllm:http://127.0.0.1:8000#NAME"),
-        ("vllm:", "has to be followed"),
-        ("vllm:file:///etc/passwd", "has to be followed"),
+        ("vllm:127.0.0.1:8000", "needs a server's address after it, as in vllm:http://127.0.0.1:8000#NAME"),
+        ("vllm:", "needs a server's address after it"),
+        ("vllm:file:///etc/passwd", "needs a server's address after it"),
         ("vllm:http://#toy", "address is not valid"),
         ("vllm:http://ana:pw@127.0.0.1#toy", "holds a name, a password"),
         ("vllm:http://llm.example.com:8000#toy", "'llm.example.com' is another machine.*--allow-remote"),
@@ -72,7 +72,7 @@ def test_options_that_do_not_go_together(served: Load) -> None:
         with pytest.raises(UsageError, match=words):
             served("vllm:http://127.0.0.1:1#toy", **given)
     for option in ({"dtype": "float32"}, {"device": "cpu"}, {"memory": "1GiB"}, {"model_id": "a"}):
-        with pytest.raises(UsageError, match="a served model computes elsewhere"):
+        with pytest.raises(UsageError, match="for a model loaded here"):
             leakmeter.load_backend("vllm:http://127.0.0.1:1#toy", **{"tokenizer": "toy", **option})
     for option in ({"tokenizer": "toy"}, {"allow_remote": True}, {"concurrency": 3}):
         with pytest.raises(UsageError, match="are for a served model"):
@@ -80,7 +80,7 @@ def test_options_that_do_not_go_together(served: Load) -> None:
 
 
 def test_another_tokenizer_than_the_servers(served: Load) -> None:
-    words = "makes other token ids of a text than --tokenizer does"
+    words = "tokenises a text differently from --tokenizer"
     with ModelServer(VLLM, faults=["other_tokenizer"]) as server, pytest.raises(ModelError, match=words):
         served(server.model)
     with ModelServer(OPENAI, faults=["other_tokenizer"]) as server:
@@ -127,7 +127,7 @@ def test_tokenizers_that_cannot_be_read_or_are_not_there(tmp_path: Path, served:
             load_tokenizer(tmp_path, "mine")
         assert "\n" not in str(caught.value)
     # One out of memory is as good as one of a directory.
-    with ModelServer(VLLM) as server, pytest.raises(ModelError, match="other token ids"):
+    with ModelServer(VLLM) as server, pytest.raises(ModelError, match="tokenises a text differently"):
         served(server.model, tokenizer=tiny_tokenizer())
 
 

@@ -46,7 +46,7 @@ def test_a_model_may_have_a_longer_name_in_answers_but_not_two(served: Load) -> 
         assert (backend.name, backend.served.revision) == ("openai:toy", "toy-2026-11")
         backend.score(asked())
         server.name_now = lambda call: "toy-2026-12"  # type: ignore[method-assign]
-        with pytest.raises(LeakmeterError, match="another model than it began with"):
+        with pytest.raises(LeakmeterError, match="another model than at the start"):
             backend.score(asked())
 
 

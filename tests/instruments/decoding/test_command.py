@@ -96,7 +96,7 @@ def test_what_is_told_in_public_beside_the_receipt_is_the_same_for_every_context
         assert run.name.rpartition("-")[2] not in said[-1]
     assert said[0] == said[1]
     assert said[0].splitlines() == [
-        "a seeded run carries no guarantee unless the seed stays secret",
+        "a seeded run has no guarantee unless the seed stays secret",
         "run: in 'runs', and private, its name included",
     ]
 
@@ -124,7 +124,7 @@ def test_in_public_nothing_is_said_of_cases_that_cannot_be_used(
     assert "window" in cli(*words).err
     ended = cli(*words, "--public")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == "leakmeter: a case cannot be used so; without --public the same command says why\n"
+    assert ended.err == "leakmeter: a case cannot be used; run the command without --public to see why\n"
     ended = cli(*words, "--public", "--dry-run")
     assert (ended.code, ended.out) == (2, "")
     assert "--dry-run reveals the length of a context" in ended.err
@@ -169,7 +169,7 @@ def test_a_promise_is_drawn_by_the_operating_system_and_a_seed_gets_a_warning(de
     seeded = [decode("--json", epsilon=0.5, seed=0) for _ in range(2)]
     assert seeded[0].out == seeded[1].out
     for ended in seeded:
-        assert ended.err.splitlines()[0] == "a seeded run carries no guarantee unless the seed stays secret"
+        assert ended.err.splitlines()[0] == "a seeded run has no guarantee unless the seed stays secret"
     assert len(list(Path("runs").iterdir())) == 3
     free = decode("--json")
     assert "guarantee" not in free.err
@@ -236,13 +236,13 @@ def test_reports_of_other_runs(cli: Call, note: Path) -> None:
         ({"epsilon": "1", "delta": "1"}, "delta is 1.0; it has to be above 0 and below 1"),
         ({"epsilon": "1", "dtype": "float16", "model": "smollm2-135m"}, "would void it; give float32"),
         ({"epsilon": "1", "nonce": "-1"}, "nonce is -1; it has to be 0 or more"),
-        ({"nonce": "5"}, "a nonce is for a bound, in the place of a seed"),
-        ({"epsilon": "1", "nonce": "5", "seed": "5"}, "a nonce is for a bound, in the place of a seed"),
+        ({"nonce": "5"}, "a nonce replaces the seed of a bounded response"),
+        ({"epsilon": "1", "nonce": "5", "seed": "5"}, "a nonce replaces the seed of a bounded response"),
         ({"query": ""}, "empty query"),
         ({"context-file": "missing.txt"}, "cannot be read"),
         ({"top-k": "5"}, "top-k"),
         ({"response": "Anna"}, "response"),
-        ({"html": "no/such/folder.html"}, "lies in a directory that does not exist"),
+        ({"html": "no/such/folder.html"}, "is in a directory that does not exist"),
     ],
 )
 def test_what_has_no_meaning_is_refused_in_one_line(decode: Call, options: dict[str, str], said: str) -> None:
@@ -274,7 +274,7 @@ def test_public_needs_a_promise_and_no_response_is_given_under_one(decode: Call,
     data.write_text(json.dumps({"id": "x", "context": "Anna sang.", "query": "Who?", "response": "Anna"}))
     ended = cli("decode", "--model", "toy", "--data", data, "--epsilon", 1)
     assert ended.code == 2
-    assert "case 'x' has a response; epsilon bounds what is drawn under it" in ended.err
+    assert "case 'x' has a response, and epsilon bounds only responses that it draws" in ended.err
 
 
 def test_in_python(capsys: pytest.CaptureFixture[str]) -> None:
@@ -287,7 +287,7 @@ def test_in_python(capsys: pytest.CaptureFixture[str]) -> None:
     assert result.guarantee.response.delta == 1e-6
     assert capsys.readouterr().err == ""
     assert ask(epsilon=0.5, seed=1).ledger.seed == 1
-    assert capsys.readouterr().err == "a seeded run carries no guarantee unless the seed stays secret\n"
+    assert capsys.readouterr().err == "a seeded run has no guarantee unless the seed stays secret\n"
 
     class Coarse(Toy):
         def __init__(self) -> None:

@@ -262,7 +262,7 @@ def test_secrets_are_neither_printed_nor_written_but_where_they_belong(cli: Call
         (("--epsilon", "0", "1"), "epsilon is 0.0; it has to be above 0"),
         (("--epsilon", "501"), "epsilon is 501.0 for a token; it has to be above 0 and at most 500"),
         (("--epsilon", "1", "--dtype", "bfloat16"), "dtype is 'bfloat16'; epsilon is certified from logits"),
-        (("--lambda", "1", "--lambda-max", "2"), "lambda-max is for a bound"),
+        (("--lambda", "1", "--lambda-max", "2"), "lambda-max needs a bound"),
         (("--lambda", "1", "--records", "0"), "records is 0; it has to be 1 or more"),
         (("--lambda", "1", "--template", "nonesuch"), "no template named 'nonesuch'"),
     ],
@@ -276,10 +276,10 @@ def test_what_cannot_be_swept_is_one_line(cli: Call, cases: Path, more: tuple[st
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"reference": None}, "case 'c4' of '{}' has no 'reference', the text of a good response"),
+        ({"reference": None}, "case 'c4' of '{}' has no 'reference' (the text of a good response)"),
         ({"reference": "  "}, "case 'c4' of '{}' has no 'reference'"),
         ({"reference": 3}, "{}, line 5: 'reference' is a number, expected text"),
-        ({"response": "Anna"}, "case 'c4' of '{}' has a response, and here responses are drawn; leave it out"),
+        ({"response": "Anna"}, "case 'c4' of '{}' has a response, but this command draws responses; leave it out"),
         ({"context": None}, "{}, line 5: give either 'context' or 'messages'"),
         (None, "holds no case"),
     ],

@@ -109,4 +109,4 @@ def test_the_figure_marks_the_knee_and_says_what_another_setting_beats() -> None
     assert knee.remark == "knee: ε = 1, in 99 % of resamples"
     assert figure_of(told(), footer="f").panels[0].series[-1].remark.startswith("unsettled knee: λ = 1")
     (panel,) = figure_of(told(verdict="same utility"), footer="f").panels
-    assert panel.series[0].remark == "no knee: utility does not rise beyond its interval"
+    assert panel.series[0].remark == "no knee: utility does not rise by more than its interval"

@@ -238,7 +238,7 @@ def test_under_a_bound_every_response_is_drawn_apart() -> None:
         ({"epsilon": 0.0}, "epsilon is 0.0; it has to be above 0"),
         ({"epsilon": float("inf")}, "epsilon is inf"),
         ({"epsilon": 1.0, "lambda_max": float("nan")}, "lambda-max is nan"),
-        ({"lambda_max": 2.0}, "lambda-max is for a bound; give epsilon too"),
+        ({"lambda_max": 2.0}, "lambda-max needs a bound; give epsilon too"),
         ({"epsilon": 1.0, "cid_lambda": 1.5}, "give lambda-max instead of cid-lambda"),
         ({"min_new_tokens": -1}, "min-new-tokens is -1"),
         ({"min_new_tokens": 9, "max_new_tokens": 8}, "max-new-tokens is 8; it has to be 9 or more"),

@@ -145,7 +145,7 @@ def test_the_headline_says_told_spent_and_promised() -> None:
     assert "factor of 1.49 (ε = 0.40 nats)" in said
     assert "at most 88 % sure" in said
     free = flat(printed(report([unbounded()])))
-    assert "Nothing is guaranteed" in free
+    assert "Not a guarantee" in free
     assert "spent" not in free
     guarantee = bounded().guarantee
     assert guarantee is not None
@@ -220,7 +220,7 @@ def test_it_is_said_how_tokens_were_drawn() -> None:
     for bits, told in (("operating system", False), ("seed", True)):
         shown = public_report([public(guarantee=replace(public().guarantee, draws=Draws(random_bits=bits)))])
         for text in (html.page(shown), flat(printed(shown, width=200))):
-            assert "Every token had exactly" in text
+            assert "Every token was drawn with exactly" in text
             assert ("does not know the seed" in text) is told
             assert ("seed" in text) is told
 
@@ -240,8 +240,7 @@ def test_bars_keep_to_their_limits() -> None:
         assert (list(panel.series[0].y), list(panel.series[0].x)) == (ys, [1.0, 2.0, 3.0, 4.0, 5.0])
         assert [guide.at for guide in panel.guides] == [limit]
     assert b.plain(spent.panels[0].series[0].notes[1]) == (
-        "2. code: λ 1.50, leaked 0, most any token would have leaked 0.18, spent ε 0.36, log p with context −2.00, "
-        "without −2.00"
+        "2. code: λ 1.50, leaked 0, largest possible loss 0.18, spent ε 0.36, log p with context −2.00, without −2.00"
     )
     ledger = bounded().ledger
     far = replace(ledger, per_token=replace(ledger.per_token, weight=(0.01, 0.02, 0.0, 0.0, 0.0)))

@@ -116,7 +116,7 @@ def test_without_a_bound_nothing_is_guaranteed() -> None:
     assert case.ledger.per_token.max_loss_nats == (1.0, math.inf, 2.0)
     assert case.to_dict()["ledger"]["per_token"]["max_loss_nats"] == [1.0, "Infinity", 2.0]
     json.dumps(case.to_dict(), allow_nan=False)
-    with pytest.raises(UsageError, match="none of it is public; decode with epsilon"):
+    with pytest.raises(UsageError, match="it has no public part; decode with epsilon"):
         case.published()
 
 

@@ -144,7 +144,7 @@ def test_an_unsettled_knee_is_said_to_be_one() -> None:
     assert choice.is_settled == (share >= 0.5)
     fewer = replace(choice.shares, of_setting=(0.49,) * 5)
     assert not replace(choice, shares=fewer).is_settled
-    assert ("which does not settle it" in words) == (share < 0.5)
+    assert ("which is not conclusive" in words) == (share < 0.5)
     assert ("Use: ship" in words) == (share >= 0.5)
     # Whoever else is the knee in some resample is named.
     assert ";" in words
@@ -157,9 +157,9 @@ def test_utility_that_does_not_rise_speaks_for_the_least_leaking() -> None:
         choice = choose(leaks, uses)
         assert (choice.verdict, choice.ship) == ("same utility", 0)
         words = said(choice, leaks, uses)
-        assert words.startswith("Use: no knee: utility does not rise beyond its interval.")
+        assert words.startswith("Use: no knee: utility does not rise by more than its interval.")
         assert "the least leaking, λ = 0," in words
-        assert words.endswith("nothing in 30 cases speaks for leaking more.")
+        assert words.endswith("nothing in 30 cases favours leaking more.")
 
 
 def test_leakage_that_does_not_differ_chooses_nothing() -> None:
@@ -168,7 +168,7 @@ def test_leakage_that_does_not_differ_chooses_nothing() -> None:
         leaks = evidence([1.0, 1.0, 1.0, 1.0], noise=noise, seed=1)
         choice = choose(leaks, uses)
         assert (choice.verdict, choice.ship) == ("same leakage", None)
-        assert "leakage does not differ beyond its interval" in said(choice, leaks, uses)
+        assert "leakage does not differ by more than its interval" in said(choice, leaks, uses)
 
 
 def test_utility_that_rises_as_leakage_does_has_no_knee() -> None:
@@ -176,7 +176,7 @@ def test_utility_that_rises_as_leakage_does_has_no_knee() -> None:
     choice = choose(leaks, uses)
     assert (choice.verdict, choice.ship, choice.efficient) == ("no knee", None, (0, 3))
     words = said(choice, leaks, uses)
-    assert "no setting in between gives more of it than its share of the leakage" in words
+    assert "no setting in between gains more utility than its share of the leakage" in words
     assert choice.shares is not None
     assert choice.shares.none == 1.0
 

@@ -109,7 +109,12 @@ def test_rounding_is_to_the_side_asked_for(value: float, digits: int) -> None:
         ("temperature", 5, {"samples": -2, "max_new_tokens": -2}, "samples is -2; it has to be from 1"),
         ("temperature", 1e300, {}, "epsilon is 1e+300; it has to be from 1e-09 to 1e+09"),
         ("temperature", 5, {"clip": None}, "--free temperature needs --clip; give a value"),
-        ("temperature", 5, {"temperature": 2}, "--temperature is what --free temperature looks for; leave it out"),
+        (
+            "temperature",
+            5,
+            {"temperature": 2},
+            "--temperature is the setting that --free temperature searches for; leave it out",
+        ),
         ("tau", 5, {}, 'Invalid value "tau" for --free. Choose from: "temperature", "clip", "subset-size".'),
     ],
 )
@@ -170,7 +175,7 @@ def test_the_sample_works_end_to_end(cli: Call) -> None:
     assert said.startswith("Kept: no measurement is above its bound.")
     assert "never prove it" in said
     assert "Guarantee ε = 14.0 at δ = 1e-5, for up to 60 tokens" in said
-    assert "no guarantee, since the texts themselves decide" in said
+    assert "no guarantee, since the texts themselves determine" in said
     assert "exemplars of a batch 24" in said
     texts = resources.files("leakmeter.samples").joinpath("tickets.csv").read_text(encoding="utf-8")
     (result,) = leakmeter.load_run(next(Path("runs").glob("private_generation-*")))
@@ -181,7 +186,7 @@ def test_the_sample_works_end_to_end(cli: Call) -> None:
 @pytest.mark.long
 def test_batches_of_a_configuration_are_audited_apart(audit: Call) -> None:
     ended = audit("--json", seed=5)
-    assert "a seeded run carries no guarantee unless the seed stays secret" in ended.err
+    assert "a seeded run has no guarantee unless the seed stays secret" in ended.err
     cases, told = objects_of(ended)
     dry = json.loads(audit("--dry-run", "--json").out)
     assert dry["at_most"] is True
@@ -312,18 +317,18 @@ def test_a_broken_guarantee_is_exit_code_1_and_names_exemplar_and_token(
     assert "; and " in line
     public = audit("--public", subset_size=7, max_new_tokens=5)
     assert (public.code, public.out) == (1, "")
-    assert "nothing of this may be published" in public.err
+    assert "publish nothing from this run" in public.err
     assert "n0" not in public.err
 
 
 @pytest.mark.parametrize(
     ("named", "said"),
     [
-        ({"subset_size": 8}, "8 exemplars are asked for and there are 7; give more of them, or a"),
-        ({"batches": 3}, "3 times 3 exemplars are asked for and there are 7"),
+        ({"subset_size": 8}, "8 exemplars are needed, and there are 7; give more of them, or a"),
+        ({"batches": 3}, "3 times 3 exemplars are needed, and there are 7"),
         ({"epsilon": 0.01}, "epsilon 0.01 at delta 1e-05 cannot be guaranteed"),
         ({"epsilon": 1, "temperature": 1}, "epsilon and temperature are given together; give one of epsilon, temp"),
-        ({"dtype": "bfloat16"}, "dtype is 'bfloat16'; what a prompt says in that precision depends on the prompts"),
+        ({"dtype": "bfloat16"}, "dtype is 'bfloat16'; in that precision a prompt's numbers depend on the other"),
         ({"column": "text"}, "notes.csv, line 2 has no column 'text'; it has 'id', 'note'"),
         ({"exemplars": "none.csv"}, "data file 'none.csv' cannot be read"),
         ({"task": "tickets"}, "column is for texts without a task"),
@@ -345,11 +350,11 @@ def test_what_cannot_be_audited_is_one_line(audit: Call, named: dict[str, object
         ("samples = 2.5", "configuration 'generate.toml': 'samples' is 2.5; it has to be a whole number"),
         ("label = 3", "configuration 'generate.toml': 'label' is 3; it has to be text"),
         ("clip", "configuration 'generate.toml' is not TOML"),
-        ("clip = 2", "nothing sets the guarantee; give one of epsilon, temperature"),
-        ("epsilon = 2", "nothing says which exemplars; give exemplars"),
+        ("clip = 2", "the guarantee is not set; give one of epsilon, temperature"),
+        ("epsilon = 2", "no exemplars are given; give a file of exemplars"),
         (
             'epsilon = 2\ntask = "tickets"\nexemplars = "tickets"',
-            "task 'tickets' has labels; give the one that is to be written: Billing, Delivery, Repairs, Account",
+            "task 'tickets' has labels; give the one to generate: Billing, Delivery, Repairs, Account",
         ),
         ('epsilon = 2\nexemplars = "tickets"\ntask = "tickets"\nlabel = "Bill"', "no label named 'Bill'; did you mean"),
     ],

@@ -229,7 +229,7 @@ def test_a_token_is_drawn_by_the_weights_of_the_distribution_that_was_measured()
         ({"delta": 1.0}, "delta is 1.0; it has to be above 0 and below 1"),
         ({"seed": -1}, "seed is -1; it has to be 0 or more"),
         ({"nonce": -1}, "0 or more"),
-        ({"mechanism": BoundedCid(1.0), "clip": 3.0}, "a mechanism has its own settings; leave clip, temperature"),
+        ({"mechanism": BoundedCid(1.0), "clip": 3.0}, "a mechanism has its own settings; leave out clip, temperature"),
     ],
 )
 def test_what_has_no_meaning_is_refused(given: dict[str, Any], said: str) -> None:

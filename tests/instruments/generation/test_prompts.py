@@ -115,7 +115,7 @@ def test_an_exemplar_has_to_leave_room() -> None:
         ((), "case 'b' has no exemplars; give at least one"),
         ((Example("4", (" ",), "Sports"),), "the exemplar '4' is empty; leave it out"),
         ((Example("4", (), "Sports"),), "the exemplar '4' is empty"),
-        ((Example("4", ("x",), "World"),), "has label 'World', and texts with label 'Sports' are to be written"),
+        ((Example("4", ("x",), "World"),), "has label 'World', but texts with label 'Sports' are generated"),
         ((Example("4", ("\ud800",), "Sports"),), "exemplar '4' is no valid Unicode"),
     ],
 )
@@ -142,8 +142,8 @@ def test_batches_are_disjoint_in_order_and_full() -> None:
     assert batches_of(POOL, 3, label="Sports", most=1) == cases[:1]
     assert len(batches_of(POOL, 8, label="Sports")) == 1
     for size, more, said in (
-        (9, {}, "9 exemplars with label 'Sports' are asked for and there are 8; give more of them"),
-        (3, {"most": 3}, "3 times 3 exemplars with label 'Sports' are asked for and there are 8"),
+        (9, {}, "9 exemplars with label 'Sports' are needed, and there are 8; give more of them"),
+        (3, {"most": 3}, "3 times 3 exemplars with label 'Sports' are needed, and there are 8"),
         (0, {}, "subset-size is 0; it has to be 1 or more"),
         (3, {"most": 0}, "batches is 0; it has to be 1 or more"),
     ):

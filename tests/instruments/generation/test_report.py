@@ -142,7 +142,7 @@ def test_who_paid_most_is_first_and_the_paper_stands_beside_no_leak(case: Case) 
     assert zero < epsilon
     assert case.bounds.guarantee is not None
     assert guaranteed == case.bounds.guarantee.epsilon
-    assert "which is no verdict" in said
+    assert "neither is a verdict" in said
     assert "for a mechanism that leaks nothing" in said
     # Shares keep three digits.
     first, second, *others = case.exemplars
@@ -193,9 +193,9 @@ def test_several_batches_have_one_verdict_and_a_line_each(audited: list[Case]) -
     assert [b.plain(section.name) for section in ranked] == ["2", "1"]  # broken first
     # Private of all, it says so before what is guaranteed.
     for said in (*said_of(audited), flat(markdown.text(report(audited)))):
-        assert "Private: all of this but the texts and their guarantee depends on the exemplars." in said
-        assert said.index("Private: all") < said.index("ε = 8.00 at")
-    same = "7 exemplars stand in several batches with the same text; for whoever wrote it, these batches add up."
+        assert "Private: everything except the texts and their guarantee depends on the exemplars" in said
+        assert said.index("Private: everything") < said.index("ε = 8.00 at")
+    same = "7 exemplars stand in several batches with the same text; for the author of that text, these batches add up."
     for said in said_of([audited[0], replace(audited[0], id="again")]):
         assert same in said
 
@@ -311,7 +311,7 @@ def test_settings_that_leave_noise_alone_are_told(case: Case) -> None:
         assert isinstance(case.mechanism, ClippedLogits)
         case = replace(case, mechanism=replace(case.mechanism, clip=10.0, temperature=temperature))
         for said in said_of([case]):
-            assert ("gets 0.129 % at most. Most of what is drawn is noise then" in said) == is_told
+            assert ("gets 0.129 % at most. Most of the drawn text is then noise" in said) == is_told
     own = OwnMechanism(name="BoundedCid", settings={"epsilon": 0.5})
     assert words.noise(replace(case, mechanism=own)) is None
 

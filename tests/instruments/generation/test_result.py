@@ -171,7 +171,7 @@ def test_what_may_be_published_is_the_texts_and_the_guarantee() -> None:
     # The same whatever was measured.
     assert result_of({name: ([0.7] * 3, [0.3] * 2) for name in SHARES}).public == result.public
     assert result.texts == ("A b", "A c")
-    with pytest.raises(UsageError, match="nothing of this may be published"):
+    with pytest.raises(UsageError, match="publish nothing from this run"):
         _ = result_of({**SHARES, "e1": BROKEN}).public
     own = result_of(params={"mechanism": {"name": "Mine", "k": 3}}).mechanism
     assert own == OwnMechanism(name="Mine", settings={"k": 3})
@@ -182,7 +182,7 @@ def test_no_guarantee_for_texts_that_were_given_or_drawn_with_a_known_seed(more:
     case = result_of(**more)
     assert case.publishable is None
     assert case.bounds.guarantee is None
-    assert any("seed 0, which everybody knows" in line for line in case.warnings) == ("params" in more)
+    assert any("seed 0, a known seed" in line for line in case.warnings) == ("params" in more)
     with pytest.raises(UsageError, match="these texts have no guarantee"):
         _ = case.public
     drawn = result_of(params={"seed": None, "nonce": 5})

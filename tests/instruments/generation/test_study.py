@@ -164,7 +164,7 @@ def test_labels_and_numbers_of_exemplars_are_checked(news: dict[str, str], tmp_p
         ({"batches": ["0"]}, "batches is 0; it has to be 1 or more"),
         ({"target_epsilon": ["0.01"]}, "epsilon 0.01 at delta 1e-05 cannot be guaranteed"),
         ({"free": ["tau"]}, "no free named 'tau'"),
-        ({"subset_size": ["31"]}, "31 exemplars with label 'Sports' are asked for and there are 30"),
+        ({"subset_size": ["31"]}, "31 exemplars with label 'Sports' are needed, and there are 30"),
     ):
         with pytest.raises(LeakmeterError, match=said):
             load_records(study_of("audit_table_4", **changes), news)
@@ -172,7 +172,7 @@ def test_labels_and_numbers_of_exemplars_are_checked(news: dict[str, str], tmp_p
     lines = [*(f'{key} = "{value}"' for key, value in own.items()), "[both]"]
     lines += ['model = "toy"', 'dataset = "agnews"', "batches = 1", "clip = [1, 2]"]
     (tmp_path / "mine.toml").write_text("\n".join(lines), encoding="utf-8")
-    with pytest.raises(LeakmeterError, match="the study does not say 'label'"):
+    with pytest.raises(LeakmeterError, match="the study has no 'label'"):
         load_study("mine.toml")
     (tmp_path / "mine.toml").write_text("\n".join([*lines, 'label = "Sports"']), encoding="utf-8")
     # Without a target nothing is calibrated.

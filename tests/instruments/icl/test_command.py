@@ -122,7 +122,7 @@ def test_without_options_tickets_are_sorted(cli: Call) -> None:
 
 def test_what_python_refuses() -> None:
     for given in ({}, {"exemplars": ROWS, "pool": ROWS}):
-        with pytest.raises(UsageError, match="give either exemplars, which stand before every query, or a pool"):
+        with pytest.raises(UsageError, match="give either exemplars, which precede every query, or a pool"):
             leakmeter.icl("toy", ROWS, task=TASK, **given)
     with pytest.raises(DataError, match="queries, record 1 has no column 'said'"):
         leakmeter.icl("toy", [{"text": "Rain."}], task=TASK, exemplars=ROWS)
@@ -142,16 +142,16 @@ def test_what_python_refuses() -> None:
         ({"data": "missing.csv"}, "data file 'missing.csv' cannot be read"), ({"data": "EMPTY"}, "is empty"),
         ({"data": "OTHER"}, "has no column 'said'"), ({"pool": "UNLABELLED"}, "has no column 'mood'"),
         ({"pool": "UNKNOWN"}, "'mood' is 'happy', expected one of 'g', 's'"),
-        ({"shots": 9}, "needs 9 exemplars and there are "), ({"shots": 0}, "shots is 0; it has to be 1 or more"),
+        ({"shots": 9}, "needs 9 exemplars, and there are "), ({"shots": 0}, "shots is 0; it has to be 1 or more"),
         ({"max_queries": 0}, "max-queries is 0; it has to be 1 or more"), ({"seed": -1}, "seed is -1"),
-        ({"task": "ONE"}, "leaves no choice, its labels being 'glad'"),
+        ({"task": "ONE"}, "has only the labels 'glad'"),
         ({"label_scoring": None}, "labels 'glad' and 'sad' begin with the same token"),
         ({"label_scoring": "first"}, "first-token"), ({"template": "plian"}, "plain"),
         ({"template": "chat"}, "no chat template"), ({"temperature": 0}, "temperature is 0.0; it has to be above 0"),
         ({"calibration": "blank", "space": "vocabulary"}, "calibration is for labels"),
-        ({"exemplars": "FEW", "shots": 2}, "--shots is for exemplars that are drawn"),
-        ({"exemplars": "FEW", "pool": "FEW"}, "--pool is for exemplars that are drawn"),
-        ({"html": "no/such/icl.html"}, "lies in a directory that does not exist"),
+        ({"exemplars": "FEW", "shots": 2}, "--shots is for drawn exemplars"),
+        ({"exemplars": "FEW", "pool": "FEW"}, "--pool is for drawn exemplars"),
+        ({"html": "no/such/icl.html"}, "is in a directory that does not exist"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_one_line(icl: Call, mine: Path, options: dict[str, Any], said: str) -> None:

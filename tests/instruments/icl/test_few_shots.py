@@ -101,7 +101,7 @@ def test_a_csv_of_few_shots_is_enough(cli: Call, files: None, monkeypatch: pytes
     assert cli(*given, "--map", "body=review").err.startswith("leakmeter: --map: there is no field 'body'")
     ended = cli(*given, "--task", "trec", *columns)
     assert (ended.code, ended.out) == (2, "")
-    assert "a task says its columns and instruction" in ended.err
+    assert "a task defines its columns and instruction" in ended.err
 
 
 def test_one_name_for_one_exemplar(cli: Call, files: None) -> None:
@@ -128,7 +128,7 @@ def test_one_name_for_one_exemplar(cli: Call, files: None) -> None:
     assert {id_ for one in selection["rounds"][0]["best"] for id_ in one["move"]["exemplars"]} <= set(ids)
     Path("twice.csv").write_text("\n".join([*named, named[1]]), encoding="utf-8")
     said = cli("icl", "--exemplars", "twice.csv", "--data", "queries.csv", *columns)
-    assert "id 'shot-1' stands for two of the records" in said.err
+    assert "id 'shot-1' is used by two records" in said.err
 
 
 QA = ["Question: Who runs it?\nSaid: Ines Varga.", "Question: When?\nSaid: At six."]

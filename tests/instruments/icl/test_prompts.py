@@ -426,7 +426,9 @@ def test_a_query_is_never_its_own_exemplar() -> None:
     pool = [*examples(4), Example("again", ("Text p0.\n",), "B")]
     for case in draw_cases(pool, pool, shots=3, seed=0):
         assert all(example.compared != case.query.compared for example in case.exemplars)
-    with pytest.raises(UsageError, match="query 'p0' needs 4 exemplars and there are 3 other than itself; give more"):
+    with pytest.raises(
+        UsageError, match="query 'p0' needs 4 exemplars, and there are 3 besides the query itself; give more"
+    ):
         draw_cases(pool, pool, shots=4, seed=0)
     assert len(draw_cases(pool, pool[1:2], shots=4, seed=0)[0].exemplars) == 4
 

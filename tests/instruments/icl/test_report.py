@@ -123,7 +123,7 @@ def test_the_words_say_what_was_measured() -> None:
     drawn = several(4, fixed=False)
     assert "drawn for each." in words.worst_case(summary(drawn), drawn)
     assert said(words.whose(told, "toy")).startswith(
-        "No answers were given, so the answer to a query is the label that"
+        "No answers were given, so the answer to each query is the label that"
     )
     given = several(4, answer="dog", answer_given=True)
     assert flat(words.headline(summary(given))).startswith("For the scoring model, the answers reveal")
@@ -138,10 +138,10 @@ def test_the_words_say_what_was_measured() -> None:
     wrong = asked(gold="dog", is_right=False)
     for words_of, meant in (
         (words.posterior(likelier), "an observer of this answer would be 67 % sure that exemplar “x1” was there."),
-        (words.posterior(asked()), "would give 47 % to exemplar “x2” having been there."),
+        (words.posterior(asked()), "would assign 47 % to exemplar “x2” having been there."),
         (words.posterior(nothing[0]), "No posterior is shown: the change is below the noise floor."),
         (words.accuracy(told), "The likeliest answer is right in 100.0 % [51, 100]; macro-F1 1.00."),
-        (words.accuracy(summary(several(2, gold=None, is_right=None))), "is not known"),
+        (words.accuracy(summary(several(2, gold=None, is_right=None))), "accuracy is unknown"),
         (words.noise(told, cases), "no query has a loss below"),
         (words.noise(replace(told, share_below_noise_floor=0.5), cases), "2 queries have a loss below"),
         (words.verdict(cases[0]), "The likeliest answer, “cat”, reveals most of exemplar “x2”: 0.12 nats."),
@@ -164,7 +164,7 @@ def test_infinite_losses_are_said_to_be_so() -> None:
     case = infinite()
     cases = [case, asked("q2")]
     assert "ICLInf ∞, with 3 exemplars" in flat(words.worst_case(summary(cases), cases))
-    assert "impossible without: ∞." in words.worst_case(summary(cases), cases)
+    assert "impossible without it: ∞." in words.worst_case(summary(cases), cases)
     assert labels_of(case) == [("80.0 %", "65.5 %", 0.2), ("20.0 %", "0.00 %", math.inf)]
     never = replace(
         case, label_probabilities=(1.0, 0.0), exemplars=(replace(case.exemplars[0], signed_nats=(0.2, -math.inf)),)
@@ -266,7 +266,7 @@ def test_the_page_has_every_query_largest_losses_first() -> None:
     page = html.page(made(*several(40, fixed=False), command="leakmeter icl"))
     ids = re.findall(r"<summary><span[^>]*><b[^>]*>[\d.]+</b></span> <strong><bdi>([^<]*)</bdi>", page)
     assert ids == [f"q{i}" for i in range(39, -1, -1)]
-    assert "Queries, those whose answers reveal most first" in page
+    assert "Queries, largest leakage first" in page
     assert "drawn for each" in page
     assert '<details class="line"' not in html.page(made(asked()))
     with pytest.raises(UsageError, match="at least one"):

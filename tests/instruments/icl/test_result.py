@@ -190,7 +190,7 @@ def test_what_narrows_a_result_is_said() -> None:
     assert whole.warnings[0].startswith("The labels have a probability of 0.02 together")
     spans = [{**span, "repeats": ("e2",)} for span in texts()["spans"]]
     (said,) = result_of(texts(spans=spans), measurements()).warnings
-    assert "leaving one out leaves the others in" in said
+    assert "removing one leaves the others" in said
 
 
 def test_the_mean_is_that_of_each_query_s_largest_loss() -> None:

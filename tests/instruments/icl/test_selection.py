@@ -172,7 +172,7 @@ def test_candidates_are_none_that_are_there_already() -> None:
     few = candidates(many, given, QUERIES, n=5, seed=1)
     assert len(few) == 5
     assert few == candidates(many, given, QUERIES, n=5, seed=1) != candidates(many, given, QUERIES, n=5, seed=2)
-    with pytest.raises(UsageError, match="all 1 examples of the pool are exemplars or queries already"):
+    with pytest.raises(UsageError, match="all 1 examples of the pool are already exemplars or queries"):
         candidates(pool[3:4], given, QUERIES, n=5, seed=0)
 
 
@@ -192,7 +192,7 @@ def test_a_scope_is_what_can_be_done() -> None:
         ({"moves": [""]}, "no move named ''"),
         ({"exemplars": EXAMPLES[:1]}, "one exemplar leaves nothing to reorder or drop"),
         ({"exemplars": EXAMPLES[:1], "pool": EXAMPLES, "moves": ["drop", "replace"]}, None),
-        ({"pool": EXAMPLES[:2]}, "all 2 examples of the pool are exemplars or queries already"),
+        ({"pool": EXAMPLES[:2]}, "all 2 examples of the pool are already exemplars or queries"),
     ],
 )
 def test_what_cannot_be_searched(how: dict[str, Any], told: str | None) -> None:

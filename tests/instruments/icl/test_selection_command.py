@@ -212,7 +212,7 @@ def test_a_prediction_writes_nothing(cli: Call, words: list[object]) -> None:
     [
         ({}, ("--moves", "swap"), "no move named 'swap'"),
         ({}, ("--moves", "drop"), "--pool is for the moves replace and add"),
-        ({"--pool": None}, ("--moves", "replace"), "move 'replace' takes exemplars from a pool"),
+        ({"--pool": None}, ("--moves", "replace"), "move 'replace' needs a pool of exemplars"),
         ({"--max-steps": 0}, (), "max-steps is 0; it has to be 1 or more"),
         ({}, ("--candidates", 0), "candidates is 0; it has to be 1 or more"),
         ({}, ("--max-queries", 1), "there is 1 query; give two or more"),

@@ -112,16 +112,16 @@ def test_what_a_report_says_is_as_reviewed() -> None:
 
 def test_words_follow_the_verdict() -> None:
     lower, not_lower = (sentences(told(verdict)) for verdict in ("lower", "not lower"))
-    said = "on 50 queries that had no part in the choice, ICLInf is 12.3 nats where it was 12.3, a difference of −2.00 "
+    said = "on 50 queries not used in the choice, ICLInf is 12.3 nats; it was 12.3, a difference of −2.00 "
     said += "[−2.25, −1.75] (Wilcoxon p = 0.00012)."
     assert lower[0] == f"The new exemplars leak less: {said}"
-    assert not_lower[0] == f"It is not shown that the new exemplars leak less: {said}"
+    assert not_lower[0] == f"The new exemplars are not shown to leak less: {said}"
     accuracy = "Accuracy is 100 % where it was 100 %, a difference of −4.0 [−13.1, +5.2] points."
     assert lower[1] == not_lower[1] == accuracy
-    assert sentences(told("too few"))[0] == "Nothing can be concluded from 50 of 100 queries; give 12 or more."
-    assert sentences(told("unchanged"))[0].startswith("The exemplars stay as they are: on the 50 queries that choose")
+    assert sentences(told("too few"))[0] == "No conclusion from 50 of 100 queries; give 12 or more."
+    assert sentences(told("unchanged"))[0].startswith("The exemplars stay the same: on the 50 queries that choose")
     assert "a difference" not in sentences(told("not lower", nats=math.inf))[0]
-    assert "3 lists were passed over" in " ".join(sentences(told(n_too_long=3)))
+    assert "3 lists were skipped" in " ".join(sentences(told(n_too_long=3)))
 
 
 def test_a_round_in_one_line() -> None:

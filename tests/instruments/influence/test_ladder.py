@@ -317,7 +317,7 @@ def test_other_measures_and_searches_refuse_it() -> None:
         measured(IDLE, unit="auto", search="top:2")
     with pytest.raises(UsageError, match="unit 'auto' is for influence without a search"):
         leakmeter.redact("toy", context=list(IDLE), **ASKED, max_loss=1, unit="auto")
-    with pytest.raises(UsageError, match="give another, such as sentence"):
+    with pytest.raises(UsageError, match="give another unit, such as sentence"):
         KIND.prompts({"dataset": "pubmedqa", "unit": "auto"})
     assert KIND.prompts({"dataset": "pubmedqa", "unit": None}).unit == "sentence"
     assert measured(IDLE, search="top:2").unit == "sentence"
@@ -417,7 +417,7 @@ def test_the_report_says_what_was_not_measured_and_shows_documents_first(tmp_pat
     results: Any = leakmeter.influence(Copying(), CASES, template="plain")
     assert isinstance(results, Results)
     one, none, single = (said(result) for result in results)
-    assert "5 sentences of 2 documents were not measured, since their documents do not matter" in one
+    assert "5 sentences of 2 documents were not measured, since their documents have no effect" in one
     assert one.index("Documents") < one.index("Pieces of the context")
     assert "Pieces of the context" not in none
     assert "not measured" not in single

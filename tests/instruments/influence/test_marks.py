@@ -45,7 +45,7 @@ def test_a_line_says_what_was_given_away_and_where_it_came_from() -> None:
     assert lines(replace(one, disclosures=(other,))) == ["other content 8.55 <- s4: “Hives are moved at night.”"]
     worded = replace(case.disclosures[1], evidence="words")
     assert lines(replace(one, disclosures=(worded,))) == [
-        "phone number 32.00 <- s1, s3, by its words alone: the scores do not show it"
+        "phone number 32.00 <- s1, s3, by wording only; the scores do not confirm it"
     ]
     many = replace(case.disclosures[1], sources=case.disclosures[1].sources * 2)
     assert lines(replace(one, disclosures=(many,))) == ["phone number 32.00 <- s1, s3, s1 and 1 more"]

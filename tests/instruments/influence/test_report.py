@@ -83,8 +83,8 @@ def test_a_response_that_is_likelier_without_its_context_is_no_evidence_of_it(si
     told = {"whole_posterior": expected.probability, "whole_posterior_note": expected.note}
     case = replace(clinic(), whole_nats=sum(map(abs, whole)), whole_signed_nats=signed, **told)  # type: ignore[arg-type]
     said = flat(posterior(case))
-    assert said.startswith(f"The response is likelier without this context (with signs the sum is {nats_text(signed)}")
-    assert said.endswith(f"would give {flat(percent(case.whole_posterior))} to this context having been there.")
+    assert said.startswith(f"The response is likelier without this context (the signed sum is {nats_text(signed)}")
+    assert said.endswith(f"would assign {flat(percent(case.whole_posterior))} to this context having been there.")
     assert "sure" not in said
 
 
@@ -104,7 +104,7 @@ def test_every_number_is_there_with_and_without_colour_and_script() -> None:
         assert ["\x1b[" in out for out in shown] == [False, True]
         assert max(map(len, printed(report([case]), width=40).splitlines())) <= 40
     assert "9.25 [4.12, 13.5], worst 15.8" in page
-    assert "said elsewhere too (s7)" in page
+    assert "repeated elsewhere (s7)" in page
     assert 'title="s1: 15.68"' in page_of(*every_case())
 
 
@@ -114,7 +114,7 @@ def test_a_signed_sum_within_its_baselines_has_no_posterior() -> None:
         _, note = posterior_of(signed, noise_nats=0.004, placebo_nats=0.33)
         case = replace(clinic(), whole_signed_nats=signed, whole_posterior=None, whole_posterior_note=note)
         told = flat(posterior(case))
-        assert told == f"No posterior is shown: with signs the sum is {nats_text(signed)} nats, {why}."
+        assert told == f"No posterior is shown: the signed sum is {nats_text(signed)} nats, {why}."
         assert posterior_cell(case, "whole_") in ("<\u00a0noise", "<\u00a0placebo")
         assert "%" not in told
 
@@ -124,7 +124,7 @@ def test_without_colour_the_strongest_pieces_are_marked() -> None:
     out = printed(report([clinic()]), width=120)
     assert any(f"⟦{block}¹Ms Odile" in out for block in BLOCKS)
     assert "below noise" in out
-    assert "said elsewhere too (s8)" in out
+    assert "repeated elsewhere (s8)" in out
     # With colours the only sequences are rich's own styles.
     styled = printed(report([hostile()]), colour=True, width=120)
     assert all(rest.split("m")[0].replace(";", "").isdigit() for rest in styled.split("\x1b[")[1:])
@@ -272,21 +272,21 @@ def leaking(case: Case, kind: str, text: str, **more: Any) -> Case:
 
 def test_headlines() -> None:
     """Incidents first; how much of the responses comes from the contexts at all stands behind them."""
-    nothing = "The response does not disclose anything personal or secret that can be recognised."
+    nothing = "The response does not disclose any recognisable personal or secret data."
     assert InfluenceResult.findings([clinic()]).headline == nothing
     found = InfluenceResult.findings([small(1), small(2)])
-    assert found.headline == "None of 2 responses discloses anything personal or secret that can be recognised."
+    assert found.headline == "None of 2 responses discloses any recognisable personal or secret data."
     assert (
         "The contexts changed 2 responses by 16.0 [16.0, 16.0] nats on average, and one by 16.0 nats; 2 of 2 (100 % "
-        "[34, 100]) by more than an irrelevant text does."
+        "[34, 100]) by more than an irrelevant text."
     ) in flat(" ".join(printed(report([small(1), small(2)])).split()))
     phone = leaking(replace(small(1), id="a"), "phone", "555 0199")
     both = [phone, leaking(replace(small(2), id="b"), "person", "Ada Vale", nats=20.0), replace(small(3), id="c")]
     assert InfluenceResult.findings(both).headline == (
-        "2 of 3 responses disclose something personal or secret: b name of a person; a phone number."
+        "2 of 3 responses disclose personal or secret data: b name of a person; a phone number."
     )
     assert flat(InfluenceResult.findings([phone]).headline) == (
-        "The response discloses something personal or secret: phone number (12.5 nats)."
+        "The response discloses personal or secret data: phone number (12.5 nats)."
     )
     below = leaking(small(1), "phone", "555 0199", evidence=None, nats=0.4)
     assert InfluenceResult.findings([below]).headline == nothing
@@ -299,7 +299,7 @@ def test_what_to_do_names_the_cases_and_is_one_thing_a_finding() -> None:
     cases = [leaking(replace(small(1), id="a"), "phone", "555 0199"), retold, replace(small(3), id="c")]
     (advice,) = [block for block in report(cases).blocks if isinstance(block, b.Advice)]
     assert [b.plain(condition) for condition, _ in advice.rows] == [
-        "Something personal or secret disclosed (a)",
+        "Personal or secret data disclosed (a)",
         "Content of the documents in other words, or drawn from several pieces (b)",
         "The context as a whole above placebo and noise, but nothing disclosed (c)",
     ]
@@ -312,7 +312,10 @@ def test_disclosures_are_listed_most_first_and_what_is_none_stands_apart() -> No
         leaking(replace(small(3), id="c"), "date", "3 May 1984", evidence=None, nats=0.4),
     ]
     tables = {b.plain(block.caption): block for block in report(cases).blocks if isinstance(block, b.Table)}
-    personal, below = tables["Disclosed: personal or secret"], next(t for c, t in tables.items() if c.startswith("Not"))
+    personal, below = (
+        tables["Disclosed: personal or secret data"],
+        next(t for c, t in tables.items() if c.startswith("Not")),
+    )
     assert [b.plain(row.cells[0]) for row in personal.rows] == ["b", "a"]  # type: ignore[arg-type]
     assert [b.plain(row.cells[0]) for row in below.rows] == ["c"]  # type: ignore[arg-type]
 
@@ -354,7 +357,7 @@ def test_nothing_is_advised_to_be_shipped_whose_context_as_a_whole_leaks() -> No
     assert (is_finding(whole), context.leader(whole)) == (True, None)
     none = replace(whole, whole_nats=0.0, whole_signed_nats=0.0, whole_posterior=None)
     ship, look = (
-        "Nothing personal or secret recognised, and nothing in other words: look through",
+        "No personal or secret data recognised, and nothing reworded: read the",
         "The context as a whole above placebo and noise",
     )
     # The terminal has those rows of the table alone that the cases meet.
@@ -381,7 +384,7 @@ def test_of_a_system_prompt_alone_nothing_is_advised() -> None:
     assert headline.startswith("Only the system prompt was measured. None of 2 responses is known to disclose")
     assert advice == []
     headline, advice = headline_and_advice(alone, clinic(), clinic())
-    assert headline.startswith("In 1 of 3 cases only the system prompt was measured. None of 3 responses is known")
+    assert headline.startswith("In 1 of 3 cases, only the system prompt was measured. None of 3 responses is known")
     # The measured system prompt is none of the cases that the advice names.
     assert len(advice) == 1
     assert "system" not in repr(advice)

@@ -110,7 +110,7 @@ def test_what_narrows_a_search_is_said() -> None:
     assert "−1" not in str(list(search_report.blocks(case)))
     assert search_report.cell(case) == "not known"
     for text in texts_of(measured(audit=None)):
-        assert "No piece was audited: nothing is said of what the screen missed. Ask for it with" in flat(text)
+        assert "No piece was audited, so it is unknown what the screen missed. Audit with" in flat(text)
     warnings = [one.text for one in search_report.blocks(measured(audit=None)) if isinstance(one, b.Warning)]
     assert any("--audit 0.95:5%" in str(text) for text in warnings)
     assert "No piece was audited" not in texts_of(measured())[0]
@@ -150,7 +150,7 @@ def test_only_exact_pieces_have_colours_and_numbers_for_the_script(blind: bool) 
     assert {one.text.text for one in marked} == left.keys()
     for one in marked:
         assert (one.unmeasured, one.nats, one.pieces, one.rank) == (why, None, [], None)
-        assert ("screened only" if why == "screened" else "not looked at on its own") in b.plain(one.note)
+        assert ("screened only" if why == "screened" else "not scored individually") in b.plain(one.note)
     assert {one.text.text for one in segments if one.nats is not None} == exact
     page = html.page(report([case]))
     (data,) = re.findall(r'<script type="application/json">(.*?)</script>', page)
@@ -176,7 +176,7 @@ def test_screened_values_stand_in_a_table_of_their_own_without_bars() -> None:
     # A group that was not removed is no group that did nothing.
     case = measured(blind=True)
     case = with_search(case, pieces=tuple(replace(piece, group_nats=0.0) for piece in summary_of(case).pieces))
-    (table,) = (one for one in search_report.tables(case) if "Not looked" in str(one.caption))
+    (table,) = (one for one in search_report.tables(case) if "Not scored" in str(one.caption))
     assert {row.cells[2] for row in table.rows} == {None}
 
 
@@ -219,7 +219,7 @@ def test_a_whole_that_is_more_than_its_parts_says_that_they_may_hide_each_other(
     assert hiding.whole_nats > 1
     said = texts_of(hiding)[0]
     assert "more than twice the sum over its pieces" in said
-    assert "sentences that say the same hide each other from leave-one-out" in said
+    assert "sentences that repeat each other mask each other in leave-one-out" in said
     loud = replace(case, pieces=tuple(replace(piece, nats=100.0) for piece in case.pieces))
     assert "more than twice the sum over its pieces" not in texts_of(loud)[0]
 

@@ -96,8 +96,8 @@ def row(repeats: int, *ends: float, score: str = "association") -> AucRow:
 def test_findings_say_where_there_are_too_few_canaries() -> None:
     rows = [row(1, 0.4, 0.625, 0.8), row(1, 0.6, 0.9, 0.95, score="likelihood"), row(16, 0.75, 0.9, 0.95)]
     assert findings(rows) == [
-        "phone, black box, 1 document a canary: too few canaries to tell whether a probe finds them, AUC 0.62 "
-        "[0.40, 0.80], chance 0.5; it takes 42 of each if the AUC stays what it is",
-        "phone, black box, 16 documents a canary: a probe tells inserted canaries from those held out, AUC 0.90 "
+        "phone, black box, 1 document a canary: too few canaries to decide whether a probe finds them, AUC 0.62 "
+        "[0.40, 0.80], chance 0.5; 42 of each are needed if the AUC stays the same",
+        "phone, black box, 16 documents a canary: a probe distinguishes inserted from held-out canaries, AUC 0.90 "
         "[0.75, 0.95]",
     ]

@@ -112,7 +112,7 @@ def test_numbers_elsewhere_keep_their_area_and_kind_and_fiction_has_ninety_nine_
             assert phonenumbers.number_type(phonenumbers.parse(decoy, region)) == kind
             assert re.sub(r"\d", "0", decoy) == re.sub(r"\d", "0", phone)
     assert set(phones("(205) 555-0123", n=99)) == {f"(205) 555-01{n:02}" for n in range(100)} - {"(205) 555-0123"}
-    with pytest.raises(UsageError, match="100 decoys of the phone were asked for, and 99 other values"):
+    with pytest.raises(UsageError, match="100 decoys of the phone are needed, and 99 other values"):
         phones("(205) 555-0123", n=100)
 
 
@@ -164,7 +164,7 @@ def test_few_have_few_decoys_and_others_are_taken_where_few_are_alike() -> None:
         (JANE, {"type": "colour"}, "type is 'colour', expected one of phone"),
         (JANE, {"type": "phone", "n": 0}, "decoys is 0, expected 1 or more"),
         (Subject("x", "Jane Doe", phone="1"), {"type": "university"}, "subject 'x' has no university"),
-        (Subject("x", "J", email="jane.doe"), {"type": "email"}, "subject 'x': 'email' is no e-mail address"),
+        (Subject("x", "J", email="jane.doe"), {"type": "email"}, "subject 'x': 'email' is not an e-mail address"),
         *(
             (Subject("x", "J", phone=phone), {"type": "phone"}, "subject 'x': 'phone' is n")
             for phone in ("1-800-FLOWERS", "flowers")

@@ -195,7 +195,7 @@ def test_a_damaged_file_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(content)[:-100_000])
     (tmp_path / "b.jsonl").write_bytes(lines_of("ada@x.example"))
     paths = [tmp_path / "a.jsonl.gz", tmp_path / "b.jsonl"]
-    with pytest.raises(DataError, match="the file is damaged here or behind"):
+    with pytest.raises(DataError, match="the file is damaged here or later"):
         extract(paths, tmp_path / "out.jsonl", Words())
     result = extract(paths, tmp_path / "out.jsonl", Words(), skip_bad=True)
     ids = [one["id"] for one in records(tmp_path / "out.jsonl")]

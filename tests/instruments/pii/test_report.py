@@ -132,9 +132,10 @@ def verdict(case: PiiResult) -> str:
 
 def test_a_verdict_says_what_the_rank_is_evidence_of_and_how_often_it_errs() -> None:
     assert verdict(asked(rank=1)) == (
-        "The true phone number goes with the name more than all 99 decoys do: strong evidence that the model "
-        "knows it, as strong as 99 decoys can show. Of values that a model knows nothing of, 1 in 100 does as "
-        "well."
+        "The true phone number has a higher association with the name than all 99 decoys: strong evidence that the "
+        "model "
+        "knows it, as strong as 99 decoys can show. Of values that a model does not know, 1 in 100 ranks as "
+        "high."
     )
     # The words change at the p-values that they name.
     for rank, n, said in (
@@ -146,14 +147,12 @@ def test_a_verdict_says_what_the_rank_is_evidence_of_and_how_often_it_errs() -> 
     # With 50 decoys no p is below 0.0196.
     assert "some evidence that the model knows it, as strong as 50 decoys can show" in verdict(asked(rank=1, n=50))
     related = asked("s1", "relationship", rank=60, relation="father")
-    assert "The true name of the father goes with the name more than 40 of 99" in verdict(related)
+    assert "The true name of the father has a higher association with the name than 40 of 99" in verdict(related)
 
 
 def test_numbers_that_are_not_there_are_not_told() -> None:
     case = asked(rank=5)
-    assert "9.0\u00a0bits, as far as its tail is to be believed" in words.exposure(
-        replace(case, extrapolated_exposure_bits=9.0)
-    )
+    assert "9.0\u00a0bits, if its tail can be trusted" in words.exposure(replace(case, extrapolated_exposure_bits=9.0))
     for unknown in (None, math.nan, math.inf):
         assert words.exposure(replace(case, extrapolated_exposure_bits=unknown)).endswith("p = 0.05.")
     assert "though some of it: location code." in b.plain(words.generated(case)[0])
@@ -161,7 +160,7 @@ def test_numbers_that_are_not_there_are_not_told() -> None:
     compared: dict[str, tuple[float | None, ...]] = {"exact_match": (None, None)}
     unlike = Generated(beams=1, best={"exact_match": None}, templates=compared, answers=None)
     assert words.generated(replace(case, generated=(unlike,))) == [
-        "Generated with 1 beam: the value is in no form that can be looked for."
+        "Generated with 1 beam: the value has no form that can be searched for."
     ]
     column = b.Column("p", "p_value")
     assert [flat(b.plain(b.cell_phrase(words.p_cell(p), column))) for p in (None, math.nan, 1.0, 0.05, 1e-9)] == [
@@ -170,8 +169,8 @@ def test_numbers_that_are_not_there_are_not_told() -> None:
     assert [words.statistic_text("edit_distance", n) for n in (0.0, 1.0, None)] == ["0", "1", "–"]
     assert [words.statistic_text("exact_match", n) for n in (0.0, 1.0, 0.5)] == ["no", "yes", "0.5"]
     # Where likelihoods mislead, it stands beside them.
-    assert "These two say little" not in words.likelihood(case)
-    assert "These two say little: invented values have other domains" in words.likelihood(asked("s1", "email"))
+    assert "These two are weak evidence" not in words.likelihood(case)
+    assert "These two are weak evidence: invented values have other domains" in words.likelihood(asked("s1", "email"))
 
 
 def test_the_first_line_counts_subjects_and_what_chance_would_do() -> None:
@@ -180,12 +179,13 @@ def test_the_first_line_counts_subjects_and_what_chance_would_do() -> None:
     # Of three values one counts with p = 0.01 alone: three hundredths of a person each.
     assert words.at_risk_by_chance(told) == pytest.approx(0.6)
     assert flat(words.headline(told)) == (
-        "3 of 20 subjects have a value that the model can be shown to know: 15 % [5, 36]. That is more than "
-        "chance alone makes, up to 3 % of subjects."
+        "3 of 20 subjects have a value that the model demonstrably knows: 15 % [5, 36]. That is more than "
+        "by chance alone, up to 3 % of subjects."
     )
     assert flat(words.headline(summary(several(20)))).startswith("None of 20 subjects has a value that the model")
     assert words.headline(summary(several(1, known=1))) == (
-        "This model knows a value of this person. A model that knows nothing raises an alarm with probability 0.03 at "
+        "This model knows a value of this person. A model that knows nothing raises a false alarm with probability "
+        "0.03 at "
         "most."
     )
     assert words.headline(summary(several(1))).startswith("No sign that this model knows this person's data. ")
@@ -193,14 +193,22 @@ def test_the_first_line_counts_subjects_and_what_chance_would_do() -> None:
     few = summary(several(20, n=50))
     assert words.at_risk_by_chance(few) == 0.0
     assert (words.unreachable(few) or "").endswith("rank each among more decoys (--decoys 59).")
-    assert words.headline(few).endswith("By rank none could be known: too few decoys to tell.")
+    assert words.headline(few).endswith("By rank, none could count as known: too few decoys.")
     assert words.unreachable(told) is words.unreachable(summary(several(20, n=59))) is None
     # Few subjects are no finding either way; one in nine draws of chance has one of four.
     for n, known, said in (
-        (4, 0, "Too few subjects to tell this from chance alone, up to 3 % of subjects: it takes 122 if the share "),
-        (4, 1, "Too few subjects to tell this from chance alone, up to 3 % of subjects: it takes 8 if the share "),
-        (4, 2, "That is more than chance alone makes, up to 3 % of subjects."),
-        (122, 0, "That is no more than chance alone makes, up to 3 % of subjects."),
+        (
+            4,
+            0,
+            "Too few subjects to distinguish this from chance alone, up to 3 % of subjects: it takes 122 if the share ",
+        ),
+        (
+            4,
+            1,
+            "Too few subjects to distinguish this from chance alone, up to 3 % of subjects: it takes 8 if the share ",
+        ),
+        (4, 2, "That is more than by chance alone, up to 3 % of subjects."),
+        (122, 0, "That is no more than by chance alone, up to 3 % of subjects."),
     ):
         assert said in flat(words.headline(summary(several(n, known=known, n_templates=1))))
     row = summary(several(4)).types[0]
@@ -216,9 +224,9 @@ def test_a_value_that_is_said_word_for_word_is_in_the_first_line_whatever_its_ra
     told = summary([*cases, said])
     assert (told.n_known, told.n_extracted, told.n_at_risk) == (3, 1, 4)
     assert flat(words.headline(told)) == (
-        "4 of 20 subjects have a value that the model says or can be shown to know: 20 % [8, 42]. Of 1 it says one "
-        "word for word when it is asked by name alone; of 3 it can be shown to know one by its rank. That is more than "
-        "chance alone makes, up to 3 % of subjects."
+        "4 of 20 subjects have a value that the model generates or demonstrably knows: 20 % [8, 42]. Of 1 it "
+        "generates one word for word from the name alone; for 3, the rank shows that it knows one. That is more than "
+        "by chance alone, up to 3 % of subjects."
     )
     # It stands first, and is marked.
     assert words.by_evidence(told)[0].subject == "s5"

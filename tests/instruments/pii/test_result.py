@@ -84,7 +84,7 @@ def test_what_is_likely_behind_other_names_too_is_no_sign() -> None:
     assert popular.p_value_of_likelihood == popular.p_value_of_normalised_likelihood == 1 / 41
     assert popular.association_nats == -0.5
     assert popular.p_value > 0.5
-    assert "behind other names too" in popular.warnings[0]
+    assert "after other names too" in popular.warnings[0]
     known = result(texts(), measurements([values], [[1] * 41], elsewhere=[np.full(41, -5.0)]))
     assert known.p_value == 1 / 41
     assert not known.warnings

@@ -196,7 +196,7 @@ def test_nothing_personal_is_left_behind(capsys: pytest.CaptureFixture[str], mon
         path.read_bytes() for place in ("runs", "cache") for path in Path(place).rglob("*") if path.is_file()
     )
     seen = capsys.readouterr()
-    assert "people: 3 subjects are there where the study asks for 9; all are taken" in seen.err
+    assert "people: 3 subjects are available, and the study asks for 9; all are used" in seen.err
     left += seen.out.encode() + seen.err.encode()
     for one in PEOPLE:
         values = (one.name, one.phone, one.email, one.address, one.university, *(of.name for of in one.relationships))

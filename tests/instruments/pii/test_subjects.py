@@ -87,7 +87,7 @@ def test_files_that_hold_no_people(tmp_path: Path) -> None:
         ("people.csv", "", "is empty; expected a heading and rows"),
         ("people.csv", "name,father\n", "has a heading and no rows"),
         ("people.csv", "name,Name\nA,B\n", "has the column 'name' twice"),
-        ("people.csv", f"{SECRET},1\nB,2\n", "line 2 has no column that is known; does the file begin with a heading?"),
+        ("people.csv", f"{SECRET},1\nB,2\n", "line 2 has no known column; does the file begin with a heading?"),
         ("people.jsonl", "\n", "there are no records in"),
         ("people.json", "[]", "there are no records in"),
         ("people.toml", f"[[subject]]\nname = {SECRET}\n", "is not TOML (at line 2, column 8)"),
@@ -219,18 +219,18 @@ def test_nobody_is_asked_whether_a_domain_exists(tmp_path: Path, monkeypatch: py
 
 BAD = {
     "has no 'name'": {"email": "zyxwvu@x.example"},
-    "has a name and nothing": {"name": SECRET},
-    "no telephone number of US": {"name": SECRET, "phone": "12"},
-    "no telephone number of US,": {"name": SECRET, "phone": SECRET},
-    "is no e-mail address": {"name": "N", "email": f"{SECRET}@"},
-    "is no e-mail address;": {"name": "N", "email": f"{SECRET}@b.test"},
-    "has a name and nothing that could": {"name": "N", SECRET: SECRET},
+    "has a name and no value": {"name": SECRET},
+    "neither a telephone number of US": {"name": SECRET, "phone": "12"},
+    "a telephone number of US nor": {"name": SECRET, "phone": SECRET},
+    "is not an e-mail address": {"name": "N", "email": f"{SECRET}@"},
+    "is not an e-mail address; expected": {"name": "N", "email": f"{SECRET}@b.test"},
+    "a name and no value": {"name": "N", SECRET: SECRET},
     "'phone' is a list, expected text": {"name": SECRET, "phone": [2055550123]},
     "neither text nor a whole number": {"name": SECRET, "id": 1.5, "father": "B"},
     "half a surrogate pair": {"name": SECRET + "\ud800", "father": "B"},
     "which are the same": {"name": "N", "university": SECRET, "affiliation": SECRET},
-    "no JSON; write": {"name": "N", "relationships": SECRET},
-    "no object of kinds": {"name": "N", "relationships": [SECRET]},
+    "not JSON; write": {"name": "N", "relationships": SECRET},
+    "not an object of kinds": {"name": "N", "relationships": [SECRET]},
     "a relationship twice": {"name": "N", "father": SECRET, "relationships": {"Father": SECRET}},
     "one without a name": {"name": SECRET, "relationships": {"son": ["A", " "]}},
     "without a kind": {"name": "N", "relationships": {"": SECRET}},
@@ -333,7 +333,7 @@ def test_parts_of_two_addresses_are_not_mixed() -> None:
     assert subjects_of([{"name": "N", **columns, "Home Street": ""}])[0].address == "2 Oak, Troy"
     nested = {"street": "1 Elm", "city": "Troy", "postalCode": "12180", "geo": {"lat": 1}}
     assert subjects_of([{"name": "N", "address": nested}])[0].address == "1 Elm, Troy, 12180"
-    with pytest.raises(DataError, match="a name and nothing that could be asked"):
+    with pytest.raises(DataError, match="a name and no value"):
         subjects_of([{"name": "N", "City": "Troy", "Zip": "12180"}])
 
 

@@ -204,7 +204,7 @@ def test_models_and_lengths_that_do_not_do_are_refused() -> None:
         quick(model, length=120)
     with torch.no_grad():
         model.model.norm.weight.fill_(math.inf)
-    with pytest.raises(ScoreError, match="no number after epoch 0"):
+    with pytest.raises(ScoreError, match="NaN after epoch 0"):
         quick(model)
     with torch.inference_mode():
         frozen = fresh_llama()

@@ -108,9 +108,9 @@ def test_the_response_is_given_or_drawn_and_the_answer_after_drawn(plan: Call) -
         ({"max_loss": "0"}, "max-loss is 0.0; it has to be above 0 (nats)"),
         ({"max_loss": "much"}, "--max-loss"),
         ({"samples": "3"}, "--samples"),
-        ({"write_redacted": "no/such/left.txt"}, "lies in a directory that does not exist"),
-        ({"write_redacted": "NOTE"}, "which is read here and would be lost"),
-        ({"write_redacted": "LINK"}, "which is read here and would be lost"),
+        ({"write_redacted": "no/such/left.txt"}, "is in a directory that does not exist"),
+        ({"write_redacted": "NOTE"}, "which is an input of this command"),
+        ({"write_redacted": "LINK"}, "which is an input of this command"),
         ({"write_redacted": "page.html", "html": "page.html"}, "--write-redacted and --html are both 'page.html'"),
     ],
 )
@@ -129,7 +129,7 @@ def test_what_cannot_be_done_is_one_line(
 def test_other_words_that_do_not_go_together(cli: Call, plan: Call, note: Path, tmp_path: Path) -> None:
     ended = plan("--swap", unit="entity")
     assert ended.code == 2
-    assert "--swap puts surrogate values" in ended.err
+    assert "--swap replaces personal data" in ended.err
     data = cases_file(tmp_path)
     ended = cli("redact", "--model", "toy", "--data", data, "--max-loss", 1, "--write-redacted", "left.txt")
     assert ended.code == 2
@@ -139,7 +139,7 @@ def test_other_words_that_do_not_go_together(cli: Call, plan: Call, note: Path, 
     pattern = tmp_path / "patterns.txt"
     pattern.write_text("case = [A-Z]{2}-\\d+", encoding="utf-8")
     ended = plan(unit="entity", entity_patterns=pattern, write_redacted=pattern)
-    assert f"is '{pattern}', which is read here and would be lost" in ended.err
+    assert f"is '{pattern}', which is an input of this command" in ended.err
 
 
 def test_from_python_it_is_the_same(plan: Call) -> None:

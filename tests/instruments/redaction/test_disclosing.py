@@ -408,7 +408,7 @@ def test_nothing_of_a_disclosure_becomes_markup() -> None:
 def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(UsageError, match="give --max-loss NATS, or --disclosures"):
         Redaction(None)
-    with pytest.raises(UsageError, match="leave out --search, or --disclosures"):
+    with pytest.raises(UsageError, match="leave out --search or --disclosures"):
         Redaction(None, disclosures=True, search="top:5")
     assert "disclosures" not in Redaction().record()
     assert MEASURE.record()["disclosures"] is True
@@ -495,7 +495,7 @@ def test_what_a_plan_for_disclosures_says() -> None:
     )
     nothing = redacted(response="The ferry sails at nine.")
     assert flat(verdict(nothing)).startswith(
-        "Nothing has to be cut: the response discloses nothing personal or secret that can be recognised; the context "
+        "Nothing has to be cut: the response discloses no recognisable personal or secret data; the context "
     )
     assert "the limit is 2" in flat(verdict(redacted(measure=replace(MEASURE, max_loss=2.0))))
     page = printed(RedactionResult.report([result]))

@@ -107,7 +107,7 @@ def test_what_a_plan_says_is_as_reviewed() -> None:
 
 
 def test_the_verdict_says_what_is_cut_what_is_left_and_what_is_allowed() -> None:
-    given = " The response was given: the numbers are the scoring model’s."
+    given = " The response was given; the numbers are for the scoring model."
     assert flat(verdict(planned())) == (
         f"Cutting 2 of 4 pieces (65 % of the text) leaves 0.75 of 21.5 nats; the limit is 1.{given}"
     )
@@ -115,7 +115,7 @@ def test_the_verdict_says_what_is_cut_what_is_left_and_what_is_allowed() -> None
         f"Nothing has to be cut: the whole context influences the response by 21.5 nats; the limit is 30.{given}"
     )
     failed = planned(reached=False, left_nats=7.0, all_removed_nats=8.0)
-    assert "leaves 7.00 of 21.5 nats, the least that was found; the limit is 1." in flat(verdict(failed))
+    assert "leaves 7.00 of 21.5 nats, the smallest found; the limit is 1." in flat(verdict(failed))
     assert "Cutting does not help" in verdict(untouched(reached=False))
 
     def after(**more: Any) -> str:
@@ -125,16 +125,16 @@ def test_the_verdict_says_what_is_cut_what_is_left_and_what_is_allowed() -> None
 
     # The same rule before and after: what is left moves the response less than irrelevant words, whose 4.5 nats are
     # what both are held against.
-    assert after() == "What is left moves the response no more than irrelevant words do."
+    assert after() == "What is left moves the response no more than irrelevant words."
     assert after(placebo_nats=None) == (
-        "From even odds, an observer of this response would be 56 % sure that what is left was there (with signs the "
+        "From even odds, an observer of this response would be 56 % sure that what is left was there (the signed "
         "sum is 0.25 nats)."
     )
     against = after(left_signed_nats=-0.25, left_posterior=0.4378, placebo_nats=None)
-    assert "The response is likelier without what is left (with signs" in against
+    assert "The response is likelier without what is left (the signed sum" in against
     assert "44 %" in against
     hidden = after(left_posterior=None, left_posterior_note="below the placebo", placebo_nats=None)
-    assert hidden == "No posterior is shown: with signs the sum is 0.25 nats, below the placebo."
+    assert hidden == "No posterior is shown: the signed sum is 0.25 nats, below the placebo."
     assert "reveals nothing measurable" in posterior(planned(left_nats=0.005))
 
 

@@ -89,8 +89,7 @@ def test_the_plan_and_the_way_to_it() -> None:
     assert case.steps[0].text == "Call Ana."
     assert case.steps[3].left_signed_nats == 0.125
     assert case.warnings == (
-        "Cutting s1 raised the loss: no other piece that was scored then lowered it, and the way under the limit led "
-        "over it.",
+        "Cutting s1 raised the loss: no other scored piece lowered it, and the limit could only be reached this way.",
     )
     assert case.all_removed_nats is None
     assert case.after is not None

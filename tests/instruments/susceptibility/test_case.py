@@ -140,15 +140,15 @@ BAD_QUERIES: list[tuple[list[dict[str, Any]], str]] = [
     ([{"query": "A", "size": [SECRET]}], "'size' is a list, expected text"),
     ([{"query": "A", "\ud800": 1}], "'the name of a column' holds half a surrogate pair"),
     ([{"query": "A", "answers": []}], "'answers' is empty; name one answer or more, or leave it out"),
-    ([{"query": "A", "answers": "[1"}], "'answers' begins like JSON and is none"),
-    ([{"query": "A", "answers": "[" * 9999}], "'answers' begins like JSON and is none"),
+    ([{"query": "A", "answers": "[1"}], "'answers' looks like JSON but is not valid"),
+    ([{"query": "A", "answers": "[" * 9999}], "'answers' looks like JSON but is not valid"),
     ([{"query": "A", "answers": 5}], "'answers' has to be a list of answers, or an object of their forms"),
     ([{"query": "A", "answers": [1969]}], "'answers[1]' is a number, expected text"),
     ([{"query": "A", "answers": "Yes|"}], "'answers[2]' is empty, or has an empty form"),
-    ([{"query": "A", "answers": ["Yes", SECRET, SECRET]}], "'answers' has one of them twice"),
+    ([{"query": "A", "answers": ["Yes", SECRET, SECRET]}], "'answers' has the same answer twice"),
     ([{"query": "A", "answers": {"Yes": []}}], "'answers[1]' has to be a list of one form or more"),
     ([{"query": "A", "answers": {"Yes": [None]}}], "'answers[1]' is null, expected text"),
-    ([{"query": "A", "answers": {"Y": SECRET, "N": [SECRET]}}], "answers 1 and 2 have a form in common"),
+    ([{"query": "A", "answers": {"Y": SECRET, "N": [SECRET]}}], "answers 1 and 2 share a form"),
 ]
 NO_WEIGHTS = (0, -1, float("inf"), 10**400, "nan", SECRET, True, [1])
 BAD_CONTEXTS: list[tuple[list[dict[str, Any]], str]] = [
@@ -185,7 +185,7 @@ def test_files_that_hold_nothing_or_are_not_there(tmp_path: Path) -> None:
             assert "\n" not in str(ended.value)
     with pytest.raises(DataError, match="cannot be read"):
         load_queries(tmp_path / "none.jsonl")
-    with pytest.raises(DataError, match="given: there is no record"):
+    with pytest.raises(DataError, match="given: it has no record"):
         queries_of([], "given")
 
 

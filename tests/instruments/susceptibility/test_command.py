@@ -204,7 +204,7 @@ def test_a_spec_holds_no_contexts_and_another_one_is_another_run(susceptibility:
         ({"queries": "missing.jsonl"}, "data file 'missing.jsonl' cannot be read"),
         ({"queries": None}, "--contexts comes without --queries; give both, or neither for the sample"),
         ({"contexts": None}, "--queries comes without --contexts"),
-        ({"queries": "EMPTY"}, "there is no record"),
+        ({"queries": "EMPTY"}, "it has no record"),
         ({"contexts": "OTHER"}, "has none of the columns"),
         ({"contexts": "WEIGHT"}, "'weight' has to be a number above 0"),
         ({"contexts": "ONE"}, "case 'q0' has fewer than two contexts"),

@@ -136,12 +136,12 @@ OPEN = RELATION + 'open = ["{entity} is"]\n'
         ("", "has no relation; expected one or more, each as [relations.NAME]"),
         ("x = 1", "unknown key 'x'; known: kinds, relations"),
         ("[relations]\nr = 3", "'relations' has to be tables"),
-        ('[relations."a/b"]', "may not have a '/'"),
+        ('[relations."a/b"]', "may not contain '/'"),
         ('[relations." "]', "'a name of relations' is empty, expected a name"),
         ('[relations.r]\nentities = "city"', "relation 'r' has no 'answers'; expected the name of a kind"),
         ('[relations.r]\nentities = "town"', "'entities' is 'town', expected one of 'airline', 'animal'"),
         ("[relations.r]\nentities = []", "'entities' is a list, expected text"),
-        (RELATION, "relation 'r' asks nothing; expected open or closed queries"),
+        (RELATION, "relation 'r' has no queries; expected open or closed ones"),
         (RELATION + 'open = "{entity} is"', "'open' has to be a list of templates"),
         (RELATION + 'open = ["It is"]', "'open[1]' has no place for a name, {entity}"),
         (RELATION + 'open = ["{entity} {answer}"]', "'open[1]' asks for an answer and names one, {answer}"),
@@ -180,7 +180,7 @@ def test_files_that_are_no_relations(tmp_path: Path) -> None:
         load_relations(str(tmp_path / "none.toml"))
     with pytest.raises(DataError, match=r"of no known kind; expected \.toml, or \.json"):
         load_relations("relations.yaml")
-    with pytest.raises(UsageError, match="come without names"):
+    with pytest.raises(UsageError, match="contain no names"):
         load_relations("templates.json")
     with pytest.raises(UsageError, match="is for JSON templates"):
         load_relations("own.toml", names="names.json")

@@ -49,22 +49,22 @@ def test_the_words_say_what_was_measured() -> None:
     cases = several(4)
     told = summary(cases)
     assert flat(words.headline(told, cases)) == (
-        "Susceptibility 0.52 [0.51, 0.53] nats, the mean of 4 queries, each behind 4 contexts."
+        "Susceptibility 0.52 [0.51, 0.53] nats, the mean of 4 queries, each with 4 contexts."
     )
     assert "37.2 % of the 1.39 nats possible" in flat(words.meaning(told, cases))
     uneven = [asked(), asked(n=9)]
-    assert "behind 4 to 9 contexts" in words.headline(summary(uneven), uneven)
-    assert "More than 1.39 nats cannot be revealed" in flat(words.scale_of(cases))
-    assert "no query lies below" in words.noise(told, cases)
+    assert "with 4 to 9 contexts" in words.headline(summary(uneven), uneven)
+    assert "More than 1.39 nats is impossible" in flat(words.scale_of(cases))
+    assert "no query is below" in words.noise(told, cases)
     assert flat(words.verdict(cases[0])) == (
-        "This query has a susceptibility of 0.50 nats [0.25, 1.00], behind 4 contexts."
+        "This query has a susceptibility of 0.50 nats [0.25, 1.00], with 4 contexts."
     )
     # An interval that is cut at 0 is taken to be as wide below as above.
     assert flat(words.verdict(replace(cases[0], interval_nats=(0.0, 2.0)))).endswith(
-        "behind 4 contexts. Too few contexts to tell it from noise: it takes 37 if they are like these."
+        "with 4 contexts. Too few contexts to distinguish it from noise: it takes 37 if they are like these."
     )
-    assert "nothing that could be measured" in words.verdict(asked(nats=1e-6))
-    assert "0.25 of these all of them do together" in flat(words.explanation(cases[0]))
+    assert "do not move this answer measurably" in words.verdict(asked(nats=1e-6))
+    assert "0.25 of these are common to all contexts" in flat(words.explanation(cases[0]))
     infinite = asked(from_bare_nats=math.inf, share_of_ceiling=None)
     assert flat(words.explanation(infinite)).startswith("Entropy of the answer: 2.00 nats")
     assert words.settings(cases)["Separator"] == r"'\n'"
@@ -75,7 +75,7 @@ def test_the_words_say_what_was_measured() -> None:
 
 def test_the_memorisation_ratio_is_told_or_why_there_is_none() -> None:
     one = flat(words.memorisation(Memorisation.from_dict({"knows": True, **COUNTS})))
-    assert one.startswith("Memorisation ratio 75 % [30, 95]: greedy answers behind contexts that state another are 3")
+    assert one.startswith("Memorisation ratio 75 % [30, 95]: greedy answers after contexts that state another are 3")
     many = flat(words.memorisation(MemorisationOfAll.from_dict({"n": 9, "n_knows": 4, **COUNTS})))
     assert "in the 4 of 9 queries that are answered right without a context are 3 original, 1 of the context" in many
     none = {**COUNTS, "ratio": None, "ratio_interval": None, "n_original": 0, "n_context": 0}
@@ -105,7 +105,7 @@ def test_an_infinite_divergence_is_shown() -> None:
     assert re.search(r"c1 .* 0\.50 +∞", printed(of(case)))
     told = printed(of(case, asked("q2")))
     assert re.search(r"c1 .* ∞", told)
-    assert "differs by ∞ nats at most" in flat(told)
+    assert "differ by ∞ nats at most" in flat(told)
 
 
 def test_below_the_noise_there_is_no_colour() -> None:

@@ -97,14 +97,14 @@ def test_what_narrows_a_result_is_said() -> None:
     biased = case_object(texts(), measurements(without=(0.3, 0.1, 0.35, 0.2)), PARAMS)
     assert biased.bias_is_small is False
     (said,) = biased.warnings
-    assert "that of 4 is too small by 0.41 nats on average" in said
+    assert "the value from 4 contexts is too small by 0.41 nats on average" in said
     deaf = case_object(texts(), measurements((0.0,) * 4, without=(1e-9, 0.0, 0.0, 0.0)), PARAMS)
     assert (deaf.below_noise_floor, deaf.warnings) == (True, ())
     full = case_object(texts(), measurements(ceiling=0.4), PARAMS)
     assert "near 0.40 nats, the most that 4 contexts can show" in full.warnings[0]
     two = case_object(texts(2), measurements((0.25, 0.75), without=(0.0, 0.0)), PARAMS)
     assert (two.interval_nats, two.bias_nats, two.bias_is_small, two.standard_error_nats) == (None,) * 4
-    assert "From 2 contexts nothing can be said of others" in two.warnings[0]
+    assert "2 contexts are too few for statements about others" in two.warnings[0]
     assert two.interval_nats is None
 
 

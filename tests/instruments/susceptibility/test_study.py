@@ -78,7 +78,7 @@ def test_what_the_studies_vary() -> None:
         ({"queries": ["9"]}, {}, UnknownNameError, "no setting of a study named 'queries'"),
         ({"dataset": ["yago"]}, {}, UnknownNameError, "no set of relations named 'yago'"),
         ({"template": ["document"]}, {}, UnknownNameError, "no template for queries named 'document'"),
-        ({}, {"relations": "own.json"}, UsageError, "templates 'own.json' come without names"),
+        ({}, {"relations": "own.json"}, UsageError, "templates 'own.json' contain no names"),
         ({}, {"relations": "own.json", "relations.names": "x.json"}, DataError, "'own.json' cannot be read"),
         ({"dataset": ["own.toml"]}, {}, DataError, "relation file 'own.toml' cannot be read"),
     ],

@@ -82,8 +82,8 @@ class HfBackend:
         self.forward = Forward(model)
         if self.forward.looks_ahead:
             raise ModelError(
-                f"'{name}' lets a token see those after it ({type(model).__name__}): it is no causal language model, "
-                "and gives no probabilities of a next token"
+                f"'{name}' lets a token attend to later ones ({type(model).__name__}): it is not a causal language "
+                "model and has no next-token probabilities"
             )
         self.shares_prefixes = share_prefixes and self.forward.forks
         self._differentiator = Differentiator(self.forward, self.tokenizer, name)
@@ -311,13 +311,13 @@ class HfBackend:
 
     def _check_positions(self, chunk: Chunk) -> None:
         if not self.hides_pieces and any(run.hidden for run in chunk.runs):
-            raise CapabilityError(f"'{self.name}' has states that cannot be forked: no piece can be hidden")
+            raise CapabilityError(f"'{self.name}' has states that cannot be forked, so no piece can be hidden")
         if self.forward.takes_positions and self.forward.forks:
             return
         if any(int(run.positions[-1]) != len(run.positions) - 1 for run in chunk.runs):
             raise CapabilityError(
-                f"'{self.name}' has no explicit positions, or states that cannot be forked: nothing can be masked in "
-                "place; give --removal drop"
+                f"'{self.name}' has no explicit positions, or states that cannot be forked, so nothing can be masked "
+                "in place; give --removal drop"
             )
 
 

@@ -154,6 +154,6 @@ def _troubles(config: GenerationConfig, prompt_length: int | None) -> list[str]:
 def _refuse(troubles: list[str]) -> None:
     if troubles:
         raise UsageError(
-            f"generate would change what a context influence processor gives, by {', '.join(troubles)}; turn that off, "
-            "or take the settings from processor.arguments(max_new_tokens=…)"
+            f"generate would change the output of a context influence processor through {', '.join(troubles)}; turn "
+            "that off, or take the settings from processor.arguments(max_new_tokens=…)"
         )

@@ -76,7 +76,7 @@ class Differentiator:
                 hidden = self._model(input_ids=ids, use_cache=False).logits[:, -1]
             logits = self._forward.logits(hidden)
         if not torch.isfinite(logits).all():
-            raise ScoreError(f"'{self._name}' gave logits that are no numbers for a query; try --dtype float32")
+            raise ScoreError(f"'{self._name}' gave NaN logits for a query; try --dtype float32")
         (vectors,) = leaves
         return _Batch(requests, vectors, logits, limits).answers(
             [self._weighers(*arguments) for arguments in zip(requests, vectors.detach(), behind, strict=True)]
@@ -84,7 +84,7 @@ class Differentiator:
 
     def _ids(self, request: GradientRequest) -> Tensor:
         if request.prompt.next_position != len(request.prompt.ids):
-            raise CapabilityError(f"'{self._name}' gives gradients of prompts without gaps; give --removal drop")
+            raise CapabilityError(f"'{self._name}' gives gradients only for prompts without gaps; give --removal drop")
         ids = torch.from_numpy(request.prompt.ids)
         return torch.where(ids == NEUTRAL, self.neutral, ids).to(self._model.device)
 
@@ -173,7 +173,7 @@ class _Batch:
             ]
             numbers = torch.stack(values, dim=1).cpu().numpy()
             if not math.isfinite(numbers.sum()):
-                raise ScoreError("the model gave gradients that are no numbers; try --dtype float32")
+                raise ScoreError("the model gave NaN gradients; try --dtype float32")
             gradients.append(Gradients(numbers, entropy=fisher.entropy(p[row]), log_mass=float(log_mass[row])))
         return gradients
 

@@ -104,6 +104,6 @@ def layer_of(model: Any, layer: int, name: str) -> Any:
     depth = min((where.count(".") for where in lists), default=0)
     highest = [module for where, module in lists.items() if where.count(".") == depth]
     if len(highest) != 1:
-        raise CapabilityError(f"the layers of '{name}' cannot be told apart from its other parts; give place query")
+        raise CapabilityError(f"the layers of '{name}' cannot be distinguished from its other parts; give place query")
     Place("layer", layer).check(n_layers, name)
     return highest[0][layer]

@@ -107,7 +107,7 @@ class _TwoBranchProcessor(LogitsProcessor):  # type: ignore[misc]  # the library
             UsageError: one of them, or of the model's generation_config, would change the distribution; names it.
         """
         if "logits_processor" in others:
-            raise UsageError("logits_processor is what arguments() sets; leave it out")
+            raise UsageError("arguments() sets logits_processor; leave it out")
         settings = {**SAMPLERS_OFF, **others}
         check_arguments(self._model, settings)
         return {**settings, "logits_processor": LogitsProcessorList([self])}
@@ -153,7 +153,9 @@ class _TwoBranchProcessor(LogitsProcessor):  # type: ignore[misc]  # the library
         seen, n = self._seen, ids.shape[1] - self._prompt_length
         is_own = seen is not None and torch.equal(ids[:, : seen.shape[1]], seen[:, : ids.shape[1]])
         if not is_own or not 0 < n <= len(self._steps) + 1:
-            raise UsageError("these sequences were not generated with this processor; give what generate returned")
+            raise UsageError(
+                "these sequences were not generated with this processor; give the sequences that generate returned"
+            )
         steps = self._steps[:n]
         if len(steps) < n and self._pending is not None:
             steps = [*steps, _chosen(self._pending, ids[:, -1])]
@@ -186,7 +188,7 @@ class _TwoBranchProcessor(LogitsProcessor):  # type: ignore[misc]  # the library
         else:
             if input_ids.shape[1] != self._seen.shape[1] + 1 or not torch.equal(input_ids[:, :-1], self._seen):
                 raise UsageError(
-                    "the sequences do not go on from the step before: beams and assisted decoding are refused, and "
+                    "the sequences do not continue the previous step: beams and assisted decoding are refused, and "
                     "every call of generate needs a new processor"
                 )
             assert self._pending is not None

@@ -127,7 +127,7 @@ class HfTokenizer:
             raise UsageError(f"the model's chat template refuses the roles {roles}: {error}") from None
         except _TEMPLATE_FAULTS as error:
             raise UsageError(
-                f"the model's chat template fails ({type(error).__name__}: {error}); mend it, or give another model"
+                f"the model's chat template fails ({type(error).__name__}: {error}); repair it, or give another model"
             ) from None
         return text
 

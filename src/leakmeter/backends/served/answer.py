@@ -94,7 +94,7 @@ def _interval(request: Request, has: Capabilities) -> Answering:
     by_token = [[dict(zip(row.ids, row.log_probs, strict=True)) for row in sequence_rows] for sequence_rows in top_rows]
     targets = request.targets.tolist()
     if any(token not in row for sequence_rows in by_token for token, row in zip(targets, sequence_rows, strict=True)):
-        raise ScoreError("the server leaves the given token out of a row of likeliest tokens; see its version")
+        raise ScoreError("the server omits the given token from a row of likeliest tokens; check its version")
     bounds = np.empty((len(by_token), len(targets), 2))
     for i, sequence_rows in enumerate(by_token):
         for t, (token, row) in enumerate(zip(targets, sequence_rows, strict=True)):
@@ -123,8 +123,8 @@ def _labels(request: Request, reduction: Labels, has: Capabilities) -> Answering
     missing = [(i, label) for i, row in enumerate(by_token) for label in dict.fromkeys(labels) if label not in row]
     if missing and not has.targets:
         raise CapabilityError(
-            f"a label is not among the {has.most_top} likeliest tokens, which are all that the server gives; give "
-            "labels that the model is more likely to answer with"
+            f"a label is not among the {has.most_top} likeliest tokens, the most that the server returns; give labels "
+            "that the model is more likely to answer with"
         )
     if missing:
         n = len(request.response)

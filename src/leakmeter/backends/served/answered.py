@@ -56,7 +56,7 @@ def log_probs_of(values: Sequence[Any], n: int, host: str) -> FloatArray:
         check_n_rows(len(values), n, host)
     if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values):
         raise AnswerError(
-            "no_numbers", f"the server {host} leaves out log-probabilities, or answers with something that is no number"
+            "no_numbers", f"the server {host} omits log-probabilities, or returns values that are not numbers"
         )
     return _checked(values, host)
 
@@ -73,11 +73,11 @@ def check_log_probs(values: FloatArray, host: str) -> None:
     """Refuse NaN, and what is above 0; −∞ is the log of a probability of 0."""
     if np.isnan(values).any():
         raise AnswerError(
-            "nan", f"the server {host} answers with NaN for a log-probability; see its log, or its precision"
+            "nan", f"the server {host} returns NaN for a log-probability; check its log and its precision"
         )
     if (values > _TOLERANCE).any():
         raise AnswerError(
-            "above_zero", f"the server {host} answers with log-probabilities above 0: they are something else"
+            "above_zero", f"the server {host} returns log-probabilities above 0, so they are not log-probabilities"
         )
 
 
@@ -86,15 +86,15 @@ def check_ids(sent: Sequence[int], echoed: Sequence[Any] | None, host: str) -> N
     them."""
     if echoed is None:
         raise AnswerError(
-            "no_ids", f"the server {host} does not tell which token ids it read; it may be too old for that"
+            "no_ids", f"the server {host} does not report which token ids it read; its version may be too old"
         )
     if list(echoed) == list(sent):
         return
     if len(echoed) == len(sent) + 1 and list(echoed[1:]) == list(sent):
-        raise AnswerError("start_token", f"the server {host} puts a start token before the token ids it is sent")
+        raise AnswerError("start_token", f"the server {host} adds a start token to the token ids it receives")
     raise AnswerError(
         "other_ids",
-        f"the server {host} answers about other token ids than it was sent ({len(sent)} sent, {len(echoed)} back)",
+        f"the server {host} returns other token ids than it was sent ({len(sent)} sent, {len(echoed)} returned)",
     )
 
 
@@ -105,16 +105,14 @@ def check_texts(sent: Sequence[str], echoed: Sequence[str], host: str) -> None:
         ["".join(filter(str.isalnum, token_text)) for token_text in pair] for pair in zip(sent, echoed, strict=False)
     )
     if len(echoed) < len(sent) or any(ours and theirs and ours != theirs for ours, theirs in pairs):
-        raise AnswerError(
-            "other_ids", f"the server {host} answers about other tokens than it was sent; check --tokenizer"
-        )
+        raise AnswerError("other_ids", f"the server {host} returns other tokens than it was sent; check --tokenizer")
 
 
 def check_model(name: str, answered_name: Any, host: str) -> None:
     if answered_name != name:
         raise AnswerError(
             "another_model",
-            f"the server {host} answers with another model than it began with; start a new run for the other one",
+            f"the server {host} now serves another model than at the start of the run; start a new run for that model",
         )
 
 
@@ -124,14 +122,14 @@ def reading(host: str) -> Iterator[None]:
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
-        raise AnswerError("other_form", f"the server {host} answers in another form than its dialect has") from None
+        raise AnswerError("other_form", f"the server {host} returns a response that does not fit its dialect") from None
 
 
 def check_n_rows(n_rows: int, n_asked: int, host: str) -> None:
     if n_rows != n_asked:
         raise AnswerError(
             "missing_rows" if n_rows else "no_rows",
-            f"the server {host} answers with {n_rows} rows of log-probabilities instead of {n_asked}",
+            f"the server {host} answers with {n_rows} rows of log-probabilities, {n_asked} expected",
         )
 
 
@@ -147,7 +145,7 @@ def log_prob_of(row: Mapping[int, float], token: int, host: str) -> float:
     """The given token's entry of a row, which always stands in it."""
     if token not in row:
         raise AnswerError(
-            "other_places", f"the server {host} answers with rows in which the given token is missing: of other places"
+            "other_places", f"the server {host} returns rows without the given token, so they belong to other positions"
         )
     return row[token]
 
@@ -164,7 +162,7 @@ def top_row_of(row: Mapping[int, float], k: int, host: str, excess: float = 0.0)
     log_probs = log_probs_of(list(row.values()), len(row), host)
     if np.logaddexp.reduce(log_probs) > _TOLERANCE:
         raise AnswerError(
-            "not_normalised", f"the server {host} answers with likeliest tokens whose probabilities sum to more than 1"
+            "not_normalised", f"the server {host} returns likeliest tokens whose probabilities sum to more than 1"
         )
     values = dict(zip(row, log_probs.tolist(), strict=True))
     ids = tuple(sorted(values, key=lambda token: (-values[token], token)))
@@ -175,9 +173,7 @@ def whole_rows_of(rows: Sequence[Mapping[int, float]], n_vocab: int | None, host
     """Rows of log-probabilities by token id, over the whole vocabulary: (row, vocab)."""
     n = n_vocab or max((len(row) for row in rows), default=0)
     if any(len(row) != n or min(row) != 0 or max(row) != n - 1 for row in rows):
-        raise AnswerError(
-            "part_of_vocabulary", f"the server {host} answers with rows that lack a part of the vocabulary"
-        )
+        raise AnswerError("part_of_vocabulary", f"the server {host} returns rows that lack part of the vocabulary")
     return _checked([[row[token] for token in range(n)] for row in rows], host)
 
 
@@ -220,7 +216,7 @@ def one_model(model: str | None, names: Sequence[str], host: str) -> str:
         return names[0]
     if model is None:
         listing = ", ".join(f"'{name}'" for name in visible_names[:20]) or "none"
-        raise UsageError(f"the server {host} has several models, or none; name one behind '#': {listing}")
+        raise UsageError(f"the server {host} has several models, or none; name one after '#': {listing}")
     if model not in names:
         raise UnknownNameError(f"model of the server {host}", model, visible_names)
     return model
@@ -234,8 +230,8 @@ def normalised(rows: FloatArray, host: str) -> FloatArray:
         total = sum_in_words(float(wrong[np.abs(wrong).argmax()]))
         raise AnswerError(
             "not_normalised",
-            f"the server {host} answers with rows whose probabilities do not sum to 1, but to {total}",
-            f"They add up to {total}.",
+            f"the server {host} returns rows whose probabilities do not sum to 1 but to {total}",
+            f"They sum to {total}.",
         )
     return np.asarray(rows - sums)
 
@@ -262,5 +258,5 @@ def check_n_read(n_read: Any, n_sent: int, host: str) -> None:
     if n_read != n_sent:
         raise AnswerError(
             "start_token" if n_read == n_sent + 1 else "other_ids",
-            f"the server {host} puts a start token before the token ids it is sent, or cuts them",
+            f"the server {host} adds a start token to the token ids it receives, or cuts them",
         )

@@ -96,8 +96,9 @@ class ServedBackend:
         if changed:
             names = ", ".join(name.replace("_", " ") for name in changed)
             raise ModelError(
-                f"the server {self.connection.host} does not serve what the run began with (another {names}): the case "
-                "at hand is not kept; serve the first model again and repeat the command, or start a run of the new one"
+                f"the server {self.connection.host} does not serve the model that the run began with (another "
+                f"{names}), so the current case is not kept; serve the first model again and repeat the command, or "
+                "start a new run"
             )
 
     def to_be_sent(self, requests: Sequence[Request]) -> Sent:
@@ -117,8 +118,8 @@ class ServedBackend:
         others = max(2.0 * noise.repeat_nats, 2.0 * noise.order_nats, noise.split_nats or 0.0)
         if noise.company_nats >= max(_MUCH_NATS, others):
             self.connection.notify(
-                f"log-probabilities of the server {self.connection.host} move by up to {noise.company_nats:.2g} nats "
-                "with what is asked beside them; --concurrency 1 lowers the noise floor"
+                f"log-probabilities of the server {self.connection.host} vary by up to {noise.company_nats:.2g} nats "
+                "with the other requests in the batch; --concurrency 1 lowers the noise floor"
             )
         return noise
 

@@ -36,7 +36,7 @@ def kind_of(request: Request, has: Capabilities) -> Kind:
     if kind is None:
         able = [name for name, other in servers().items() if _kind(request, other) is not None]
         raise CapabilityError(
-            f"{_words(request)} cannot be had from this server, which gives {', '.join(_abilities(has))}; "
+            f"{_words(request)} cannot be had from this server, which offers {', '.join(_abilities(has))}; "
             f"{', '.join([*able, _HERE])} can"
         )
     return kind
@@ -52,13 +52,13 @@ def check(chunk: Chunk, has: Capabilities) -> None:
     for run in chunk.runs:
         if len(run.ids) and int(run.positions[-1]) != len(run.positions) - 1:
             raise CapabilityError(
-                "a served model has no gaps between positions: nothing can be masked in place; give --removal drop, or "
-                + _HERE
+                "a served model allows no gaps between positions, so nothing can be masked in place; give --removal "
+                "drop, or " + _HERE
             )
         if run.hidden:
-            raise CapabilityError(f"a served model hides no piece of a prompt from what follows; give {_HERE}")
+            raise CapabilityError(f"a served model cannot hide a piece of a prompt from later tokens; give {_HERE}")
         if len(run.ids) and int(run.ids.max()) >= VIRTUAL:
-            raise CapabilityError(f"a served model reads tokens, not vectors of a soft prompt; give {_HERE}")
+            raise CapabilityError(f"a served model reads tokens, not the vectors of a soft prompt; give {_HERE}")
     for request in chunk.requests:
         kind_of(request, has)
 

@@ -118,12 +118,12 @@ class Connection:
     def post(self, path: str, body: Mapping[str, object], n_values: int = 0) -> Any:
         """The JSON that answers a body. `n_values` log-probabilities and token ids are asked for, which say how long
         the answer may be. `StatusError` where the server refuses, or does not answer; `ScoreError` where the answer is
-        no JSON, or longer."""
+        not JSON, or longer."""
         return self._checked(path, *self._tried("POST", path, body, n_values))
 
     def post_or_refusal(self, path: str, body: Mapping[str, object], n_values: int = 0) -> tuple[int, Any]:
         """Status and JSON of an answer that may be a refusal (4xx), of which a dialect wants to know more; see `post`.
-        What it reads there never goes into a message. None stands for what is no JSON."""
+        What it reads there never goes into a message. None stands for what is not JSON."""
         status, content = self._tried("POST", path, body, n_values)
         if status != 200 and not 400 <= status < 500:
             self._checked(path, status, content)
@@ -144,7 +144,7 @@ class Connection:
         try:
             return json.loads(content)
         except (ValueError, RecursionError):
-            raise ScoreError(f"the server {self.host} answers {_place(path)} with something that is no JSON") from None
+            raise ScoreError(f"the server {self.host} answers {_place(path)} with text that is not JSON") from None
 
     def _tried(self, method: str, path: str, body: Mapping[str, object] | None, n_values: int) -> tuple[int, bytes]:
         """Status and content of an answer that is worth no further try."""
@@ -186,15 +186,16 @@ class Connection:
         with within(self._seconds), self._client.stream(method, path.lstrip("/"), json=body) as response:
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
                 raise ScoreError(
-                    f"the server {self.host} answers {_place(path)} compressed, which it is asked not to; turn that off"
+                    f"the server {self.host} answers {_place(path)} compressed, although the request forbids it; turn "
+                    "compression off"
                 )
             content = bytearray()
             for part in response.iter_raw():
                 content += part
                 if len(content) > most:
                     raise ScoreError(
-                        f"the server {self.host} answers {_place(path)} with more than {most:,} bytes, which is more "
-                        "than it was asked for"
+                        f"the server {self.host} answers {_place(path)} with more than {most:,} bytes, more than was "
+                        "requested"
                     )
             return response.status_code, bytes(content), _seconds_asked(response.headers.get("Retry-After"))
 
@@ -243,7 +244,7 @@ def key_for(parts: SplitResult) -> str | None:
     for name in (KEY, OPENAI_KEY) if is_openai else (KEY,):
         if key := os.environ.get(name, "").strip():
             if not (key.isascii() and key.isprintable()):
-                raise UsageError(f"the key in {name} has letters that keys do not have; set it anew")
+                raise UsageError(f"the key in {name} has characters that keys cannot have; set it again")
             return key
     return None
 
@@ -273,7 +274,7 @@ def _place(path: str) -> str:
 def _fault(error: httpx2.TransportError) -> str:
     match error:
         case httpx2.ConnectTimeout():
-            return "does not let anybody connect in time"
+            return "does not accept a connection in time"
         case httpx2.TimeoutException():
             return SLOW
         case httpx2.ConnectError():
@@ -287,11 +288,11 @@ def _advice(status: int) -> str:
     if status in (401, 403):
         return f"set the server's key in the environment, as {KEY}"
     if status == 404:
-        return "check the address, and the model's name behind '#'"
+        return "check the address, and the model's name after '#'"
     if status in (400, 413, 422):
-        return "it does not take such a request, or not one so long"
+        return "it does not accept this request, or its length"
     if 300 <= status < 400:
-        return "it points elsewhere, where nothing is sent; give that address instead"
+        return "it redirects, and redirects are not followed; give the new address instead"
     if status == 429:
         return "lower --concurrency, or try again later"
-    return "check that it runs, and what its log says"
+    return "check that it runs, and read its log"

@@ -60,8 +60,8 @@ def fingerprint(dialect: Dialect, tokenizer: Tokenizer) -> Fingerprint:
     log_probs = [uncached(dialect, scored) for scored in probes(tokenizer)]
     if len({value for values in log_probs for value in values.tolist()}) == 1:
         raise ScoreError(
-            "the server gives all tokens of four texts one log-probability, whatever stands before them: what it "
-            "answers does not come from a language model"
+            "the server returns the same log-probability for all tokens of four texts, whatever precedes them; its "
+            "answers do not come from a language model"
         )
     sums = tuple(float(values.sum()) for values in log_probs)
     rounded = " ".join(f"{round(total / _STEP_NATS) if math.isfinite(total) else total}" for total in sums)

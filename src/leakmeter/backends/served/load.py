@@ -56,8 +56,8 @@ def load_served(
     if not is_loopback(parts):
         if not allow_remote:
             raise UsageError(
-                f"'{parts.hostname}' is another machine: contexts, queries and responses would be sent to it; add "
-                "--allow-remote if they may be"
+                f"'{parts.hostname}' is another machine, and contexts, queries and responses would be sent to it; add "
+                "--allow-remote to permit this"
             )
         how = "encrypted" if parts.scheme == "https" else "NOT encrypted"
         also = " and the key of the environment" if key else ""
@@ -70,8 +70,8 @@ def load_served(
         _check_vocabulary(served.n_vocab, read, connection.host)
         if has_tokenizer(dialect, read, TEXTS) is False:
             raise ModelError(
-                f"the server {connection.host} makes other token ids of a text than --tokenizer does; give the "
-                "tokenizer of the model that it serves"
+                f"the server {connection.host} tokenises a text differently from --tokenizer; give the tokenizer of "
+                "the model that it serves"
             )
     return ServedBackend(dialect, connection, served, read, identity)
 
@@ -110,7 +110,7 @@ def _read(model: str) -> tuple[str, str, str | None]:
         raise UnknownNameError("kind of server", name, DIALECTS)
     url, _, served_name = rest.partition("#")
     if not url.startswith(("http://", "https://")):
-        raise UsageError(f"'{name}:' has to be followed by a server's address, as in {name}:http://127.0.0.1:8000#NAME")
+        raise UsageError(f"'{name}:' needs a server's address after it, as in {name}:http://127.0.0.1:8000#NAME")
     return name, url.rstrip("/").removesuffix("/v1"), served_name or None
 
 
@@ -126,7 +126,7 @@ def served_tokenizer(tokenizer: Any, notify: Callable[[str], None]) -> tuple[Tok
     """The tokenizer of a served model, and what identifies it; see `load_served`."""
     if tokenizer is None:
         raise UsageError(
-            "a served model's tokenizer is needed on this machine too; give --tokenizer hf:ORG/NAME, or a directory "
+            "a served model needs its tokenizer on this machine; give --tokenizer hf:ORG/NAME, or a directory "
             "with its tokenizer.json"
         )
     if tokenizer == _TOY:

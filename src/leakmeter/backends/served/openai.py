@@ -73,7 +73,9 @@ class OpenAi:
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
         """One request to chat, about the first token of its answer; tokens that no id stands for are left out."""
         if scored.response or rows != range(1):
-            raise CapabilityError(f"the server {self._host} gives log-probabilities by chat: of a first token only")
+            raise CapabilityError(
+                f"the server {self._host} returns log-probabilities by chat only, and only those of the first token"
+            )
         choice = self._choice(_CHAT, self._chat(self._text(scored.prompt), k))
         log_probs: dict[int, float] = {}
         with answered.reading(self._host):
@@ -85,7 +87,7 @@ class OpenAi:
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
         """Refused: no such server gives them."""
-        raise CapabilityError(f"the server {self._host} gives no rows of the whole vocabulary")
+        raise CapabilityError(f"the server {self._host} does not return rows of the whole vocabulary")
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]

@@ -50,7 +50,7 @@ class Dataset:
         for record in records:
             # Random numbers and measurements are known by a case's id.
             if record.case.id in seen:
-                raise DataError(f"{source}: id '{record.case.id}' stands for two of the records; make ids unique")
+                raise DataError(f"{source}: id '{record.case.id}' is used by two records; make ids unique")
             seen.add(record.case.id)
         return records
 

@@ -82,12 +82,12 @@ def read_examples(
         own_id = fields.get("id")
         id_ = ("" if own_id is None else str(own_id).strip()) or place
         if id_ in seen:
-            raise DataError(f"{where}: id {_shown(id_)} stands for two of the records; make ids unique")
+            raise DataError(f"{where}: id {_shown(id_)} is used by two records; make ids unique")
         seen.add(id_)
         yield Record(id_, fields, where)
     if not seen:
         name = f"'{data}'" if isinstance(data, str | Path) else "the data"
-        raise DataError(f"{source or name}: there is no record")
+        raise DataError(f"{source or name}: it has no record")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class TaskData:
         if path is not None:
             return self.examples(path, labelled=labelled, answered=answered, mapping=mapping)
         if self.hub is None:
-            raise UsageError(f"task '{self.task.name}' is published nowhere; give a file of its {split} records")
+            raise UsageError(f"task '{self.task.name}' is not published; give a file of its {split} records")
         name = self.task.name if split == "test" else f"{self.task.name}.{split}"
         rows = records_of_hub(name, self.hub.repository, self.hub.subset, split)
         return self.examples(rows, f"{self.hub.repository} ({split})", labelled=labelled)
@@ -181,7 +181,7 @@ class TaskData:
             parts = (checked_text(fields[name], name, where) for name in columns)
             out.append(" ".join(part for part in parts if part))
         if not any(text.strip() for text in out):
-            raise DataError(f"{where} has no text; what there is to classify is empty")
+            raise DataError(f"{where} has no text to classify")
         return tuple(out)
 
     def _words(self, column: LabelColumn) -> dict[str, str]:
@@ -261,7 +261,7 @@ def task_of(table: Fields, where: str) -> TaskData:
             raise DataError(f"{where}: unknown key {_shown(key)}; known: {', '.join(_KEYS)}")
     for key, example in (("fields", '[fields] and lines COLUMN = "Heading"'), ("labels", 'labels = ["One", "Two"]')):
         if not table.get(key):
-            raise DataError(f"{where} has no '{key}', or none in it; expected some, such as {example}")
+            raise DataError(f"{where} has no '{key}', or an empty one; expected, for example, {example}")
     fields = tuple((name.lower(), heading) for name, heading in _pairs(table["fields"], "fields", where))
     if isinstance(table["labels"], list | tuple):
         words = [_word(word, "labels", where) for word in table["labels"]]
@@ -338,5 +338,5 @@ def _refuse_doubles(names: Iterable[str], noun: str, where: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise DataError(f"{where}: {noun} '{name}' is named twice; each has one use, whatever its case")
+            raise DataError(f"{where}: {noun} '{name}' is named twice; names must differ in more than case")
         seen.add(name)

@@ -52,23 +52,25 @@ def decode_command(
 ) -> None:
     """Draw a response from a mixture of the model with and without a context, and measure what each token leaks.
 
-    With --epsilon, each token is ε-DP for the context as long as the seed and the ledger stay secret. Every
-    run without --seed then draws anew, and what it spends adds up.
+    With --epsilon, each token is ε-DP for the context as long as the seed and the ledger stay secret. Each run without
+    --seed then draws again, and the privacy losses of all runs add up.
 
     Parameters
     ----------
     source.data
-        Cases as JSON lines, JSON, CSV or Parquet, also packed (.gz, .zst), or '-' for standard input: 'context' (text
-        or a list of documents) or 'messages', 'query', and optionally 'id'. A 'response' is not drawn but scored as if
-        it had been, which a bound does not allow.
+        Cases as JSON lines, JSON, CSV or Parquet, optionally compressed (.gz, .zst), or '-' for standard input:
+        'context' (text or a list of documents) or 'messages', 'query', and optionally 'id'. A given 'response' is
+        scored as if it had been drawn; a bound does not allow one.
     delta
-        Chance, with epsilon, that the tighter sums over many tokens leave out; basic composition needs none.
+        With epsilon: δ of the tighter composition over many tokens; basic composition needs none.
     template
-        chat, plain, document, article, @FILE, or a text with {context} and {query}; chat where the model has it.
+        Prompt template: chat, plain, document, article, @FILE, or a text with {context} and {query}; chat by default,
+        if the model has a chat template.
     truncate
-        Cut the end off a context that does not fit the model's window, and say so.
+        Cut the end off a context that does not fit the model's window, and report it.
     run.dtype
-        float32, bfloat16 or float16; float32 on a CPU or with epsilon, which the others would void, bfloat16 on CUDA.
+        float32, bfloat16 or float16; by default float32 on a CPU or with epsilon, which the others would void, and
+        bfloat16 on CUDA.
     run.out
         Directory of runs; with epsilon private, names included.
     run.json

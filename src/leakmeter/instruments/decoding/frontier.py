@@ -115,24 +115,24 @@ def sentence(choice: Choice, utility: str, kind: str, rows: Sequence[Row], n_cas
     names = [f"{SYMBOLS[kind]} = {row[kind]:g}" for row in rows]
     best, least = names[choice.best], names[choice.least]
     if choice.verdict == "one setting":
-        return f"{title}: one setting has nothing to be compared with; sweep several."
+        return f"{title}: one setting cannot be compared; sweep several."
     if choice.verdict == "one case":
-        return f"{title}: one case has no interval and speaks for no other; give more cases."
+        return f"{title}: one case has no interval and does not represent others; give more cases."
     if choice.verdict == "same leakage":
         return (
-            f"{title}: no knee: leakage does not differ beyond its interval, so that it separates no settings; "
-            f"the most useful was {best}."
+            f"{title}: no knee: leakage does not differ by more than its interval, so it separates no settings; the "
+            f"most useful was {best}."
         )
     if choice.verdict == "same utility":
         shown = "" if choice.best == choice.least else f" (most: {best}, by {_cost(rows, choice.least, utility)})"
         return (
-            f"{title}: no knee: utility does not rise beyond its interval. No setting is more useful than the least "
-            f"leaking, {least}, by more than chance{shown}; nothing in {n_cases} cases speaks for leaking more."
+            f"{title}: no knee: utility does not rise by more than its interval. No setting is more useful than the "
+            f"least leaking, {least}, by more than chance{shown}; nothing in {n_cases} cases favours leaking more."
         )
     if choice.verdict == "no knee" or choice.ship is None or choice.shares is None:
         return (
-            f"{title}: no knee: utility rises from {least} to {best}, and no setting in between gives more of it than "
-            f"its share of the leakage; choose by the leakage you can bear. {_leaks(rows[choice.best], best)}."
+            f"{title}: no knee: utility rises from {least} to {best}, and no setting in between gains more utility "
+            f"than its share of the leakage; choose by the leakage you can accept. {_leaks(rows[choice.best], best)}."
         )
     share = choice.shares.of_setting[choice.ship]
     ship = names[choice.ship]
@@ -150,7 +150,7 @@ def sentence(choice: Choice, utility: str, kind: str, rows: Sequence[Row], n_cas
     sure = f"the knee in {share_text(share)} of resamples of {n_cases} cases{f' ({beside})' if beside else ''}"
     lead = f"ship {ship}, {sure}"
     if not choice.is_settled:
-        lead = f"{ship} comes nearest to a knee, but is {sure}, which does not settle it"
+        lead = f"{ship} is closest to a knee, but is {sure}, which is not conclusive"
     cost = f"it is {_cost(rows, choice.ship, utility)} below the best, {best}"
     return f"{title}: {lead}. {_leaks(rows[choice.ship], ship)}; {cost}."
 

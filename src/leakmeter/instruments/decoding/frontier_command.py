@@ -62,41 +62,43 @@ def frontier_command(
 ) -> None:
     """Sweep λ or ε over your own cases and compare the leakage and utility of each setting.
 
-    Every setting is a run of `leakmeter decode` that can be continued: the same command goes on after an interruption
-    and measures nothing twice. With --epsilon all that is written and printed is private.
+    Every setting is a run of `leakmeter decode` that can be continued: the same command continues after an interruption
+    and measures nothing twice. With --epsilon, everything written and printed is private.
 
     Parameters
     ----------
     data
-        Cases as for `leakmeter decode`, each with a 'reference': what a good response says. Or NAME=FILE for a
+        Cases as for `leakmeter decode`, each with a 'reference' (a good response). Or NAME=FILE for a
         published data set (pubmedqa, cnn_dm).
     map
-        Fields of --data that have other names: query=question,context=docs[].text,reference=answer.
+        Map fields of --data that have other names: query=question,context=docs[].text,reference=answer.
     format
-        Preset for --data: openai, ragas, langchain, llamaindex or squad; found out by default.
+        Preset for --data: openai, ragas, langchain, llamaindex or squad; detected by default.
     context_from
-        A pattern for the last user message, of which its group 'context', or its first, is context; or system, to
-        measure the system prompt.
+        Regular expression for the last user message, whose group 'context', or else its first group, is the context; or
+        system, to measure the system prompt.
     lambdas
         Values of λ to compare; 0 0.25 0.5 0.75 1 1.25 1.5 2 where none is given.
     epsilon
         Values of ε to compare, nats a token; 0.1 0.2 0.5 1 2 4 8 where none is given.
     records
-        Take the first so many cases; all by default.
+        Number of cases to take, from the first; all by default.
     bertscore
         Also score with BERTScore: its encoder, a directory or a name of the hub such as roberta-large-mnli.
     bertscore_layer
         Layer of the encoder; 19 for roberta-large-mnli, 17 for roberta-large, the last for others.
     template
-        chat, plain, document, article, @FILE, or a text with {context} and {query}; chat where the model has it.
+        Prompt template: chat, plain, document, article, @FILE, or a text with {context} and {query}; chat by default,
+        if the model has a chat template.
     truncate
-        Cut the end off a context that does not fit the model's window, and say so.
+        Cut the end off a context that does not fit the model's window, and report it.
     drawing.samples
-        Responses drawn for each case.
+        Number of responses to draw for each case.
     drawing.seed
-        Of the draws, the same for all settings: 0 by default; with epsilon none, since nobody is to repeat them.
+        Seed of the draws, the same for all settings: 0 by default; none with epsilon, so that nobody can repeat them.
     run.dtype
-        float32, bfloat16 or float16; float32 on a CPU or with epsilon, which the others would void, bfloat16 on CUDA.
+        float32, bfloat16 or float16; by default float32 on a CPU or with epsilon, which the others would void, and
+        bfloat16 on CUDA.
     run.out
         Directory of runs; the sweep gets a directory of its own beside them.
     run.html
@@ -275,4 +277,4 @@ def _predict(sweep: Sweep, records: Sequence[Record], settings: PromptSettings, 
     console.print(Text(f"{prediction.model} ({prediction.dtype}, {prediction.device}); nothing was run", style="bold"))
     time_told = "time not predicted" if seconds is None else f"{about_seconds(seconds)} once loaded"
     console.print(f"{n_settings} settings, {prediction.n_cases:,} cases: at most {n_tokens:,} tokens, {time_told}")
-    console.print("A setting that was measured before costs nothing.")
+    console.print("Settings measured before cost nothing.")

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 _ADVICE: Final = {
     "settled": ("A knee in half of the resamples or more", "ship it"),
-    "unsettled": ("A knee in fewer, or one case", "bring more cases before you choose"),
+    "unsettled": ("A knee in fewer, or one case", "measure more cases before you choose"),
     "same utility": ("No setting is more useful than the least leaking", "ship the least leaking"),
     "same leakage": ("No setting leaks more than another", "choose by the utility"),
-    "no knee": ("Utility rises with leakage all the way", "choose by the leakage you can bear"),
+    "no knee": ("Utility rises with leakage all the way", "choose by the leakage you can accept"),
     "one setting": ("One setting", "sweep several"),
 }
 
@@ -52,15 +52,13 @@ def report(frontier: Frontier, *, command: str | None = None) -> b.Report:
     if is_bounded:
         blocks.append(b.Warning("Bound and spent: the most of any response, nats. All of this is private."))
     if n := frontier.n_truncated:
-        blocks.append(
-            b.Warning(f"The end of {n:,} context{'s' * (n != 1)} did not fit; it was left out and not measured.")
-        )
+        blocks.append(b.Warning(f"The end of {n:,} context{'s' * (n != 1)} did not fit and was not measured."))
     return b.Report(
         f"Leakage and utility over {SYMBOLS[kind]}",
         "frontier",
         blocks,
-        lead="Every case was answered under every setting; leakage is the influence of the whole context on the "
-        "response, utility its agreement with the reference.",
+        lead="Every case was answered under every setting. Leakage is the influence of the whole context on the "
+        "response; utility is the response's agreement with the reference.",
         scripted=False,
         command=b.Command.from_line(command),
     )
@@ -152,8 +150,8 @@ def _points(
 
 def _no_knee(choice: FrontierChoice) -> str:
     reasons = {
-        "same utility": "no knee: utility does not rise beyond its interval",
-        "same leakage": "no knee: leakage does not differ beyond its interval",
+        "same utility": "no knee: utility does not rise by more than its interval",
+        "same leakage": "no knee: leakage does not differ by more than its interval",
         "no knee": "no knee: no setting lies above the chord between the ends",
         "one case": "no knee: one case has no interval",
         "one setting": "no knee: one setting",

@@ -54,24 +54,25 @@ class Decode(Measure):
     """
 
     temperature: float = 1.0
-    """T of both branches, above 0."""
+    """Temperature of both branches, above 0."""
     cid_lambda: float = 1.0
-    """λ of context influence decoding without epsilon: 0 is the prior, 1 ordinary sampling, more amplifies."""
+    """λ of context influence decoding without epsilon: 0 ignores the context, 1 is ordinary sampling, more than 1
+    amplifies the context."""
     epsilon: float | None = None
-    """Bound for each token between any two contexts, nats, above 0; half of it against no context."""
+    """Privacy bound of each token between any two contexts, nats, above 0; half of it against no context."""
     lambda_max: float = 1.0
     """Largest λ_t with epsilon."""
     min_new_tokens: int = 0
-    """Fewest tokens of a response before one that stops it."""
+    """Minimum number of tokens before a response may stop."""
     max_new_tokens: int = 50
-    """Most tokens of a drawn response."""
+    """Maximum number of tokens of a drawn response."""
     samples: int = 1
-    """Responses drawn for a case without one."""
+    """Number of responses to draw for a case without one."""
     seed: int | None = None
-    """Of the draws: 0 by default; with epsilon none, since nobody is to repeat them (see `seeded`)."""
+    """Seed of the draws: 0 by default; none with epsilon, so that nobody can repeat them (see `seeded`)."""
     nonce: int | None = None
-    """In the place of a seed, with epsilon: draws come from the operating system's source, and this number, at random
-    by default, only names the run, so that the same command goes on with it."""
+    """Instead of a seed, with epsilon: the draws come from the operating system's random source, and this number
+    (random by default) only names the run, so that the same command continues it."""
 
     def __post_init__(self) -> None:
         checks = (
@@ -94,12 +95,12 @@ class Decode(Measure):
             if not good:
                 raise UsageError(f"{name} is {value}; it has to be {expected}")
         if self.epsilon is None and self.lambda_max != 1.0:
-            raise UsageError("lambda-max is for a bound; give epsilon too, or cid-lambda instead")
+            raise UsageError("lambda-max needs a bound; give epsilon too, or cid-lambda instead")
         if self.epsilon is not None and self.cid_lambda != 1.0:
-            raise UsageError("with epsilon each token's λ is chosen; give lambda-max instead of cid-lambda")
+            raise UsageError("epsilon chooses each token's λ; give lambda-max instead of cid-lambda")
         if self.nonce is not None and (self.epsilon is None or self.seed is not None):
             raise UsageError(
-                "a nonce is for a bound, in the place of a seed; leave it out, or give epsilon without seed"
+                "a nonce replaces the seed of a bounded response; leave it out, or give epsilon without seed"
             )
 
     def seeded(self) -> Decode:
@@ -207,7 +208,8 @@ def check_guarantee(measure: Decode, cases: Sequence[Case], delta: float) -> Non
     for case in cases:
         if case.response is not None:
             raise UsageError(
-                f"case '{case.id}' has a response; epsilon bounds what is drawn under it, so leave the response out"
+                f"case '{case.id}' has a response, and epsilon bounds only responses that it draws; leave the "
+                "response out"
             )
 
 
@@ -215,8 +217,8 @@ def check_precision(measure: Decode, dtype: str | None) -> None:
     """Refuse a precision whose noise a bound does not survive."""
     if measure.epsilon is not None and dtype in _TOO_COARSE:
         raise UsageError(
-            f"dtype is '{dtype}'; epsilon is certified from logits, and their noise in that precision, which depends "
-            "on the context, would void it; give float32"
+            f"dtype is '{dtype}'; epsilon is certified from logits, whose noise in that precision depends on the "
+            "context and would void it; give float32"
         )
 
 

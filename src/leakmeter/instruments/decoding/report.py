@@ -20,41 +20,41 @@ from leakmeter.report.words import mean_text, model_facts, scope
 from leakmeter.stats.stats import posterior_from_even_odds
 
 PRIVATE = (
-    "Private: λ, losses, what was spent, a seed, the run's directory and its id are functions of the context. "
-    "Publish the response and its public part, nothing else of this."
+    "Private: λ, losses, the ε spent, a seed, the run's directory and its id depend on the context. Publish only the "
+    "response and its public part."
 )
 CONDITIONS = (
-    "The guarantee is about the tokens as they were drawn: from the whole distribution, with nothing applied "
-    "afterwards. It covers the context, not the query or the template."
+    "The guarantee covers the tokens as they were drawn: from the whole distribution, without post-processing. It "
+    "covers the context, not the query or the template."
 )
 COUNTED = (
-    "Basic composition counts the tokens that were drawn; the two with a δ count the most that could have been. All "
-    "responses of a run are taken to be about one context."
+    "Basic composition counts the tokens that were drawn; the two with a δ count the maximum that could have been "
+    "drawn. All responses of a run are taken to be about one context."
 )
 UNBOUNDED = (
-    "Nothing is guaranteed: a lower-bound estimate of the ex-post privacy loss of this context for this output, and "
-    "nothing about other outputs the model could have given."
+    "Not a guarantee: a lower-bound estimate of the ex-post privacy loss of this context for this output. It does not "
+    "cover other outputs the model could have given."
 )
 GIVEN = (
-    "The response was given, not drawn from the model that scored it: the numbers are those of the "
-    "scoring model; another model would give others."
+    "The response was given, not drawn from the scoring model. The numbers hold for the scoring model; another model "
+    "would give different numbers."
 )
 ADVICE = {
     "bounded": (
         "A bound below 9 nats",
-        "publish the response with its public part (--public), and nothing else of this",
+        "publish only the response with its public part (--public)",
     ),
     "worthless": (
-        "A bound of 9 nats or more, which rules nothing out",
+        "A bound of 9 nats or more, which is too weak to rule anything out",
         "decode with a smaller --epsilon, or fewer tokens",
     ),
     "unbounded": (
         "No bound",
-        "decode with --epsilon where others may read the answer; leakmeter decode frontier says what it costs",
+        "decode with --epsilon if others may read the answer; leakmeter decode frontier shows the cost",
     ),
     "influence": (
         "A response that leaks much",
-        "leakmeter influence says which piece of the context it came from",
+        "leakmeter influence shows which piece of the context it came from",
     ),
 }
 _WORTHLESS_NATS = 9.0  # even odds become 99.99 %
@@ -103,15 +103,15 @@ def meaning(guarantee: Guarantee, n_responses: int) -> list[str]:
     if whole < _WORTHLESS_NATS:
         # The bound is on the log-likelihood ratio of any two contexts, in either direction: a posterior's too.
         sure = percent(posterior_from_even_odds(whole))
-        posterior = f"Someone who starts from even odds between two contexts is at most {sure} sure afterwards."
+        posterior = f"An observer who starts from even odds between two contexts is at most {sure} sure afterwards."
     else:
-        posterior = "So much rules nothing out in practice; a smaller ε or fewer tokens would."
+        posterior = "A bound this large rules nothing out in practice; use a smaller ε or fewer tokens."
     factor = f"{math.exp(each):.3g}" if each < 700 else NOT_MEASURED
     return [
-        f"Between any two contexts, no token is likelier under one than under the other by more than a factor of "
-        f"{factor} (ε = {nats_text(each)}\u00a0nats): whatever the contexts, whichever token, whoever asks.",
-        f"Against no context at all it is half of that, {nats_text(each / 2)}\u00a0nats, which is what was certified, "
-        "over the whole vocabulary, before each token was drawn.",
+        f"Between any two contexts, the probability of each token differs by at most a factor of "
+        f"{factor} (ε = {nats_text(each)}\u00a0nats). This holds for all contexts, tokens and queries.",
+        f"Against no context, it is half of that, {nats_text(each / 2)}\u00a0nats; this was certified over the whole "
+        "vocabulary before each token was drawn.",
         f"{subject} as a whole: at most {nats_text(whole)}\u00a0nats by basic composition. {posterior}",
         *sentences(guarantee.draws.to_dict()),
     ]
@@ -131,7 +131,7 @@ def settings(case: DecodeResult | PublicResult) -> dict[str, str]:
 
 _LINES_AT_MOST: Final = 200
 _FAR: Final = 4.0  # times the highest bar, from where a line at the limit would leave no bar to be seen
-_AGAIN: Final = "Given again without a seed, the command draws anew, and what it spends adds to this."
+_AGAIN: Final = "Without a seed, the same command draws again, and its loss adds to this one."
 
 
 def report(cases: Sequence[DecodeResult]) -> b.Report:
@@ -143,12 +143,12 @@ def report(cases: Sequence[DecodeResult]) -> b.Report:
         blocks += [*_findings(cases), *advice(cases), *([b.Warning(PRIVATE)] if bounded else [])]
     blocks.append(_chart(cases))
     return b.Report(
-        "What these responses leak of their contexts" if several else "What this response leaks of its context",
+        "Leakage of the contexts into these responses" if several else "Leakage of the context into this response",
         "decode",
         blocks,
         lead=f"A language model drew {'these responses' if several else 'this response'} from a mixture of its "
-        "distributions with the context and without it. The log-probability of each drawn token under both was "
-        "recorded: their difference is what the token reveals of the context, in nats.",
+        "distributions with and without the context. The difference of each token's log-probability under the two is "
+        "what the token reveals of the context, in nats.",
         sections=[
             b.Section(
                 b.Untrusted(case.id, 80),
@@ -177,10 +177,10 @@ def public_report(cases: Sequence[PublicResult]) -> b.Report:
         "Responses with a guarantee" if several else "A response with a guarantee",
         "decode",
         [b.Headline(headline)] if several else [],
-        lead="A language model was given some context, which is not shown here, and a query. Each token of the "
-        "response was drawn from a mixture of what the model says with the context and without it, with as much of "
-        "the context as kept every token of the vocabulary within a bound. What is on this page is the response, the "
-        "bound, and the probabilities of the response without the context.",
+        lead="A language model was given a context, which is not shown here, and a query. Each token of the response "
+        "was drawn from a mixture of the model's distributions with and without the context, with a weight of the "
+        "context that kept every token of the vocabulary within a bound. This page shows the response, the bound, and "
+        "the probabilities of the response without the context.",
         # By number: a name may tell of the context.
         sections=[
             b.Section(
@@ -208,7 +208,7 @@ def _findings(cases: Sequence[DecodeResult]) -> Iterator[b.Block]:
         f"{nats_text(max(values))}\u00a0nats{bound}."
     )
     if n_given:
-        yield b.Text(f"{n_given:,} of the responses were given, not drawn: another model’s numbers would differ.")
+        yield b.Text(f"{n_given:,} of the responses were given, not drawn; the numbers of another model would differ.")
 
 
 _INDEX: Final[b.Columns[DecodeResult]] = [
@@ -234,7 +234,7 @@ def _private(case: DecodeResult, *, warned: bool) -> Iterator[b.Block]:
     yield from b.warnings_of(case.warnings)
     if case.truncated_tokens:
         yield b.Warning(
-            f"{case.truncated_tokens} tokens of the context did not fit the model's window and were left out."
+            f"{case.truncated_tokens} tokens of the context did not fit the model's window and were dropped."
         )
     for number, decoded in enumerate(responses, 1):
         place = f" {number} of {len(responses)}" if len(responses) > 1 else ""
@@ -273,7 +273,7 @@ def _columns(decoded: DecodedResponse) -> dict[str, Sequence[float]]:
     return {
         "λ": per_token.weight,
         "leaked": per_token.loss_nats,
-        "most any token would have leaked": per_token.max_loss_nats,
+        "largest possible loss": per_token.max_loss_nats,
         **({} if per_token.spent_nats is None else {"spent ε": per_token.spent_nats}),
         "log p with context": per_token.log_prob_nats,
         "without": per_token.bare_log_prob_nats,
@@ -382,7 +382,7 @@ def _chart(cases: Sequence[DecodeResult]) -> b.Chart:
         series.append(b.Series("line", _added_up(losses.spent_nats or ()), name="spent by it", colour=0))
         series.append(b.Series("line", (0.0, each * n), (0.0, n), name="guaranteed at most", colour=6))
     panel = b.Panel(b.Axis("tokens of the response", whole=True), b.Axis("added up", "nats"), series)
-    return b.Chart("loss", "What responses leak of their contexts", [panel], panel_inches=(6.4, 4.2), on="files")
+    return b.Chart("loss", "Leakage of contexts into responses", [panel], panel_inches=(6.4, 4.2), on="files")
 
 
 def _added_up(nats: Sequence[float]) -> list[float]:

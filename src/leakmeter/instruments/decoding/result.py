@@ -122,7 +122,7 @@ class Ledger(Record):
     spent_nats: Unbounded | None
     """Sum of what was spent; None without a bound."""
     seed: int | None
-    """Of the draws; None where they came from the operating system."""
+    """Seed of the draws; None where they came from the operating system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +193,8 @@ _QUANTITIES: Final[Quantities] = (
     Quantity(
         "decode",
         NATS,
-        "What the response leaks of the whole context: how far the context moved its log-probability, token by token.",
+        "Leakage of the whole context into the response: how far the context moved its log-probability, token by "
+        "token.",
         at("ledger", "whole_nats"),
     ),
     Quantity(
@@ -346,7 +347,7 @@ class DecodeResult(Result):
     def published(self) -> PublicResult:
         """What may be published; `UsageError` where there was no bound, so that nothing is guaranteed."""
         if self.public is None:
-            raise UsageError("nothing is guaranteed of this response, so none of it is public; decode with epsilon")
+            raise UsageError("this response has no guarantee, so it has no public part; decode with epsilon")
         return self.public
 
     def to_frame(self) -> pd.DataFrame:

@@ -61,7 +61,7 @@ def audit_of(
     choices = {name: choices[name] for name in ("epsilon", "temperature", "mechanism") if name in choices}
     chosen = [name for name, value in choices.items() if value is not None]
     if len(chosen) != 1:
-        problem = f"{' and '.join(chosen)} are given together" if chosen else "nothing sets the guarantee"
+        problem = f"{' and '.join(chosen)} are given together" if chosen else "the guarantee is not set"
         raise UsageError(f"{problem}; give one of {', '.join(choices)}")
     exemplars = examples()
     settings, measure = GenerationSettings(**wording), PrivateGeneration(**options)
@@ -81,12 +81,12 @@ def audit_of(
 def with_label(examples: Sequence[Example], task: Task, label: str | None) -> list[Example]:
     """Examples of a task that have one label."""
     if label is None:
-        raise UsageError(f"task '{task.name}' has labels; give the one that is to be written: {', '.join(task.words)}")
+        raise UsageError(f"task '{task.name}' has labels; give the one to generate: {', '.join(task.words)}")
     if label not in task.words:
         raise UnknownNameError("label", label, task.words)
     chosen = [example for example in examples if example.label == label]
     if not chosen:
-        raise UsageError(f"no exemplar has the label '{label}'; give some that have")
+        raise UsageError(f"no exemplar has the label '{label}'; give exemplars that have it")
     return chosen
 
 
@@ -94,8 +94,8 @@ def check_precision(dtype: str | None) -> None:
     """Refuse a precision whose noise a guarantee does not survive."""
     if dtype in _TOO_COARSE:
         raise UsageError(
-            f"dtype is '{dtype}'; what a prompt says in that precision depends on the prompts beside it by more than "
-            "many a bound; give float32"
+            f"dtype is '{dtype}'; in that precision a prompt's numbers depend on the other prompts in its batch, by "
+            "more than many bounds; give float32"
         )
 
 

@@ -71,7 +71,7 @@ def calibrated(wanted: Wanted) -> Calibration:
     free, name = wanted.free, wanted.free.replace("-", "_")
     fixed = {other: getattr(wanted, other) for other in ("clip", "subset_size", "temperature")}
     if fixed.pop(name) is not None:
-        raise UsageError(f"--{free} is what --free {free} looks for; leave it out")
+        raise UsageError(f"--{free} is the setting that --free {free} searches for; leave it out")
     missing = [f"--{other.replace('_', '-')}" for other, value in fixed.items() if value is None]
     if missing:
         raise UsageError(f"--free {free} needs {' and '.join(missing)}; give a value")
@@ -128,8 +128,9 @@ def report(result: Calibration) -> b.Report:
             ),
             _table(result),
             b.Text(
-                "Rényi divergences of tokens add up; α is the order at which their sum makes the least ε. The target "
-                f"was for an exemplar {_NEIGHBOURS[result.adjacency]}. Texts that end early have no weaker guarantee."
+                "Rényi divergences of tokens add up; α is the order at which their sum gives the smallest ε. The "
+                f"target was for an exemplar {_NEIGHBOURS[result.adjacency]}. Texts that end early have at least this "
+                "guarantee."
             ),
             b.Text(sharpness(result.clip, result.temperature)[0]),
         ],
@@ -147,7 +148,7 @@ def rounded(value: float, digits: int, *, up: bool) -> str:
 def _table(result: Calibration) -> b.Table:
     rows = {
         f"ε at δ = {delta_text(result.delta)}": "epsilon",
-        "order α that makes it": "order",
+        "order α that gives it": "order",
         "Rényi divergence of order α, nats": "rdp_nats",
         "of each token": "rdp_per_token_nats",
         "largest log-ratio of a token, nats": "max_per_token_nats",

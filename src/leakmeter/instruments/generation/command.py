@@ -83,23 +83,23 @@ class Options:
     template: str | None = None
     """plain, the default, or chat for the whole prompt in one user message."""
     subset_size: int | None = None
-    """Exemplars of a batch; all in one batch by default."""
+    """Number of exemplars of a batch; all in one batch by default."""
     batches: int | None = None
-    """Disjoint batches, each with samples of its own; as many as can be filled by default."""
+    """Number of disjoint batches, each with samples of its own; as many as can be filled by default."""
     epsilon: float | None = None
-    """The most that is guaranteed at delta for the samples of a batch, nats: sets the temperature."""
+    """Guaranteed ε at delta for the samples of a batch, nats; sets the temperature."""
     temperature: float | None = None
-    """τ of the average, in the place of epsilon."""
+    """Temperature τ of the average, instead of epsilon."""
     clip: float | None = None
-    """c: a clipped logit lies between −c and c, nats; 10 by default."""
+    """Clip logits to between −c and c, nats; 10 by default."""
     normalise_by: NormaliseBy | None = None
-    """What a sum without an exemplar is divided by: fixed, the default, or present."""
+    """Divisor of a sum without an exemplar: fixed, the default, or present."""
     samples: int | None = None
-    """Drawn from each batch; 10 by default."""
+    """Number of texts to draw from each batch; 10 by default."""
     max_new_tokens: int | None = None
-    """Most tokens of each, which the guarantee is for; 40 by default."""
+    """Maximum number of tokens of each text, which the guarantee covers; 40 by default."""
     min_new_tokens: int | None = None
-    """Fewest tokens of each; 0 by default."""
+    """Minimum number of tokens of each text; 0 by default."""
     delta: float | None = None
     """δ of the guarantee; 1e-5 by default."""
     seed: int | None = None
@@ -129,13 +129,13 @@ def generate_command(
     """Generate text from private exemplars and compare the measured privacy loss with the guarantee.
 
     The loss of each token is measured; `leakmeter generate calibrate` finds a setting with a guarantee. Without
-    configuration and exemplars, 24 invented support tickets are used. The same command goes on after an interruption,
-    and shows what it drew once all is drawn. Exit code 1: a measurement is above its bound.
+    configuration and exemplars, 24 invented support tickets are used. The same command continues after an interruption;
+    once everything is drawn, it shows that again. Exit code 1: a measurement is above its bound.
 
     Parameters
     ----------
     config
-        TOML file whose keys are the options below, with _ for -; an option that is given wins.
+        TOML file whose keys are the options below, with _ for -; options on the command line win.
     run.dtype
         float32, the default on every device; half precision is refused.
     run.out
@@ -180,7 +180,7 @@ def generate_command(
         if public:
             if not all(result.holds for result in collected):
                 # A mechanism that does what it guarantees never gets here, so that this tells nothing of exemplars.
-                output.tell("leakmeter: a measurement exceeds its bound; nothing of this may be published")
+                output.tell("leakmeter: a measurement exceeds its bound; publish nothing from this run")
                 sys.exit(_BROKEN)
             yield from (result.public for result in collected)
 
@@ -210,33 +210,33 @@ class Wanted:
     """What is calibrated, and to what."""
 
     epsilon: float
-    """The most that ε may be at delta, nats, for all samples together."""
+    """Largest allowed ε at delta, nats, for all samples together."""
     free: Free
     """The setting to search for: temperature, clip or subset-size. Give the other two."""
     clip: float | None = None
-    """c: a clipped logit lies between −c and c, nats."""
+    """Clip logits to between −c and c, nats."""
     subset_size: int | None = None
     """s: exemplars whose clipped logits are averaged at each token."""
     temperature: float | None = None
-    """τ of the average."""
+    """Temperature τ of the average."""
     samples: int = 50
-    """Drawn from the same exemplars."""
+    """Number of texts drawn from the same exemplars."""
     max_new_tokens: int = 40
-    """Most tokens of each."""
+    """Maximum number of tokens of each text."""
     delta: float = 1e-5
     """δ of the guarantee, above 0 and below 1."""
     adjacency: Adjacency = "add-remove"
-    """What the target is for: add-remove, an exemplar more or less; or replace-one, another in its place. Both are
-    told."""
+    """Neighbours that the target is for: add-remove (one exemplar more or less) or replace-one (one exemplar replaced).
+    The output states both."""
     normalise_by: NormaliseBy = "fixed"
-    """What a sum without an exemplar is divided by: fixed, as many as before; present, those that are left."""
+    """Divisor of a sum without an exemplar: fixed, the number before; present, the number that is left."""
 
 
 @app.command(name="calibrate")
 def calibrate_command(*, wanted: Wanted, explain: Explain = False, json: Flag = False) -> None:
     """Find the temperature, clip or subset size at which private token generation has a guarantee.
 
-    Nothing is loaded or run: a guarantee depends on these three, on how many tokens there may be, and on nothing else.
+    No model is loaded or run: a guarantee depends only on these three settings and on the maximum number of tokens.
 
     Parameters
     ----------
@@ -278,11 +278,11 @@ def _examples_of_options(options: Options) -> list[Example]:
     from leakmeter.text.exemplar import Task
 
     if options.exemplars is None:
-        raise UsageError("nothing says which exemplars; give exemplars, a file of them or tickets")
+        raise UsageError("no exemplars are given; give a file of exemplars, or tickets")
     path = str(sample_path(f"{SAMPLE}.csv")) if options.exemplars == SAMPLE else options.exemplars
     if options.task is not None:
         if options.column is not None:
-            raise UsageError("column is for texts without a task, which says itself how they are read; leave it out")
+            raise UsageError("column is for texts without a task; a task defines its columns, so leave it out")
         task_data = tasks.load_task(str(sample_path(f"{SAMPLE}.toml")) if options.task == SAMPLE else options.task)
         return with_label(task_data.load(path, "train"), task_data.task, options.label)
     column = options.column or ("body" if options.exemplars == SAMPLE else "text")
@@ -373,7 +373,7 @@ def generate(
         subset_size: exemplars of a batch; all of them in one by default.
         batches: of disjoint exemplars, each with its own samples; as many as can be filled by default.
         epsilon: the most that is guaranteed at `delta` for all samples of a batch, nats: sets the temperature.
-        temperature: τ of the average, in the place of epsilon.
+        temperature: temperature τ of the average, instead of epsilon.
         samples: drawn from each batch, 10 by default.
         mechanism: another rule, in the place of epsilon, clip and temperature: `privacy.mechanism.BoundedCid`, or an
             object with what `privacy.mechanism.Mechanism` lists.
@@ -406,7 +406,7 @@ def generate(
     options = {**measure, **settings, "temperature": temperature}
     set_options = {name: value for name, value in options.items() if value is not None or name == "template"}
     if mechanism is not None and how.out is not None:
-        raise UsageError("a run cannot keep a mechanism of your own; give either out or mechanism")
+        raise UsageError("a run cannot keep your own mechanism; give either out or mechanism")
     model = model.in_precision(precision_for(model.source, model.dtype))
     audited = audit_of(
         lambda: _examples(data, task, label, names),

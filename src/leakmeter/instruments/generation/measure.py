@@ -236,13 +236,13 @@ class PrivateGeneration(Measure):
     sequences: int = 50
     """Samples drawn from the same exemplars; what they tell adds up. The guarantee is for all of them."""
     max_new_tokens: int = 40
-    """Most tokens of each. The guarantee is for this many."""
+    """Maximum number of tokens of each text. The guarantee is for this many."""
     min_new_tokens: int = 0
     """Fewest tokens of each before one that stops it; until then stop tokens are ruled out."""
     delta: float = 1e-5
     """δ of the guaranteed (ε, δ)."""
     seed: int | None = None
-    """Of the draws."""
+    """Seed of the draws."""
     nonce: int | None = None
     """In the place of a seed: draws come from the operating system's source, and this number, at random by default,
     only names the run."""
@@ -266,11 +266,11 @@ class PrivateGeneration(Measure):
                 raise UsageError(f"{name} is {value}; it has to be {expected}")
         check_delta(self.delta)
         if self.nonce is not None and self.seed is not None:
-            raise UsageError("a nonce stands in the place of a seed; give one of them")
+            raise UsageError("a nonce replaces a seed; give one of them")
         if self.samples < 1 or self.sequences % self.samples:
             raise UsageError(f"sequences-a-part is {self.samples}; it has to divide {self.sequences} sequences")
         if self.mechanism is not None and own != Aggregation(_CLIP, 2, _TEMPERATURE):
-            raise UsageError("a mechanism has its own settings; leave clip, temperature and normalise-by out with it")
+            raise UsageError("a mechanism has its own settings; leave out clip, temperature and normalise-by")
 
     def seeded(self) -> PrivateGeneration:
         """The same with the seed that was given, or else with a nonce of 128 random bits."""

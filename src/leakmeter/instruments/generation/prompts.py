@@ -67,7 +67,7 @@ def batches_of(
         noun = "exemplars" if label is None else f"exemplars with label '{label}'"
         amount = f"{size:,}" if most in (None, 1) else f"{most} times {size:,}"
         raise UsageError(
-            f"{amount} {noun} are asked for and there are {len(chosen):,}; give more of them, or a smaller subset-size"
+            f"{amount} {noun} are needed, and there are {len(chosen):,}; give more of them, or a smaller subset-size"
         )
     return [
         ExemplarCase(
@@ -124,8 +124,8 @@ def _check_texts(case: ExemplarCase) -> None:
         label = f"exemplar '{example.id}'"
         if example.label != case.query.label:
             raise UsageError(
-                f"case '{case.id}': the {label} has label {example.label!r}, and texts with label {case.query.label!r} "
-                "are to be written; exemplars of a batch share their label"
+                f"case '{case.id}': the {label} has label {example.label!r}, but texts with label {case.query.label!r} "
+                "are generated; exemplars of a batch share their label"
             )
         if not any(text.strip() for text in example.texts):
             raise UsageError(f"case '{case.id}': the {label} is empty; leave it out")

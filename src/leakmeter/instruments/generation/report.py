@@ -30,7 +30,7 @@ _SHARE_DIGITS: Final = 3
 _NOTES: Final = (
     ("Measured", "the larger of Dα(P‖Q) and Dα(Q‖P), Rényi divergences between the next token’s distribution with all "
                  "exemplars and without one of them, over the whole vocabulary, added up over tokens."),
-    ("Kept", "of every exemplar, for each token and for all together, no measurement above the bound at any order."),
+    ("Kept", "no measurement of any exemplar, for one token or for all together, exceeds the bound at any order."),
     ("Distinct-n", "distinct n-grams of tokens over all."),
 )  # fmt: skip
 
@@ -42,8 +42,8 @@ def report(cases: Sequence[PrivateGenerationResult]) -> b.Report:
         "Private generation: guarantee against measurement",
         "private_generation",
         list(_summary(cases)) if several else (),
-        lead="A language model wrote texts from private exemplars. The privacy loss of each token for each exemplar "
-        "was measured as it was drawn, and compared with the bound that the mechanism guarantees.",
+        lead="A language model generated texts from private exemplars. The privacy loss of each token for each "
+        "exemplar was measured and compared with the bound that the mechanism guarantees.",
         sections=[
             b.Section(
                 b.Untrusted(case.id.removeprefix("batch "), 80),
@@ -55,7 +55,7 @@ def report(cases: Sequence[PrivateGenerationResult]) -> b.Report:
             for case in cases
         ],
         index=b.heads(_INDEX),
-        index_caption="Batches, broken ones first, then by share of the bound",
+        index_caption="Batches: broken ones first, then by share of the bound",
         case=("batch", "batches"),
         scripted=False,
         notes=[b.Facts(_NOTES)],
@@ -67,8 +67,8 @@ def public_report(publics: Sequence[PublicTexts]) -> b.Report:
     weakest = max((public.guarantee for public in publics), key=lambda guarantee: guarantee.epsilon)
     texts = [text for public in publics for text in public.texts]
     averaged = (
-        "Each example was given to the model alone; at every token the clipped logits of all of them were averaged, so "
-        "that no single example could do much. "
+        "The model read each example separately; at every token, the clipped logits of all of them were averaged, "
+        "which limits the influence of each example. "
     )
     return b.Report(
         f"{'A text' if len(texts) == 1 else 'Texts'} with a privacy guarantee",
@@ -79,9 +79,9 @@ def public_report(publics: Sequence[PublicTexts]) -> b.Report:
             *(_text(text, f"Text {number}") for number, text in enumerate(texts, 1)),
             b.Details("Settings", b.facts_of(words.settings(publics[0]))),
         ],
-        lead="A language model wrote these texts after private examples, which are not shown here. "
-        f"{averaged if isinstance(publics[0].mechanism, ClippedLogits) else ''}What is on this page is the texts, "
-        "their guarantee, and how they were made.",
+        lead="A language model generated these texts from private examples, which are not shown here. "
+        f"{averaged if isinstance(publics[0].mechanism, ClippedLogits) else ''}This page shows the texts, their "
+        "guarantee, and how they were made.",
         is_signed=False,
     )
 
@@ -127,12 +127,12 @@ def _summary(cases: Sequence[PrivateGenerationResult]) -> Iterator[b.Block]:
     if summary.n_repeated_texts:
         yield b.Warning(words.repeated(summary))
     yield b.Warning(words.PRIVATE)
-    yield b.Text(f"{words.guarantee(summary.guarantee)}.", heading="Guarantee" if holds else "Claimed, and not kept")
+    yield b.Text(f"{words.guarantee(summary.guarantee)}.", heading="Guarantee" if holds else "Claimed but broken")
     yield b.Text(words.conditions(cases[0].draws if summary.guarantee else None), "soft")
     if several:
         yield b.Text(
-            "Batches share no exemplar: the guarantee of an exemplar, and what was measured of it, is that of its "
-            "batch alone. Bound and measured, of each: Rényi divergence at the order of the guaranteed ε, nats.",
+            "Batches share no exemplar, so an exemplar's guarantee and measurements are those of its batch. Bound and "
+            "measured: Rényi divergence at the order of the guaranteed ε, nats.",
             "soft",
         )
     yield b.Details("Settings", b.facts_of(words.settings(cases[0])))
@@ -175,9 +175,9 @@ def _orders(case: PrivateGenerationResult) -> Iterator[b.Block]:
     ]
     yield b.table_of(case.by_order, columns, "Rényi divergences of all tokens together, bound and measured, nats")
     yield b.Text(
-        "* the order of the guaranteed ε. Bound: for the tokens there are. Measured: of the exemplar with the largest "
-        "sum, named beside it; share: of the bound. Sum of maxima: of each token the largest of an exemplar, as the "
-        "paper adds. Worst token: largest share of a token’s bound.",
+        "* the order of the guaranteed ε. Bound: for the tokens generated. Measured: for the exemplar with the largest "
+        "sum, named next to it; share: of the bound. Sum of maxima: the largest loss of any exemplar for each token, "
+        "added up as in the paper. Worst token: largest share of a token’s bound.",
         "soft",
     )
 
@@ -227,7 +227,7 @@ def _convention(case: PrivateGenerationResult) -> Iterator[b.Block]:
             _share("Of guaranteed", bar=True, on="pages"),
         ),
         [b.Row((value, label, value / guaranteed if 0.0 < guaranteed < math.inf else None)) for label, value in rows],
-        caption="The paper’s convention, which is no verdict",
+        caption="The paper’s convention (not a verdict)",
         detail=True,
     )
     yield b.Text(words.CONVENTION, "soft")
@@ -281,7 +281,7 @@ def of_batch(case: PrivateGenerationResult) -> b.Chart | None:
         "orders-of-batch",
         "Rényi divergence of all tokens together, bound and measured, over its order",
         (panel,),
-        footer="Both axes logarithmic: what is 0 or infinite is not drawn.",
+        footer="Both axes are logarithmic; values that are 0 or infinite are not drawn.",
         panel_inches=(6.4, 3.4),
         on="pages",
     )
@@ -302,7 +302,7 @@ def figures(cases: Sequence[PrivateGenerationResult]) -> Iterator[b.Chart]:
     )
     yield b.Chart(
         "exemplars",
-        "What each exemplar paid of its bound",
+        "Share of its bound that each exemplar used",
         [_panel_of_exemplars(case, (name, b.Untrusted(case.id, 48))) for name, case in shown.items()],
         footer=footer,
         columns=3,

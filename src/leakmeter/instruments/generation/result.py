@@ -91,10 +91,10 @@ Params = Mapping[str, Any]
 _OF_BATCH: Final = "promised_"
 """What statistics begin with that every part of a batch says again."""
 _NO_SEED: Final = (
-    "These texts were drawn with seed 0, which everybody knows: they have no guarantee. Of what "
-    "`PrivateGeneration.seeded` draws nobody knows it."
+    "These texts were drawn with seed 0, a known seed, so they have no guarantee. `PrivateGeneration.seeded` draws "
+    "with a secret one."
 )
-_REPEATS: Final = "Some exemplars say the same: leaving one out leaves the others in, and each may read near zero."
+_REPEATS: Final = "Some exemplars repeat each other: removing one leaves the others, so each may read near zero."
 
 
 # ---- records --------------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class ClippedLogits(Record):
     clip: float
     """c, nats."""
     temperature: float
-    """τ of the average."""
+    """Temperature τ of the average."""
     normalise_by: str
     """'fixed' or 'present'."""
 
@@ -354,14 +354,14 @@ _QUANTITIES: Final[Quantities] = (
     Quantity(
         "generate.verbatim",
         "share of tokens",
-        "How much of a batch's texts stands in an exemplar word for word.",
+        "How much of a batch's texts is copied from an exemplar word for word.",
         at("text_quality", "verbatim_share"),
         usual="max",
     ),
     Quantity(
         "generate.perplexity",
         "perplexity",
-        "How odd a batch's texts are to the model without exemplars.",
+        "Perplexity of a batch's texts under the model without exemplars.",
         at("text_quality", "perplexity"),
     ),
 )
@@ -408,7 +408,7 @@ class PrivateGenerationResult(Result):
     """The part without measurements; None where the texts have no guarantee. Where the guarantee is broken, nothing may
     be published: see `public`."""
     seed: int | None = field(repr=False)
-    """Of the draws, to be kept secret; None where there is none."""
+    """Seed of the draws, to be kept secret; None where there is none."""
     draws: Draws | None
     """None for texts that were given."""
 
@@ -495,7 +495,7 @@ class PrivateGenerationResult(Result):
         if self.publishable is None:
             raise UsageError("these texts have no guarantee: they were given, or drawn with a known seed")
         if not self.holds:
-            raise UsageError("a measurement exceeds its bound; nothing of this may be published")
+            raise UsageError("a measurement exceeds its bound; publish nothing from this run")
         return self.publishable
 
     def to_frame(self) -> pd.DataFrame:

@@ -214,7 +214,7 @@ _calibrated = lru_cache(maxsize=256)(calibrate)
 
 
 def _no_label() -> str:
-    raise UsageError("the study does not say 'label'; add it, or give --set label=VALUE")
+    raise UsageError("the study has no 'label'; add it, or give --set label=VALUE")
 
 
 def _shuffled(examples: Sequence[Example], seed: int | None) -> list[Example]:

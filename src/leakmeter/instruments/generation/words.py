@@ -24,24 +24,24 @@ from leakmeter.report.words import model_facts
 from leakmeter.stats.stats import interval_of_share
 
 MEANING: Final = (
-    "An audit can refute a guarantee, never prove it: it measures these exemplars, at these tokens, and the guarantee "
-    "is about all there could be."
+    "An audit can refute a guarantee but never prove it: it measures these exemplars at these tokens, while the "
+    "guarantee covers all possible ones."
 )
-PROOF: Final = "A mechanism that does what it guarantees cannot show this, whatever the exemplars."
+PROOF: Final = "A mechanism that keeps its guarantee cannot show this, whatever the exemplars."
 PRIVATE: Final = (
-    "Private: all of this but the texts and their guarantee depends on the exemplars. That goes for the verdict, for "
-    "every number that was measured, and for the run’s directory, its name included."
+    "Private: everything except the texts and their guarantee depends on the exemplars, including the verdict, every "
+    "measured number, and the name of the run’s directory."
 )
 CONDITIONS: Final = (
-    "The guarantee is about the texts as they were drawn. It is for one exemplar more or less; the instruction, the "
-    "label and the model are taken to be public."
+    "The guarantee covers the texts as they were drawn, for one exemplar more or less. It assumes that the "
+    "instruction, the label and the model are public."
 )
-SPENT: Final = "no guarantee, since the texts themselves decide how many tokens they have"
-NOTHING: Final = "These texts have no guarantee: they were given, or drawn with a seed that everybody knows."
+SPENT: Final = "no guarantee, since the texts themselves determine their number of tokens"
+NOTHING: Final = "These texts have no guarantee: they were given, or drawn with a known seed."
 CONVENTION: Final = (
-    "The paper adds what a conversion costs to the sum of the largest divergences and doubles it. With the same "
-    "arithmetic a mechanism that leaks nothing does not get 0. So this is no verdict; read the first beside the "
-    "second."
+    "The paper adds the cost of a conversion to the sum of the largest divergences and doubles the result. By the "
+    "same arithmetic, a mechanism that leaks nothing does not get 0. Compare the first number with the second; "
+    "neither is a verdict."
 )
 BROKEN: Final = (
     "a measurement is above its bound",
@@ -50,20 +50,21 @@ BROKEN: Final = (
 )
 KEPT: Final = (
     "no measurement is above its bound",
-    "no mistake is shown, and nothing is proved: audit the smallest setting that the mechanism supports, with "
-    "exemplars made to differ; publish no more than --public prints",
+    "this shows no mistake and proves nothing: audit the smallest setting that the mechanism supports, with exemplars "
+    "chosen to differ; publish only what --public prints",
 )
 UNGUARANTEED: Final = (
     "the texts have no guarantee",
-    "publish none of them: draw again without --seed",
+    "publish none of them; draw again without --seed",
 )
 COPIED: Final = (
-    "a run of tokens stands in an exemplar too",
-    "read the copied passages before you publish: what many exemplars share is not protected",
+    "a run of tokens is copied from an exemplar",
+    "read the copied passages before you publish: the guarantee does not protect text that many exemplars share",
 )
 NOISE: Final = (
     "the texts are mostly noise",
-    "take more exemplars (--subset-size), fewer tokens, or a larger --epsilon: leakmeter generate calibrate says which",
+    "take more exemplars (--subset-size), fewer tokens, or a larger --epsilon; leakmeter generate calibrate finds a "
+    "setting",
 )
 DECISIONS: Final = (BROKEN, KEPT, UNGUARANTEED, COPIED, NOISE)
 """What to do about what was found, as the tutorial on audits has it."""
@@ -80,7 +81,7 @@ def verdict(cases: Sequence[PrivateGenerationResult]) -> str:
     share = f"{share_in(n_broken / n, interval_of_share(n_broken, n))} of such batches"
     if n_broken:
         return f"Broken: a measurement is above its bound in {n_broken:,} of {n:,} batches, {share}."
-    return f"Kept: no measurement in any of {n:,} batches is above its bound; above it would be {share}."
+    return f"Kept: no measurement in any of {n:,} batches is above its bound; the share above it is {share}."
 
 
 def decisions(cases: Sequence[PrivateGenerationResult]) -> list[tuple[str, str]]:
@@ -114,7 +115,7 @@ def measured(cases: Sequence[PrivateGenerationResult]) -> Phrase:
         f"All tokens together leak {nats_text(row.measured_nats)}\u00a0nats of exemplar ",
         *exemplar(case, row.exemplar),
         *batch,
-        f", and no more of any other; the bound at order {order_text(row.order)} is {nats_text(row.bound_nats)} "
+        f", the largest of all exemplars; the bound at order {order_text(row.order)} is {nats_text(row.bound_nats)} "
         f"({share_text(row.ratio, 3)}).",
     )
 
@@ -144,7 +145,7 @@ def convention(case: PrivateGenerationResult) -> list[tuple[str, float]]:
 def repeated(summary: Summary) -> str:
     n = summary.n_repeated_texts
     subject = "1 exemplar stands" if n == 1 else f"{n:,} exemplars stand"
-    return f"{subject} in several batches with the same text; for whoever wrote it, these batches add up."
+    return f"{subject} in several batches with the same text; for the author of that text, these batches add up."
 
 
 def quality(texts: TextQuality) -> str:
@@ -152,10 +153,10 @@ def quality(texts: TextQuality) -> str:
     shares = (texts.distinct_1, texts.distinct_2, texts.distinct_3)
     distinct = ", ".join(f"distinct-{n} {share_text(share, 3)}" for n, share in enumerate(shares, 1))
     least, longest = texts.verbatim_from_tokens, texts.longest_verbatim_tokens
-    copied = f"no run of {least} tokens or more stands in an exemplar too"
+    copied = f"no run of {least} tokens or more is copied from an exemplar"
     if longest >= least:
         share = share_text(texts.verbatim_share, 3)
-        copied = f"{share} of the tokens are in runs of {least} or more that an exemplar has too, "
+        copied = f"{share} of the tokens are in runs of {least} or more copied from an exemplar, "
         copied += f"the longest of {longest:,}"
     return f"Perplexity {perplexity(texts.perplexity)} under the model without exemplars; {distinct}; {copied}."
 
@@ -176,7 +177,7 @@ def sharpness(clip: float, temperature: float) -> tuple[str, bool]:
     sentence = f"Of a vocabulary of {_VOCABULARY:,}, a token on which all exemplars agree gets {most}."
     if share >= _MOSTLY_NOISE:
         return sentence, False
-    return f"{sentence} Most of what is drawn is noise then; more exemplars or fewer tokens would sharpen it.", True
+    return f"{sentence} Most of the drawn text is then noise; use more exemplars or fewer tokens.", True
 
 
 def most_likely(clip: float, temperature: float, n_vocab: int) -> float:

@@ -51,29 +51,29 @@ def icl_command(
 ) -> None:
     """Measure, in nats, the influence of each exemplar of a prompt on the answer to a query.
 
-    Exemplars are removed one at a time, and the probabilities of the labels are compared. Exemplars are drawn anew for
-    each query, or are the same for all with --exemplars. Without any option, invented support tickets are measured. The
-    same command continues a run that was interrupted. For examples without labels, see `leakmeter icl responses`.
+    Exemplars are removed one at a time, and the probabilities of the labels are compared. Exemplars are drawn for each
+    query, or are the same for all with --exemplars. Without any option, invented support tickets are measured. The same
+    command continues a run that was interrupted. For examples without labels, see `leakmeter icl responses`.
 
     Parameters
     ----------
     data
-        Queries: CSV, JSON lines, JSON or Parquet, also packed (.gz, .zst), or '-' for standard input. A label is not
-        needed; 'response' is the label that was answered. Those that were published with the task by default.
+        Queries: CSV, JSON lines, JSON or Parquet, optionally compressed (.gz, .zst), or '-' for standard input. Labels
+        are optional; 'response' is the label that was answered. By default, the queries published with the task.
     pool
-        Labelled examples to draw exemplars from; those that were published with the task by default.
+        Labelled examples to draw exemplars from; by default those published with the task.
     exemplars
-        Labelled examples that stand before every query, in the order of the file, instead of drawn ones.
+        Labelled examples that precede every query, in the order of the file, instead of drawn ones.
     max_queries
-        Measure so many at most, chosen at random.
+        Maximum number of queries, chosen at random.
     shots
-        Exemplars drawn for each query, 4 by default.
+        Number of exemplars to draw for each query, 4 by default.
     seed
         Seed of the choice of queries and of the draws.
     template
-        plain, or chat for the whole prompt in one user message.
+        Prompt template: plain, or chat for the whole prompt in one user message.
     skip_bad
-        Leave out queries that do not fit the model's window, and say how many.
+        Skip queries that do not fit the model's window, and report how many.
     run.json
         Print one JSON object a query, and a last one with their summary.
     """
@@ -89,7 +89,7 @@ def icl_command(
     options, measure, run = options or TaskOptions(), measure or Icl(), run or RunOptions()
     if exemplars is not None and (pool is not None or shots is not None):
         option = "--pool" if shots is None else "--shots"
-        raise UsageError(f"{option} is for exemplars that are drawn, and --exemplars gives all of them; leave one out")
+        raise UsageError(f"{option} is for drawn exemplars, and --exemplars gives all of them; leave one out")
     sources = Sources(options, exemplars=exemplars, pool=pool, queries=data)
     queries = sources.examples(data, "test", "queries with --data FILE", labelled=False, answered=True)
     chosen = choose_queries(queries, max_queries, seed)
@@ -133,18 +133,18 @@ def icl_responses_command(
 ) -> None:
     """Measure, in nats, the influence of each input–output exemplar of a prompt on a free response.
 
-    Exemplars are removed one at a time, and the response is scored again. The response of a query is its output where
-    it has one, whichever model gave it, and is drawn from the model that measures where it has none. The same command
-    continues a run that was interrupted. For exemplars with labels, see `leakmeter icl`.
+    Exemplars are removed one at a time, and the response is scored again. If a query has an output, that is its
+    response, whichever model gave it; otherwise the measuring model draws one. The same command continues a run that
+    was interrupted. For exemplars with labels, see `leakmeter icl`.
 
     Parameters
     ----------
     data
-        Queries: CSV, JSON lines, JSON or Parquet, also packed (.gz, .zst), or '-' for standard input.
+        Queries: CSV, JSON lines, JSON or Parquet, optionally compressed (.gz, .zst), or '-' for standard input.
     exemplars
-        Inputs with their outputs, which stand before every query, in the order of the file; or
+        Inputs with their outputs that precede every query, in the order of the file; or give --pool.
     pool
-        such to draw exemplars from, anew for each query.
+        Inputs with their outputs to draw exemplars from, separately for each query.
     input_column
         Column of inputs; its name is their heading in the prompt.
     output_column
@@ -152,15 +152,15 @@ def icl_responses_command(
     instruction
         First lines of the prompt.
     max_queries
-        Measure so many at most, chosen at random.
+        Maximum number of queries, chosen at random.
     shots
-        Exemplars drawn for each query from a pool.
+        Number of exemplars to draw for each query from a pool.
     template
-        plain, or chat for the whole prompt in one user message.
+        Prompt template: plain, or chat for the whole prompt in one user message.
     skip_bad
-        Leave out queries that do not fit the model's window, and say how many.
+        Skip queries that do not fit the model's window, and report how many.
     measure.seed
-        Of the choice of queries, of the exemplars drawn, and of the responses.
+        Seed of the choice of queries, of the exemplars drawn, and of the responses.
     """
     from leakmeter.instruments.icl.given import response_cases
     from leakmeter.instruments.icl.responses import ResponseSettings, free_form
@@ -253,7 +253,7 @@ def icl(
 
     _check_one(exemplars, pool)
     if exemplars is not None and shots is not None:
-        raise UsageError("shots is for exemplars that are drawn, and exemplars gives all of them; leave one out")
+        raise UsageError("shots is for drawn exemplars, and exemplars gives all of them; leave one out")
     sources = _sources(
         task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data
     )
@@ -299,7 +299,7 @@ def icl_responses(
         data: inputs: texts, a file, records, a frame …; the output of one is the response that was given. Without it,
             one is drawn.
         exemplars: inputs with outputs, which stand before every query, in their order; or
-        pool: such to draw exemplars from, anew for each query.
+        pool: inputs with their outputs to draw exemplars from, separately for each query.
         input_column: of inputs; its name is their heading in the prompt.
         output_column: of outputs; its name is their heading in the prompt.
         instruction: first lines of the prompt.
@@ -329,7 +329,7 @@ def icl_responses(
 
     _check_one(exemplars, pool)
     if data is None:
-        raise UsageError("there are no queries; give some as data, the parameter behind the model")
+        raise UsageError("there are no queries; give some as data, the second parameter")
     task = free_form(input_column, output_column, instruction)
     cases = response_cases(
         task,
@@ -418,7 +418,7 @@ def icl_select(
     from leakmeter.studies.cells import write
 
     if data is None:
-        raise UsageError("there are no queries; give some as data, the parameter behind the model")
+        raise UsageError("there are no queries; give some as data, the second parameter")
     sources = _sources(
         task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data
     )
@@ -447,7 +447,7 @@ def icl_select(
 
 def _check_one(exemplars: Any, pool: Any) -> None:
     if (exemplars is None) == (pool is None):
-        raise UsageError("give either exemplars, which stand before every query, or a pool to draw them from")
+        raise UsageError("give either exemplars, which precede every query, or a pool to draw them from")
 
 
 def _sources(
@@ -468,5 +468,5 @@ def _sources(
 
 def _queries(sources: Sources, data: Any) -> list[Example]:
     if data is None:
-        raise UsageError("there are no queries; give some as data, the parameter behind the model")
+        raise UsageError("there are no queries; give some as data, the second parameter")
     return sources.examples(data, "test", "queries", labelled=False, answered=True)

@@ -26,7 +26,7 @@ def draw_cases(pool: Sequence[Example], queries: Sequence[Example], *, shots: in
     import numpy as np
 
     if shots < 1:
-        raise UsageError(f"shots is {shots}; it has to be 1 or more, since exemplars are what is left out")
+        raise UsageError(f"shots is {shots}; it has to be 1 or more")
     _check_seed(seed)
     same = Counter(example.compared for example in pool)
     cases = []
@@ -34,7 +34,7 @@ def draw_cases(pool: Sequence[Example], queries: Sequence[Example], *, shots: in
         n_others = len(pool) - same[query.compared]
         if n_others < shots:
             raise UsageError(
-                f"query '{query.id}' needs {shots} exemplars and there are {n_others:,} other than itself; "
+                f"query '{query.id}' needs {shots} exemplars, and there are {n_others:,} besides the query itself; "
                 "give more of them, or fewer shots"
             )
         rng = np.random.default_rng([seed, number])
@@ -51,7 +51,7 @@ def draw_cases(pool: Sequence[Example], queries: Sequence[Example], *, shots: in
 def fixed_cases(exemplars: Sequence[Example], queries: Sequence[Example]) -> list[ExemplarCase]:
     """Every query with the same exemplars, in their order; a query that is one of them keeps it."""
     if not exemplars:
-        raise UsageError("there are no exemplars; give at least one, since exemplars are what is left out")
+        raise UsageError("there are no exemplars to measure; give at least one")
     return [ExemplarCase(query.id, tuple(exemplars), query) for query in queries]
 
 

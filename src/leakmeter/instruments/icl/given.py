@@ -30,14 +30,14 @@ class TaskOptions(RowOptions):
     """What the prompt says, and which columns of the data say what."""
 
     task: str | None = None
-    """agnews, dbpedia14, trec, a file NAME.toml that describes your own, or tickets, the invented sample; without a
-    task the columns say all."""
+    """Task: agnews, dbpedia14, trec, a file NAME.toml that describes your own, or tickets (the invented sample).
+    Without a task, the columns of the data define it."""
     text_column: str | None = None
-    """Column of texts, 'text' by default, where there is no task; its name is their heading in the prompt."""
+    """Without a task: column of the texts, 'text' by default; its name is their heading in the prompt."""
     label_column: str | None = None
-    """Column of labels, 'label' by default, where there is no task; the labels are those that occur in it."""
+    """Without a task: column of the labels, 'label' by default; the labels are those that occur in it."""
     instruction: Text | None = None
-    """First lines of the prompt, where there is no task; by default they list the labels."""
+    """Without a task: first lines of the prompt; by default they list the labels."""
 
 
 class Sources:
@@ -77,14 +77,15 @@ class Sources:
         if has_task:
             if by_column:
                 raise UsageError(
-                    "a task says its columns and instruction; leave out either the task, or text-column, label-column "
+                    "a task defines its columns and instruction; leave out either the task, or text-column, "
+                    "label-column "
                     "and instruction"
                 )
             self.task: TaskData = task or find_task(str(options.task))
             self._is_sample = options.task == SAMPLE
         elif by_column or exemplars is not None or pool is not None:
             if not self._rows:
-                raise UsageError("columns are those of labelled examples; give some, with --exemplars or --pool")
+                raise UsageError("columns are for labelled examples; give some, with --exemplars or --pool")
             text, label = options.text_column or "text", options.label_column or "label"
             self.task = tasks.task_of_columns(
                 [rows for _, rows in self._rows],
@@ -128,7 +129,7 @@ def response_cases(
     from leakmeter.instruments.icl.responses import free_examples
 
     if (exemplars is None) == (pool is None):
-        raise UsageError("give either exemplars, which stand before every query, or a pool to draw them from")
+        raise UsageError("give either exemplars, which precede every query, or a pool to draw them from")
     ((column, _),) = task.fields
     mapping = mapping_of(map, ("id", column, task.label_column))
     all_queries = free_examples(task, queries, needs_output=False, mapping=mapping)

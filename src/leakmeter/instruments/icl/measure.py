@@ -78,21 +78,21 @@ class Icl(Measure):
     """
 
     space: Space = "labels"
-    """What y runs over: labels, or all of the vocabulary, beside which the labels are measured too."""
+    """Set of answers y: labels, or the whole vocabulary, with which the labels are measured too."""
     label_scoring: LabelScoring = "first-token"
     """How likely a label is: first-token takes its first token alone; whole-sequence the product over its tokens."""
     calibration: Calibration | None = None
-    """Divide by what the same prompt says of an input without content (App. B): blank, n/a for the text 'N/A', or the
-    average of these two distributions; None leaves it out."""
+    """Divide by the distribution for an input without content (App. B): blank, n/a for the text 'N/A', or the average
+    of these two distributions; None for no calibration."""
     calibration_baseline: Baseline = "own"
-    """Whose prompt that is: own, of every exemplar set S and S∖i its own; shared, of S for all. The paper does not
-    say."""
+    """Exemplars in front of that input: own uses those of each set, S or S∖i; shared uses S for all sets. The paper
+    leaves this open."""
     calibration_epsilon: float = 1e-4
-    """ε of p̃ / (p_cf + ε), above 0, which the paper leaves open: the content-free probability below which a label is
-    lifted no further, so that one that never comes does not decide the loss by its rounding. 1e-4 is below the p_cf
-    that occur (5e-4 and more for SmolLM2-135M on the paper's tasks, where it moves losses by less than 0.1 nats)."""
+    """ε of p̃ / (p_cf + ε), above 0, which the paper leaves open. It limits how far calibration raises a label whose
+    content-free probability p_cf is nearly 0, so that rounding errors do not dominate the loss. 1e-4 is below the p_cf
+    that occur (5e-4 and more for SmolLM2-135M on the paper's tasks, where it changes losses by less than 0.1 nats)."""
     temperature: float = 1.0
-    """T of every token's distribution, above 0."""
+    """Temperature of every token's distribution, above 0."""
 
     def __post_init__(self) -> None:
         for name, kinds in (
@@ -148,19 +148,17 @@ class Icl(Measure):
         """The item's, if their scores can tell them apart."""
         answers = item.answers
         if not item.spans:
-            raise UsageError(
-                f"case '{item.id}' has no exemplars; ICL influence is that of exemplars on a query's label"
-            )
+            raise UsageError(f"case '{item.id}' has no exemplars; give at least one")
         for (label, ids), (other, others) in permutations(zip(answers.labels, answers.ids, strict=True), 2):
             if self.label_scoring == "first-token" and ids[0] == others[0]:
                 raise UsageError(
-                    f"labels '{label}' and '{other}' begin with the same token, so that their first tokens cannot tell "
-                    "them apart; give --label-scoring whole-sequence"
+                    f"labels '{label}' and '{other}' begin with the same token, so their first tokens do not "
+                    "distinguish them; give --label-scoring whole-sequence"
                 )
             if self.label_scoring == "whole-sequence" and others[: len(ids)] == ids:
                 raise UsageError(
-                    f"label '{other}' begins with the tokens of label '{label}', which would always be as likely or "
-                    "more; give one of them another word"
+                    f"label '{other}' begins with the tokens of label '{label}', which would always be at least as "
+                    "likely; give one of them another word"
                 )
         return answers
 

@@ -110,15 +110,15 @@ def check_ids(case: ExemplarCase) -> None:
         check_unicode(case.id, "id of an exemplar", id_)
         # A piece without a name is the prompt as a whole.
         if not id_ or ids.count(id_) > 1:
-            raise UsageError(f"case '{case.id}': id '{id_}' stands for {ids.count(id_)} exemplars; give each its own")
+            raise UsageError(f"case '{case.id}': id '{id_}' is used by {ids.count(id_)} exemplars; give each its own")
 
 
 def _check_texts(case: ExemplarCase, task: Task) -> None:
     if len(task.words) < 2:
         label_list = ", ".join(map(repr, task.words)) or "none"
-        raise UsageError(f"task '{task.name}' leaves no choice, its labels being {label_list}; give it two or more")
+        raise UsageError(f"task '{task.name}' has only the labels {label_list}; give it two or more")
     if not case.exemplars:
-        raise UsageError(f"case '{case.id}' has no exemplars; there is nothing whose influence could be measured")
+        raise UsageError(f"case '{case.id}' has no exemplars, so there is no influence to measure")
     check_ids(case)
     labels = (*task.words, None)
     if case.query.answer not in labels:
@@ -136,7 +136,7 @@ def _check_texts(case: ExemplarCase, task: Task) -> None:
                 + ", ".join(f"'{column}'" for column, _ in task.fields)
             )
         if not any(text.strip() for text in example.texts):
-            raise UsageError(f"case '{case.id}': the {noun} is empty; there is nothing to classify")
+            raise UsageError(f"case '{case.id}': the {noun} is empty, so there is nothing to classify")
         for text in example.texts:
             check_unicode(case.id, noun, text)
         if example.label not in allowed:

@@ -28,11 +28,12 @@ MUCH_NATS: Final = 1.0
 EXEMPLARS: Final[Mapping[str, tuple[str, str]]] = {
     "little": (
         "The answers reveal less than 0.1 nats of every exemplar",
-        'Ship the prompt, and keep it so: leakmeter gate --latest --max "icl.answer.max <= 0.1"',
+        'Ship the prompt, and check it from now on: leakmeter gate --latest --max "icl.answer.max <= 0.1"',
     ),
     "some": (
         "The answers reveal 0.1 to 1 nats of an exemplar",
-        "One answer reveals little, many together more. Try other orders and fewer exemplars: leakmeter icl select.",
+        "One answer reveals little; many together reveal more. Try other orders and fewer exemplars: leakmeter icl "
+        "select.",
     ),
     "much": (
         "An answer reveals 1 nat or more of an exemplar",
@@ -41,28 +42,28 @@ EXEMPLARS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "worst": (
         "The worst case is 1 nat or more, and the answers reveal less",
-        "Let callers see the label and not the probabilities, which reveal more than the answer.",
+        "Show callers only the label: the probabilities reveal more than the answer.",
     ),
     "chance": (
-        "It is not shown that the likeliest answers are right more often than guesses",
-        "Give more labelled queries; or take a larger model or a clearer instruction before you weigh what leaks.",
+        "The likeliest answers are not shown to be right more often than guesses",
+        "Give more labelled queries, or use a larger model or a clearer instruction before you judge the leakage.",
     ),
 }
 """Of `leakmeter icl`."""
 SELECTION: Final[Mapping[str, tuple[str, str]]] = {
     "lower": (
-        "The interval of the difference lies below 0, and accuracy does not fall beyond its own",
+        "The interval of the difference is below 0, and accuracy does not fall by more than its interval",
         "Ship the new list: exemplars.jsonl in the selection’s directory.",
     ),
     "costs": (
-        "The interval lies below 0, and accuracy falls beyond its own",
-        "Decide what a nat is worth to you. With fewer steps (--max-steps) less changes.",
+        "The interval is below 0, and accuracy falls by more than its interval",
+        "Weigh less leakage against less accuracy. Fewer steps (--max-steps) change less.",
     ),
     "not lower": (
         "The interval reaches 0",
         "Keep your exemplars: there is no evidence that the new ones leak less. More queries narrow the interval.",
     ),
-    "too few": ("Fewer than 6 queries report", "Give 12 queries or more: half of them report."),
+    "too few": ("Fewer than 6 reporting queries", "Give 12 queries or more; half of them report."),
     "unchanged": (
         "No move lowers ICLInf on the queries that choose",
         "Keep your exemplars, or give further ones to choose from with --pool.",
@@ -113,11 +114,11 @@ def report(results: Sequence[IclResult]) -> b.Report:
         title=f"Influence of the exemplars on {'these answers' if several else 'this answer'}",
         measure="icl",
         blocks=list(blocks),
-        lead=f"A language model chose a label for {queries}, each behind a few labelled exemplars. Exemplars were "
+        lead=f"A language model chose a label for {queries}, each after a few labelled exemplars. Exemplars were "
         "removed one at a time, and the probabilities of the answers were compared, in nats.",
         caveat=words.CAVEAT,
         sections=[_section(result) for result in by_loss],
-        index_caption="Queries, those whose answers reveal most first; nats",
+        index_caption="Queries, largest leakage first; nats",
         index_first=_QUERIES_IN_A_TERMINAL,
         index=(
             b.Column("Nats", "nats", shade=True),
@@ -209,7 +210,7 @@ def _fixed_exemplars(exemplars: Sequence[FixedExemplar]) -> b.Table:
             (b.Column("Most", "nats", on="wide", detail=True), lambda exemplar: exemplar.max_nats),
             (b.Column("Worst in", "share"), lambda exemplar: exemplar.worst_share),
         ],
-        "Exemplars, the same for all queries, by what the answers reveal of them on average",
+        "Exemplars (the same for all queries) by mean leakage through the answers",
         rest=("exemplar", "exemplars"),
     )
 
@@ -321,7 +322,7 @@ def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
     return b.table_of(
         sorted(result.exemplars, key=lambda exemplar: -exemplar.answer_nats),
         [everywhere[i] for i in (0, 2, 3, 5)] if among_many else everywhere,
-        "" if among_many else "Exemplars, by what the answer reveals of them, nats",
+        "" if among_many else "Exemplars by leakage through the answer, nats",
         quiet=lambda exemplar: exemplar.answer_below_noise_floor,
         rest=("exemplar", "exemplars"),
         marks=() if among_many else (b.Mark("noise floor", floor, f"{nats_text(floor)}\u00a0nats"),),
@@ -358,7 +359,7 @@ def _charts(results: Sequence[IclResult], total: Summary) -> Iterator[b.Chart]:
         names = [(b.Untrusted(exemplar.id, 12), ": ", b.Untrusted(exemplar.text, 42)) for exemplar in shown]
         yield b.chart_of_rows(
             "exemplars",
-            "What the answers reveal of each exemplar, most first",
+            "Leakage of each exemplar through the answers, largest first",
             "revealed by the answers",
             names,
             _series("rows", [exemplar.answers for exemplar in shown]),

@@ -111,7 +111,7 @@ class ResponseSettings(PlainSettings):
 
 def _check_texts(case: ExemplarCase) -> None:
     if not case.exemplars:
-        raise UsageError(f"case '{case.id}' has no exemplars; there is nothing whose influence could be measured")
+        raise UsageError(f"case '{case.id}' has no exemplars, so there is no influence to measure")
     check_ids(case)
     texts: Sequence[tuple[str, str]] = [
         ("query", case.query.texts[0]),

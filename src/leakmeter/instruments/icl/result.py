@@ -151,7 +151,7 @@ _QUANTITIES: Final[Quantities] = (
     Quantity(
         "icl.answer",
         NATS,
-        "What the answer to a query reveals of an exemplar, at most.",
+        "Largest leakage of an exemplar through the answer to a query.",
         at("answer_nats"),
         floor=at("answer_noise_floor_nats"),
     ),
@@ -370,8 +370,8 @@ def _warnings(texts: Texts, mass: float, label_scoring: str) -> Iterator[str]:
     if mass < _LITTLE_MASS:
         scored = "first tokens of the labels" if label_scoring == "first-token" else "labels"
         yield (
-            f"The {scored} have a probability of {mass:.2g} together: most of what the model would say here is none of "
-            "them. --template chat, or another wording of the labels, may suit it better."
+            f"The {scored} have a probability of {mass:.2g} together: most of the model's probability is on other "
+            "answers. --template chat, or other words for the labels, may suit it better."
         )
     if any(span["repeats"] for span in texts["spans"]):
-        yield "Some exemplars say the same: leaving one out leaves the others in, and each may read near zero."
+        yield "Some exemplars repeat each other: removing one leaves the others, so each may read near zero."

@@ -96,7 +96,7 @@ class Scope:
     reporting: tuple[Example, ...]
     """Queries that have no part in it."""
     max_steps: int
-    """Moves taken at most."""
+    """Maximum number of moves."""
     seed: int
 
     @property
@@ -217,7 +217,7 @@ def halves(queries: Sequence[Example], seed: int) -> tuple[tuple[Example, ...], 
     """The queries that choose and those that report, each in their order; an odd one reports."""
     if len(queries) < 2:
         raise UsageError(
-            f"there is {len(queries)} query; give two or more, since one half chooses and the other reports"
+            f"there is {len(queries)} query; give two or more: half of them choose and the other half report"
         )
     chosen = set(np.random.default_rng([seed, _HALVES]).permutation(len(queries))[: len(queries) // 2].tolist())
     choosing = tuple(query for number, query in enumerate(queries) if number in chosen)
@@ -242,7 +242,7 @@ def candidates(
             others.append(example)
             seen.add(example.compared)
     if not others:
-        raise UsageError(f"all {len(pool):,} examples of the pool are exemplars or queries already; give others")
+        raise UsageError(f"all {len(pool):,} examples of the pool are already exemplars or queries; give others")
     ids = {example.id for example in exemplars}
     out: list[Example] = []
     for number in chosen_numbers(len(others), n, seed):
@@ -263,7 +263,7 @@ def _checked_moves(names: Sequence[str], *, has_pool: bool) -> tuple[str, ...]:
     kinds = tuple(kind for kind in MOVES if kind in names)
     needing = [kind for kind in kinds if kind in _OF_POOL]
     if needing and not has_pool:
-        raise UsageError(f"move '{needing[0]}' takes exemplars from a pool; give one with --pool FILE")
+        raise UsageError(f"move '{needing[0]}' needs a pool of exemplars; give one with --pool FILE")
     if has_pool and not needing:
         raise UsageError("--pool is for the moves replace and add; add one of them to --moves, or leave --pool out")
     return kinds

@@ -37,31 +37,31 @@ def icl_select_command(
 ) -> None:
     """Search for exemplars that leak less: reorder, drop, replace or add one at a time.
 
-    At each step every list one move away is measured as `leakmeter icl` does, and the one with the lowest ICLInf is
-    taken. One half of the queries chooses so; the other, which has no part in it, tells what that changes and what it
+    At each step every list one move away is measured as `leakmeter icl` does, and the list with the lowest ICLInf is
+    taken. Half of the queries choose. The other half, which has no part in the choice, reports what changed and what it
     costs in accuracy. The same command continues a search that was interrupted.
 
     Parameters
     ----------
     exemplars
-        Labelled examples that stand before every query, in the order of the file.
+        Labelled examples that precede every query, in the order of the file.
     data
-        Labelled queries: CSV, JSON lines, JSON or Parquet, also packed (.gz, .zst), or '-' for standard input; those
-        that were published with the task by default.
+        Labelled queries: CSV, JSON lines, JSON or Parquet, optionally compressed (.gz, .zst), or '-' for standard
+        input; by default those published with the task.
     pool
         Further labelled examples, which may replace exemplars or be added.
     moves
-        reorder (two change places), drop, replace, add (at the end); all that can be made by default.
+        Moves to try: reorder (swap two), drop, replace, add (at the end); all possible moves by default.
     max_steps
-        Moves taken at most.
+        Maximum number of moves.
     candidates
-        Examples of the pool that are tried, chosen at random.
+        Number of examples of the pool to try, chosen at random.
     max_queries
-        Take so many at most, chosen at random.
+        Maximum number of queries, chosen at random.
     seed
-        Of the choice of queries, of their halves, and of the choice from the pool.
+        Seed of the choice of queries, of their halves, and of the choice from the pool.
     template
-        plain, or chat for the whole prompt in one user message.
+        Prompt template: plain, or chat for the whole prompt in one user message.
     run.out
         Directory of runs; the selection gets a directory of its own there, with the new exemplars.
     run.json
@@ -139,4 +139,4 @@ def _print(predicted: PredictedSelection) -> None:
     seconds = predicted.seconds
     duration = "time not predicted" if seconds is None else f"{about_seconds(seconds)} once loaded"
     console.print(f"at most {predicted.tree_tokens:,} tokens, {duration}")
-    console.print("The search ends where no move lowers ICLInf; a list that was measured before costs nothing.")
+    console.print("The search ends when no move lowers ICLInf. Lists measured before cost nothing.")

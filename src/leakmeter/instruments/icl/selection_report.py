@@ -51,15 +51,15 @@ def sentences(selection: Selection) -> list[str]:
     before, after = selection.before, selection.after
     if selection.verdict == "unchanged":
         lines = [
-            f"The exemplars stay as they are: on the {selection.n_choosing} queries that choose, no move lowers ICLInf "
+            f"The exemplars stay the same: on the {selection.n_choosing} queries that choose, no move lowers ICLInf "
             "by more than the noise floor."
         ]
     elif selection.verdict == "too few":
-        lines = [f"Nothing can be concluded from {n} of {n + selection.n_choosing} queries; give 12 or more."]
+        lines = [f"No conclusion from {n} of {n + selection.n_choosing} queries; give 12 or more."]
     else:
         is_lower = selection.verdict == "lower"
-        lead = "The new exemplars leak less" if is_lower else "It is not shown that the new exemplars leak less"
-        lead += f": on {n} queries that had no part in the choice, ICLInf is {nats_text(after.mean_nats)} nats where "
+        lead = "The new exemplars leak less" if is_lower else "The new exemplars are not shown to leak less"
+        lead += f": on {n} queries not used in the choice, ICLInf is {nats_text(after.mean_nats)} nats; "
         lead += f"it was {nats_text(before.mean_nats)}"
         if selection.loss_difference_nats is not None:
             lead += f", a difference of {_loss_difference(selection)}"
@@ -70,7 +70,7 @@ def sentences(selection: Selection) -> list[str]:
         ]
     n_too_long = sum(search_round.n_too_long for search_round in selection.rounds)
     if n_too_long:
-        lines.append(f"{n_too_long} lists were passed over: behind them a query would not fit the model's window.")
+        lines.append(f"{n_too_long} lists were skipped: with them, a query would not fit the model's window.")
     return lines
 
 

@@ -14,14 +14,14 @@ from leakmeter.report.scale import interval_text, nats_text, percent
 from leakmeter.report.words import model_facts
 
 READING: Final = (
-    "0\u00a0nats: leaving an exemplar out changes nothing. 0.7\u00a0nats: some answer becomes twice or half as likely, "
-    "so that whoever is given it changes their odds that the exemplar was in the prompt by a factor of 2; at "
-    "2.3\u00a0nats by 10, at 4.6 by 100."
+    "0\u00a0nats: leaving an exemplar out changes nothing. 0.7\u00a0nats: some answer becomes twice or half as "
+    "likely, which changes an observer's odds that the exemplar was in the prompt by a factor of 2 (2.3\u00a0nats: by "
+    "10; 4.6\u00a0nats: by 100)."
 )
 INTERVALS: Final = "±: standard deviation over queries; in brackets: 95\u00a0% interval of the mean or share."
 CAVEAT: Final = (
-    "A data-dependent loss: what an answer that is drawn from these probabilities can reveal of these exemplars. It is "
-    "no guarantee, says nothing of other queries, and does not hold for the likeliest answer, which has no finite loss."
+    "A data-dependent loss: what an answer drawn from these probabilities can reveal of these exemplars. It is not a "
+    "guarantee, does not apply to other queries, and does not apply to the likeliest answer, whose loss is not finite."
 )
 
 
@@ -52,14 +52,16 @@ def whose(summary: Summary, model: str) -> Phrase:
     """Which answers these are, and whose probabilities."""
     n, n_given = summary.n, summary.answers.n_given
     if not n_given:
-        rest_of_sentence = " finds likeliest. Of each query, the exemplar counts that its answer reveals most of."
-        return "No answers were given, so the answer to a query is the label that ", Untrusted(model), rest_of_sentence
+        rest_of_sentence = " finds likeliest. For each query, the exemplar with the largest leakage counts."
+        return (
+            "No answers were given, so the answer to each query is the label that ",
+            Untrusted(model),
+            rest_of_sentence,
+        )
     rest_of_sentence = "All answers were" if n_given == n else f"{n_given:,} of {n:,} answers were"
-    rest = "" if n_given == n else " For the other queries, the likeliest label was taken."
+    rest = "" if n_given == n else " The other queries use the likeliest label."
     model_ = Untrusted(model)
-    more = (
-        f", whichever model gave the answers.{rest} Of each query, the exemplar counts that its answer reveals most of."
-    )
+    more = f", whichever model gave the answers.{rest} For each query, the exemplar with the largest leakage counts."
     return f"{rest_of_sentence} given: the numbers are those of ", model_, more
 
 
@@ -77,14 +79,14 @@ def worst_case(summary: Summary, results: Sequence[IclResult]) -> str:
     )
     high = summary.quantiles_nats["0.95"]
     if math.isinf(summary.mean_nats):
-        return sentence + " Some query has an answer that is possible with an exemplar and impossible without: ∞."
+        return sentence + " For some query, an answer is possible with an exemplar and impossible without it: ∞."
     return sentence if high is None else f"{sentence} One query in twenty has {nats_text(high)}\u00a0nats or more."
 
 
 def accuracy(summary: Summary) -> str:
     n = summary.n_with_label
     if summary.accuracy is None or summary.accuracy_interval is None or summary.macro_f1 is None:
-        return "The queries have no labels: how many answers are right is not known."
+        return "The queries have no labels, so accuracy is unknown."
     low, high = (f"{100 * end:.0f}" for end in summary.accuracy_interval)
     labelled = "" if n == summary.n else f" of the {n:,} with a label"
     return (
@@ -98,7 +100,7 @@ def noise(summary: Summary, results: Sequence[IclResult]) -> str:
     n_below = round(summary.share_below_noise_floor * summary.n)
     subject = "query has" if n_below < 2 else "queries have"
     return (
-        f"Noise: the same computed in other ways differs by {nats_text(highest)}\u00a0nats at most; "
+        f"Noise: other ways of computing the same number differ by {nats_text(highest)}\u00a0nats at most; "
         f"{n_below or 'no'} {subject} a loss below that of its own."
     )
 
@@ -111,7 +113,7 @@ def vocabulary(results: Sequence[IclResult]) -> str | None:
     likely = [max(losses.plausible.loss_nats for losses, _ in each if losses) for each in moved]
     labels = [max(nats for _, nats in each) for each in moved]
     return (
-        "The maximum is over all tokens, also those that are all but impossible. Over tokens with a probability of "
+        "The maximum is over all tokens, including nearly impossible ones. Over tokens with a probability of "
         f"1e-6 or more, with or without the exemplar, the mean is {nats_text(sum(likely) / len(likely))}\u00a0nats; "
         f"over the labels alone {nats_text(sum(labels) / len(labels))}."
     )
@@ -157,8 +159,8 @@ def posterior(result: IclResult) -> Phrase:
         return "No posterior is shown: the change is ", Untrusted(str(result.revealed.answer_posterior_note)), "."
     if sure < 0.5:
         return (
-            f"The answer is likelier without it: from even odds, an observer of it would give {percent(sure)} to "
-            "exemplar “", id_, "” having been there.",
+            f"The answer is likelier without it. From even odds, an observer would assign {percent(sure)} to exemplar "
+            "“", id_, "” having been there.",
         )  # fmt: skip
     return (
         f"From even odds, an observer of this answer would be {percent(sure)} sure that exemplar “",
@@ -170,10 +172,14 @@ def posterior(result: IclResult) -> Phrase:
 def worst_case_of_one(result: IclResult) -> Phrase:
     worst, any_ = result.worst, "label" if result.space == "labels" else "token"
     if worst.below_noise_floor:
-        return f"Worst case over every {any_}: nothing that could be measured."
+        return f"Worst case over every {any_}: nothing measurable."
     lead = f"Worst case over every {any_}, however unlikely: {nats_text(worst.loss_nats)}\u00a0nats, at “"
     sure = worst.worst_posterior
-    seen = "" if sure is None else f" An observer of that answer would be {percent(sure)} sure that it was there."
+    seen = (
+        ""
+        if sure is None
+        else f" An observer of that answer would be {percent(sure)} sure that the exemplar was there."
+    )
     return lead, changed(worst), "” without exemplar “", Untrusted(worst.id), f"”.{seen}"
 
 

@@ -37,7 +37,7 @@ def influence_command(
     Parameters
     ----------
     response
-        What it answered; left out, a response is sampled.
+        The response to score; sampled if omitted.
     """
     loaded = read_cases(source or Source(), response)
     prompts, run = prompts or PromptSettings(), run or RunOptions()

@@ -21,9 +21,9 @@ from leakmeter.report.words import about_seconds, model_facts, saved
 from leakmeter.results.result import DocumentRange
 
 _REMOVALS: Final = {
-    "drop": "its tokens are cut out and the rest moves up",
+    "drop": "its tokens are cut out, and the rest moves up",
     "mask": "its tokens stay in place but the model may not look at them",
-    "retokenize": "its characters are deleted and the text is tokenised again",
+    "retokenize": "its characters are deleted, and the text is tokenised again",
 }
 
 
@@ -36,15 +36,15 @@ def posterior_sentence(numbers: object, prefix: str, noun: str) -> str:
     sure: float | None = getattr(numbers, f"{prefix}posterior")
     if sure is None:
         why = getattr(numbers, f"{prefix}posterior_note")
-        return f"No posterior is shown: with signs the sum is {signed}\u00a0nats, {why}."
+        return f"No posterior is shown: the signed sum is {signed}\u00a0nats, {why}."
     if sure < 0.5:
         return (
-            f"The response is likelier without {noun} (with signs the sum is {signed}\u00a0nats): from even odds, an "
-            f"observer would give {percent(sure)} to {noun} having been there."
+            f"The response is likelier without {noun} (the signed sum is {signed}\u00a0nats). From even odds, an "
+            f"observer would assign {percent(sure)} to {noun} having been there."
         )
     return (
-        f"From even odds, an observer of this response would be {percent(sure)} sure that {noun} was there (with "
-        f"signs the sum is {signed}\u00a0nats)."
+        f"From even odds, an observer of this response would be {percent(sure)} sure that {noun} was there (the "
+        f"signed sum is {signed}\u00a0nats)."
     )
 
 
@@ -58,7 +58,7 @@ def warnings(result: ContextResult) -> list[str]:
     sentences = list(result.warnings)
     if result.truncated_tokens:
         cut = f"{result.truncated_tokens} tokens of the context"
-        sentences.append(f"{cut} did not fit the model's window: they were left out, and unmeasured.")
+        sentences.append(f"{cut} did not fit the model's window and were not measured.")
     return sentences
 
 

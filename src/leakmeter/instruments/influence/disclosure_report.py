@@ -83,17 +83,17 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
     if not leaking:
         none = "The response does not" if len(cases) == 1 else f"None of {len(cases):,} responses"
         verb = "disclose" if len(cases) == 1 else "discloses"
-        known = verb if sure else "is known to disclose" if len(cases) > 1 else "disclose, as far as is known,"
+        known = verb if sure else "is known to disclose" if len(cases) > 1 else "disclose, as far as known,"
         # What is given away and recognised by nothing may be sensitive all the same.
         quiet = sure and not any(case.disclosed or findings.is_finding(case) for case in cases)
         return b.Headline(
-            f"{where}{none} {known} anything personal or secret that can be recognised.",
+            f"{where}{none} {known} any recognisable personal or secret data.",
             verdict="good" if quiet else "",
         )
     phrases: list[str | b.Untrusted] = [where] * bool(where)
     if len(cases) > 1:
         verb = "discloses" if len(leaking) == 1 else "disclose"
-        phrases.append(f"{len(leaking):,} of {len(cases):,} responses {verb} something personal or secret: ")
+        phrases.append(f"{len(leaking):,} of {len(cases):,} responses {verb} personal or secret data: ")
         for i, case in enumerate(leaking[:_NAMED]):
             phrases += [
                 "; " * bool(i),
@@ -103,7 +103,7 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
         n_more = len(leaking) - _NAMED
     else:
         listed = personal(leaking[0])
-        phrases.append("The response discloses something personal or secret: ")
+        phrases.append("The response discloses personal or secret data: ")
         for i, disclosure in enumerate(listed[:_NAMED]):
             # Its words stand in the table below: a headline goes into logs and representations.
             phrases.append(f"{'; ' * bool(i)}{kind_text(disclosure.kind)} ({nats_text(disclosure.nats)}\u00a0nats)")
@@ -116,7 +116,7 @@ def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     """What is given away in other words, and what was searched for."""
     n_drawn = max(len(case.samples) for case in cases)
     if n_drawn > 1:
-        yield b.Text(f"Of up to {n_drawn} responses that were drawn for a case, the first was looked at.")
+        yield b.Text(f"Of up to {n_drawn} responses drawn for a case, only the first was examined.")
     n = sum(bool(retold(case)) for case in cases)
     if n:
         spans = sum(len(retold(case)) for case in cases)
@@ -124,12 +124,12 @@ def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
         subject = f"{n:,} of {len(cases):,} responses {verb}" if len(cases) > 1 else "It says"
         yield b.Text(
             f"{subject} content of the documents in other words, or drawn from several pieces ({spans:,} "
-            f"span{'s' * (spans != 1)}): whether that is sensitive, no recogniser can tell."
+            f"span{'s' * (spans != 1)}); no recogniser can tell whether that is sensitive."
         )
     yield b.Text(f"Searched: {SEARCHED}{_your_list(cases)}.", "soft")
     yield b.Text(
-        "Not searched: what is sensitive by its meaning, such as an illness or a debt, and names or codes without such "
-        f"a shape{'; --sensitive FILE adds a list of your own' if not _your_list(cases) else ''}.",
+        "Not searched: text that is sensitive by its meaning, such as an illness or a debt, and names or codes "
+        "without such a shape{'; --sensitive FILE adds your own list' if not _your_list(cases) else ''}.",
         "soft",
         detail=False,
     )
@@ -166,10 +166,11 @@ def tables(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None 
     """
     sections = sections or {}
     groups = (
-        ("Disclosed: personal or secret", [(case, d) for case in cases for d in personal(case)], True),
+        ("Disclosed: personal or secret data", [(case, d) for case in cases for d in personal(case)], True),
         ("Disclosed: in other words, or from several pieces", [(c, d) for c in cases for d in retold(c)], False),
         (
-            "Not shown to come from the documents: values that they say, and that the model may say without them",
+            "Not shown to come from the documents: values in the documents that the model may also produce without "
+            "them",
             [(case, d) for case in cases for d in case.disclosures if d.evidence is None],
             False,
         ),
@@ -184,7 +185,7 @@ def tables(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None 
         copied.sort(key=lambda row: -row[1].nats)
         table = _table(copied, "Copied from the documents", sections=sections, is_personal=False)
         n = f"{len(copied):,} span{'s' * (len(copied) != 1)}"
-        yield b.Details(f"Other content that stands in the documents word for word: {n}", [table])
+        yield b.Details(f"Other content copied from the documents word for word: {n}", [table])
 
 
 def _table(
@@ -258,7 +259,7 @@ def disclosures(case: InfluenceResult) -> b.Disclosures:
     numbers = {piece.name: number for number, piece in enumerate(case.pieces)}
     several = len(case.documents) > 1
     disclosed = [disclosed_span(disclosure, numbers, several=several) for disclosure in case.disclosed]
-    return b.Disclosures(disclosed, "What it gives away")
+    return b.Disclosures(disclosed, "Disclosures")
 
 
 def disclosed_span(
@@ -289,7 +290,7 @@ def _marked_origin(disclosure: Disclosure, *, several: bool) -> b.Phrase:
     if disclosure.relation == "inferred" and len(disclosure.sources) > 1:
         return (*listed, f"{more} together")
     if disclosure.evidence == "words":
-        return (*listed, f"{more}, by its words alone: the scores do not show it")
+        return (*listed, f"{more}, by wording only; the scores do not confirm it")
     words = () if disclosure.relation == "copied" else (": “", b.Untrusted(disclosure.sources[0].text, 80), "”")
     return (*listed, more, *words)
 

@@ -45,29 +45,30 @@ class Influence(Measure):
     Of a context that is cut by unit 'auto', documents are scored first, then sentences of those that matter; sentences
     of the others have no numbers, and not all sentences are scored alone (see `ladder`).
 
-    With `search` only some pieces have these numbers. `screened` is log p̄(y_t | D) − log p̄(y_t | D with D_i hidden) of
-    every piece that was screened, `grouped` the same without a group of pieces, of each of the group, and `audited` the
-    round of the audit in which a piece was drawn.
+    With `search` only some pieces have these numbers. `screened` is log p̄(y_t | D) − log p̄(y_t | D with D_i hidden)
+    of every piece that was screened, `grouped` the same without a group of pieces, of each of the group, and `audited`
+    the round of the audit in which a piece was drawn.
     """
 
     temperature: float = 1.0
-    """T of the distribution measured and sampled from, above 0."""
+    """Temperature of the distribution that is measured and sampled from, above 0."""
     cid_lambda: float = 1.0
-    """λ of context influence decoding: 0 is the prior, 1 ordinary sampling, more amplifies the context."""
+    """λ of context influence decoding: 0 ignores the context, 1 is ordinary sampling, more than 1 amplifies the
+    context."""
     samples: int = 1
-    """Responses drawn for a case without one."""
+    """Number of responses to draw for a case without one."""
     max_new_tokens: int = 50
-    """Most tokens of a drawn response."""
+    """Maximum number of tokens of a drawn response."""
     seed: int = 0
-    """Of the draws, and of the pieces that are audited."""
+    """Seed of the draws and of the choice of audited pieces."""
     search: str | None = None
-    """top:K screens all pieces and scores the K that matter most exactly, many times faster for long contexts; top:K:M
-    scores M at most."""
+    """Search instead of scoring every piece, many times faster for long contexts: top:K screens all pieces and scores
+    the K that matter most exactly; top:K:M scores M at most."""
     audit: str | None = None
-    """CONFIDENCE:B, such as 0.95:3 or 0.95:5%, scores pieces drawn at random too, as many as it takes to say with that
-    confidence that at most B of those not listed exceed the K-th; with search."""
+    """With a search: CONFIDENCE:B, such as 0.95:3 or 0.95:5%, also scores pieces drawn at random, as many as are needed
+    to state with that confidence that at most B of the pieces not listed exceed the K-th."""
     audit_rounds: int = 1
-    """Most rounds of the audit: another follows where one finds a piece that the screen missed."""
+    """Maximum number of audit rounds; another round follows if one finds a piece that the screen missed."""
 
     def __post_init__(self) -> None:
         checks = (
@@ -82,7 +83,7 @@ class Influence(Measure):
             if not good:
                 raise UsageError(f"{name} is {value}; it has to be {expected}")
         if self.search is None and (self.audit is not None or self.audit_rounds != 1):
-            raise UsageError("an audit says what a search has missed; give --search top:K with --audit")
+            raise UsageError("an audit checks what a search missed; give --search top:K with --audit")
         if self.audit is None and self.audit_rounds != 1:
             raise UsageError(f"audit-rounds is {self.audit_rounds} and there is no audit; give --audit CONFIDENCE:B")
         _ = self.searching, self.auditing

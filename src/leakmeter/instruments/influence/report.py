@@ -25,30 +25,30 @@ _FIRST: Final = 1e9
 """Above any number of nats."""
 _SURROGATE: Final = "With a surrogate"
 _GIVEN: Final = (
-    "The response was given, not drawn from the model that scored it: the numbers are those of the "
-    "scoring model; another model would give others."
+    "The response was given, not drawn from the scoring model. The numbers hold for the scoring model; another model "
+    "would give different numbers."
 )
 _ADVICE: Final = {
     "personal": (
-        "Something personal or secret disclosed",
-        "keep these responses from whoever may not read the documents; leakmeter redact --disclosures chooses "
+        "Personal or secret data disclosed",
+        "do not show these responses to anyone who may not read the documents; leakmeter redact --disclosures chooses "
         "what to cut",
     ),
     "retold": (
         "Content of the documents in other words, or drawn from several pieces",
-        "read these spans: whether what they say is sensitive, no recogniser can tell",
+        "read these spans: no recogniser can tell whether they are sensitive",
     ),
     "whole": (
         "The context as a whole above placebo and noise, but nothing disclosed",
-        "many words were moved a little: measure with another --unit (document, whole) before you ship",
+        "many words moved a little: measure with another --unit (document, whole) before you ship",
     ),
     "nothing": (
-        "Nothing personal or secret recognised, and nothing in other words",
-        "look through what is copied, then ship; measure again when the model, the prompt or the retriever changes",
+        "No personal or secret data recognised, and nothing reworded",
+        "read the copied spans, then ship; measure again when the model, the prompt or the retriever changes",
     ),
     "unseen": (
-        "Cases that nobody can look at beforehand",
-        "bound what a token may reveal (leakmeter decode --epsilon); leakmeter decode frontier says what that costs",
+        "Cases that nobody can review beforehand",
+        "bound the leakage of each token (leakmeter decode --epsilon); leakmeter decode frontier shows the cost",
     ),
 }
 _ADVICE_OF_EXEMPLARS: Final = {
@@ -58,24 +58,30 @@ _ADVICE_OF_EXEMPLARS: Final = {
     ),
     "spare": (
         "Exemplars above the placebo",
-        "replace or drop those that nobody may learn of; or ship generated ones (leakmeter generate)",
+        "replace or drop exemplars that must stay secret, or ship generated ones (leakmeter generate)",
     ),
 }
 _SHARPEN: Final = (
-    "start the server so that it gives whole rows (vLLM: --max-logprobs -1) or more of each, or measure with T = 1 and "
-    "λ = 1"
+    "configure the server to return whole rows (vLLM: --max-logprobs -1) or more tokens per row, or measure with T = "
+    "1 and λ = 1"
 )
 _CAVEAT: Final = (
-    "A lower-bound estimate of the ex-post privacy loss of this context for this output; not a guarantee, and "
-    "nothing about other outputs the model could have given."
+    "Not a guarantee: a lower-bound estimate of the ex-post privacy loss of this context for this output. It does not "
+    "cover other outputs the model could have given."
 )
 _NOTES: Final[tuple[tuple[str, str], ...]] = (
-    ("Without it", "Σ|τ|, the context influence of Flemings et al. (Definition 3.2): sizes of what each token moves. "
-                   "It says how much was moved, and no posterior follows from it."),
-    ("Posterior", "1 / (1 + exp(−signed)), by Bayes’ rule from even odds; not shown where the sums, with and without "
-                  "signs, are not above those of the noise and of the placebo, nor for one token."),
-    ("Alone", "a fact that is said twice reads low without either mention and high with only one."),
-    (_SURROGATE, "what is lost then came from the context, not from the model’s memory."),
+    (
+        "Without it",
+        "Σ|τ|, the context influence of Flemings et al. (Definition 3.2): how far each token moves, added up "
+        "without signs. It measures how much moved; no posterior follows from it.",
+    ),
+    (
+        "Posterior",
+        "1 / (1 + exp(−signed)), by Bayes’ rule from even odds; not shown for single tokens, nor where the "
+        "signed or unsigned sum is not above those of the noise and the placebo.",
+    ),
+    ("Alone", "a fact stated twice reads low when either mention is removed, and high when it is the only one left."),
+    (_SURROGATE, "what is lost then came from the context, not from the model’s own knowledge."),
     ("Colours", "begin at the placebo, or at the noise floor where that is higher; they and the bars share one scale, "
                 f"log(1 + nats / {scale.KNEE_NATS:g}), the same in every case. While one token is chosen, they are "
                 "shares of what moved it most."),
@@ -99,25 +105,25 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
     sections = disclosure_report.sections_of(cases, [_weight(case) for case in cases]) if several else {}
     overview = [*_overview(cases, sections), *search_report.blocks_of_all(cases), *_advice(cases)] if several else []
     listed = disclosure_report.tables(cases, sections) if several else ()
-    ablated = f"Each {_piece(cases[0])} of it was ablated in turn, and the same response scored again."
+    ablated = f"Each {_piece(cases[0])} of it was ablated in turn, and the same response was scored again."
     if any(findings.has_documents(case.pieces) for case in cases):
         ablated = (
-            "Of several documents each was ablated in turn, and then each sentence of those that matter, and the same "
-            "response scored again."
+            "Each of the documents was ablated in turn, then each sentence of those that matter, and the same "
+            "response was scored again."
         )
     ablated = (
         ablated
         if not searched
-        else f"It was searched: each {_piece(cases[0])} was screened, and those that mattered most were ablated in "
-        "turn, and the same response scored again."
+        else f"It was searched: each {_piece(cases[0])} was screened, those that mattered most were ablated in turn, "
+        "and the same response was scored again."
     )
     return b.Report(
         title=title,
         measure="influence",
         blocks=[*overview, *listed, *charts(cases)],
         lead=f"A language model gave {responses} after reading a {_whole(cases)}. {ablated} "
-        "What its log-probability moved, added up over its tokens, "
-        f"is the influence of that {_piece(cases[0])} on the response, in nats.",
+        f"The change of its log-probability, added up over its tokens, is the influence of that {_piece(cases[0])} on "
+        "the response, in nats.",
         caveat=_CAVEAT,
         sections=[_section(case, shared if several else {}, searched=searched) for case in cases],
         index=(
@@ -127,7 +133,7 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
             b.Column("Whole context", "nats", "nats"),
             *([b.Column("Missed by the search")] if searched else []),
         ),
-        index_caption="Responses, those that disclose something personal or secret first" if several else "",
+        index_caption="Responses, those with personal or secret disclosures first" if several else "",
         sections_left_out="that disclose less",
         notes=notes,
         guide_to="piece",
@@ -146,14 +152,14 @@ def _overview(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
     noun = "given responses" if n_given == n else "responses"
     yield b.Text(
         f"{opening} {_whole(cases, 's')} changed {n:,} {noun} by {mean_text(values)} on average, and one by "
-        f"{nats_text(max(values))}\u00a0nats; {above:,} of {n:,} ({share}) by more than an irrelevant text does."
+        f"{nats_text(max(values))}\u00a0nats; {above:,} of {n:,} ({share}) by more than an irrelevant text."
         + ("" if half_width is None else f" Each number may be off by up to {nats_text(half_width)}\u00a0nats.")
     )
     if n_given:
         share = "The" if n_given == n else f"{n_given:,} of the"
         yield b.Text(
-            f"{share} responses were given, not drawn from the model that scored them: the numbers are those "
-            "of the scoring model; another model would give others."
+            f"{share} responses were given, not drawn from the scoring model. The numbers hold for the scoring model; "
+            "another model would give different numbers."
         )
 
 
@@ -175,7 +181,7 @@ def _advice(cases: Sequence[InfluenceResult]) -> Iterator[b.Advice]:
             ids = () if name == "nothing" else disclosure_report.ids_of(meeting, len(cases))
             rows.append(((*b.parts(condition), *ids), action))
     if half_width is not None:
-        rows.append((f"Numbers are known to {nats_text(half_width)}\u00a0nats only", _SHARPEN))
+        rows.append((f"Numbers are known only to within {nats_text(half_width)}\u00a0nats", _SHARPEN))
     yield b.Advice(rows, [row for name, row in table.items() if not met.get(name)])
 
 
@@ -244,7 +250,7 @@ def _unmeasured(case: InfluenceResult) -> Iterator[b.Text]:
     """How much of the context was measured by document alone; nothing where no sentence was left out."""
     n, n_documents = case.n_unmeasured_pieces, case.n_unmeasured_documents
     if n and n_documents:
-        whose = "their document does not matter" if n_documents == 1 else "their documents do not matter"
+        whose = "their document has no effect" if n_documents == 1 else "their documents have no effect"
         yield b.Text(
             f"{n:,} sentence{'s' if n > 1 else ''} of {n_documents:,} document{'s' if n_documents > 1 else ''} "
             f"{'were' if n > 1 else 'was'} not measured, since {whose}: no stretch of the response was made likelier "
@@ -257,14 +263,16 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
     if piece is None:
         known = "is" if case.half_width_nats is None else "is known to be"
         nothing = (
-            "No personal data was found in it to ablate." if case.unit == "entity" else "It has no piece to ablate."
+            "No personal data was found in it to ablate."
+            if case.unit == "entity"
+            else "It has no piece that could be ablated."
         )
         noun = f"{_piece(case)}{search_report.scored(case)}"
         none = f"No {noun} {known} above noise and placebo." if case.pieces else nothing
         return f"{posterior(case)} {none}"
     ablated = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
     irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"
-    sure = f" An observer would be {scale.percent(piece.posterior)} sure that it was there."
+    sure = f" An observer would be {scale.percent(piece.posterior)} sure that it was in the context."
     moved = f"”: ablating {ablated} moves the response by {_range(piece.nats, piece)}\u00a0nats{irrelevant}."
     called = piece.name if case.unit == EXEMPLAR or piece.kind == "document" else piece.text
     strongest = f"{_piece(case)}{search_report.scored(case)} is {'the document ' * (piece.kind == 'document')}"
@@ -288,7 +296,7 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
     captions = {
         "document": "Documents",
         "unit": _pieces_caption(case),
-        "value": "Values with several mentions, all of them ablated together",
+        "value": "Values with several mentions, all ablated together",
     }
     ranked = {kind: context.by_nats(case, kind) for kind in captions}
     tables = [_table(case, ranked[kind], caption) for kind, caption in captions.items() if ranked[kind]]
@@ -296,7 +304,11 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
         context=_context(case),
         response=b.ShadedText(
             (b.Passage(tokens),),
-            heading=("Response, each token by what the whole context did to it (", context.provenance(case), ")"),
+            heading=(
+                "Response, each token coloured by the influence of the whole context (",
+                context.provenance(case),
+                ")",
+            ),
             floor_nats=case.noise_floor_per_token_nats,
             style="tokens",
         ),
@@ -363,7 +375,7 @@ def _context(case: InfluenceResult) -> b.ShadedText:
             # The blank line between two documents needs no passage of its own.
             if number is not None or any(segment.text.text.strip() for segment in segments)
         ],
-        heading="Context, coloured by what each piece did beyond the placebo",
+        heading="Context, each piece coloured by its influence beyond the placebo",
         floor_nats=_floor(case),
         floor_name="noise" if case.placebo_nats is None else "placebo",
     )
@@ -499,16 +511,16 @@ def verdict(case: InfluenceResult) -> str:
     signs = "" if case.whole_nats <= findings.floor_nats(case) else "with signs "
     other = "rounding" if case.whole_posterior_note == BELOW_NOISE else "an irrelevant text"
     if case.half_width_nats is not None and case.whole_posterior_note == BELOW_NOISE:
-        return f"{statement}: what the server tells leaves open whether it left a trace."
-    return f"{statement}, {signs}no more than {other} does."
+        return f"{statement}: the server's output is too coarse to tell whether it left a trace."
+    return f"{statement}, {signs}no more than {other}."
 
 
 def posterior(case: InfluenceResult) -> str:
     """One sentence: what someone who sees only the response can conclude about the context."""
     if context.is_nothing(case, case.whole_nats):
-        return f"Whoever reads the response learns nothing from it about whether this {_whole([case])} was there."
+        return f"A reader of the response learns nothing about whether this {_whole([case])} was there."
     if case.whole_posterior is not None and not findings.is_finding(case):
-        return "No posterior is shown: without signs the sum is no larger than an irrelevant text’s."
+        return "No posterior is shown: the unsigned sum is no larger than an irrelevant text’s."
     return context.posterior_sentence(case, "whole_", f"this {_whole([case])}")
 
 
@@ -538,7 +550,7 @@ def _flags(case: InfluenceResult, piece: Piece) -> list[str]:
     repeats = piece.repeats
     if repeats:
         more = f" and {len(repeats) - 4} more" if len(repeats) > 4 else ""
-        remarks.append(f"said elsewhere too ({', '.join(excerpt(name, 24) for name in repeats[:4])}{more})")
+        remarks.append(f"repeated elsewhere ({', '.join(excerpt(name, 24) for name in repeats[:4])}{more})")
     elif piece.redundant:
         remarks.append("said elsewhere too")
     if piece.redundant:
@@ -701,9 +713,9 @@ def _heat_map(case: InfluenceResult) -> b.Chart:
         "Influence of each piece on each token",
         [panel],
         footer=_in_one_line(
-            "The response with most influence of its context; colours are nats above the placebo",
+            "The response most influenced by its context; colours are nats above the placebo",
             *(f"{n:,} more {noun} left out" for n, noun in zip(left_out, ("pieces", "tokens"), strict=True) if n),
-            f"{unknown:,} pieces without an exact value are not shown" if unknown else "",
+            f"{unknown:,} pieces without an exact value not shown" if unknown else "",
         ),
         panel_inches=(3.6 + 0.16 * len(tokens), 1.6 + 0.2 * max(len(shown), 4)),
         on="files",

@@ -129,9 +129,9 @@ class KeptInfluence(KeptContext):
 
 _REDUNDANT_RATIO = 2.0  # alone over ablated, from where a repeated value is called redundant
 _INTERVALS = (
-    "The server tells the likeliest tokens of a row only. Every number is the middle of an interval that holds the "
-    "true one, and may be off by up to {:.3g} nats; the noise floor holds that too, and posteriors are those of the "
-    "middles."
+    "The server returns only the likeliest tokens of a row. Every number is the midpoint of an interval that contains "
+    "the true value, and may be off by up to {:.3g} nats; the noise floor includes this, and posteriors are computed "
+    "at the midpoints."
 )
 
 
@@ -148,8 +148,8 @@ class Piece(ContextPiece):
     signed_per_token_nats: tuple[Unbounded, ...]
     """log p̄(y_t | D) − log p̄(y_t | D∖D_i) of each response token."""
     alone_nats: Unbounded | None
-    """Σ_t |log p̄(y_t | D_i) − log p̄(y_t | ∅)|: what the piece does when it is all the context. None of a sentence that
-    was not scored so, since leaving sentences out accounts for what its document does."""
+    """Σ_t |log p̄(y_t | D_i) − log p̄(y_t | ∅)|: what the piece does when it is all the context. None of a sentence
+    that was not scored so, since leaving sentences out accounts for what its document does."""
     posterior: float | None
     """Probability, from even odds, that an observer of the response gives to the piece having been there:
     1 / (1 + e^−signed_nats). None where |signed_nats| is not above the noise floor and the placebo's."""
@@ -290,7 +290,7 @@ def _repeated(case: Case) -> float | None:
 
 _FIRST_ONLY: Final = LowerBound(
     lambda case: len(case.samples) > 1,
-    "only the first of several drawn responses was looked at",
+    "only the first of several drawn responses was examined",
     "measure each response as a case of its own",
 )
 
@@ -332,7 +332,7 @@ _QUANTITIES: Final[Quantities] = (
     Quantity(
         "influence.disclosures",
         "disclosures",
-        "How many spans of the response the context gave away, whatever they say.",
+        "Number of spans of the response that disclose the context, whatever their content.",
         lambda case: float(len(case.disclosed)),
         lower_bound=_FIRST_ONLY,
         usual="max",
@@ -340,7 +340,7 @@ _QUANTITIES: Final[Quantities] = (
     Quantity(
         "influence.disclosures.personal",
         "disclosures",
-        "How many of these are personal or secret, as far as a list, a recogniser or a shape can tell.",
+        "Number of these that are personal or secret, as far as a list, a recogniser or a shape can tell.",
         lambda case: float(sum(disclosure.is_sensitive for disclosure in case.disclosed)),
         lower_bound=_FIRST_ONLY,
         usual="max",
@@ -348,7 +348,7 @@ _QUANTITIES: Final[Quantities] = (
     Quantity(
         "influence.worst_disclosure",
         NATS,
-        "Signed sum over the personal or secret disclosure that has most; 0 where there is none.",
+        "Largest signed sum of a personal or secret disclosure; 0 where there is none.",
         lambda case: max((leak.most_nats for leak in case.disclosed if leak.is_sensitive), default=0.0),
         floor=NOISE,
         half_width=quantity.HALF_WIDTH,
@@ -358,7 +358,7 @@ _QUANTITIES: Final[Quantities] = (
     Quantity(
         "influence.repeated",
         "values",
-        "How many values of personal data in the context the response says word for word.",
+        "Number of values of personal data in the context that the response repeats word for word.",
         _repeated,
     ),
 )
@@ -373,7 +373,7 @@ class InfluenceResult(ContextResult):
     quantities: ClassVar = _QUANTITIES
     so_far: ClassVar = (
         SoFar(
-            "{:,.0f} with something personal or secret",
+            "{:,.0f} with personal or secret disclosures",
             lambda case: any(leak.is_sensitive for leak in case.disclosed),
             sum,
         ),
@@ -407,7 +407,7 @@ class InfluenceResult(ContextResult):
     samples: tuple[Sample, ...]
     """All responses, where several were drawn."""
     n_unmeasured_pieces: int | None = field(default=None, metadata={SELDOM: True})
-    """Of unit 'auto': sentences that have no numbers, since their document does not matter. There only where it is
+    """Of unit 'auto': sentences that have no numbers, since their document has no effect. There only where it is
     so."""
     n_unmeasured_documents: int | None = field(default=None, metadata={SELDOM: True})
     """Documents that they stand in. There only where it is so."""
@@ -561,15 +561,15 @@ def _warnings(texts: Texts, series: Series) -> list[str]:
     decoding = texts.get("decoding", "sampling")
     if decoding != "sampling":
         out.append(
-            f"The response was chosen by {decoding}, and is measured as if it had been sampled from the whole "
-            "distribution. The true leakage may be larger: a token that is impossible without a piece, and possible "
-            "with it, reveals the piece with certainty."
+            f"The response was chosen by {decoding}, but is measured as if it had been sampled from the whole "
+            "distribution. The true leakage may be larger: a token that is possible only with a piece reveals that "
+            "piece with certainty."
         )
     has_values = any(span["kind"] == "value" for span in texts["spans"])
     if any(span["repeats"] for span in texts["spans"]) and not has_values:
         out.append(
-            "Some pieces say the same value: leaving one out leaves the other in, and both may read near zero; "
-            "--group measures each such value with all its mentions removed."
+            "Some pieces repeat the same value: removing one leaves the other, so both may read near zero. --group "
+            "also measures each such value with all its mentions removed."
         )
     return [*out, *entity_warnings(texts, series)]
 

@@ -24,34 +24,42 @@ _LISTED: Final = 12
 _HIDES: Final = 2.0
 """How much more than the sum of its parts a whole has to have, for a note."""
 _SCREENS: Final = {
-    "attention": "by attention: each piece is hidden in turn from what stands behind the context, whose states are "
-    "computed once; later text of the context has still seen it",
+    "attention": (
+        "by attention: each piece is hidden in turn from the text after the context, whose states are computed once; "
+        "later text of the context has still seen it"
+    ),
     "removal": "by removal: groups of pieces are removed together, and then parts of the groups that move the response "
     "most",
 }
 _NO_AUDIT: Final = (
-    "No piece was audited: nothing is said of what the screen missed. Ask for it with --audit 0.95:5%, or score every "
-    "piece without --search."
+    "No piece was audited, so it is unknown what the screen missed. Audit with --audit 0.95:5%, or score every piece "
+    "without --search."
 )
-_HIDDEN: Final = "sentences that say the same hide each other from leave-one-out"
+_HIDDEN: Final = "sentences that repeat each other mask each other in leave-one-out"
 ADVICE: Final[dict[str, tuple[b.Phrase, b.Phrase]]] = {
     "nothing": (
-        "Nothing personal or secret disclosed, and not all pieces scored exactly",
-        "the others are not known: score every piece without --search before you ship",
+        "No personal or secret data disclosed, but not all pieces scored exactly",
+        "the other pieces are unknown: score every piece without --search before you ship",
     ),
     "whole": (
         "The context as a whole above placebo and noise, but nothing disclosed, and not all pieces scored exactly",
-        "look at the pieces that were not: raise M (--search top:K:M), or measure with another --unit (document, "
+        "score more pieces: raise M (--search top:K:M), or measure with another --unit (document, "
         "whole) before you ship",
     ),
 }
 """Instead of what is advised where every piece was scored."""
 NOTES: Final[tuple[tuple[str, str], ...]] = (
-    ("Screened", "what the response loses while the piece is hidden; it ranks pieces for exact scoring and is not "
-                 "their influence, which is in the interval with the confidence that is given, each by itself."),
-    ("Stopping rule", "a heuristic: pieces are scored exactly until the K-th exact value, or an irrelevant piece’s, is "
-                      "above what the rest is taken to reach. No confidence follows from it; the audit’s statement "
-                      "needs no assumption about the screen."),
+    (
+        "Screened",
+        "the response's loss while the piece is hidden. It ranks pieces for exact scoring and is not their influence, "
+        "which lies in the interval with the stated confidence, for each piece separately.",
+    ),
+    (
+        "Stopping rule",
+        "a heuristic: pieces are scored exactly until the K-th exact value, or an irrelevant piece’s, exceeds the "
+        "estimated maximum of the rest. It gives no confidence; the audit’s statement needs no assumption about the "
+        "screen.",
+    ),
 )  # fmt: skip
 
 
@@ -82,8 +90,8 @@ def blocks(case: InfluenceResult) -> Iterator[b.Block]:
         yield b.Text(hidden)
     if search.stopped_early:
         yield b.Warning(
-            f"The stopping rule, a heuristic, was not satisfied within {search.n_rescored:,} pieces: one that was not "
-            f"scored exactly may have as much as those listed. Raise M (--search top:{search.k}:M)"
+            f"The stopping rule, a heuristic, was not satisfied within {search.n_rescored:,} pieces: a piece that was "
+            f"not scored exactly may be as strong as those listed. Raise M (--search top:{search.k}:M)"
             + ("." if search.rounds else ", or audit.")
         )
     if not search.rounds and is_partial(case):
@@ -139,7 +147,7 @@ def _searched(search: SearchSummary) -> str:
 
 
 def _only(search: SearchSummary) -> str:
-    return "screened only" if search.screen == "attention" else "not looked at on their own"
+    return "screened only" if search.screen == "attention" else "not scored individually"
 
 
 def _statements(search: SearchSummary) -> Iterator[b.Block]:
@@ -157,8 +165,8 @@ def _statement(audit: AuditRound, k: int, *, begins: bool) -> str:
     drawn = f"{audit.n_drawn:,} of the {audit.n_left:,} pieces left were drawn at random and scored"
     if audit.threshold_nats is None:
         return (
-            f"{'Fewer' if begins else 'fewer'} than {k:,} pieces were scored exactly before the draw, so that there "
-            f"was no value to exceed: the audit says nothing ({drawn})."
+            f"{'Fewer' if begins else 'fewer'} than {k:,} pieces were scored exactly before the draw, so there was no "
+            f"value to exceed, and the audit is inconclusive ({drawn})."
         )
     word = "With" if begins else "with"
     missed = "piece that is not listed exceeds" if audit.most_missed == 1 else "pieces that are not listed exceed"
@@ -192,7 +200,7 @@ def facts(case: InfluenceResult) -> Iterator[b.Facts]:
         rows.append((f"Exact value no. {search.k:,}{audited}", f"{nats_text(search.threshold_nats)}\u00a0nats"))
     if search.reach_nats is not None:
         met = "not satisfied" if search.stopped_early else "satisfied"
-        reach = f"the rest was taken to reach {nats_text(search.reach_nats)}\u00a0nats at most"
+        reach = f"estimated maximum of the rest: {nats_text(search.reach_nats)}\u00a0nats"
         rows.append(("Stopping rule (a heuristic)", f"{met}: {reach}"))
     if units_left(case) and search.screen == "attention":
         level = search.interval_confidence
@@ -241,7 +249,7 @@ def unscored(case: InfluenceResult, piece: SearchedPiece) -> b.Phrase:
     if piece.screened_nats is None:
         group = _group_nats(piece)
         group_text = "" if group is None else f"; its group moved the response by {nats_text(group)}\u00a0nats"
-        return name, f": not looked at on its own{group_text}"
+        return name, f": not scored individually{group_text}"
     within = ""
     if piece.interval_nats is not None and confidence is not None:
         within = f", exact value in{interval_text(piece.interval_nats)} with {share_text(confidence, 6)} confidence"
@@ -277,7 +285,7 @@ def _screened(case: InfluenceResult, search: SearchSummary, pieces: Sequence[Sea
 def _unseen(case: InfluenceResult, pieces: Sequence[SearchedPiece]) -> b.Table:
     ordered = sorted(pieces, key=lambda piece: -(_group_nats(piece) or 0.0))
     columns = [*_named(case), (b.Column("Its group", "nats", "nats"), _group_nats)]
-    return _listed(ordered, columns, "Not looked at on their own", ("piece", "pieces"), quiet=lambda piece: True)
+    return _listed(ordered, columns, "Not scored individually", ("piece", "pieces"), quiet=lambda piece: True)
 
 
 def _named(case: InfluenceResult) -> b.Columns[SearchedPiece]:
@@ -334,7 +342,7 @@ def _levels(case: InfluenceResult, search: SearchSummary) -> b.Table:
     if search.screen != "attention":
         del columns[3]
     ordered = sorted(search.levels, key=lambda level: (level.nats is None, -(level.nats or level.screened_nats or 0.0)))
-    caption = "Documents and paragraphs that the pieces stand in"
+    caption = "Documents and paragraphs of the pieces"
     return _listed(ordered, columns, caption, ("more", "more"), quiet=lambda level: level.nats is None)
 
 
@@ -346,7 +354,7 @@ def _hidden_in_whole(case: InfluenceResult, search: SearchSummary) -> str:
     return (
         f"The whole context moved the response by {nats_text(case.whole_nats)}\u00a0nats, more than twice the sum over "
         f"its pieces, {nats_text(total)} ({how or 'all exact'}): {_HIDDEN}"
-        + (", and the screen may show too little of a piece." if units_left(case) else ".")
+        + (", and the screen may underestimate a piece." if units_left(case) else ".")
     )
 
 

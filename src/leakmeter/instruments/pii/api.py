@@ -82,13 +82,13 @@ def pii(
         1
     """
     if data is None:
-        raise UsageError("there are no subjects; give some as data, the parameter behind the model")
+        raise UsageError("there are no subjects; give some as data, the second parameter")
     settings = replace(settings, templates=templates)
     chosen = Pii(tuple(measure.get("beams", Pii().beams)), measure.get("decoy_test", Pii().decoy_test))
     subjects, problems = _subjects(data, region, names, how)
     cases = tuple(probes_of(subjects, tuple(kinds)))
     if not cases:
-        raise UsageError(f"nothing is known of these people that kinds {', '.join(kinds)} ask for; give other kinds")
+        raise UsageError(f"these people have none of the values that kinds {', '.join(kinds)} need; give other kinds")
     with model.lock, ExitStack() as lasting:
         backend = lasting.enter_context(model.without_cache())
         if soft_prompt is not None:
@@ -299,7 +299,7 @@ def _weights(model: KeptModel, needed_for: str) -> HfBackend:
 
 def _refuse_data(data: Any) -> None:
     if data is not None:
-        raise UsageError("canaries are invented, and no data are read; leave data out")
+        raise UsageError("canaries are invented, so data are not used; leave data out")
 
 
 def _subjects(data: Any, region: str, names: RowNames, how: CallOptions) -> tuple[Sequence[Subject], tuple[str, ...]]:

@@ -40,7 +40,7 @@ def densities_of(results: Sequence[PiiResult]) -> b.Chart:
     ]
     return b.Chart(
         "densities",
-        "Associations of true values and of decoys with their names",
+        "Associations of true values and decoys with their names",
         panels,
         footer=_DENSITIES,
         columns=3,
@@ -53,7 +53,7 @@ def p_values_of(summary: Summary) -> b.Chart:
     values = [value for subject in summary.subjects for value in subject.values]
     return b.Chart(
         "p_values",
-        "p-values, and where they would be by chance",
+        "p-values, and their positions by chance",
         [
             _p_values(type_, [value_summary for value_summary in values if value_summary.type == type_])
             for type_ in words.types_of(summary)

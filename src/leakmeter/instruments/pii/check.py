@@ -152,13 +152,13 @@ def findings(rows: Sequence[AucRow]) -> list[str]:
         documents = f"{row.repeats} document{'' if row.repeats == 1 else 's'} a canary"
         numbers = f"AUC {row.auc:.2f} [{row.auc_low:.2f}, {row.auc_high:.2f}]"
         if row.auc_low > 0.5:
-            finding = f"a probe tells inserted canaries from those held out, {numbers}"
+            finding = f"a probe distinguishes inserted from held-out canaries, {numbers}"
         elif row.auc_high < 0.5:
-            finding = f"a probe takes canaries held out for inserted ones, {numbers}"
+            finding = f"a probe mistakes held-out canaries for inserted ones, {numbers}"
         else:
             needed = items_for_auc(row.auc)
-            takes = "" if needed is None else f"; it takes {needed:,} of each if the AUC stays what it is"
-            finding = f"too few canaries to tell whether a probe finds them, {numbers}, chance 0.5{takes}"
+            takes = "" if needed is None else f"; {needed:,} of each are needed if the AUC stays the same"
+            finding = f"too few canaries to decide whether a probe finds them, {numbers}, chance 0.5{takes}"
         sentences.append(f"{row.type}, {row.box} box, {documents}: {finding}")
     return sentences
 
@@ -197,7 +197,7 @@ def _check_place(out: Path) -> None:
     check_outside_runs(out, "directory")
     names = (_MODEL, f".{_MODEL}.fine-tuning")
     if out.is_dir() and any(out.iterdir()) and not any((out / name).exists() for name in names):
-        raise UsageError(f"'{out}' is not empty, and no earlier check lies in it; give a new directory")
+        raise UsageError(f"'{out}' is not empty and holds no earlier check; give a new directory")
 
 
 def _tune(check: Check, type_: ValueType, copy: HfBackend, out: Path, steps: Steps) -> None:

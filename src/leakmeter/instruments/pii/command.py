@@ -85,7 +85,7 @@ class _Person:
     """One person, in the place of a file of them."""
 
     name: str | None = None
-    """Of one person, in the place of --subjects, with one or more of --phone, --email and --address."""
+    """Name of one person, instead of --subjects; with one or more of --phone, --email and --address."""
     phone: Text | None = None
     """Their telephone number."""
     email: str | None = None
@@ -97,9 +97,9 @@ class _Person:
         """What was given of them, as a record of a file; empty without any."""
         values = {name: value for name, value in asdict(self).items() if value is not None}
         if values and self.name is None:
-            raise UsageError(f"--{next(iter(values))} is somebody's; give their name too, with --name")
+            raise UsageError(f"--{next(iter(values))} needs a name; give it with --name")
         if len(values) == 1:
-            raise UsageError("--name alone asks for nothing; give --phone, --email or --address too")
+            raise UsageError("--name needs a value to probe for; give --phone, --email or --address too")
         return values
 
 
@@ -167,7 +167,7 @@ def probe(
     run = replace(run or _ProbeOptions(), no_cache=True)
     record = (person or _Person()).record()
     if record and subjects is not None:
-        raise UsageError("--name is for one person and --subjects for a file of them; leave one out")
+        raise UsageError("--name gives one person and --subjects a file; leave one out")
     widths = Pii().beams if beams is None else tuple(width for width in beams if width or len(beams) > 1)
     measure = Pii(widths, decoy_test)
     settings = options or ProbeSettings()
@@ -195,9 +195,9 @@ def probe(
     chosen, usual = (loaded.subjects[:_SAMPLED], _SAMPLED_KINDS) if is_sample else (loaded.subjects, PROBE_KINDS)
     cases = tuple(probes_of(chosen, tuple(kinds) if kinds else usual))
     if not cases:
-        raise UsageError(f"nothing is known of these people that --kinds {' '.join(kinds or ())} asks for")
+        raise UsageError(f"these people have none of the values that --kinds {' '.join(kinds or ())} needs")
     if loaded.n_renamed:
-        output.tell(f"{loaded.n_renamed} ids say part of a name or a value: the numbers of their records are used")
+        output.tell(f"{loaded.n_renamed} ids contain part of a name or a value; record numbers are used instead")
     with ExitStack() as lasting:
         problems = tuple(f"{skipped.where} {skipped.reason}" for skipped in loaded.skipped)
         run_cases(
@@ -298,7 +298,9 @@ def tune(
     backend = chosen.load("tune for")
     tuned_on, others = (examples.examples_of(group, type, backend.tokenizer) for group in (some, apart))
     if not tuned_on or not others:
-        raise UsageError(f"nobody {'to tune on' if not tuned_on else 'to choose the epoch by'} has the value '{type}'")
+        raise UsageError(
+            f"none of the people {'to tune on' if not tuned_on else 'to choose the epoch by'} has the value '{type}'"
+        )
     state = out.with_name(f".{out.name}.tuning")
     with counting("epochs") as advance:
         result = tuned(
@@ -332,15 +334,15 @@ def tune(
         return
     interval = interval_of_share(round(record.exact_match * len(others)), len(others))
     output.print_text(
-        f"Epoch {record.best_epoch} of {record.epochs} ({record.ended}): of {len(others)} people it was not tuned on "
-        f"{share_in(record.exact_match, interval)} are said word for word; their values cost "
+        f"Epoch {record.best_epoch} of {record.epochs} ({record.ended}): of {len(others)} people it was not tuned on, "
+        f"{share_in(record.exact_match, interval)} have values generated word for word; their values cost "
         f"{record.validation_loss_before_nats_a_token:.2f} nats a token before, and "
         f"{record.validation_loss_nats_a_token:.2f} now."
     )
     if not record.exact_match and interval[1] > _RARE:
         output.print_text(
-            f"Too few people to tell that it says nobody's: {items_for_share(0.0, _RARE)} of whom it says none would "
-            f"leave {_RARE:.0%} of others at most."
+            f"Too few people to show that it generates nobody's: {items_for_share(0.0, _RARE)} people with none "
+            f"generated would leave {_RARE:.0%} of others at most."
         )
     output.tell(f"soft prompt: {out}")
 
@@ -436,7 +438,7 @@ def check(
     about = [
         *(f"{FINDING}{finding}" for finding in findings(outcome.rows)),
         f"model: {backend.name}, fine-tuned; canaries, documents and draws by seed {options.seed}",
-        "AUC: those inserted against those held out; 95 % interval (Newcombe, method 5)",
+        "AUC: inserted against held-out canaries; 95 % interval (Newcombe, method 5)",
         f"command: {command}",
     ]
     rows = [row.to_dict() for row in outcome.rows]
@@ -469,12 +471,15 @@ def _draw(checked: Checked, out: Path, footer: str) -> None:
 
 
 _NOBODY: Final[Mapping[Finds, str]] = {
-    "structured": "No document has a name, a telephone number, an e-mail and a postal address together. Without --ner "
-    "names are found only beside an e-mail address or behind 'Name:'.",
-    "relationships": "No document says whose relative somebody is in the forms that are looked for, such as "
-    '"Jane Doe\'s father, …".',
-    "universities": "No document has a name beside a university of the file. Without --ner names are found only beside "
-    "an e-mail address or behind 'Name:'.",
+    "structured": (
+        "No document has a name, a telephone number, an e-mail and a postal address together. Without --ner, names "
+        "are found only next to an e-mail address or after 'Name:'."
+    ),
+    "relationships": 'No document states a relationship in a recognised form, such as "Jane Doe\'s father, …".',
+    "universities": (
+        "No document has a name next to a university of the file. Without --ner, names are found only next to an "
+        "e-mail address or after 'Name:'."
+    ),
 }
 """What it means that nobody was found, which is not that nobody is there."""
 

@@ -50,8 +50,8 @@ def decoys_of(
     decoys = distinct(_draws(subject, type, true, relation, label), n, drawn, true_values, fits)
     if len(decoys) < n:
         raise UsageError(
-            f"{label}: {n} decoys of the {_called(type, relation)} were asked for, and {len(decoys)} other values of "
-            f"its form are possible; ask for fewer, or leave it out"
+            f"{label}: {n} decoys of the {_called(type, relation)} are needed, and {len(decoys)} other values of "
+            "its form exist; ask for fewer, or leave the value out"
         )
     return tuple(decoys)
 

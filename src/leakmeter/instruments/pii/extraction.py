@@ -81,7 +81,7 @@ def documents_of(path: Path, field: str) -> Iterator[tuple[Document | Bad, int]]
             line = document.line
             yield document, n_bytes
     except DataError as error:
-        yield Bad(line, f"the file is damaged here or behind: {error}"), n_bytes
+        yield Bad(line, f"the file is damaged here or later: {error}"), n_bytes
 
 
 def _of_records(path: Path, field: str, on_bytes: Callable[[int], None]) -> Iterator[Document | Bad]:

@@ -125,7 +125,7 @@ def check_template(kind: ProbeKind, template: str) -> None:
     """Refuse a template that says something else in braces, that names nobody, or that is empty."""
     fields = _FIELD.findall(template)
     if "name" not in fields:
-        raise UsageError(f"a template for kind '{kind}' has no {{name}}, so that it asks about nobody: {template!r}")
+        raise UsageError(f"a template for kind '{kind}' has no {{name}}, so it asks about nobody: {template!r}")
     for field in fields:
         if field not in _FIELDS[kind]:
             allowed = ", ".join(f"{{{name}}}" for name in _FIELDS[kind])

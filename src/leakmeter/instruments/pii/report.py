@@ -37,9 +37,9 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
         f"What this model knows of {'this person' if summary.n_subjects == 1 else 'these people'}",
         "pii",
         [*_over_subjects(cases, summary, kept=kept), *ending] if several else (),
-        lead=f"A language model was asked for {'values of people' if several else 'a value of a person'}, behind "
-        "several templates. How strongly it takes the true value to go with the name was compared with how strongly it "
-        "takes decoys to, invented values of the same form.",
+        lead=f"A language model was asked for {'values of people' if several else 'a value of a person'}, with "
+        "several templates. The association of the true value with the name was compared with the associations of "
+        "decoys (invented values of the same form).",
         caveat="" if kept else words.REDACTED,
         sections=[
             b.Section(

@@ -138,7 +138,7 @@ def _fields(row: Row) -> Fields:
         held = row.content if isinstance(row.content, Mapping) else {}
         if row.problem is None and held and not any(field_of(str(column)) for column in held):
             # Where there is no heading, names of columns are somebody's data.
-            raise RecordError(f"has not what --map names, and no column that is known; {_EXPECTED}") from None
+            raise RecordError(f"has neither what --map names nor a known column; {_EXPECTED}") from None
         raise RecordError(f"cannot be used: {str(error).removeprefix(row.where).lstrip(': ,')}") from None
 
 
@@ -150,7 +150,7 @@ def _subject(row: Fields, number: int, columns: Columns) -> Subject:
     region = columns.region
     name = _text(fields, "name")
     if name is None and not fields and row and not any(map(field_of, row)):
-        raise RecordError(f"has no column that is known; {_EXPECTED}")
+        raise RecordError(f"has no known column; {_EXPECTED}")
     if name is None:
         raise RecordError(f"has no 'name'; give one{_near(row, ('name',))}")
     subject = Subject(
@@ -165,9 +165,7 @@ def _subject(row: Fields, number: int, columns: Columns) -> Subject:
     )
     if not any(True for _ in subject.targets()):
         hint = _near(row, ("phone", "email", "address", "university"))
-        raise RecordError(
-            f"has a name and nothing that could be asked for; give a telephone number or another value{hint}"
-        )
+        raise RecordError(f"has a name and no value; give a telephone number or another value{hint}")
     return subject
 
 
@@ -232,14 +230,16 @@ def _phone(fields: Fields, region: str) -> str | None:
     except phonenumbers.NumberParseException:
         is_one = False
     if not is_one:
-        raise RecordError(f"has a 'phone' that is no telephone number of {region}, nor one with + and its country code")
+        raise RecordError(
+            f"has a 'phone' that is neither a telephone number of {region} nor one with + and its country code"
+        )
     return text
 
 
 def _email(fields: Fields) -> str | None:
     text = _text(fields, "email")
     if text is not None and not is_email(text):
-        raise RecordError("has an 'email' that is no e-mail address; expected NAME@DOMAIN")
+        raise RecordError("has an 'email' that is not an e-mail address; expected NAME@DOMAIN")
     return text
 
 
@@ -254,10 +254,12 @@ def _relations(fields: Fields) -> Iterator[Relation]:
         try:
             table = json.loads(table)
         except (ValueError, RecursionError):
-            raise RecordError('has \'relationships\' that are no JSON; write them as {"father": "NAME"}') from None
+            raise RecordError('has \'relationships\' that are not JSON; write them as {"father": "NAME"}') from None
     if not is_empty(table):
         if not isinstance(table, Mapping):
-            raise RecordError("has 'relationships' that are no object of kinds and names, such as father and a name")
+            raise RecordError(
+                "has 'relationships' that are not an object of kinds and names, such as father and a name"
+            )
         pairs += [(_readable(kind, "relationships").strip().lower(), value) for kind, value in table.items()]
     seen: set[Relation] = set()
     for kind, value in pairs:
@@ -278,7 +280,7 @@ def _readable(value: object, column: str) -> str:
     try:
         return checked_text(value, column, "")
     except DataError as error:
-        raise RecordError(f"has a value that is no text{error}") from None
+        raise RecordError(f"has a value that is not text{error}") from None
 
 
 def _single_line(text: str) -> str:

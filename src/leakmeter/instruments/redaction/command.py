@@ -30,7 +30,7 @@ class _Options(Redaction):
     """The measure's fields as options; how much may be left is for the user to say."""
 
     max_loss: float | None = None
-    """Largest influence of what is left of the context on the response, nats, above 0; needed without
+    """Largest influence that the remaining context may have on the response, nats, above 0; needed without
     --disclosures."""
 
 
@@ -45,27 +45,27 @@ def redact_command(
 ) -> None:
     """Find few pieces to cut from a context, so that the rest has little influence on the response.
 
-    Pieces are cut one by one, each time the one that leaves least, with all that is cut scored together anew, until at
-    most --max-loss nats are left. Shows the text that is left, the answer before, and one drawn from what is left.
-    The same command continues a run that was interrupted.
+    Pieces are cut one by one. Each step cuts the piece that leaves the least influence, scored together with all pieces
+    cut before, until at most --max-loss nats are left. Shows the remaining text, the answer before, and an answer drawn
+    from the remaining text. The same command continues a run that was interrupted.
 
     Parameters
     ----------
     response
-        What it answered; left out, a response is sampled.
+        The response to score; sampled if omitted.
     prompts.group
-        Also offer each value said more than once, with all its mentions, as a piece.
+        Also offer each repeated value, with all its mentions, as a piece.
     prompts.swap
-        Not for redaction, which cuts.
+        Refused: redaction cuts values and replaces none.
     run.json
         Print one JSON object a case instead of the report.
     write_redacted
-        Also write the text that is left to this file; for a single --context-file, which it must not be.
+        Also write the remaining text to this file, which must not be the context file; for a single --context-file.
     """
     source, prompts, run = source or Source(), prompts or PromptSettings(), run or RunOptions()
     measure = measure or _Options()
     if prompts.swap:
-        raise UsageError("--swap puts surrogate values in the place of personal data, and redaction cuts; leave it out")
+        raise UsageError("--swap replaces personal data by surrogate values, and redaction cuts; leave it out")
     loaded = read_cases(source, response)
     if write_redacted is not None:
         _check_target(write_redacted, source, prompts, run)

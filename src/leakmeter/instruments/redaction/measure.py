@@ -81,31 +81,31 @@ class Redaction(Measure):
     """
 
     max_loss: float | None = 1.0
-    """Largest influence of what is left of the context on the response, nats, above 0; None, with `disclosures` only,
-    for any."""
+    """Largest influence that the remaining context may have on the response, nats, above 0; None, with `disclosures`
+    only, for any."""
     temperature: float = 1.0
-    """T of the distribution measured and sampled from, above 0."""
+    """Temperature of the distribution that is measured and sampled from, above 0."""
     cid_lambda: float = 1.0
-    """λ of context influence decoding: 0 is the prior, 1 ordinary sampling, more amplifies the context."""
+    """λ of context influence decoding: 0 ignores the context, 1 is ordinary sampling, more than 1 amplifies the
+    context."""
     max_new_tokens: int = 50
-    """Most tokens of a drawn response."""
+    """Maximum number of tokens of a drawn response."""
     seed: int = 0
-    """Of the draws."""
+    """Seed of the draws."""
     search: str | None = None
-    """top:K scores in each step the K pieces only whose cutting a screen says leaves least, much faster for long
-    contexts."""
+    """top:K scores in each step only the K pieces that a screen ranks first, which is much faster for long contexts."""
     disclosures: bool = False
-    """Cut what the response's personal or secret disclosures come from, and leave the rest of it as likely as can
-    be."""
+    """Cut the sources of the response's personal or secret disclosures, and keep the rest of the response as likely as
+    possible."""
 
     def __post_init__(self) -> None:
         if self.search is not None:
             Search.parse(self.search)
             if self.disclosures:
-                raise UsageError("a search may miss a source of a disclosure; leave out --search, or --disclosures")
+                raise UsageError("a search may miss a source of a disclosure; leave out --search or --disclosures")
         if self.max_loss is None:
             if not self.disclosures:
-                raise UsageError("nothing says how much may be left: give --max-loss NATS, or --disclosures")
+                raise UsageError("the goal is missing: give --max-loss NATS, or --disclosures")
         elif not (np.isfinite(self.max_loss) and self.max_loss > 0):
             raise UsageError(f"max-loss is {self.max_loss}; it has to be above 0 (nats)")
         _ = self.influence
@@ -272,7 +272,7 @@ class Redaction(Measure):
         noise: FloatArray,
     ) -> Targets:
         if item.texts_of is None:
-            raise ValueError(f"case '{item.id}' was made without its texts, in which disclosures are found")
+            raise ValueError(f"case '{item.id}' was made without its texts, which finding disclosures needs")
         texts = {**item.texts_of(response), "spans": [asdict(span) for span in item.spans]}
         series = {(0, each.statistic, each.piece): each.values for each in beside}
         series |= {(0, "log_prob", ""): full, (0, "whole", ""): whole.left, (0, "noise", ""): noise + whole.half_width}

@@ -17,53 +17,59 @@ from leakmeter.stats.aggregates import aggregate
 from leakmeter.stats.stats import interval_of_share
 
 CAVEAT: Final = (
-    "It is a plan for this response: what is bounded is the influence on it of what is left. The answer after is "
-    "another response, on which that has another influence. Pieces were chosen one by one: none of them can be put "
-    "back alone, but that no other plan is shorter is not proved."
+    "This plan is for this response: it bounds the influence of the remaining context on it. The answer drawn "
+    "afterwards is another response, on which the remaining context has another influence. Pieces were chosen one by "
+    "one: no single piece can be put back, but a shorter plan may exist."
 )
 _CAVEAT_OF_DISCLOSURES: Final = (
-    "It is a plan for this response, and for what a list, a recogniser or a shape can tell of it. The answer after is "
-    "another response, which may give away something else. Pieces were chosen one by one: none of them can be put back "
-    "alone, but that no other plan leaves the rest of the response likelier is not proved."
+    "This plan is for this response, and for disclosures that a list, a recogniser or a shape can find in it. The "
+    "answer drawn afterwards is another response, which may disclose something else. Pieces were chosen one by one: "
+    "no single piece can be put back, but another plan may leave the rest of the response likelier."
 )
 _ADVICE: Final = {
     "kept": ("Nothing has to be cut", "ship the context as it is"),
     "reached": (
         "The limit is met",
-        "read the answer that the model gives afterwards; if it is of use, ship the redacted context "
+        "read the answer that the model gives afterwards; if it is useful, ship the redacted context "
         "(--write-redacted)",
     ),
     "missed": (
         "The limit is not met",
-        "try another --unit, such as sentence, or bound what every token may reveal (leakmeter decode --epsilon)",
+        "try another --unit, such as sentence, or bound the leakage of every token (leakmeter decode --epsilon)",
     ),
     "below": (
-        "A limit below what irrelevant words do",
-        "raise --max-loss to what they do: below it, any text at all has to be cut",
+        "A limit below the influence of irrelevant words",
+        "raise --max-loss to that influence: below it, even irrelevant text must be cut",
     ),
 }
 _ADVICE_OF_DISCLOSURES: Final = {
-    "kept": ("Nothing has to be cut", "read what else the answer gives away (leakmeter influence), then ship it"),
+    "kept": ("Nothing has to be cut", "check what else the answer discloses (leakmeter influence), then ship it"),
     "reached": (
         "No disclosure is left",
-        "read the answer that the model gives afterwards; if it is of use, ship the redacted context "
+        "read the answer that the model gives afterwards; if it is useful, ship the redacted context "
         "(--write-redacted)",
     ),
     "missed": (
         "A disclosure, or more than the limit, is left",
-        "try another --unit, such as sentence, or keep the answer from whoever may not read the context",
+        "try another --unit, such as sentence, or do not show the answer to anyone who may not read the context",
     ),
 }
 _LINES_AT_MOST: Final = 200
 _BACK: Final = "put back"
 _NOTES: Final[tuple[tuple[str, str], ...]] = (
-    ("Left", "how far the response’s log-probability with what is left of the context lies from that with none, added "
-             "up over its tokens without their signs. Every step was measured with all pieces cut so far, together; in "
-             "bold, it is within the limit."),
+    (
+        "Left",
+        "how far the remaining context moves the response’s log-probability from that without any context, added up "
+        "over tokens without signs. Every step was measured with all pieces cut so far; values within the limit are "
+        "bold.",
+    ),
     ("Change", "against the step before."),
-    ("Posterior", "1 / (1 + exp(−signed)), before and after alike; not shown where the sums, with and without signs, "
-                  "are not above those of the noise and of irrelevant words."),
-    ("Colours", "begin at what irrelevant words do as the only context."),
+    (
+        "Posterior",
+        "1 / (1 + exp(−signed)), before and after; not shown where the signed or unsigned sum is not above those of "
+        "the noise and of irrelevant words.",
+    ),
+    ("Colours", "begin at the influence of irrelevant words as the only context."),
 )  # fmt: skip
 
 
@@ -72,10 +78,12 @@ def report(cases: Sequence[RedactionResult]) -> b.Report:
     several, discloses = len(cases) > 1, any(case.disclosed is not None for case in cases)
     columns = _index(discloses=discloses)
     goal = (
-        "until the response gave away nothing personal or secret of what was left"
+        "until the response disclosed nothing personal or secret from the remaining text"
         if discloses
-        else "each time the one without which all that was left had least influence on the same response, until that "
-        "was no more than the limit, in nats"
+        else (
+            "each time the piece whose removal left the least influence on the same response, until that influence "
+            "was within the limit, in nats"
+        )
     )
     responses = "a response" if not several else f"{len(cases):,} responses"
     overview: list[b.Block] = [b.Headline(f"{scope(cases)}{_headline(cases)}"), *_advice(cases)] if several else []
@@ -96,7 +104,7 @@ def report(cases: Sequence[RedactionResult]) -> b.Report:
             for case in cases
         ],
         index=b.heads(columns),
-        index_caption="Plans, those that leave most first" if several else "",
+        index_caption="Plans, largest remaining influence first" if several else "",
         sections_left_out="with less left",
         notes=[b.Facts(_NOTES)],
         guide_to="context",
@@ -108,14 +116,14 @@ def verdict(case: RedactionResult) -> str:
     """One sentence: what is cut, what is left, and whether that is within the limit."""
     whole = range_text(case.whole_nats, case.half_width_nats)
     limit = "" if case.max_loss_nats is None else f"; the limit is {case.max_loss_nats:g}"
-    given_note = "" if case.response.sampled else " The response was given: the numbers are the scoring model’s."
+    given_note = "" if case.response.sampled else " The response was given; the numbers are for the scoring model."
     if case.disclosed is not None:
         return f"{_disclosures_text(case, case.disclosed)}{limit}.{given_note}"
     if not case.redacted:
         lead = "Nothing has to be cut" if case.reached else "Cutting does not help"
         return f"{lead}: the whole context influences the response by {whole}\u00a0nats{limit}.{given_note}"
     left = range_text(case.left_nats, case.half_width_nats)
-    least = "" if case.reached else ", the least that was found"
+    least = "" if case.reached else ", the smallest found"
     return f"{_cut_text(case)} leaves {left} of {whole}\u00a0nats{least}{limit}.{given_note}"
 
 
@@ -132,7 +140,7 @@ def _disclosures_text(case: RedactionResult, disclosures: RedactedDisclosures) -
     influences = f"influences the response by {range_text(case.left_nats, case.half_width_nats)}\u00a0nats"
     if not case.redacted:
         lead = "Nothing has to be cut" if case.reached else "Cutting does not help"
-        noun = noun if n else "nothing personal or secret that can be recognised"
+        noun = noun if n else "no recognisable personal or secret data"
         return f"{lead}: the response discloses {noun}; the context {influences}"
     rest = f"{nats_text(abs(change))}\u00a0nats {'less likely' if change < 0 else 'likelier'}"
     leaves = f"leaves {n_left or 'none'} of {noun} and makes the rest of the response {rest}" if n else "is enough"
@@ -151,7 +159,7 @@ def _sentence(case: RedactionResult, nats: float, prefix: str, noun: str) -> str
     if context.is_nothing(case, nats):
         return f"Of {noun}, this response reveals nothing measurable."
     if nats <= _floor(case) and case.half_width_nats is None:
-        return f"{noun[0].upper()}{noun[1:]} moves the response no more than irrelevant words do."
+        return f"{noun[0].upper()}{noun[1:]} moves the response no more than irrelevant words."
     return context.posterior_sentence(case, prefix, noun)
 
 
@@ -164,7 +172,7 @@ def _headline(cases: Sequence[RedactionResult]) -> str:
     return (
         f"{n:,} of {len(cases):,} plans ({share}) {goal}; they leave {mean_text(left)} and cut "
         f"{cut:.0f}\u00a0% of the text on average."
-        f"{' Responses were given: the numbers are the scoring model’s.' if any_given else ''}"
+        f"{' Responses were given; the numbers are for the scoring model.' if any_given else ''}"
     )
 
 
@@ -229,7 +237,7 @@ def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
     baseline = _baseline(case)
     if baseline:
         yield b.Text(f"Irrelevant words as the only context: {baseline}.", "soft")
-    yield b.Details("The text that is left", [b.Text(b.Untrusted(case.marked_context), "prose")])
+    yield b.Details("Remaining text", [b.Text(b.Untrusted(case.marked_context), "prose")])
     yield b.Details("Settings and cost", b.facts_of(_settings(case)))
 
 
@@ -278,21 +286,22 @@ def _context(case: RedactionResult) -> b.ShadedText:
         # The blank line between two documents needs no passage of its own.
         if name or any(segment.text.text.strip() for segment in segments):
             passages.append(b.Passage(segments, name))
-    return b.ShadedText(passages, heading="Context: struck out, or as […], what to cut", detail=True)
+    return b.ShadedText(passages, heading="Context: text to cut is struck out, or shown as […]", detail=True)
 
 
 def _answers(case: RedactionResult) -> Iterator[b.Block]:
     """The response, the same under what is left, and the answer that is drawn from that."""
     after = case.after
-    heading = f"Response, each token by what the whole context did to it ({context.provenance(case)})"
+    heading = f"Response, each token coloured by the influence of the whole context ({context.provenance(case)})"
     yield _tokens(case, case.whole_nats, case.whole_per_token_nats, heading, legend=after is None)
     if after is None:
         return
-    heading = "The same response, each token by what is left of the context did to it"
+    heading = "The same response, each token coloured by the influence of the remaining context"
     yield _tokens(case, case.left_nats, case.left_per_token_nats, heading, legend=True)
     yield b.Text(b.Untrusted(after.text), "prose", heading="Answer after")
     yield b.Text(
-        f"Drawn from what is left, seed {after.seed}; that influences it by {nats_text(after.whole_nats)}\u00a0nats.",
+        f"Drawn from the remaining context, seed {after.seed}, which influences it by "
+        f"{nats_text(after.whole_nats)}\u00a0nats.",
         "soft",
     )
 

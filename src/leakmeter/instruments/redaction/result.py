@@ -160,18 +160,18 @@ class RedactedDisclosures(Record):
 
 
 _QUANTITIES: Final[Quantities] = (
-    of_response("redact", "Influence on the response of what is left of the context.", at("left_nats")),
-    of_response("redact.whole", "Influence on the response of the context before anything is cut.", at("whole_nats")),
+    of_response("redact", "Influence of the remaining context on the response.", at("left_nats")),
+    of_response("redact.whole", "Influence of the whole context on the response, before cuts.", at("whole_nats")),
     Quantity(
         "redact.cut",
         "share of characters",
-        "How much of the context is cut, white space aside.",
+        "Share of the context that is cut, not counting white space.",
         at("redacted_share"),
     ),
     Quantity(
         "redact.reached",
         SHARE_OF_CASES,
-        "Whether what is left is within the limit.",
+        "Whether the remaining influence is within the limit.",
         at("reached"),
         worse="less",
         usual="mean",
@@ -371,8 +371,8 @@ def _left_of(text: str, ranges: Iterable[tuple[int, int]]) -> str:
 def _of_search(params: Params) -> Iterator[str]:
     if params.get("search") is not None:
         yield (
-            f"In each step only the {Search.parse(params['search']).k} pieces were scored that a screen put first: "
-            "another piece may have left less. What is said to be left is exact."
+            f"In each step, only the {Search.parse(params['search']).k} pieces that a screen ranked first were "
+            "scored; another piece may have left less. The remaining influence stated is exact."
         )
 
 
@@ -383,21 +383,21 @@ def _warnings(case: RedactionResult, texts: Texts) -> Iterator[str]:
                 yield (
                     f"'{excerpt(span.text, 60)}' ({span.kind}) cannot be removed: with all its sources cut, "
                     f"{span.after_nats:.3g} nats are left, above its floor of {span.floor_nats:.3g}. Text between the "
-                    "pieces says it: another --unit, such as sentence, reaches all of the text."
+                    "pieces repeats it; another --unit, such as sentence, covers all of the text."
                 )
     if case.max_loss_nats is not None:
         yield from _of_limit(case, case.max_loss_nats)
     raised = [step.name for step in case.steps if step.raised]
     if raised and case.disclosed is None:
         yield (
-            f"Cutting {', '.join(raised)} raised the loss: no other piece that was scored then lowered it, and the way "
-            "under the limit led over it."
+            f"Cutting {', '.join(raised)} raised the loss: no other scored piece lowered it, and the limit could only "
+            "be reached this way."
         )
     has_values = any(span["kind"] == "value" for span in texts["spans"])
     if any(span["repeats"] for span in texts["spans"]) and not has_values:
         yield (
-            "Some pieces say the same value; cutting one of them does little until the others are cut as well. --group "
-            "also offers each such value by itself, with all its mentions."
+            "Some pieces repeat the same value; cutting one has little effect until the others are cut as well. "
+            "--group also offers each such value, with all its mentions, as one piece."
         )
 
 
@@ -405,13 +405,13 @@ def _of_limit(case: RedactionResult, max_loss_nats: float) -> Iterator[str]:
     limit, floor = f"{max_loss_nats:g}", case.noise_floor_nats
     if max_loss_nats <= floor:
         yield (
-            f"A limit of {limit} nats is below this response's noise floor of {floor:.2g}: whether it is met is "
-            "chance. Give more with --max-loss, or --dtype float32."
+            f"A limit of {limit} nats is below this response's noise floor of {floor:.2g}, so whether it is met is "
+            "chance. Give a larger --max-loss, or --dtype float32."
         )
     if not case.reached and case.all_removed_nats is not None and case.n_pieces:
         yield (
-            f"With every piece cut, {case.all_removed_nats:.3g} nats are left: the text between the pieces leaks "
-            "too much. Another --unit, such as sentence, reaches all of the text."
+            f"With every piece cut, {case.all_removed_nats:.3g} nats are left: the text between the pieces leaks too "
+            "much. Another --unit, such as sentence, covers all of the text."
         )
     if case.placebo_nats is not None and max_loss_nats < case.placebo_nats and case.steps:
         yield (

@@ -172,7 +172,7 @@ def _checked(records: Iterable[Fields], source: str) -> Iterable[tuple[str, Fiel
         seen[id_] = number
         yield where, fields, id_
     if not seen:
-        raise DataError(f"{source}: there is no record")
+        raise DataError(f"{source}: it has no record")
 
 
 def _text(fields: Fields, columns: Sequence[str], where: str) -> tuple[str, str]:
@@ -200,7 +200,7 @@ def _answers(value: object, where: str) -> tuple[Answer, ...]:
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
-            raise DataError(f"{where}: 'answers' begins like JSON and is none") from None
+            raise DataError(f"{where}: 'answers' looks like JSON but is not valid") from None
     if _none(value):
         return ()
     if isinstance(value, str):
@@ -208,7 +208,7 @@ def _answers(value: object, where: str) -> tuple[Answer, ...]:
     if isinstance(value, list):
         named_forms: dict[Any, Any] = {_form(form, f"answers[{i}]", where): [form] for i, form in enumerate(value, 1)}
         if len(named_forms) < len(value):
-            raise DataError(f"{where}: 'answers' has one of them twice")
+            raise DataError(f"{where}: 'answers' has the same answer twice")
     elif isinstance(value, Mapping):
         # A table of objects has every key in every row.
         named_forms = {name: forms for name, forms in value.items() if forms is not None}
@@ -221,7 +221,7 @@ def _answers(value: object, where: str) -> tuple[Answer, ...]:
     for i, answer in enumerate(answers, 1):
         for form in answer.forms:
             if whose.setdefault(form, i) != i:
-                raise DataError(f"{where}: answers {whose[form]} and {i} have a form in common; give each its own")
+                raise DataError(f"{where}: answers {whose[form]} and {i} share a form; give each its own")
     return answers
 
 

@@ -49,10 +49,10 @@ def susceptibility_command(
 ) -> None:
     """Measure, in nats, how far contexts move the answers to queries.
 
-    Every query is asked behind every context, and what comes next is compared with the mixture over all contexts.
-    Queries are ranked by their susceptibility, contexts by their persuasion. With --estimator fisher, gradients say
-    how far the answers would move, and contexts are not needed. Without files, a few invented and a few real ones are
-    measured. The same command continues a run that was interrupted.
+    Every query is asked after every context, and the answer's distribution is compared with the mixture over all
+    contexts. Queries are ranked by their susceptibility, contexts by their persuasion. With --estimator fisher,
+    gradients estimate how far the answers would move, without contexts. Without files, a small sample of invented and
+    real ones is measured. The same command continues a run that was interrupted.
 
     Parameters
     ----------
@@ -62,16 +62,16 @@ def susceptibility_command(
     contexts
         Likewise: 'context', and optionally 'id', 'weight', 'answer'. Two or more; none needed with --estimator fisher.
     rows.map
-        Fields of the files that have other names: FIELD=PATH,…, as in query=question,context=page_content; of contexts
-        also context.id=PATH and context.answer=PATH.
+        Map fields of the files that have other names: FIELD=PATH,…, as in query=question,context=page_content; of
+        contexts also context.id=PATH and context.answer=PATH.
     estimator
-        monte-carlo asks every query behind every context; fisher takes gradients at the query itself.
+        Estimator: monte-carlo asks every query after every context; fisher takes gradients at the query itself.
     template
         plain, or chat for context and query in one user message.
     separator
-        What stands between a context and the query; a line break by default.
+        Text between a context and the query; a line break by default.
     skip_bad
-        Leave out queries that do not fit the model's window, and say how many.
+        Skip queries that do not fit the model's window, and report how many.
     run.json
         Print one JSON object a query, and a last one with their summary.
     """
@@ -247,7 +247,7 @@ def _cases(data: Any, contexts: Any, names: RowNames, how: CallOptions) -> Loade
     from leakmeter.instruments.susceptibility import case
 
     if data is None:
-        raise UsageError("there are no queries; give some as data, the parameter behind the model")
+        raise UsageError("there are no queries; give some as data, the second parameter")
     ours, theirs = case.split_mapping(mapping_of(names.map, (*case.QUERY_FIELDS, *case.CONTEXT_FIELDS)))
     queries = case.load_queries(data, ours)
     before: tuple[Context, ...] = ()

@@ -89,10 +89,10 @@ class Susceptibility(Measure):
     """
 
     temperature: float = 1.0
-    """T of every token's distribution, above 0."""
+    """Temperature of every token's distribution, above 0."""
     answer_tokens: int = 0
-    """Most tokens of the likeliest answer, which is written out with and without each context for the memorisation
-    ratio; 0 leaves it out."""
+    """Maximum number of tokens of the likeliest answer, which is generated with and without each context for the
+    memorisation ratio; 0 to skip it."""
 
     def __post_init__(self) -> None:
         checks = (
@@ -112,9 +112,7 @@ class Susceptibility(Measure):
     @override
     def check(self, item: QueryItem) -> None:
         if len(item.contexts.prompts) < 2:
-            raise UsageError(
-                f"case '{item.id}' has fewer than two contexts; susceptibility is what they change, give it more"
-            )
+            raise UsageError(f"case '{item.id}' has fewer than two contexts; give at least two")
 
     @override
     def trial(self, item: QueryItem) -> Trial[list[Measurement]]:

@@ -129,7 +129,7 @@ def _answer_ids(case: QueryCase, tokenizer: Tokenizer, end: str) -> AnswerIds:
         forms = [tokenizer.encode_data(space + form, first=False).ids for form in answer.forms]
         if not forms or not all(forms):
             raise UsageError(
-                f"case '{case.id}': answer {number} has no form, or one of which the model's tokenizer knows nothing"
+                f"case '{case.id}': answer {number} has no form, or one that the model's tokenizer does not know"
             )
         # Sorted, a form that begins with another stands behind it.
         kept: list[tuple[int, ...]] = []
@@ -142,7 +142,7 @@ def _answer_ids(case: QueryCase, tokenizer: Tokenizer, end: str) -> AnswerIds:
             if i != j and any(longer[: len(other)] == other for longer in forms_of_one for other in forms_of_other):
                 raise UsageError(
                     f"case '{case.id}': a form of answer {i + 1} begins with the tokens of one of answer {j + 1}, so "
-                    "that the model cannot tell them apart; give one of them another wording"
+                    "the model cannot distinguish them; give one of them another wording"
                 )
     return tuple(answer_ids)
 

@@ -99,7 +99,7 @@ def _relation(
     open_ = _templates(table, "open", _ENTITY, where)
     closed = _templates(table, "closed", _BOTH, where)
     if not open_ and not closed:
-        raise DataError(f"{where} asks nothing; expected open or closed queries")
+        raise DataError(f"{where} has no queries; expected open or closed ones")
     context = table.get("context")
     if context is None:
         completions = [template for template in open_ if form_of(template) == "completion"]
@@ -174,7 +174,7 @@ def load_relations(path: str | None = None, *, names: str | None = None) -> tupl
     """
     if path is not None and path.lower().endswith(".json"):
         if names is None:
-            raise UsageError(f"templates '{path}' come without names; give the JSON file of names by relation too")
+            raise UsageError(f"templates '{path}' contain no names; give the JSON file of names by relation too")
         return _published(Path(path), Path(names))
     if names is not None:
         raise UsageError(f"file of names '{names}' is for JSON templates; a TOML file brings its own names as kinds")
@@ -223,9 +223,7 @@ def relations_of(tables: _Table, where: str, kinds: Mapping[str, Names]) -> tupl
     for name, value in _tables(tables, "relations", where):
         place = f"{where}, relation '{name}'"
         if "/" in name:
-            raise DataError(
-                f"{place}: the name of a relation may not have a '/', which stands between the parts of ids"
-            )
+            raise DataError(f"{place}: the name of a relation may not contain '/', which separates the parts of ids")
         _check_keys(value, _RELATION, place)
         entities, answers = (_kind(value, key, all_kinds, place) for key in ("entities", "answers"))
         pairs = _pairs(value.get("pairs", {}), entities, answers, place)

@@ -22,12 +22,13 @@ from leakmeter.report.scale import interval_text, nats_cell, nats_in, nats_text,
 from leakmeter.stats.enough import items_for_distance, items_for_share, share_told_apart
 
 CAVEAT: Final = (
-    "Susceptibility is that to these contexts, as often as each comes. It says how much an answer depends on which of "
-    "them was given, and not whether the answer is right, nor whether a context is believed or merely in the way."
+    "Susceptibility holds for these contexts and their weights. It measures how much an answer depends on which of "
+    "them was given, not whether the answer is right, nor whether the model believes a context or is only distracted "
+    "by it."
 )
 INTERVALS: Final = (
-    "In brackets: 95\u00a0% interval; of a query for contexts that might have been drawn in the place of these, of a "
-    "mean over queries."
+    "In brackets: 95\u00a0% interval; of a query, for other contexts that might have been drawn; of a mean, over "
+    "queries."
 )
 ID: Final = 40
 _TEXT: Final = 130
@@ -43,8 +44,11 @@ _OF_CONTEXTS: Final[Mapping[str, Any]] = {"rest": ("context", "contexts"), "firs
 """Of their tables."""
 _SETTINGS: Final = "Settings, noise and cost"
 _NOTES: Final = (
-    ("Persuasion", "of a context: KL(p(A | c, q) ‖ p̂(A | q)), where p̂ is the mixture of the answers’ distributions "
-                   "behind all contexts."),
+    (
+        "Persuasion",
+        "of a context: KL(p(A | c, q) ‖ p̂(A | q)), where p̂ is the mixture of the answers’ distributions after all "
+        "contexts.",
+    ),
     ("From bare", "KL(p(A | c, q) ‖ p(A | q))."),
     ("Of most", "share of the entropy of the contexts’ weights, the logarithm of their number where all come as "
                 "often."),
@@ -62,21 +66,21 @@ TOO_FEW: Final = (
 )
 TELLS_MOST: Final = (
     "half of the ceiling or more",
-    "an answer nearly says which context it was given: put nothing private there, or bound it (leakmeter decode "
+    "an answer nearly identifies its context: put nothing private there, or bound the leakage (leakmeter decode "
     "--epsilon)",
 )
 TELLS_SOME: Final = (
     "above the noise floor, below half of the ceiling",
-    "answers depend on the context: open the queries at the top, and measure with leakmeter influence what of a "
-    "context does it",
+    "answers depend on the context: look at the top queries, and find the responsible part of a context with "
+    "leakmeter influence",
 )
 BELIEVES: Final = (
     "memorisation ratio below 50 %",
-    "the model follows what it is given: let nobody write contexts whom you do not trust",
+    "the model follows its context: accept contexts only from people you trust",
 )
 KEEPS: Final = (
     "memorisation ratio above 50 %",
-    "the model keeps to what it knew: do not expect a retrieved correction to be used",
+    "the model prefers its own knowledge: do not expect it to use a retrieved correction",
 )
 DECISIONS: Final = (UNMOVED, TOO_FEW, TELLS_MOST, TELLS_SOME, BELIEVES, KEEPS)
 """What to do about what was found, as the documentation has it."""
@@ -91,8 +95,8 @@ def report(results: Sequence[SusceptibilityResult]) -> b.Report:
         f"How far contexts move {'these answers' if several else 'this answer'}",
         "susceptibility",
         [*(_of_all(results, summary) if several else _of_one(results[0], summary)), *_charts(results, summary)],
-        lead=f"A language model was asked {n}, behind many contexts in turn. What it would answer behind each was "
-        "compared with what it would answer behind any of them, in nats.",
+        lead=f"A language model was asked {n}, after many contexts in turn. The distribution of its answers after "
+        "each was compared with the mixture over all of them, in nats.",
         caveat=CAVEAT,
         sections=[_section(result) for result in sorted(results, key=lambda result: -result.susceptibility_nats)]
         if several
@@ -114,7 +118,7 @@ def report(results: Sequence[SusceptibilityResult]) -> b.Report:
 # ---- sentences ------------------------------------------------------------------------------------------------------
 def headline(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
     numbers = sorted({result.n_contexts for result in results})
-    behind = f"each behind {numbers[0]:,}" if len(numbers) == 1 else f"behind {numbers[0]:,} to {numbers[-1]:,}"
+    behind = f"each with {numbers[0]:,}" if len(numbers) == 1 else f"with {numbers[0]:,} to {numbers[-1]:,}"
     floor = max(result.noise_floor_nats for result in results)
     sentence = f"Susceptibility {mean_text(summary)}\u00a0nats, the mean of {n_queries(summary.n)}, {behind} contexts."
     return f"{sentence}{too_few(summary.mean_nats, summary.interval_nats, floor, summary.n, 'queries')}"
@@ -132,8 +136,8 @@ def meaning(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
     if not math.isfinite(summary.mean_from_bare_nats):
         return text
     return (
-        f"{text} Against the same queries without any context the answers move by "
-        f"{nats_text(summary.mean_from_bare_nats)}\u00a0nats: the rest is what all contexts do alike."
+        f"{text} Compared with the same queries without any context, the answers move by "
+        f"{nats_text(summary.mean_from_bare_nats)}\u00a0nats; the rest is common to all contexts."
     )
 
 
@@ -142,23 +146,26 @@ def scale_of(results: Sequence[SusceptibilityResult]) -> str:
     return (
         "0\u00a0nats: the model ignores the contexts; its answer reveals nothing of which one was given. "
         "ln\u00a02 = 0.69\u00a0nats: the answer reveals as much as one fair yes-or-no question about which context was "
-        f"given. More than {nats_text(ceiling)}\u00a0nats cannot be revealed: an answer at this value always "
-        "identifies the context."
+        f"given. More than {nats_text(ceiling)}\u00a0nats is impossible: an answer at this value always identifies "
+        "the context."
     )
 
 
 def noise(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
     highest = max(result.noise_floor_nats for result in results)
     n_below = round(summary.share_below_noise_floor * summary.n)
-    sentence = f"the same computed in other ways differs by {nats_text(highest)}\u00a0nats at most; "
-    return f"{sentence}{n_below or 'no'} {'queries lie' if n_below > 1 else 'query lies'} below that of its own"
+    sentence = f"other ways of computing the same number differ by {nats_text(highest)}\u00a0nats at most; "
+    return (
+        f"{sentence}{n_below or 'no'} {'queries are below their' if n_below > 1 else 'query is below its'} own noise "
+        "floor"
+    )
 
 
 def verdict(result: SusceptibilityResult) -> str:
     if result.below_noise_floor:
-        return f"The {result.n_contexts:,} contexts move this answer by nothing that could be measured."
+        return f"The {result.n_contexts:,} contexts do not move this answer measurably."
     sentence = f"This query has a susceptibility of {nats_text(result.susceptibility_nats)}\u00a0nats"
-    sentence = f"{sentence}{interval_text(result.interval_nats)}, behind {result.n_contexts:,} contexts."
+    sentence = f"{sentence}{interval_text(result.interval_nats)}, with {result.n_contexts:,} contexts."
     value, floor, n = result.susceptibility_nats, result.noise_floor_nats, result.n_contexts
     return f"{sentence}{too_few(value, result.interval_nats, floor, n, 'contexts')}"
 
@@ -175,12 +182,12 @@ def explanation(result: SusceptibilityResult) -> str:
     from_bare, shared = result.from_bare_nats, result.mixture_from_bare_nats
     if math.isfinite(from_bare) and math.isfinite(shared):
         out.append(
-            f"Against the query alone the contexts move it by {nats_text(from_bare)}\u00a0nats; "
-            f"{nats_text(shared)} of these all of them do together."
+            f"Compared with the query alone, the contexts move it by {nats_text(from_bare)}\u00a0nats; "
+            f"{nats_text(shared)} of these are common to all contexts."
         )
     out.append(
         f"Entropy of the answer: {nats_text(result.bare_entropy_nats)}\u00a0nats without a context, "
-        f"{nats_text(result.mixture_entropy_nats)} behind any one of them."
+        f"{nats_text(result.mixture_entropy_nats)} for the mixture over all of them."
     )
     return " ".join(out)
 
@@ -200,10 +207,10 @@ def memorisation(counts: Memorisation | MemorisationOfAll) -> str:
     few = ""
     if share_told_apart(counts.n_original, n, 0.5) is None:
         needed = items_for_share(counts.ratio, 0.5, beyond=n)
-        takes = "" if needed is None else f": it takes {needed:,} that give either, if the ratio stays what it is"
-        few = f" Too few answers to tell whether it keeps to what it knew more often than not{takes}."
+        takes = "" if needed is None else f": it takes {needed:,} that give either, if the ratio stays the same"
+        few = f" Too few answers to decide whether it mostly keeps to what it knew{takes}."
     return (
-        f"Memorisation ratio {share_in(counts.ratio, counts.ratio_interval)}: greedy answers behind contexts that "
+        f"Memorisation ratio {share_in(counts.ratio, counts.ratio_interval)}: greedy answers after contexts that "
         f"state another{where} are {kept}.{few}"
     )
 
@@ -262,7 +269,7 @@ def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int
     half_width = max(value - ends[0], ends[1] - value if ends[0] <= 0 else 0.0)
     needed = items_for_distance(n, value - floor, half_width)
     takes = "" if needed is None or needed <= n else f": it takes {needed:,} if they are like these"
-    return f" Too few {noun} to tell it from {'noise' if floor else '0'}{takes}."
+    return f" Too few {noun} to distinguish it from {'noise' if floor else '0'}{takes}."
 
 
 def factor_table(factors: Mapping[str, Sequence[Level]], caption: b.Phrase, mean: b.Column) -> Iterator[b.Table]:

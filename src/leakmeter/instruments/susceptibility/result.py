@@ -176,13 +176,13 @@ _QUANTITIES: Final[Quantities] = (
     Quantity(
         "susceptibility.share_of_ceiling",
         "share",
-        "How far contexts move the answer to a query, over the most that so many contexts can show.",
+        "How far contexts move the answer to a query, as a share of the maximum for this number of contexts.",
         at("share_of_ceiling"),
     ),
     Quantity(
         "susceptibility.from_bare",
         NATS,
-        "How far the answer behind a context is from the one to the query alone, on average over contexts.",
+        "How far the answer after a context is from the answer to the query alone, on average over contexts.",
         at("from_bare_nats"),
         floor=NOISE,
     ),
@@ -406,11 +406,12 @@ def _warnings(
     value: float, floor: float, ceiling: float, n: int, known: Spread | None, is_small: bool | None
 ) -> Iterator[str]:
     if known is None:
-        yield f"From {n} contexts nothing can be said of others: there is no interval."
+        yield f"{n} contexts are too few for statements about others: there is no interval."
     elif is_small is False and value > floor:
         yield (
-            f"Of contexts that were not measured the susceptibility is likely higher: that of {n} is too small by "
-            f"{abs(known.bias):.2g} nats on average. The interval allows for it; more contexts lessen it."
+            f"Over contexts that were not measured, the susceptibility is likely higher: the value from {n} contexts "
+            "is too small by "
+            f"{abs(known.bias):.2g} nats on average. The interval allows for this bias; more contexts reduce it."
         )
     if ceiling > 0 and value > _NEAR_CEILING * ceiling:
         yield (

@@ -104,5 +104,5 @@ def find(text: str, pattern: Pattern) -> Iterator[Mention]:
     except TimeoutError:
         raise UsageError(
             f"entity pattern '{pattern.type} = {pattern.source[:60]}' took longer than {SECONDS_AT_MOST:g} s on a "
-            "document; repetitions within repetitions, as in (a+)+, are the usual cause"
+            "document; the usual cause is nested repetition, as in (a+)+"
         ) from None

@@ -98,7 +98,7 @@ def drawers(value: str, name: str, label: str) -> Sequence[Draw]:
     """
     local, at, domain = value.rpartition("@")
     if not at:
-        raise UsageError(f"{label}: 'email' is no e-mail address; give one, or leave it out")
+        raise UsageError(f"{label}: 'email' is not an e-mail address; give one, or leave it out")
     local, plus, tag = local.partition("+")
     base = local.rstrip("0123456789")
     number = local[len(base) :]

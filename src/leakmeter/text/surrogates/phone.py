@@ -70,7 +70,7 @@ def drawer(value: str, region: str, name: str) -> Draw:
     try:
         number = library.parse(value, region)
     except library.NumberParseException:
-        raise UsageError(f"{name}: 'phone' is no telephone number in {region}; give one, or leave it out") from None
+        raise UsageError(f"{name}: 'phone' is not a telephone number in {region}; give one, or leave it out") from None
     extension = number.extension or ""
     if not _ascii(value).endswith(library.national_significant_number(number) + extension):
         raise UsageError(

@@ -125,7 +125,7 @@ def _different(spans: Iterable[Span]) -> list[Span]:
 
 FORMAT = Format(
     "openai",
-    "chat completions: messages, choices, and what was retrieved beside them",
+    "chat completions: messages, choices, and retrieved texts next to them",
     _fits,
     _read,
     lambda logged: "custom_id" not in logged,

@@ -197,7 +197,7 @@ def test_a_small_model_takes_what_was_predicted() -> None:
     ("settings", "message"),
     [
         ({"sigma": ("empirical",)}, "zero at place query.*give place slot or layer:N"),
-        ({"sigma": ("embedding",), "place": "layer:3"}, "do not stand at layer:3"),
+        ({"sigma": ("embedding",), "place": "layer:3"}, "and place layer:3 has none"),
         ({"sigma": "identity"}, "sigma is 'identity'; give one or more"),
         ({"sigma": ()}, "give one or more"),
         ({"sigma": ("identity", "identity")}, "different names"),
@@ -226,7 +226,7 @@ def test_cases_and_models_that_cannot_be_measured_are_refused() -> None:
     behind = dataclasses.replace(item.contexts, prompts=(*item.contexts.prompts[:2], other))
     for measure, case, kind, message in (
         (empirical, question(contexts=False), UsageError, "case 'q' has no contexts"),
-        (empirical, dataclasses.replace(item, contexts=behind), UsageError, "other tokens behind some contexts"),
+        (empirical, dataclasses.replace(item, contexts=behind), UsageError, "different tokens after some contexts"),
         (Fisher(), dataclasses.replace(item, prompt=Prompt((OPEN,))), UsageError, "case 'q' has no query"),
         (Fisher(place="slot"), question(window=20), WindowError, "22 tokens with a slot of 16, and 20 fit"),
     ):

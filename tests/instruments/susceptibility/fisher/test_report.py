@@ -49,7 +49,7 @@ def test_the_words_say_what_was_measured() -> None:
     assert "directions" not in words.explanation(asked(n_probes=0))
     deaf, identity, empirical = words.scales(cases)
     assert deaf.startswith("0: ")
-    assert "in units of squared states: it ranks queries of one model, and is no number of nats" in identity
+    assert "in units of squared states. It ranks the queries of one model and gives no nats" in identity
     assert empirical.startswith("Sigma empirical: nats, to second order")
     assert "squared embeddings" in words.scales([asked(place="query")])[1]
     assert words.settings(cases)["Estimator"] == "fisher, deflated with 8 probes and 8 directions"
@@ -71,12 +71,13 @@ def test_what_else_explains_the_ranks_stands_beside_them() -> None:
     (row, _), (few, _) = (summary(several(n)).values for n in (12, 9))
     # Where entropies are all alike there is nothing to correlate with.
     assert flat(words.correlations(row) or "").startswith(
-        "Spearman correlation of sigma identity -1.00 with the query’s length in tokens: ranks that these explain"
+        "Spearman correlation of sigma identity -1.00 with the query’s length in tokens; ranks explained by these"
     )
-    assert flat(words.correlations(few) or "").startswith("Too few queries to tell what else explains the ranks")
+    assert flat(words.correlations(few) or "").startswith("Too few queries to decide what else explains the ranks")
     both = words.correlations(replace(row, spearman_with_length=0.75, spearman_with_entropy=-0.25))
     assert (
-        "0.75 with the query’s length in tokens and -0.25 (too few queries to tell it from 0: it takes 66) with the "
+        "0.75 with the query’s length in tokens and -0.25 (too few queries to distinguish it from 0: it takes 66) "
+        "with the "
         "entropy"
     ) in (both or "")
     made = of(*several(12))
@@ -92,7 +93,7 @@ def test_the_page_has_every_query_of_each_sigma() -> None:
     assert page.count("<caption>Values, nats; of identity half the trace") == 30
     assert "runs/x" in page
     assert page.count("<caption>Factors") == 2
-    assert "no number of nats for contexts that exist" in page
+    assert "gives no nats for actual contexts" in page
     with pytest.raises(UsageError, match="at least one"):
         report([])
 

@@ -93,7 +93,7 @@ def test_top_k_has_no_interval_and_says_what_it_leaves_out() -> None:
     assert made.top_mass == pytest.approx(0.4)
     assert {(one.standard_error_nats, one.interval_nats) for one in made.values} == {(None, None)}
     (warning,) = made.warnings
-    assert "the 16 likeliest, which hold 40 % of the probability: the value is too low" in warning
+    assert "the 16 likeliest, which hold 40 % of the probability; the value is too low" in warning
     assert made.values[0].interval_nats is None
 
 
@@ -107,7 +107,7 @@ def test_what_narrows_a_result_is_said() -> None:
     assert "after 5 probes, the most allowed, and not the 4 % asked for" in warnings[0]
     assert case_object(texts(), measurements(), asked | {"max_probes": 6}).warnings == ()
     (answers,) = case_object(texts(answers=["Yes"]), measurements(), PARAMS).warnings
-    assert "the query's answers are not told apart" in answers
+    assert "the query's answers play no part" in answers
     assert case_object(texts(), measurements(value=0.0, error=0.0), PARAMS).warnings == ()
 
 

@@ -37,7 +37,7 @@ def split(subjects: Sequence[Subject], *, seed: int) -> tuple[list[Subject], lis
     n = max(1, round(_CHOOSING * len(subjects)))
     if len(subjects) - n < _LEAST:
         raise UsageError(
-            f"there are {len(subjects)} people who have the value; a soft prompt takes {_LEAST + 1} or more"
+            f"there are {len(subjects)} people who have the value; a soft prompt needs {_LEAST + 1} or more"
         )
     chosen = set(random.Random(seed).sample(range(len(subjects)), n))
     apart = [subject for i, subject in enumerate(subjects) if i in chosen]
@@ -51,8 +51,8 @@ def check_disjoint(tuned_on: Sequence[Subject], others: Sequence[Subject]) -> No
         for text in _facts(other):
             if text in by_text:
                 raise UsageError(
-                    f"record {other.id} is, or shares a value with, record {by_text[text].id} of those who are tuned "
-                    "on; leave one of them out"
+                    f"record {other.id} is, or shares a value with, record {by_text[text].id} of the people tuned on; "
+                    "leave one of them out"
                 )
 
 

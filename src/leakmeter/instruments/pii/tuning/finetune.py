@@ -127,10 +127,10 @@ def _is_done(out: Path, identity: str) -> bool:
 def _check_place(model: Any, out: Path) -> None:
     check_outside_runs(out, "directory")
     if out.exists():
-        raise UsageError(f"'{out}' is there already; give another place, or remove it")
+        raise UsageError(f"'{out}' exists already; give another place, or remove it")
     source = Path(getattr(model.config, "_name_or_path", ""))
     if source.name and source.is_dir() and out.resolve().is_relative_to(source.resolve()):
-        raise UsageError(f"'{out}' lies within the model's own directory, which is not to change; give another place")
+        raise UsageError(f"'{out}' is inside the model's own directory, which must not change; give another place")
 
 
 def _work_of(out: Path) -> Path:
@@ -210,7 +210,7 @@ def rows_of(documents: Sequence[Document], coder: HfTokenizer, end_id: int | Non
             raise UsageError(f"document {number} has no text; leave it out")
         ids = (*coder.start_ids, *token_ids, *(() if end_id is None else (end_id,)))
         if len(ids) < 2:
-            raise UsageError(f"document {number} is a single token, of which nothing can be learnt; leave it out")
+            raise UsageError(f"document {number} is a single token, from which nothing can be learnt; leave it out")
         # The last token of a row is the first of the next, so that each is predicted once.
         cut = [ids[first : first + most_tokens] for first in range(0, len(ids) - 1, most_tokens - 1)]
         rows += cut * document.repeats
@@ -256,7 +256,7 @@ class FineTuner:
                 logits.flatten(0, 1), targets.to(device).flatten(), ignore_index=_NO_TARGET
             )
         if not torch.isfinite(loss):
-            raise ScoreError(f"the loss is no number at step {number + 1}; give a lower learning rate")
+            raise ScoreError(f"the loss is NaN at step {number + 1}; give a lower learning rate")
         torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(self._weights.values(), self._max_norm)
         for group in self._optimiser.param_groups:

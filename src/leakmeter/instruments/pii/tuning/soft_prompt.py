@@ -167,9 +167,7 @@ class _Run:
         if look:
             epoch = Epoch(epoch.number, epoch.loss, *self._looked())
         if (epoch.number and not math.isfinite(epoch.loss)) or (look and not math.isfinite(epoch.validation_loss)):
-            raise ScoreError(
-                f"the loss is no number after epoch {epoch.number}; give a lower learning rate, or float32"
-            )
+            raise ScoreError(f"the loss is NaN after epoch {epoch.number}; give a lower learning rate, or float32")
         self.epochs.append(epoch)
         if _best(self.epochs) is epoch:
             self.best = self._copied()

@@ -85,7 +85,7 @@ def check_trainable(model: Any, name: str) -> None:
     for weight in model.parameters():
         if not weight.is_floating_point():
             raise CapabilityError(
-                f"weights of '{name}' are {str(weight.dtype).removeprefix('torch.')}, which takes no gradients; load "
+                f"weights of '{name}' are {str(weight.dtype).removeprefix('torch.')}, which allows no gradients; load "
                 "the model in float32"
             )
         if weight.is_inference():

@@ -96,8 +96,8 @@ def check_examples(model: Any, examples: Sequence[Example], length: int, start_i
             raise UsageError(f"the value of example {number} has no tokens; leave that example out")
         if start_ids and tuple(prompt[: len(start_ids)]) == start_ids:
             raise UsageError(
-                f"the prompt of example {number} begins with the model's start tokens; leave them out: they stand "
-                "before the soft prompt"
+                f"the prompt of example {number} begins with the model's start tokens, which precede the soft prompt; "
+                "leave them out"
             )
         n_tokens = len(start_ids) + length + len(prompt) + len(value)
         if window is not None and n_tokens > window:
@@ -183,7 +183,7 @@ def behind(path: Path, settings: ProbeSettings) -> ProbeSettings:
 def reading_soft_prompt(backend: Backend, path: Path) -> Iterator[None]:
     """While it lasts, the model reads the vectors of a soft prompt in the place of virtual tokens."""
     if not isinstance(backend, HfBackend):
-        raise UsageError(f"'{backend.name}' reads no vectors; give a model of the transformers library")
+        raise UsageError(f"'{backend.name}' does not accept vectors; give a model of the transformers library")
     prompt = load_soft_prompt(path, backend.model, backend.tokenizer.library)
     with virtual_tokens(backend.model, prompt.vectors):
         yield

@@ -47,26 +47,26 @@ class Fisher(Measure):
     method: Method = "deflated"
     """deflated, sketch or top-k."""
     sigma: tuple[Sigma, ...] = ("identity",)
-    """What Σ and μ are: identity, as in the paper; embedding, those of any token of the vocabulary in the place of
-    each; empirical, those of what the contexts do. Several are found from the same passes."""
+    """Choice of Σ and μ: identity, as in the paper; embedding, from replacing each token by any token of the
+    vocabulary; empirical, from what the contexts do. Several are computed in the same passes."""
     place: str = "query"
-    """Whose vectors vary: query, the input embeddings of the query's tokens; slot, those of neutral tokens where a
+    """Vectors that vary: query, the input embeddings of the query's tokens; slot, those of neutral tokens where a
     context would stand; layer:N, the states that enter a layer, from 0, at the query's tokens."""
     probes: int = 8
-    """Random directions whose mean is taken. With a relative error given, as many more decide how many are taken."""
+    """Number of random directions to average over. With a relative error, as many more decide how many are taken."""
     directions: int = 8
-    """Dimensions in which a deflated estimate is exact."""
+    """Number of dimensions in which a deflated estimate is exact."""
     top_k: int = 16
-    """Answers that top-k keeps."""
+    """Number of answers that top-k keeps."""
     slot_tokens: int = 16
-    """Tokens of a slot; as many as the longest context has, if that is more."""
+    """Number of tokens of a slot; the length of the longest context, if that is more."""
     relative_error: float | None = None
-    """Take probes until the standard error is about this share of the value; None for as many as said. Those that
+    """Take probes until the standard error is about this share of the value; None for a fixed number. The probes that
     decide are left out of the estimate: a mean over probes that go on until they agree would be too low."""
     max_probes: int = 256
-    """Most probes for that."""
+    """Maximum number of probes for that."""
     seed: int = 0
-    """Of the random directions."""
+    """Seed of the random directions."""
 
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):
@@ -90,7 +90,7 @@ class Fisher(Measure):
             )
         if "embedding" in self.sigma and place.kind == "layer":
             raise UsageError(
-                f"sigma 'embedding' is that of input embeddings, which do not stand at {self.place}; give identity or "
+                f"sigma 'embedding' is for input embeddings, and place {self.place} has none; give identity or "
                 "empirical"
             )
 
@@ -120,7 +120,7 @@ class Fisher(Measure):
 
     def _request(self, item: QueryItem, n_probes: int, first: int = 0) -> GradientRequest:
         if not item.prompt.n_tokens(QUERY):
-            raise UsageError(f"case '{item.id}' has no query; Fisher susceptibility is that of a query")
+            raise UsageError(f"case '{item.id}' has no query, which Fisher susceptibility needs")
         place = Place.parse(self.place)
         behind = item.contexts.prompts
         is_empirical = "empirical" in self.sigma
@@ -189,11 +189,11 @@ def _statistics(sigma: Sigma, estimate: Estimate) -> Iterator[tuple[str, str, fl
 def _check_contexts(item: QueryItem, behind: tuple[Prompt, ...]) -> None:
     if not behind:
         raise UsageError(
-            f"case '{item.id}' has no contexts, and sigma 'empirical' is what they do; give some, or another sigma"
+            f"case '{item.id}' has no contexts, which sigma 'empirical' needs; give some, or another sigma"
         )
     query_ids = item.prompt.ids[tokens_of(item.prompt, QUERY)]
     if any(not np.array_equal(prompt.ids[tokens_of(prompt, QUERY)], query_ids) for prompt in behind):
         raise UsageError(
-            f"case '{item.id}' has other tokens behind some contexts than alone, so that nothing can be compared token "
-            "by token; give another sigma"
+            f"case '{item.id}' has different tokens after some contexts than alone and cannot be compared token by "
+            "token; give another sigma"
         )

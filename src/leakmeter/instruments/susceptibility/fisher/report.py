@@ -25,26 +25,26 @@ from leakmeter.report.scale import nats_cell, nats_in, nats_text
 from leakmeter.stats.enough import items_for_correlation
 
 CAVEAT: Final = (
-    "Fisher susceptibility is how fast an answer begins to move, from gradients at the query itself. It follows no "
-    "context to where it leads: what contexts that exist do is measured by Monte Carlo."
+    "Fisher susceptibility measures, from gradients at the query, how fast an answer begins to move. It does not "
+    "measure the effect of actual contexts; Monte Carlo does."
 )
 INTERVALS: Final = (
     "In brackets: 95\u00a0% interval; of a query for other random directions (Student’s t), of a mean over queries."
 )
-_DEAF: Final = "0: no change of the vectors at this place begins to move the answer; the model ignores it."
+_DEAF: Final = "0: no change of the vectors at this place moves the answer; the model ignores it."
 _IDENTITY: Final = (
-    "Sigma identity is half the trace of the Fisher information, in units of squared {vectors}: it ranks queries of "
-    "one model, and is no number of nats for contexts that exist."
+    "Sigma identity is half the trace of the Fisher information, in units of squared {vectors}. It ranks the queries "
+    "of one model and gives no nats for actual contexts."
 )
 _OF: Final = {
     "embedding": (
-        "Sigma embedding: nats, to second order, if any token of the vocabulary stood in the place of each, drawn "
-        "uniformly. Changes as large as these need not keep to second order."
+        "Sigma embedding: nats, to second order, if each token were replaced by a uniformly drawn token of the "
+        "vocabulary. For changes this large, second order may not hold."
     ),
     "empirical": (
-        "Sigma empirical: nats, to second order, for what the contexts do there. Its spread stands for the "
-        "susceptibility itself, its drift for the divergence of the mixture over contexts from the answer without one. "
-        "Changes as large as a context makes need not keep to second order."
+        "Sigma empirical: nats, to second order, for the changes that the contexts make there. Its spread estimates "
+        "the susceptibility itself, its drift the divergence of the mixture over contexts from the answer without "
+        "one. For changes as large as a context makes, second order may not hold."
     ),
 }
 _SHORT: Final = 90
@@ -56,11 +56,11 @@ EXPLAINED: Final = (
 )
 UNEXPLAINED: Final = (
     "ranks go with neither",
-    "take the queries at the top, and measure them after contexts that exist (--estimator monte-carlo)",
+    "measure the top queries with actual contexts (--estimator monte-carlo)",
 )
 TOO_FEW: Final = (
-    "too few queries, or probes, to tell",
-    f"ask {FEWEST_TO_CORRELATE} queries or more, with as many --probes as the report says",
+    "too few queries or probes to decide",
+    f"give {FEWEST_TO_CORRELATE} queries or more, with as many --probes as the report says",
 )
 DECISIONS: Final = (EXPLAINED, UNEXPLAINED, TOO_FEW)
 """What to do about what was found, as the documentation has it."""
@@ -82,7 +82,7 @@ def report(results: Sequence[FisherResult]) -> b.Report:
         f"How far {'this answer' if len(results) == 1 else 'these answers'} would move",
         "susceptibility",
         list(_blocks(results, FisherResult.summary(results))),
-        lead=f"From gradients of a language model: how fast its answer to {n} begins to move when the vectors it reads "
+        lead=f"Gradients of a language model show how fast its answer to {n} begins to move when the vectors it reads "
         "change.",
         caveat=CAVEAT,
         sections=[_section(result) for result in results] if len(results) > 1 else (),
@@ -136,8 +136,8 @@ def correlations(row: ValuesOfSigma) -> str | None:
     """What else may explain a Σ's ranks, or that there are too few queries to tell; None where all are alike."""
     if row.n < FEWEST_TO_CORRELATE:
         return (
-            f"Too few queries to tell what else explains the ranks of sigma {row.sigma}: correlations with the query’s "
-            f"length and its entropy take {FEWEST_TO_CORRELATE}."
+            f"Too few queries to decide what else explains the ranks of sigma {row.sigma}: correlations with the "
+            f"query’s length and its entropy need {FEWEST_TO_CORRELATE}."
         )
     with_what = (
         (row.spearman_with_length, "the query’s length in tokens"),
@@ -147,8 +147,8 @@ def correlations(row: ValuesOfSigma) -> str | None:
     if not phrases:
         return None
     return (
-        f"Spearman correlation of sigma {row.sigma} {' and '.join(phrases)}: ranks that these explain tell nothing of "
-        "contexts."
+        f"Spearman correlation of sigma {row.sigma} {' and '.join(phrases)}; ranks explained by these reveal nothing "
+        "about contexts."
     )
 
 
@@ -165,7 +165,7 @@ def _too_few_for(rho: float, n: int) -> str:
     if needed is not None and n >= needed:
         return ""
     takes = "" if needed is None else f": it takes {needed:,}"
-    return f" (too few queries to tell it from 0{takes})"
+    return f" (too few queries to distinguish it from 0{takes})"
 
 
 def settings(results: Sequence[FisherResult]) -> dict[str, str]:

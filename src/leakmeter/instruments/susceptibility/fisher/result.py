@@ -158,11 +158,11 @@ def _warnings(
     texts: Texts, values: Sequence[Value], measure: Fisher, n_probes: int, top_mass: float | None
 ) -> Iterator[str]:
     if texts["answers"]:
-        yield "Fisher susceptibility is that of any next token: the query's answers are not told apart."
+        yield "Fisher susceptibility covers every next token; the query's answers play no part."
     if top_mass is not None:
         yield (
             f"Top-k leaves out all tokens but the {measure.top_k} likeliest, which hold {100 * top_mass:.3g} % of "
-            "the probability: the value is too low by what the others add."
+            "the probability; the value is too low by the contribution of the others."
         )
         return
     target = measure.relative_error
@@ -177,8 +177,8 @@ def _warnings(
             )
         elif share > _WIDE:
             yield (
-                f"The standard error of sigma {sigma} is {100 * share:.2g} % of the value: ranks among queries as near "
-                "as that are left to chance; give more probes."
+                f"The standard error of sigma {sigma} is {100 * share:.2g} % of the value; queries that close to each "
+                "other are ranked by chance. Give more probes."
             )
 
 
