@@ -48,6 +48,7 @@ def test_help_has_no_leftovers() -> None:
         assert set(re.findall(r"--(?:no|empty)-[\w-]+", said)) <= OWN_NEGATIVES
         for leftover in (*(f"default: {value}" for value in ("None", "False", "True", "(", "[", "]")), '""'):
             assert leftover not in said, words
+        assert not re.search(r"^│ +[\w-]+ +│$", said, re.MULTILINE), f"a command in the list of {words} has no summary"
         # Markup of docstrings is not for a terminal.
         assert "``" not in said, words
         assert ":param" not in said, words

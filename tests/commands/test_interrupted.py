@@ -24,7 +24,7 @@ BATCHES = (
 )
 TOLD = "influence --data told.jsonl --unit entity"
 PARTS = {
-    "influence": (TOLD, "1 of 3", "1 with something personal or secret"),
+    "influence": (TOLD, "1 of 3", "1 with personal or secret disclosures"),
     "redact": ("redact --data told.jsonl --max-loss 0.2", "1 of 3", r"cut up to \d+% of a context, \d not reached"),
     "redact --disclosures": (
         "redact --data told.jsonl --disclosures",

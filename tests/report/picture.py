@@ -14,7 +14,7 @@ from pathlib import Path
 from helpers.docs_blocks import exit_code
 from helpers.report_browser import Browser
 
-SIZE = (1280, 1560)
+SIZE = (1280, 1380)
 MOST_BYTES = 400_000
 
 

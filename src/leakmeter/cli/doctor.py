@@ -8,13 +8,14 @@ from typing import Annotated, Final
 
 from cyclopts import App, Parameter
 
+from leakmeter.cli.tokens import tokens
 from leakmeter.commands import output
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.options import Flag
 from leakmeter.errors import UsageError
 
 app = App(name="doctor")
-app.command("leakmeter.cli.tokens:tokens", name="tokens")
+app.command(tokens, name="tokens")
 
 _UNSOUND: Final = 1
 

@@ -7,13 +7,14 @@ import sys
 
 from cyclopts import App
 
+from leakmeter.cli.cache import app as cache_app
 from leakmeter.commands import output
 from leakmeter.commands.options import Flag
 from leakmeter.core.json_object import JsonObject
 from leakmeter.models import DEFAULT_MODEL, KNOWN_MODELS, KnownModel, cached_model, models_dir, pull_model, resolve
 
 app = App(name="models", help="List known models, and fetch them.")
-app.command("leakmeter.cli.cache:app", name="cache")
+app.command(cache_app, name="cache")
 
 
 @app.default

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import App, Parameter
 
+from leakmeter.cli.query import query
+from leakmeter.cli.schema import schema
 from leakmeter.commands import output
 from leakmeter.commands.options import Flag
 from leakmeter.core.plain import visible
@@ -27,8 +29,8 @@ app = App(
     A run is a directory under runs, or under --runs. It is given by its path, its name, or as much of the name as tells
     it from others. Either may be a URL of an object store (s3://, gs://, az://). Nothing here loads a model.""",
 )
-app.command("leakmeter.cli.query:query", name="query")
-app.command("leakmeter.cli.schema:schema", name="schema")
+app.command(query, name="query")
+app.command(schema, name="schema")
 
 _WIDEST: Final = 60
 _GROUPS: Final = ("parameters", "prompts", "model", "versions")

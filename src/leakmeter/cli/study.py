@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from leakmeter.cli.regurgitation import regurgitation
 from leakmeter.commands import output
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.options import Explain, Flag, RunOptions
@@ -36,7 +37,7 @@ app = App(
 
     `leakmeter study NAME` is short for `leakmeter study run NAME`.""",
 )
-app.command("leakmeter.cli.regurgitation:regurgitation", name="regurgitation")
+app.command(regurgitation, name="regurgitation")
 
 
 @app.default

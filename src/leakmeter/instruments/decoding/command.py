@@ -15,6 +15,7 @@ from leakmeter.commands.given import read_cases
 from leakmeter.commands.options import Flag, RunOptions, Source
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UsageError
+from leakmeter.instruments.decoding.frontier_command import frontier_command
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.text.build import PromptSettings
 
@@ -36,7 +37,7 @@ class _Options(Decode):
 
 
 app = App(name="decode")
-app.command("leakmeter.instruments.decoding.frontier_command:frontier_command", name="frontier")
+app.command(frontier_command, name="frontier")
 
 
 @app.default

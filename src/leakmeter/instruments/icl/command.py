@@ -19,6 +19,7 @@ from leakmeter.instruments.icl.given import InputFile, Sources, TaskOptions
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.prompts import ExemplarSettings
 from leakmeter.instruments.icl.responses import ResponseSettings
+from leakmeter.instruments.icl.selection_command import icl_select_command
 from leakmeter.instruments.influence.measure import Influence
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 app = App(name="icl")
-app.command("leakmeter.instruments.icl.selection_command:icl_select_command", name="select")
+app.command(icl_select_command, name="select")
 
 
 @app.default
