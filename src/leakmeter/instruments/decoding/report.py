@@ -24,8 +24,8 @@ PRIVATE = (
     "response and its public part."
 )
 CONDITIONS = (
-    "The guarantee covers the tokens as they were drawn: from the whole distribution, without post-processing. It "
-    "covers the context, not the query or the template."
+    "The guarantee covers the tokens as they were drawn: from the whole distribution, without top-k, top-p or "
+    "penalties. It covers the context, not the query or the template."
 )
 COUNTED = (
     "Basic composition counts the tokens that were drawn; the two with a δ count the maximum that could have been "
