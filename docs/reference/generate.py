@@ -71,7 +71,9 @@ def _output(output: dict[str, Any]) -> str:
     if "image/png" in data:
         return f'<img alt="Plot" src="data:image/png;base64,{data["image/png"].strip()}">'
     if "text/html" in data:
-        return re.sub(r"<style.*?</style>|\n\s*", "", "".join(data["text/html"]), flags=re.DOTALL)
+        page = re.sub(r"<style.*?</style>|\n\s*", "", "".join(data["text/html"]), flags=re.DOTALL)
+        # The corner of a DataFrame's table heads nothing.
+        return page.replace("<th></th>", "<td></td>")
     text = "".join(data.get("text/plain", output.get("text", "")))
     return f"```text\n{text.rstrip()}\n```"
 

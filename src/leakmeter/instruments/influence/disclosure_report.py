@@ -129,7 +129,7 @@ def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     yield b.Text(f"Searched: {SEARCHED}{_your_list(cases)}.", "soft")
     yield b.Text(
         "Not searched: text that is sensitive by its meaning, such as an illness or a debt, and names or codes "
-        "without such a shape{'; --sensitive FILE adds your own list' if not _your_list(cases) else ''}.",
+        f"without such a shape{'; --sensitive FILE adds your own list' if not _your_list(cases) else ''}.",
         "soft",
         detail=False,
     )

@@ -116,15 +116,14 @@ def verdict(case: RedactionResult) -> str:
     """One sentence: what is cut, what is left, and whether that is within the limit."""
     whole = range_text(case.whole_nats, case.half_width_nats)
     limit = "" if case.max_loss_nats is None else f"; the limit is {case.max_loss_nats:g}"
-    given_note = "" if case.response.sampled else " The response was given; the numbers are for the scoring model."
     if case.disclosed is not None:
-        return f"{_disclosures_text(case, case.disclosed)}{limit}.{given_note}"
+        return f"{_disclosures_text(case, case.disclosed)}."
     if not case.redacted:
         lead = "Nothing has to be cut" if case.reached else "Cutting does not help"
-        return f"{lead}: the whole context influences the response by {whole}\u00a0nats{limit}.{given_note}"
+        return f"{lead}: the whole context influences the response by {whole}\u00a0nats{limit}."
     left = range_text(case.left_nats, case.half_width_nats)
     least = "" if case.reached else ", the smallest found"
-    return f"{_cut_text(case)} leaves {left} of {whole}\u00a0nats{least}{limit}.{given_note}"
+    return f"{_cut_text(case)} leaves {left} of {whole}\u00a0nats{least}{limit}."
 
 
 def _cut_text(case: RedactionResult) -> str:
@@ -134,17 +133,25 @@ def _cut_text(case: RedactionResult) -> str:
 
 
 def _disclosures_text(case: RedactionResult, disclosures: RedactedDisclosures) -> str:
-    """What is disclosed before and after, and what the cuts do to the rest of the response."""
-    n, n_left, change = len(disclosures.spans), disclosures.n_left, disclosures.rest_change_nats
+    """What is disclosed before and after."""
+    n = len(disclosures.spans)
     noun = f"{n:,} personal or secret disclosure{'s' if n > 1 else ''}"
-    influences = f"influences the response by {range_text(case.left_nats, case.half_width_nats)}\u00a0nats"
     if not case.redacted:
         lead = "Nothing has to be cut" if case.reached else "Cutting does not help"
-        noun = noun if n else "no recognisable personal or secret data"
-        return f"{lead}: the response discloses {noun}; the context {influences}"
+        return f"{lead}: the response discloses {noun if n else 'no recognisable personal or secret data'}"
+    return f"{_cut_text(case)} " + (f"leaves {disclosures.n_left or 'none'} of {noun}" if n else "is enough")
+
+
+def _effect_text(case: RedactionResult, disclosures: RedactedDisclosures) -> str:
+    """What the cuts do to the rest of the response, and the influence that is left."""
+    change = disclosures.rest_change_nats
+    limit = "" if case.max_loss_nats is None else f"; the limit is {case.max_loss_nats:g}"
+    influences = f"influences the response by {range_text(case.left_nats, case.half_width_nats)}\u00a0nats{limit}."
+    if not case.redacted:
+        return f"The context {influences}"
     rest = f"{nats_text(abs(change))}\u00a0nats {'less likely' if change < 0 else 'likelier'}"
-    leaves = f"leaves {n_left or 'none'} of {noun} and makes the rest of the response {rest}" if n else "is enough"
-    return f"{_cut_text(case)} {leaves}; what is left {influences}"
+    made = f"The cuts make the rest of the response {rest}. " if disclosures.spans else ""
+    return f"{made}What is left {influences}"
 
 
 def posterior(case: RedactionResult) -> str:
@@ -224,7 +231,9 @@ def _floor(case: RedactionResult) -> float:
 
 def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
     yield b.Headline(f"{scope([case])}{verdict(case)}")
-    yield b.Text(posterior(case))
+    given_note = "" if case.response.sampled else " The response was given; the numbers are for the scoring model."
+    effect = "" if case.disclosed is None else f"{_effect_text(case, case.disclosed)} "
+    yield b.Text(f"{effect}{posterior(case)}{given_note}")
     if not several:
         yield from _advice([case])
     yield from b.warnings_of(context.warnings(case))
