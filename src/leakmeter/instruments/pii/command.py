@@ -547,7 +547,10 @@ def extract(
     if json:
         output.print_json(extraction)
     else:
-        output.print_text(f"{extraction.n_subjects:,} people in {extraction.n_documents:,} documents.")
+        n, n_documents = extraction.n_subjects, extraction.n_documents
+        output.print_text(
+            f"{n:,} {'person' if n == 1 else 'people'} in {n_documents:,} document{'s' * (n_documents != 1)}."
+        )
         if not extraction.n_subjects:
             output.print_text(_NOBODY[find])
     output.tell(f"people: {extraction.out}")
