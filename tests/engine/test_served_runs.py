@@ -300,7 +300,7 @@ def test_a_killed_run_goes_on_and_pays_nothing_twice(cli: Cli, data: Path, tmp_p
         (parts,) = (RunDirectory(the_run()).parts,)
     with ModelServer(VLLM) as server:
         process = start(data, server, tmp_path)
-        wait_for(lambda: (tmp_path / "runs").exists() and bool(RunDirectory(the_run(str(tmp_path / "runs"))).parts))
+        wait_for(lambda: any((tmp_path / "runs").glob("*/measurements-*.parquet")))
         process.send_signal(signal.SIGKILL)
         process.wait()
         n_killed, kept = n_scored(server), len(RunDirectory(the_run(str(tmp_path / "runs"))).parts)
