@@ -346,3 +346,37 @@ def test_cases_are_cases() -> None:
     assert cases_of(CASE).cases == (CASE,)
     with pytest.raises(DataError, match="id '1' was already used in record 1"):
         cases_of([CASE, CASE])
+
+
+DEEP = {
+    "evt": "e-17", "turn": {"asked": "Where is it?"}, "outcome": {"said": "In Graz."},
+    "lookup": {"hits": [
+        {"ref": "crm/1", "piece": {"body": "Anna Ek lives in Graz, at 4 Mill Lane."}},
+        {"ref": "crm/2", "piece": {"body": "Bo Lind lives in Bergen, at 8 Quay Road."}},
+    ]},
+}  # fmt: skip
+
+
+def test_the_proposed_context_is_the_long_text_and_the_paths_of_texts_are_listed() -> None:
+    with pytest.raises(DataError) as refused:
+        cases_of([DEEP])
+    message = str(refused.value)
+    assert "context=lookup.hits[].piece.body" in message
+    assert message.endswith("the texts are at evt, turn.asked, outcome.said, lookup.hits[].piece.body")
+    with pytest.raises(DataError, match="if 'talks' holds the cases, write each of its records to a line of its own"):
+        cases_of([{"exported": "2026", "talks": [{"who": "a", "txt": "b"}, {"who": "c", "txt": "d"}]}])
+
+
+def test_what_a_mapping_reads_is_said_in_lengths_and_what_answers_have_from_nowhere() -> None:
+    record = {"q": "Who?", "docs": [{"ref": "d-1", "body": "Anna Ek, on 555-0134-77, waits for a call today."}]}
+    log = [{**record, "a": a} for a in ("Anna, on 555 0134 77.", "Call 555-9999.", "Ask bo@example.org.", "2 of 3.")]
+    right = cases_of(log, map="query=q,context=docs[].body,response=a").notes
+    assert right == (
+        "data: --map reads queries of 4 characters; documents of 48, 1 a case; responses of 7 to 21",
+        "data: 2 responses have a number of four digits or more, or an e-mail address, that is in neither context nor "
+        "query; if the model read it, a part of its prompt is missing here",
+    )
+    wrong = cases_of(log, map="query=q,context=docs[].ref,response=a").notes
+    assert wrong[0].endswith("so short a text may be an id: check that context is the retrieved text")
+    assert wrong[1].startswith("data: 3 responses have")
+    assert cases_of([{"query": "Who?", "context": "Anna.", "response": "Anna."}]).notes == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -99,7 +100,8 @@ CASES = st.fixed_dictionaries(
 def test_to_map_native_fields_to_themselves_changes_nothing(record: dict[str, Any], number: int) -> None:
     some = {name: name for name in list(record)[: number + 1]}
     assert mapped(record, some, "x") == record
-    assert cases_of([record], map=some) == cases_of([record])
+    # But for the note on what the mapping reads.
+    assert replace(cases_of([record], map=some), notes=()) == cases_of([record])
 
 
 @given(record=st.dictionaries(st.text(), st.integers()))

@@ -482,7 +482,7 @@ def jobs() -> Table:
 
 
 TABLES: dict[str, Callable[[], list[Table]]] = {
-    "jobs": lambda: [jobs(), unkept(5, 3)],
+    "jobs": lambda: [jobs(), unkept(5, 3), unkept(3, 4), unkept(4, 6)],
     "figure_2a": lambda: [figure_2a()],
     "figure_2b": lambda: [over("figure_2b", "max_context_tokens", *_RESPONSES)],
     "figure_2c": lambda: [figure_2c()],

@@ -45,7 +45,7 @@ SHORT: Final = {
             '--data samples/chats.jsonl --context-from "Notes:(.*)Question:"',
             '--context-file samples/note.txt --query "How can I reach the patient?" --response "Call 555-010-7788."',
         ),
-        f"--data --context-from --context-file --query --response --unit {_RUN}",
+        f"--data --map --context-from --context-file --query --response --unit {_RUN}",
     ),
     "icl": Short(
         (

@@ -6,6 +6,7 @@ it.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from leakmeter.data.foreign import fields_of, plain
 from leakmeter.data.mapping import Fields, is_name, mapping_of, nearest, parsed_cell, renamed
 from leakmeter.data.opened import named as named_file
 from leakmeter.data.opened import open_data
-from leakmeter.data.proposed import ROLES, proposed_mapping
+from leakmeter.data.proposed import ROLES, proposed_mapping, records_in, text_paths
 from leakmeter.data.rows import Row, read_rows, text_lines
 from leakmeter.data.text import checked_text, parsed_json, unused
 from leakmeter.errors import DataError, UnknownNameError, UsageError
@@ -43,6 +44,10 @@ _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "decoding": (),
 }
 _INDEX = "__index_level_0__"
+_SHORT: Final = 40
+"""Characters of a context below which it may be an id."""
+_VALUE: Final = re.compile(r"[\w.+-]+@[\w-]+\.\w+|\d(?:[ .()/-]{0,2}\d){3,}")
+"""E-mail addresses, and numbers of four digits or more."""
 
 Made = Fields | Case | DataError
 
@@ -150,6 +155,10 @@ def cases_of(
         raise DataError(f"{noun} holds no {missing}" + (f"; the first problem: {problems[0]}" if problems else ""))
     if preset is not None and all(case.response is None for case in cases):
         notes.append("data: no row has a response")
+    if mapping:
+        notes.append(_mapped_note(cases))
+    if (note := _missing_note(cases)) is not None:
+        notes.append(note)
     if left_out:
         notes.append(f"data: columns left out: {', '.join(left_out)}")
     return Loaded(
@@ -227,15 +236,69 @@ def _may_be(name: str, missing: Sequence[str]) -> bool:
 def _hint(fields: Fields) -> str:
     """What to give so that fields of other names are read, and all others left out."""
     proposal = proposed_mapping(fields, _ALIASES)
-    if not proposal:
-        return "; name the fields with --map query=…,context=…,response=…"
     lacking = [] if "messages" in proposal else [name for name in ("query", "context") if name not in proposal]
     if lacking and "response" not in proposal:
         lacking.append("response")  # without it one is drawn
+    if (
+        "query" in lacking
+        and "response" in lacking
+        and (records := records_in(fields)) is not None
+        and is_name(records)
+    ):
+        # What is in the list is one case each.
+        return f"; if '{records}' holds the cases, write each of its records to a line of its own"
+    if not proposal:
+        return f"; name the fields with --map query=…,context=…,response=…{_texts_at(fields)}"
     pairs = ",".join(f"{name}={proposal.get(name, '…')}" for name in ROLES if name in proposal or name in lacking)
     if lacking:
-        return f"; name the fields with --map {pairs}, where … is the path of the {' and of the '.join(lacking)}"
+        where = f"where … is the path of the {' and of the '.join(lacking)}"
+        return f"; name the fields with --map {pairs}, {where}{_texts_at(fields)}"
     return f"; to read only these fields, give --map {shlex.quote(pairs)}"
+
+
+def _texts_at(fields: Fields) -> str:
+    paths = text_paths(fields)
+    return f"; the texts are at {', '.join(paths)}" if paths else ""
+
+
+def _mapped_note(cases: Sequence[Case]) -> str:
+    """How long the texts are that a mapping reads, and no word of them."""
+
+    def characters(lengths: Sequence[int]) -> str:
+        least, most = min(lengths), max(lengths)
+        return f"{most:,}" if least == most else f"{least:,} to {most:,}"
+
+    documents = [document for case in cases for document in case.documents]
+    shown = [f"queries of {characters([len(case.query) for case in cases])} characters"]
+    if documents:
+        n_each = characters([len(case.documents) for case in cases])
+        shown.append(f"documents of {characters([len(doc.text) for doc in documents])}, {n_each} a case")
+    if responses := [len(case.response) for case in cases if case.response is not None]:
+        shown.append(f"responses of {characters(responses)}")
+    short = documents and max(len(document.text) for document in documents) < _SHORT
+    check = "; so short a text may be an id: check that context is the retrieved text" if short else ""
+    return f"data: --map reads {'; '.join(shown)}{check}"
+
+
+def _missing_note(cases: Sequence[Case]) -> str | None:
+    """How many responses have a number or an e-mail address that their prompts do not have."""
+    n = 0
+    for case in cases:
+        if case.response is None or not (found := _VALUE.findall(case.response)):
+            continue
+        parts = [*case.documents, *(part for message in case.messages for part in message.parts)]
+        prompt = " ".join((case.query, *(part.text for part in parts))).lower()
+        digits = re.sub(r"\D", "", prompt)
+        n += any(
+            value.lower() not in prompt and ("@" in value or re.sub(r"\D", "", value) not in digits) for value in found
+        )
+    if not n:
+        return None
+    responses = "1 response has" if n == 1 else f"{n:,} responses have"
+    return (
+        f"data: {responses} a number of four digits or more, or an e-mail address, that is in neither context nor "
+        "query; if the model read it, a part of its prompt is missing here"
+    )
 
 
 def case_of_fields(

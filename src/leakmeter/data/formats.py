@@ -40,7 +40,11 @@ def document_of(value: object, number: int, where: str) -> dict[str, object]:
         return {"name": f"d{number}", "text": value}
     document = described(value)
     if document.text is None:
-        raise DataError(f"{where}: document {number} is an object without 'text', 'page_content', 'content' or 'body'")
+        keys = ", ".join(f"'{key}'" for key in value if is_name(str(key)))
+        has = f"; it has {keys}: name its text in --map, as in context=FIELD[].NAME" if keys else ""
+        raise DataError(
+            f"{where}: document {number} is an object without 'text', 'page_content', 'content' or 'body'{has}"
+        )
     if (name := document.get("name")) is not None:
         return {"name": name, "text": document.text}
     named = [*map(document.described, _METADATA_NAMES), *map(document.get, _NAMES)]

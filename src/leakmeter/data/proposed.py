@@ -26,6 +26,7 @@ _NO_TEXTS: Final = frozenset((
 _SAME_NAME = 75.0
 _DEEPEST: Final = 6
 _MOST_PLACES: Final = 2_000
+_MOST_NAMED: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +82,49 @@ def _places(value: Any, path: str, name: str, depth: int) -> Iterator[_Place]:
         if len(value) == 1:
             yield from _places(value[0], f"{path}[0]", name, depth + 1)
         elif not _is_list(value):
-            texts = [
-                key
-                for key in value[0]
-                if all(isinstance(record.get(key), str) for record in value) and _is_of_text(key)
-            ]
-            if len(texts) == 1:
-                yield _Place(f"{path}[].{texts[0]}", name, [record[texts[0]] for record in value])
+            texts = [_texts_in(record, "", 0) for record in value]
+            shared = [key for key in texts[0] if all(key in others for others in texts)]
+            if shared:
+                # An id may be a text too; the retrieved text is the longest.
+                longest = max(shared, key=lambda key: sum(len(others[key]) for others in texts))
+                yield _Place(f"{path}[].{longest}", name, [others[longest] for others in texts])
+
+
+def _texts_in(value: Mapping[Any, Any], path: str, depth: int) -> dict[str, str]:
+    """Texts of a record within a list, by their paths."""
+    texts: dict[str, str] = {}
+    for key, held in value.items():
+        name = str(key)
+        if not is_name(name) or set(name) & set(".[],=") or not _is_of_text(name):
+            continue
+        where = f"{path}.{name}" if path else name
+        if isinstance(held, str):
+            texts[where] = held
+        elif isinstance(held, Mapping) and depth < _DEEPEST:
+            texts |= _texts_in(held, where, depth + 1)
+    return texts
+
+
+def text_paths(fields: Fields) -> list[str]:
+    """Paths of the texts of a record, and of the lists of texts, the first few."""
+    places = islice(_places(fields, "", "", 0), _MOST_PLACES)
+    found = [place.path for place in places if (_is_text(place.value) or _is_texts(place.value))]
+    return list(dict.fromkeys(found))[:_MOST_NAMED]
+
+
+def records_in(fields: Fields) -> str | None:
+    """The one field that holds a list of records, where nothing but single values stands beside it."""
+    lists = [
+        name
+        for name, value in fields.items()
+        if isinstance(value, list) and value and all(isinstance(record, Mapping) for record in value)
+    ]
+    others = [value for name, value in fields.items() if name not in lists]
+    return lists[0] if len(lists) == 1 and not any(isinstance(value, list | Mapping) for value in others) else None
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_text, value))
 
 
 def _named(places: Sequence[_Place], names: Sequence[str]) -> _Place | None:
