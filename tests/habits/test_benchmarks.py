@@ -20,6 +20,7 @@ from benchmarks import (
     extraction,
     fisher,
     jobs,
+    many,
     linear,
     machine,
     pages,
@@ -126,6 +127,13 @@ def test_fleets_of_workers_are_simulated(run: Call, tmp_path: Path) -> None:
     assert (tmp_path / "scale.png").is_file()
     again = run(scale.NAME, "--out", str(tmp_path))
     assert again[0]["write_cpu_s"] == pytest.approx(rows[0]["write_cpu_s"], rel=1e-3)
+
+
+def test_very_many_cases_are_few_files_on_paper(run: Call) -> None:
+    one, catalogue, *paper = run(many.NAME)
+    assert (one["cases"], one["files"]) == (30, 60)
+    assert catalogue["runs"] == 5
+    assert [(row["cases"], row["runs"]) for row in paper] == [(10**n, 10 ** (n - 5)) for n in (6, 7, 8, 9)]
 
 
 @pytest.mark.long

@@ -510,7 +510,10 @@ TABLES: dict[str, Callable[[], list[Table]]] = {
     "pubmedqa": lambda: [unkept(20, 9)],
     "served": lambda: [unkept(4, 4), served(), unkept(5, 4), unkept(3, 2)],
     "pii_check": lambda: [pii_check(), unkept(6, 5)],
-    "scale": lambda: [unkept(3, 4), unkept(2, 2), scale_overhead(), scale(), scale_prefixes()],
+    "scale": lambda: [
+        *(unkept(3, 4), unkept(2, 2), scale_overhead(), scale(), scale_prefixes()),
+        *(unkept(2, 7), unkept(2, 5), unkept(4, 6)),
+    ],
     "disclosures": lambda: [
         disclosures("held-out", ("leakmeter at a7af27d1", *_METHODS, "context-cite")),
         disclosures("late", _METHODS),
