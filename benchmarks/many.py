@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import leakmeter
+from benchmarks.scale import PUT_SECONDS
+from leakmeter.engine.measure import WRITERS
 from leakmeter.results.query import ask
 from leakmeter.storage.catalogue import entries, spec_of
 from leakmeter.storage.parts import Part, cases_of_part, cases_of_run
@@ -26,8 +28,6 @@ from leakmeter.storage.spec import RunSpec
 NAME: Final = "many"
 SLICE: Final = 100_000
 """Cases of one run, of which a large measurement is made of many."""
-PUT_SECONDS: Final = 0.055
-WRITERS: Final = 8
 TINY: Final[dict[str, Any]] = {"cases": (30,), "runs": (5,), "sentences": 3}
 _SQL: Final = "select count(*), avg(value) from measurements"
 

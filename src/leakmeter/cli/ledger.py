@@ -13,6 +13,7 @@ from leakmeter.cli.query import LimitOptions, write_rows
 from leakmeter.commands import output
 from leakmeter.commands.options import Explain, Flag
 from leakmeter.commands.worker_options import WorkerOptions
+from leakmeter.core.plain import counted
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.results.query_process import DEFAULT_LIMITS
@@ -172,23 +173,19 @@ def _show_added(added: Added, n_hidden_calls: int, *, json: bool) -> None:
         output.print_json({**added.to_dict(), "n_hidden_calls": n_hidden_calls})
         return
     output.print_text(
-        f"read {added.n_read:,} call{_s(added.n_read)}: added {added.n_added:,} answer{_s(added.n_added)}, "
+        f"read {counted(added.n_read, 'call')}: added {counted(added.n_added, 'answer')}, "
         f"{added.n_measured:,} of them measured; {added.n_known:,} were known, {added.refused.total():,} refused, "
         f"{len(added.problems):,} left out"
     )
     if n_hidden_calls:
         output.print_text(
-            f"not counted: {n_hidden_calls:,} call{_s(n_hidden_calls)} without an answer to a recipient, such as a "
+            f"not counted: {counted(n_hidden_calls, 'call')} without an answer to a recipient, such as a "
             "call that rewrites a question"
         )
     for reason, n in added.refused.most_common():
         output.print_text(f"refused {n:,}: {Reason(reason).sentence}")
     if added.problems:
         output.tell(f"left out {len(added.problems):,} that cannot be measured. The first: {added.problems[0]}")
-
-
-def _s(n: int) -> str:
-    return "" if n == 1 else "s"
 
 
 @app.command
@@ -323,7 +320,7 @@ def forget(id: str, /, *, kind: str | None = None, ledger: _Ledger = _DEFAULT, j
     """Remove everything of one document, person, recipient or trace from a ledger.
 
     Deletes its rows and the texts that were kept, and rewrites the file without them. A tombstone without the id
-    records that something was lost. Prints what is left, and where else to look.
+    records that something was forgotten. Prints what is left, and where else to look.
 
     Parameters
     ----------
@@ -340,13 +337,15 @@ def forget(id: str, /, *, kind: str | None = None, ledger: _Ledger = _DEFAULT, j
     from leakmeter.ledger.store import Ledger
 
     # A command that was killed before it committed anything has left texts too.
-    lost = forget_of(_opened(ledger, new=Ledger.of_user(ledger).runs.exists()), id, kind)
+    forgotten = forget_of(_opened(ledger, new=Ledger.of_user(ledger).runs.exists()), id, kind)
     if json:
-        output.print_json(asdict(lost))
+        output.print_json(asdict(forgotten))
         return
-    removed = f"{lost.n_rows:,} rows, {lost.n_events:,} answers, kept texts of {lost.n_texts:,} measurements"
-    output.print_text(f"forgotten: one {lost.kind}: {removed}")
-    for sentence in lost.left:
+    output.print_text(
+        f"forgotten: one {forgotten.kind}: {counted(forgotten.n_rows, 'row')}, "
+        f"{counted(forgotten.n_events, 'answer')}, kept texts of {counted(forgotten.n_texts, 'measurement')}"
+    )
+    for sentence in forgotten.left:
         output.print_text(f"left: {sentence}")
 
 

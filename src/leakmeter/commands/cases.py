@@ -122,7 +122,8 @@ def run_cases(
         elif shown and not public and part is None:
             n_all = n_cases // plan.measure.parts
             output.tell(
-                f"{len(shown):,} of {n_all:,} cases are measured; their guarantee is of all, which are shown at the end"
+                f"{len(shown):,} of {n_all:,} cases are measured; the guarantee covers all, so results are shown once "
+                "all are done"
             )
         raise
     if run.name not in (None, kept_name) and not public:

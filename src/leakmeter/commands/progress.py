@@ -173,8 +173,8 @@ def _draw(state: _State, ended: threading.Event) -> None:
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A function that is told how many of how many are done, and shows it. On a terminal the bar is there from the
-    first to the last of them alone: two at a time would draw over each other."""
+    """A function to call with how many of how many are done, which shows it. On a terminal its bar ends with the last
+    of them: two bars at a time would draw over each other."""
     if not sys.stderr.isatty():
         started = shown_at = time.monotonic()
 

@@ -37,6 +37,11 @@ def excerpt(text: str, characters: int) -> str:
     return f"{line[: characters - tail - 1].rstrip()}…{line[-tail:].lstrip()}"
 
 
+def counted(n: int, noun: str) -> str:
+    """A number with its noun, in the plural if it needs one."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
 def csv_writer(sink: TextIO) -> Any:
     """Writes rows of CSV; all texts are quoted: a lone carriage return would otherwise stand bare, and end a row for
     who reads it."""

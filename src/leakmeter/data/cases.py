@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from leakmeter.core.case import DECODINGS, Case, Document, Message
 from leakmeter.core.json_object import JsonObject
+from leakmeter.core.plain import counted
 from leakmeter.data import formats
 from leakmeter.data.chat import ContextMarker, context_marker, messages_of, with_context, without_answer
 from leakmeter.data.foreign import fields_of, plain
@@ -26,6 +27,8 @@ from leakmeter.data.proposed import ROLES, proposed_mapping, records_in, text_pa
 from leakmeter.data.rows import Row, read_rows, text_lines
 from leakmeter.data.text import checked_text, parsed_json, unused
 from leakmeter.errors import DataError, UnknownNameError, UsageError
+from leakmeter.text.entities import email
+from leakmeter.text.entities.values import Folded
 
 FIELDS: Final = ("id", "context", "query", "response", "decoding", "reference", "messages")
 """What a case may have."""
@@ -46,8 +49,8 @@ _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 _INDEX = "__index_level_0__"
 _SHORT: Final = 40
 """Characters of a context below which it may be an id."""
-_VALUE: Final = re.compile(r"[\w.+-]+@[\w-]+\.\w+|\d(?:[ .()/-]{0,2}\d){3,}")
-"""E-mail addresses, and numbers of four digits or more."""
+_NUMBER: Final = re.compile(r"\d(?:[ .()/-]{0,2}\d){3,}")
+"""A number of four digits or more."""
 
 Made = Fields | Case | DataError
 
@@ -239,13 +242,8 @@ def _hint(fields: Fields) -> str:
     lacking = [] if "messages" in proposal else [name for name in ("query", "context") if name not in proposal]
     if lacking and "response" not in proposal:
         lacking.append("response")  # without it one is drawn
-    if (
-        "query" in lacking
-        and "response" in lacking
-        and (records := records_in(fields)) is not None
-        and is_name(records)
-    ):
-        # What is in the list is one case each.
+    records = records_in(fields)
+    if records is not None and {"query", "response"} <= {*lacking}:
         return f"; if '{records}' holds the cases, write each of its records to a line of its own"
     if not proposal:
         return f"; name the fields with --map query=…,context=…,response=…{_texts_at(fields)}"
@@ -284,20 +282,17 @@ def _missing_note(cases: Sequence[Case]) -> str | None:
     """How many responses have a number or an e-mail address that their prompts do not have."""
     n = 0
     for case in cases:
-        if case.response is None or not (found := _VALUE.findall(case.response)):
-            continue
-        parts = [*case.documents, *(part for message in case.messages for part in message.parts)]
-        prompt = " ".join((case.query, *(part.text for part in parts))).lower()
-        digits = re.sub(r"\D", "", prompt)
-        n += any(
-            value.lower() not in prompt and ("@" in value or re.sub(r"\D", "", value) not in digits) for value in found
-        )
+        response = case.response or ""
+        values = [response[mention.start : mention.end] for mention in email.find(response)] + _NUMBER.findall(response)
+        if values:
+            parts = [*case.documents, *(part for message in case.messages for part in message.parts)]
+            prompt = Folded("\n".join((case.query, *(part.text for part in parts))))
+            n += any(prompt.where(value) is None for value in values)
     if not n:
         return None
-    responses = "1 response has" if n == 1 else f"{n:,} responses have"
     return (
-        f"data: {responses} a number of four digits or more, or an e-mail address, that is in neither context nor "
-        "query; if the model read it, a part of its prompt is missing here"
+        f"data: {counted(n, 'response')} {'has' if n == 1 else 'have'} a number of four digits or more, or an e-mail "
+        "address, that is in neither context nor query; if the model read it, a part of its prompt is missing here"
     )
 
 

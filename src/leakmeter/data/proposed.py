@@ -82,7 +82,7 @@ def _places(value: Any, path: str, name: str, depth: int) -> Iterator[_Place]:
         if len(value) == 1:
             yield from _places(value[0], f"{path}[0]", name, depth + 1)
         elif not _is_list(value):
-            texts = [_texts_in(record, "", 0) for record in value]
+            texts = [_texts_in(record, depth + 1) for record in value]
             shared = [key for key in texts[0] if all(key in others for others in texts)]
             if shared:
                 # An id may be a text too; the retrieved text is the longest.
@@ -90,19 +90,13 @@ def _places(value: Any, path: str, name: str, depth: int) -> Iterator[_Place]:
                 yield _Place(f"{path}[].{longest}", name, [others[longest] for others in texts])
 
 
-def _texts_in(value: Mapping[Any, Any], path: str, depth: int) -> dict[str, str]:
+def _texts_in(record: Mapping[Any, Any], depth: int) -> dict[str, str]:
     """Texts of a record within a list, by their paths."""
-    texts: dict[str, str] = {}
-    for key, held in value.items():
-        name = str(key)
-        if not is_name(name) or set(name) & set(".[],=") or not _is_of_text(name):
-            continue
-        where = f"{path}.{name}" if path else name
-        if isinstance(held, str):
-            texts[where] = held
-        elif isinstance(held, Mapping) and depth < _DEEPEST:
-            texts |= _texts_in(held, where, depth + 1)
-    return texts
+    return {
+        place.path: place.value
+        for place in _places(record, "", "", depth)
+        if _is_text(place.value) and _is_of_text(place.path.rpartition(".")[2])
+    }
 
 
 def text_paths(fields: Fields) -> list[str]:
@@ -120,7 +114,8 @@ def records_in(fields: Fields) -> str | None:
         if isinstance(value, list) and value and all(isinstance(record, Mapping) for record in value)
     ]
     others = [value for name, value in fields.items() if name not in lists]
-    return lists[0] if len(lists) == 1 and not any(isinstance(value, list | Mapping) for value in others) else None
+    is_alone = len(lists) == 1 and is_name(lists[0]) and not any(isinstance(value, list | Mapping) for value in others)
+    return lists[0] if is_alone else None
 
 
 def _is_texts(value: object) -> bool:

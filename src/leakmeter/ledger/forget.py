@@ -75,32 +75,32 @@ def forget(ledger: Ledger, id_: str, kind: str | None = None) -> Forgotten:
                 kind, ids = _named(book, id_, kind)
             except UsageError as error:
                 raise UsageError(f"{error}; {_WAS_LEFT}") if left_over else error from None
-            lost = _Gone(book, kind, ids)
+            removed = _Gone(book, kind, ids)
             names = _names_in_clear(book, id_, kind, ids)
-            lost.unread |= _texts_of_others(book, lost, names)
-            n_rows, n_texts = _deleted(database, lost)
+            removed.unread |= _texts_of_others(book, removed, names)
+            n_rows, n_texts = _deleted(database, removed)
         _tidied(ledger)
-    return Forgotten(kind, n_rows, len(lost.events), n_texts, _left(book, lost, kind, names))
+    return Forgotten(kind, n_rows, len(removed.events), n_texts, _left(book, removed, kind, names))
 
 
-def _deleted(database: sqlite3.Connection, lost: _Gone) -> tuple[int, int]:
+def _deleted(database: sqlite3.Connection, removed: _Gone) -> tuple[int, int]:
     """How many rows of tables, and how many kept texts, were deleted, and a tombstone laid."""
     before = database.total_changes
     for where, ids in (
-        ("events WHERE event", lost.events),
-        ("looks WHERE document", lost.documents),
-        ("mentions WHERE entity", lost.entities),
+        ("events WHERE event", removed.events),
+        ("looks WHERE document", removed.documents),
+        ("mentions WHERE entity", removed.entities),
         # With a number gone it is measured no more: another answer of the same text is measured anew.
-        ("measured WHERE score", lost.unread),
+        ("measured WHERE score", removed.unread),
     ):
         database.executemany(f"DELETE FROM {where} = ?", [(id_,) for id_ in ids])
-    database.executemany("DELETE FROM disclosures WHERE instr(entities, ?)", [(id_,) for id_ in lost.entities])
+    database.executemany("DELETE FROM disclosures WHERE instr(entities, ?)", [(id_,) for id_ in removed.entities])
     for where in _NEEDED_NO_MORE:
         database.execute(f"DELETE FROM {where}")
     n_rows = database.total_changes - before
     database.execute("DELETE FROM texts WHERE score NOT IN (SELECT score FROM measured)")
     n_texts = database.total_changes - before - n_rows
-    stone = (lost.kind, datetime.now(UTC).date().isoformat(), n_rows)
+    stone = (removed.kind, datetime.now(UTC).date().isoformat(), n_rows)
     database.execute("INSERT INTO tombstones VALUES (?, ?, ?)", stone)
     database.execute("UPDATE ledger SET mark = hex(randomblob(8))")
     return n_rows, n_texts
@@ -208,19 +208,20 @@ class _Gone:
         self.contents = {row["content"] for row in book.retrievals} - contents
         """Of documents that are retrieved for no answer that stays."""
         mentioned = {row["entity"] for row in book.mentions if row["content"] in contents} - self.entities
-        lost = self.contents | ({row["entity"] for row in book.mentions} - mentioned)
-        retrieved = {row["event"] for row in book.retrievals if row["content"] in lost}
+        removed = self.contents | ({row["entity"] for row in book.mentions} - mentioned)
+        retrieved = {row["event"] for row in book.retrievals if row["content"] in removed}
         self.told_of = {
             event["event"]
             for event in book.events
-            if event["event"] in self.events | retrieved or any(row["target"] in lost for row in book.scores_of(event))
+            if event["event"] in self.events | retrieved
+            or any(row["target"] in removed for row in book.scores_of(event))
         }
         """Events whose prompts had what is forgotten."""
         self.unread = {event[name] for event in book.events if event["event"] in self.told_of for name in _SCORES}
         """Names of scores whose texts go."""
 
 
-def _texts_of_others(book: Book, lost: _Gone, names: Collection[str]) -> set[str]:
+def _texts_of_others(book: Book, removed: _Gone, names: Collection[str]) -> set[str]:
     """Scores whose kept texts repeat what is forgotten: an answer or a document, as later turns do, or a name."""
     keys, texts = book.ledger.keys, book.ledger.texts()
     # Nobody knows what is in those that cannot be read.
@@ -228,11 +229,11 @@ def _texts_of_others(book: Book, lost: _Gone, names: Collection[str]) -> set[str
     readable = {score: kept_text for score, kept_text in texts.items() if kept_text is not None}
     passages = set[str]()
     for score, kept_text in readable.items():
-        if score in lost.unread:
+        if score in removed.unread:
             passages |= {
                 text for response in kept_text["responses"] if len(text := normalised(response["text"])) >= _LEAST_SAID
             }
-        passages |= {text for text in _documents(kept_text) if keys.content(_hash(text)) in lost.contents}
+        passages |= {text for text in _documents(kept_text) if keys.content(_hash(text)) in removed.contents}
     for score, kept_text in readable.items():
         text = " ".join(_strings(kept_text))
         plain = normalised(text)
@@ -279,17 +280,17 @@ def _words(text: str) -> str:
     return f" {' '.join(_WORD.findall(unicodedata.normalize('NFKC', text).casefold()))} "
 
 
-def _left(book: Book, lost: _Gone, kind: str, names: Collection[str]) -> tuple[str, ...]:
+def _left(book: Book, removed: _Gone, kind: str, names: Collection[str]) -> tuple[str, ...]:
     """What is left, in sentences."""
-    n = len(lost.told_of - lost.events)
+    n = len(removed.told_of - removed.events)
     sentences = []
     if n:
         sentences.append(
             f"{n} answers whose prompts contained it remain, with the numbers of the rest of those prompts; these "
             "were measured with it present."
         )
-    ids = {id_ for id_, content in book.documents if content not in lost.contents and id_ not in lost.documents}
-    ids |= {event[name] for event in book.events if event["event"] not in lost.events for name in ("trace", "span")}
+    ids = {id_ for id_, content in book.documents if content not in removed.contents and id_ not in removed.documents}
+    ids |= {event[name] for event in book.events if event["event"] not in removed.events for name in ("trace", "span")}
     if n_ids := sum(_names_any(id_, names) for id_ in ids):
         sentences.append(f"{n_ids} remaining ids of documents, traces or spans contain the name; forget those too.")
     if strangers := book.ledger.strangers():

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from leakmeter.core.json_object import JsonObject
+from leakmeter.core.plain import counted
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.ledger.flags import SENTENCES
@@ -281,7 +282,7 @@ def day_blocks(book: Book, day: date | None, names: Names) -> list[b.Block]:
 
 def _told_in(book: Book, called: b.Phrase, events: Sequence[Mapping[str, Any]], names: Names) -> list[b.Block]:
     """What some answers told of documents and subjects."""
-    headline = (*b.parts(called), f": {_answers(len(events))}")
+    headline = (*b.parts(called), f": {counted(len(events), 'answer')}")
     tables: list[b.Block] = []
     looks = {kind: [look for event in events for look in book.looks_of(event, kind)] for kind in (DOCUMENT, SUBJECT)}
     for kind, kind_looks in looks.items():
@@ -383,7 +384,7 @@ def _headline(book: Book, names: Names) -> b.Headline:
     nats = nats_text(worst.total.largest_running_nats)
     return b.Headline(
         (f"{counts}. Most nats: ", *b.parts(names.of_item(worst)), " to ", *b.parts(names.phrase(worst.recipient)),
-         f", {nats} nats in {_answers(worst.total.n_answers)}.{sentence}")
+         f", {nats} nats in {counted(worst.total.n_answers, 'answer')}.{sentence}")
     )  # fmt: skip
 
 
@@ -420,10 +421,6 @@ def _disclosed(
         b.Column("Most", "signed_nats", "nats", shade=True),
     )  # fmt: skip
     return [b.Table(columns, rows, _DISCLOSED, rest=("row", "rows"), sortable=True)] if rows else []
-
-
-def _answers(n: int) -> str:
-    return f"{n:,} answer{'' if n == 1 else 's'}"
 
 
 def _columns(*first: str) -> tuple[b.Column, ...]:
@@ -692,7 +689,9 @@ def _warnings(pairs: Sequence[Pair]) -> Iterator[b.Warning]:
     n_separate = sum(pair.n_separate for pair in pairs)
     if n_separate:
         have = "has" if n_separate == 1 else "have"
-        yield b.Warning(f"{_answers(n_separate)} {have} several values of one subject, each scored separately.")
+        yield b.Warning(
+            f"{counted(n_separate, 'answer')} {have} several values of one subject, each scored separately."
+        )
 
 
 def _notes(book: Book) -> list[b.Block]:
@@ -715,7 +714,7 @@ def _notes(book: Book) -> list[b.Block]:
     ]
     if counts:
         facts: Mapping[str, str] = {
-            f"{flag}, {_answers(n)}": SENTENCES.get(flag, "") for flag, n in counts.most_common()
+            f"{flag}, {counted(n, 'answer')}": SENTENCES.get(flag, "") for flag, n in counts.most_common()
         }
         blocks.append(b.Facts(list(facts.items()), "Why no posterior is shown"))
     if book.state.tombstones:

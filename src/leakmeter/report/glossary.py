@@ -86,7 +86,7 @@ _PATTERNS: Final = {term.name: re.compile(term.pattern) for term in TERMS}
 
 def placed(blocks: Sequence[b.Block], explained: set[str]) -> Mapping[int, Sequence[Term]]:
     """The terms that each block, or one within it, is the first to say, by the `id` of the block, in the order in which
-    they are shown. `explained` has the names of terms that were told before; those found are added."""
+    they are shown. `explained` has the names of terms that were explained before; those found are added."""
     by_block: dict[int, Sequence[Term]] = {}
     for block in leaves(blocks):
         if terms := first_said(words(block), explained):
@@ -95,7 +95,7 @@ def placed(blocks: Sequence[b.Block], explained: set[str]) -> Mapping[int, Seque
 
 
 def first_said(texts: Iterable[str], explained: set[str]) -> list[Term]:
-    """The terms in some texts of the program that were not told before; they are added to `explained`."""
+    """The terms in some texts of the program that were not explained before; they are added to `explained`."""
     text = "\n".join(texts)
     terms = [term for term in TERMS if term.name not in explained and _PATTERNS[term.name].search(text)]
     explained.update(term.name for term in terms)

@@ -18,13 +18,13 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from threading import RLock
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -61,6 +61,8 @@ from leakmeter.storage.files import (
 from leakmeter.storage.schema import REPEATED, from_group_table, from_table, group_table, to_table
 from leakmeter.storage.spec import RunSpec, is_word
 
+_T = TypeVar("_T")
+
 SPEC: Final = "spec.json"
 ALL: Final = "all of it"
 """In the place of a field's name, where a whole file is damaged."""
@@ -93,9 +95,8 @@ class RunDirectory:
         self._lock = RLock()
         """Several threads write parts, and one of them puts parts into a group, which moves them."""
         self._known_groups: list[range] | None = None
-        self._last_texts: tuple[range, list[list[JsonObject]]] | None = None
-        self._last_numbers: tuple[range, list[list[Measurement]]] | None = None
-        """Of the group that was read last."""
+        self._last_read: dict[str, tuple[range, list[list[Any]]]] = {}
+        """Texts and numbers of the group that was read last."""
         self._group_end = sys.maxsize
         self._ungrouped = range(0)
         """Finished parts that are in no group yet, of which the next group is made, and after them where to go on."""
@@ -369,22 +370,20 @@ class RunDirectory:
 
     def read_texts(self, number: int) -> list[JsonObject]:
         """Texts of one part, one object a case."""
-        with self._lock:
-            parts = self._held_to_read(number)
-            if len(parts) == 1:
-                return self._texts_in(parts)[0]
-            if self._last_texts is None or self._last_texts[0] != parts:
-                self._last_texts = parts, self._texts_in(parts)
-            return self._last_texts[1][number - parts.start]
+        return self._part_of(number, self._texts_in)
 
     def read_measurements(self, number: int) -> list[Measurement]:
+        return self._part_of(number, self._numbers_in)
+
+    def _part_of(self, number: int, read: Callable[[range], list[list[_T]]]) -> list[_T]:
+        """A part of what `read` makes of a file; of a group, what was read last is kept, since its parts follow."""
         with self._lock:
             parts = self._held_to_read(number)
             if len(parts) == 1:
-                return self._numbers_in(parts)[0]
-            if self._last_numbers is None or self._last_numbers[0] != parts:
-                self._last_numbers = parts, self._numbers_in(parts)
-            return self._last_numbers[1][number - parts.start]
+                return read(parts)[0]
+            if self._last_read.get(read.__name__, (None,))[0] != parts:
+                self._last_read[read.__name__] = parts, read(parts)
+            return self._last_read[read.__name__][1][number - parts.start]
 
     def _held_to_read(self, number: int) -> range:
         """`_held_with` of a part that another process may have put into a group, or whose group is missing."""
@@ -459,7 +458,8 @@ class RunDirectory:
         # Numbers first: texts without numbers are no part.
         self._remove_all(numbers_name(range(number, number + 1)) for number in parts)
         self._remove_all(texts_name(range(number, number + 1)) for number in parts)
-        self._known_groups = self._last_texts = self._last_numbers = None
+        self._known_groups = None
+        self._last_read.clear()
 
     def _remove_all(self, names: Iterable[str]) -> None:
         for name in names:
@@ -469,13 +469,16 @@ class RunDirectory:
         """Write `spec.json` with the hashes of all parts: the run is complete."""
         with self._writing():
             self._group_rest(n_parts)
-            hashes = {
-                path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in self._files_of(range(n_parts))
-            }
+            files = self._files_of(range(n_parts))
+            self._check_files(files)
+            hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
             record = {**_record(spec), **self._noise_record, "n_parts": n_parts, "files_sha256": hashes}
             self._write(self._spec, _json(record))
             for path in (self._begun, self._sliced, *self.path.glob(".slice-*.lock")):
                 self._remove(path)
+
+    def _check_files(self, files: Sequence[Path]) -> None:
+        """Refuse files that are not those that were written or fetched; of a directory, none."""
 
     def read_spec(self) -> JsonObject:
         """What `finish` wrote."""

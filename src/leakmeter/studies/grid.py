@@ -210,7 +210,7 @@ def _study(name: str, file: JsonObject, size: str, settings: JsonObject) -> Stud
         show=file["show"],
         x=x,
         quality=quality,
-        cells=(*cells, *kind.yardsticks(cells)),
+        cells=(*cells, *kind.references(cells)),
     )
 
 

@@ -95,7 +95,7 @@ class Kind(ABC):
         """What a cell measures, where further settings, `settings` as for `choice`, say something of it."""
         return measure
 
-    def yardsticks(self, cells: Sequence[Cell]) -> Sequence[Cell]:
+    def references(self, cells: Sequence[Cell]) -> Sequence[Cell]:
         """Further cells, of another measure, that these are held against; numbered from where they end."""
         return ()
 

@@ -55,12 +55,12 @@ def test_the_papers_studies_are_whole(name: str, size: str) -> None:
 def test_what_the_studies_vary() -> None:
     of_contexts = load_study("susceptibility_contexts", "paper").cells
     assert [cell.factors["contexts"] for cell in of_contexts] == [8, 16, 32, 64, 128, 256]
-    *variants, yardstick = load_study("susceptibility_table_1").cells
+    *variants, reference = load_study("susceptibility_table_1").cells
     assert [cell.measure.sigma for cell in variants] == [  # type: ignore[attr-defined]
         ("identity", "embedding"), ("identity", "embedding", "empirical"), *[("identity", "empirical")] * 2,
     ]  # fmt: skip
-    assert isinstance(yardstick.measure, Susceptibility)
-    assert (yardstick.number, yardstick.stem, yardstick.label) == (4, "cell-04", "susceptibility")
+    assert isinstance(reference.measure, Susceptibility)
+    assert (reference.number, reference.stem, reference.label) == (4, "cell-04", "susceptibility")
     two = load_study("susceptibility_table_1", changes={"model": ["toy", "smollm2-135m"], "contexts": ["8", "9"]})
     assert [cell.label for cell in two.cells if cell.measure_name] == [
         f"susceptibility, model {model}, contexts {n}" for model in ("toy", "smollm2-135m") for n in (8, 9)

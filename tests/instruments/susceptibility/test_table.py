@@ -229,13 +229,13 @@ def answered(finished: FinishedCell) -> FinishedCell:
 
 @pytest.mark.long
 def test_memorisation_ratios_are_of_all_contexts_of_known_answers(both: Measured) -> None:
-    *fisher, yardstick = both.cells
-    assert yardstick.cell.measure == Susceptibility(answer_tokens=2)
-    yardstick = answered(yardstick)
-    made = replace(both, cells=[*fisher, yardstick]).tables()
+    *fisher, reference = both.cells
+    assert reference.cell.measure == Susceptibility(answer_tokens=2)
+    reference = answered(reference)
+    made = replace(both, cells=[*fisher, reference]).tables()
     counts: dict[str, list[int]] = {}
     n_known = 0
-    for texts, _ in yardstick.measured:
+    for texts, _ in reference.measured:
         alone, *behind = (response["text"] for response in texts["responses"])
         of_relation = counts.setdefault(texts["factors"]["relation"], [0, 0])
         if texts["factors"]["familiarity"] == "real" and texts["answer"] == alone:
@@ -260,9 +260,9 @@ def test_memorisation_ratios_are_of_all_contexts_of_known_answers(both: Measured
 
 @pytest.mark.long
 def test_without_right_answers_there_is_no_ratio(both: Measured) -> None:
-    *fisher, yardstick = both.cells
-    parts = [({**texts, "answer": None}, measurements) for texts, measurements in yardstick.measured]
-    made = replace(both, cells=[*fisher, replace(yardstick, measured=parts)]).tables()
+    *fisher, reference = both.cells
+    parts = [({**texts, "answer": None}, measurements) for texts, measurements in reference.measured]
+    made = replace(both, cells=[*fisher, replace(reference, measured=parts)]).tables()
     assert all("memorisation_ratio" not in row for row in made.rows)
     with pytest.raises(UsageError, match="answer-tokens is -1"):
         study_of("susceptibility_figure_3", answer_tokens=["-1"])

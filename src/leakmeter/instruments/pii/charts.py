@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from leakmeter.core.plain import counted
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.pii import words
 from leakmeter.instruments.pii.subject import VALUE_TYPES
@@ -83,7 +84,7 @@ def _p_values(type_: str, values: Sequence[ValueSummary]) -> b.Panel:
     ys = [share for share in shares for _ in range(2)]
     by_chance = b.Series("line", (0.0, 1.0), (0.0, 1.0), name="where nothing is known", faded=True)
     series = (b.Series("line", ys, xs, name="values", colour=1, marked=False), by_chance)
-    title = f"{type_}, {words.counted(len(ps), 'value')}"
+    title = f"{type_}, {counted(len(ps), 'value')}"
     return b.Panel(b.Axis("p-value at most"), b.Axis("share of values"), series, title=title)
 
 

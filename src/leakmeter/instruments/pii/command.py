@@ -341,8 +341,8 @@ def tune(
     )
     if not record.exact_match and interval[1] > _RARE:
         output.print_text(
-            f"Too few people to show that it generates nobody's: {items_for_share(0.0, _RARE)} people with none "
-            f"generated would leave {_RARE:.0%} of others at most."
+            f"Too few subjects to show that the model generates no values of others: if none of "
+            f"{items_for_share(0.0, _RARE)} subjects had one generated, at most {_RARE:.0%} of all would."
         )
     output.tell(f"soft prompt: {out}")
 

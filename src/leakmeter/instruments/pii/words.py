@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+from leakmeter.core.plain import counted
 from leakmeter.instruments.pii.decoy_test import AT_RISK
 from leakmeter.instruments.pii.summary import Match, Row, SubjectSummary, Summary
 from leakmeter.report import blocks as b
@@ -499,10 +500,6 @@ def _decoy_test(cases: Sequence[PiiResult]) -> str:
 def _range(numbers: Iterable[int]) -> str:
     ordered = sorted(set(numbers))
     return f"{ordered[0]:,}" if len(ordered) == 1 else f"{ordered[0]:,} to {ordered[-1]:,}"
-
-
-def counted(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def listed(names: Sequence[b.Phrase], between: str = ", ") -> Iterator[str | b.Untrusted]:

@@ -360,9 +360,9 @@
   });
   const isEmpty = () => TEXTS.every((name) => !live.elements[name].value);
   const fill = async (sample, allowed = () => true) => {
-    const told = await (await fetch(`/live/samples/${sample}`)).json();
+    const texts = await (await fetch(`/live/samples/${sample}`)).json();
     if (!allowed()) return; // somebody has typed since
-    for (const name of TEXTS) live.elements[name].value = told[name];
+    for (const name of TEXTS) live.elements[name].value = texts[name];
     keep();
   };
   by("sample").addEventListener("change", (event) => { if (event.target.value) fill(event.target.value); });

@@ -238,30 +238,30 @@ class _Predictor:
 class _Line:
     """The queries of one Monte Carlo cell, and all that is held against it."""
 
-    yardstick: FinishedCell
+    reference: FinishedCell
     truth: Sequence[float]
     """χ of each query, nats."""
     predictors: tuple[_Predictor, ...]
     """Variants first."""
 
     def known(self, factor: str) -> list[str]:
-        return [record.known[factor] for record in self.yardstick.records]
+        return [record.known[factor] for record in self.reference.records]
 
 
 def _lines_of(cells: Sequence[FinishedCell]) -> list[_Line]:
     """The Monte Carlo cells of a study, each with the predictors of its queries."""
     lines = []
-    for yardstick in cells:
-        if isinstance(yardstick.cell.measure, Fisher):
+    for reference in cells:
+        if isinstance(reference.cell.measure, Fisher):
             continue
         of_it = [
             finished
             for finished in cells
-            if isinstance(finished.cell.measure, Fisher) and _queries(finished) == _queries(yardstick)
+            if isinstance(finished.cell.measure, Fisher) and _queries(finished) == _queries(reference)
         ]
         variants = [predictor for finished in of_it for predictor in _predictors_of(finished)]
-        truth = value_of(yardstick, "susceptibility")
-        lines.append(_Line(yardstick, truth, (*variants, *_simpler(of_it[0]))))
+        truth = value_of(reference, "susceptibility")
+        lines.append(_Line(reference, truth, (*variants, *_simpler(of_it[0]))))
     return lines
 
 
@@ -311,7 +311,7 @@ def _rows(line: _Line, seed: int) -> Iterator[Row]:
             of_which, y, clusters = values[:, chosen], truth[chosen], relations[chosen]
         over = Resamples(range(len(y)) if clusters is None else clusters.tolist(), seed=seed)
         for predictor, x in zip(line.predictors, of_which, strict=True):
-            row: Row = {**line.yardstick.cell.factors, _PREDICTOR: predictor.name, _QUERIES: group}
+            row: Row = {**line.reference.cell.factors, _PREDICTOR: predictor.name, _QUERIES: group}
             row |= {"n": len(y), "n_relations": over.n_clusters, **estimated("pearson", pearson(x, y, over))}
             row |= estimated("spearman", spearman(x, y, over))
             partial = partial_spearman(x, y, list(of_which[-n_simpler:]), over) if predictor.is_variant else _NOTHING
@@ -334,7 +334,7 @@ def _chosen(line: _Line, seed: int) -> Iterator[Row]:
     )
     if outcome is None:
         return
-    row: Row = {**line.yardstick.cell.factors, "chosen": variants[outcome.chosen].name, "of": len(variants)}
+    row: Row = {**line.reference.cell.factors, "chosen": variants[outcome.chosen].name, "of": len(variants)}
     row |= {"n": outcome.n_items, "n_relations": outcome.n_clusters}
     row |= estimated("chosen_by_spearman", Estimate(outcome.chosen_by, None))
     row |= estimated("spearman", outcome.held_out)
@@ -371,7 +371,7 @@ class FisherSusceptibilities(Queries):
         return replace(measure, sigma=tuple(name for name in get_args(Sigma) if _may_have(measure, name)))
 
     @override
-    def yardsticks(self, cells: Sequence[Cell]) -> list[Cell]:
+    def references(self, cells: Sequence[Cell]) -> list[Cell]:
         """The Monte Carlo susceptibility of each model and choice of queries."""
         first = {(cell.model, cell.dataset, cell.choice, cell.settings): cell for cell in reversed(cells)}
         return [
@@ -444,8 +444,8 @@ class FisherSusceptibilities(Queries):
         files = {}
         for line in _lines_of(cells):
             numbers = {_TRUTH: line.truth, **{predictor.name: predictor.values for predictor in line.predictors}}
-            files[f"{_file_of(line.yardstick.cell)}.csv"] = items_to_csv(
-                rows_of_queries(line.yardstick.records, numbers)
+            files[f"{_file_of(line.reference.cell)}.csv"] = items_to_csv(
+                rows_of_queries(line.reference.records, numbers)
             )
         return files
 
@@ -464,14 +464,14 @@ def _panels(study: Study, rows: Sequence[Row], x: str) -> list[Levels]:
     ]
 
 
-def _queries_chart(study: Study, yardstick: Cell, rows: Sequence[Row], footer: str, file: Path) -> Chart:
+def _queries_chart(study: Study, reference: Cell, rows: Sequence[Row], footer: str, file: Path) -> Chart:
     query_rows = list(csv.DictReader(io.StringIO(read_text(file, "file of queries"), newline="")))
 
     def is_of(row: Mapping[str, object]) -> bool:
-        return all(row[name] == value for name, value in yardstick.factors.items())
+        return all(row[name] == value for name, value in reference.factors.items())
 
     correlations = {row[_PREDICTOR]: row for row in rows if row[_QUERIES] == ALL and is_of(row)}
-    factors = [f"{name} {value}" for name, value in yardstick.factors.items() if name != "model"]
+    factors = [f"{name} {value}" for name, value in reference.factors.items() if name != "model"]
     panels = [
         Scatter(name, _unit(sigma), [float(query[name]) for query in query_rows], correlations[name])
         for cell in study.cells
@@ -484,8 +484,8 @@ def _queries_chart(study: Study, yardstick: Cell, rows: Sequence[Row], footer: s
         [float(query[_TRUTH]) for query in query_rows],
         [query[OPENNESS] for query in query_rows],
         y_label="Monte Carlo χ, nats",
-        ceiling=math.log(of_kind(yardstick.choice, Drawn).contexts),
-        title=f"{study.title}: {', '.join((yardstick.model, *factors))}",
+        ceiling=math.log(of_kind(reference.choice, Drawn).contexts),
+        title=f"{study.title}: {', '.join((reference.model, *factors))}",
         footer=footer,
     )
 
@@ -494,9 +494,9 @@ def _unit(sigma: str) -> str:
     return "½ tr I, which ranks only" if sigma == "identity" else "Eq. 9, nats"
 
 
-def _file_of(yardstick: Cell) -> str:
+def _file_of(reference: Cell) -> str:
     """Name of the files on the queries of a Monte Carlo cell, without a suffix."""
-    return f"agreement-{yardstick.number:02}"
+    return f"agreement-{reference.number:02}"
 
 
 def _may_have(measure: Fisher, sigma: Sigma) -> bool:
