@@ -361,9 +361,9 @@ def test_the_proposed_context_is_the_long_text_and_the_paths_of_texts_are_listed
     with pytest.raises(DataError) as refused:
         cases_of([DEEP])
     message = str(refused.value)
-    assert "context=lookup.hits[].piece.body" in message
+    assert "context=lookup.hits,context.text=piece.body,context.name=ref" in message
     assert message.endswith("the texts are at evt, turn.asked, outcome.said, lookup.hits[].piece.body")
-    with pytest.raises(DataError, match="if 'talks' holds the cases, write each of its records to a line of its own"):
+    with pytest.raises(DataError, match="with --map cases=talks,query=…,context=…,response=…, where"):
         cases_of([{"exported": "2026", "talks": [{"who": "a", "txt": "b"}, {"who": "c", "txt": "d"}]}])
 
 
@@ -374,7 +374,7 @@ def test_what_a_mapping_reads_is_said_in_lengths_and_what_answers_have_from_nowh
     assert right == (
         "data: --map reads queries of 4 characters; documents of 48, 1 a case; responses of 7 to 21",
         "data: 2 responses have a number of four digits or more, or an e-mail address, that is in neither context nor "
-        "query; if the model read it, a part of its prompt is missing here",
+        "query; if the model read it, a part of its prompt is missing here, or not measured",
     )
     wrong = cases_of(log, map="query=q,context=docs[].ref,response=a").notes
     assert wrong[0].endswith("so short a text may be an id: check that context is the retrieved text")

@@ -6,29 +6,28 @@ it.
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.core.case import DECODINGS, Case, Document, Message
 from leakmeter.core.json_object import JsonObject
-from leakmeter.core.plain import counted
 from leakmeter.data import formats
 from leakmeter.data.chat import ContextMarker, context_marker, messages_of, with_context, without_answer
 from leakmeter.data.foreign import fields_of, plain
-from leakmeter.data.mapping import Fields, is_name, mapping_of, nearest, parsed_cell, renamed
+from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell, renamed
 from leakmeter.data.opened import named as named_file
 from leakmeter.data.opened import open_data
-from leakmeter.data.proposed import ROLES, proposed_mapping, records_in, text_paths
+from leakmeter.data.proposed import ROLES, proposed_cases, proposed_mapping, text_paths
 from leakmeter.data.rows import Row, read_rows, text_lines
+from leakmeter.data.shape import Shape, shape_of
 from leakmeter.data.text import checked_text, parsed_json, unused
 from leakmeter.errors import DataError, UnknownNameError, UsageError
-from leakmeter.text.entities import email
-from leakmeter.text.entities.values import Folded
+from leakmeter.text.entities.values import is_unexplained, unexplained
 
 FIELDS: Final = ("id", "context", "query", "response", "decoding", "reference", "messages")
 """What a case may have."""
@@ -49,8 +48,6 @@ _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 _INDEX = "__index_level_0__"
 _SHORT: Final = 40
 """Characters of a context below which it may be an id."""
-_NUMBER: Final = re.compile(r"\d(?:[ .()/-]{0,2}\d){3,}")
-"""A number of four digits or more."""
 
 Made = Fields | Case | DataError
 
@@ -101,7 +98,7 @@ def cases_of(
     presets = {log_format.name: log_format for log_format in logs} | formats.FORMATS
     if format is not None and format not in (NATIVE, *presets):
         raise UnknownNameError("format", format, (NATIVE, *presets))
-    mapping = mapping_of(map, FIELDS)
+    shape = shape_of(map, FIELDS)
     marker = context_marker(context_from)
     problems: list[str] = []
     notes: list[str] = []
@@ -111,14 +108,14 @@ def cases_of(
             raise error
         problems.append(str(error))
 
-    good = _good(read_rows(data, mapping=mapping, text_field="context"), bad)
+    good = _good(read_rows(data, text_field="context", whole=shape.root), shape, bad)
     first = next(good, None)
     preset = None
     if first is not None:
         if format is not None:
             preset = presets.get(format)
         elif not isinstance(first[1], Case):
-            preset = _preset(first[0], first[1], bool(mapping), marker, logs)
+            preset = _preset(first[0], first[1], shape.names_fields, marker, logs)
         if preset is not None and format is None:
             notes.append(f"data: read as --format {preset.name}: {preset.about}")
         good = chain((first,), good)
@@ -141,8 +138,10 @@ def cases_of(
                 case, reference = content, None
             else:
                 if preset is None:
-                    content = _known(content, row, bool(mapping), left_out)
-                case, reference = case_of_fields(content, row.number, row.where, marker)
+                    content = _known(content, row, shape, left_out)
+                case, reference = case_of_fields(
+                    content, row.number, row.where, marker, partial(_hint_of_row, row, shape)
+                )
             if case.id in seen:
                 where = seen[case.id].place or seen[case.id].where
                 raise DataError(f"{row.where}: id '{case.id}' was already used in {where}")
@@ -158,7 +157,7 @@ def cases_of(
         raise DataError(f"{noun} holds no {missing}" + (f"; the first problem: {problems[0]}" if problems else ""))
     if preset is not None and all(case.response is None for case in cases):
         notes.append("data: no row has a response")
-    if mapping:
+    if shape.names_fields:
         notes.append(_mapped_note(cases))
     if (note := _missing_note(cases)) is not None:
         notes.append(note)
@@ -169,21 +168,21 @@ def cases_of(
     )
 
 
-def _good(rows: Iterable[Row], bad: Any) -> Iterator[tuple[Row, Fields | Case]]:
+def _good(rows: Iterable[Row], shape: Shape, bad: Any) -> Iterator[tuple[Row, Fields | Case]]:
     """Rows that are records, with their fields; of a table without its empty cells and its numbers of rows."""
-    for row in rows:
-        if isinstance(row.content, Case):
-            yield row, row.content
+    for outer in rows:
+        if isinstance(outer.content, Case):
+            yield outer, outer.content
             continue
         try:
-            fields: Fields = row.fields
+            for row in shape.records(outer):
+                fields = shape.fields_of(row.fields, row.where)
+                if row.is_table:
+                    kept = ((k, value) for k, value in fields.items() if value not in (None, "") and not _is_index(k))
+                    fields = {name: _unpacked(name, value) for name, value in kept}
+                yield row, fields
         except DataError as error:
             bad(error)
-            continue
-        if row.is_table:
-            kept = ((name, value) for name, value in fields.items() if value not in (None, "") and not _is_index(name))
-            fields = {name: _unpacked(name, value) for name, value in kept}
-        yield row, fields
 
 
 def _is_index(name: str) -> bool:
@@ -206,24 +205,24 @@ def _preset(
     return next((preset for preset in formats.FORMATS.values() if preset.fits(fields)), None)
 
 
-def _known(fields: Fields, row: Row, is_mapped: bool, left_out: dict[str, None]) -> Fields:
+def _known(fields: Fields, row: Row, shape: Shape, left_out: dict[str, None]) -> Fields:
     """The fields of a case; of a table and where there is a mapping, what else there is is left out."""
     unknown = [name for name in fields if name not in FIELDS]
-    if not unknown or is_mapped:
+    if not unknown or shape.names_fields:
         return {name: value for name, value in fields.items() if name in FIELDS}
     has_chat = "messages" in fields
     missing = [name for name in FIELDS if name not in fields and not (has_chat and name in ("query", "context"))]
     if row.is_table and not _needed(fields) and not any(_may_be(name, missing) for name in unknown):
         left_out.update(dict.fromkeys(f"'{name}'" for name in unknown))
         return {name: value for name, value in fields.items() if name in FIELDS}
-    raise _unknown(unknown[0], fields, row.where)
+    raise _unknown(unknown[0], fields, row.where, shape.cases)
 
 
-def _unknown(name: str, fields: Fields, where: str) -> DataError:
+def _unknown(name: str, fields: Fields, where: str, within: str = "") -> DataError:
     if not is_name(name):
         # It may be a text, and is not repeated.
         return DataError(f"{where}: a field has a text instead of a name; does the table begin with a heading?")
-    return DataError(f"{where}: unknown field '{name}'; known: {', '.join(FIELDS)}{_hint(fields)}")
+    return DataError(f"{where}: unknown field '{name}'; known: {', '.join(FIELDS)}{_hint(fields, within)}")
 
 
 def _needed(fields: Fields) -> list[str]:
@@ -236,26 +235,38 @@ def _may_be(name: str, missing: Sequence[str]) -> bool:
     return bool(renamed([name], {field: _ALIASES[field] for field in missing})) or nearest(name, missing) is not None
 
 
-def _hint(fields: Fields) -> str:
-    """What to give so that fields of other names are read, and all others left out."""
-    proposal = proposed_mapping(fields, _ALIASES)
+def _hint(fields: Fields, within: str = "", given: Mapping[str, str] | None = None) -> str:
+    """What to give so that fields of other names are read, and all others left out; `within` is the path of the cases
+    in a larger record, and `given` are paths that are known."""
+    proposal = {**proposed_mapping(fields, _ALIASES), **(given or {})}
     lacking = [] if "messages" in proposal else [name for name in ("query", "context") if name not in proposal]
     if lacking and "response" not in proposal:
         lacking.append("response")  # without it one is drawn
-    records = records_in(fields)
-    if records is not None and {"query", "response"} <= {*lacking}:
-        return f"; if '{records}' holds the cases, write each of its records to a line of its own"
-    if not proposal:
+    may_be_within = {"query", "response"} <= {*lacking} or "[0]" in proposal.get("query", "")
+    if not within and may_be_within and (inner := proposed_cases(fields, _ALIASES)) is not None:
+        path, case = inner
+        return _hint(case, path)
+    if not proposal and not within:
         return f"; name the fields with --map query=…,context=…,response=…{_texts_at(fields)}"
-    pairs = ",".join(f"{name}={proposal.get(name, '…')}" for name in ROLES if name in proposal or name in lacking)
+    proposal = ({"cases": within} if within else {}) | dict.fromkeys(lacking, "…") | proposal
+    order = ("cases", "id", *ROLES)
+    names = sorted(proposal, key=lambda name: order.index(base) if (base := name.partition(".")[0]) in order else 99)
+    pairs = ",".join(f"{name}={proposal[name]}" for name in names)
     if lacking:
         where = f"where … is the path of the {' and of the '.join(lacking)}"
         return f"; name the fields with --map {pairs}, {where}{_texts_at(fields)}"
     return f"; to read only these fields, give --map {shlex.quote(pairs)}"
 
 
+def _hint_of_row(row: Row, shape: Shape, fields: Fields) -> str:
+    """The hint of a row whose fields may have been mapped, in the names that the row has."""
+    if not (shape.names_fields or shape.cases):
+        return _hint(fields)
+    return _hint(row.fields, shape.cases, {name: path for name, path in shape.fields.items() if path})
+
+
 def _texts_at(fields: Fields) -> str:
-    paths = text_paths(fields)
+    paths = [path for path in text_paths(fields) if path != "id"]
     return f"; the texts are at {', '.join(paths)}" if paths else ""
 
 
@@ -267,7 +278,12 @@ def _mapped_note(cases: Sequence[Case]) -> str:
         return f"{most:,}" if least == most else f"{least:,} to {most:,}"
 
     documents = [document for case in cases for document in case.documents]
-    shown = [f"queries of {characters([len(case.query) for case in cases])} characters"]
+    shown = []
+    if queries := [len(case.query) for case in cases if not case.messages]:
+        shown.append(f"queries of {characters(queries)} characters")
+    if turns := [len(case.messages) for case in cases if case.messages]:
+        texts = [len(part.text) for case in cases for message in case.messages for part in message.parts]
+        shown.append(f"chats of {characters(turns)} messages of {characters(texts)} characters")
     if documents:
         n_each = characters([len(case.documents) for case in cases])
         shown.append(f"documents of {characters([len(doc.text) for doc in documents])}, {n_each} a case")
@@ -279,28 +295,21 @@ def _mapped_note(cases: Sequence[Case]) -> str:
 
 
 def _missing_note(cases: Sequence[Case]) -> str | None:
-    """How many responses have a number or an e-mail address that their prompts do not have."""
-    n = 0
-    for case in cases:
-        response = case.response or ""
-        values = [response[mention.start : mention.end] for mention in email.find(response)] + _NUMBER.findall(response)
-        if values:
-            parts = [*case.documents, *(part for message in case.messages for part in message.parts)]
-            prompt = Folded("\n".join((case.query, *(part.text for part in parts))))
-            n += any(prompt.where(value) is None for value in values)
-    if not n:
-        return None
-    return (
-        f"data: {counted(n, 'response')} {'has' if n == 1 else 'have'} a number of four digits or more, or an e-mail "
-        "address, that is in neither context nor query; if the model read it, a part of its prompt is missing here"
-    )
+    """How many responses say what their prompts do not."""
+
+    def prompt(case: Case) -> str:
+        parts = [*case.documents, *(part for message in case.messages for part in message.parts)]
+        return "\n".join((case.query, *(part.text for part in parts)))
+
+    n = sum(is_unexplained(case.response, prompt(case)) for case in cases if case.response)
+    return f"data: {unexplained(n)}" if n else None
 
 
 def case_of_fields(
-    value: Fields, number: int, where: str, marker: ContextMarker | None = None
+    value: Fields, number: int, where: str, marker: ContextMarker | None = None, hint: Callable[[Fields], str] = _hint
 ) -> tuple[Case, str | None]:
     """A case and its reference, if it has one, from the fields of a row that are in `FIELDS`; `number` is the id, where
-    there is none, and the marker says what is context in a chat."""
+    there is none, the marker says what is context in a chat, and the hint what mends a record without context."""
     for field in value:
         if field not in FIELDS:
             raise _unknown(field, value, where)
@@ -309,8 +318,8 @@ def case_of_fields(
         chat = [{"role": "user", "content": value["query"]}]
         value = {name: held for name, held in value.items() if name != "query"} | {"messages": chat}
     if ("context" in value) == ("messages" in value):
-        hint = _hint(value) if _needed(value) and len(value) > 1 and "context" not in value else ""
-        raise DataError(f"{where}: give either 'context' or 'messages'{hint}")
+        mending = hint(value) if _needed(value) and len(value) > 1 and "context" not in value else ""
+        raise DataError(f"{where}: give either 'context' or 'messages'{mending}")
     id_ = value.get("id", number)
     if isinstance(id_, bool) or not isinstance(id_, (str, int)):
         raise DataError(f"{where}: 'id' has to be text or a whole number")

@@ -30,7 +30,10 @@ def messages_of(value: object, where: str) -> tuple[Message, ...]:
     for number, entry in enumerate(value, 1):
         at, turn = f"{where}, message {number}", turn_of(entry)
         if turn.role is None or (turn.content is None and not (isinstance(entry, Mapping) and "content" in entry)):
-            raise DataError(f"{at} is not an object with 'role' and 'content'")
+            raise DataError(
+                f"{at} is not an object with 'role' and 'content'; name them in --map, as in "
+                "messages.role=speaker,messages.content=text"
+            )
         if turn.unknown is not None:
             raise DataError(
                 f"{at}: field '{excerpt(turn.unknown, _LONGEST_NAME)}' is not understood; put its text into 'content'"

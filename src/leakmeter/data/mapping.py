@@ -23,22 +23,29 @@ _SAME_WORD = 75.0
 _LONGEST_CELL = 2_000_000
 
 
+def pairs_of(mapping: str | Iterable[str] | Mapping[str, str] | None) -> list[tuple[str, str]]:
+    """Fields and paths of `--map`: 'query=question,context=docs[].text', several such texts, or a dict of the same."""
+    if mapping is None:
+        return []
+    if isinstance(mapping, Mapping):
+        return [(str(field), str(path)) for field, path in mapping.items()]
+    texts = [mapping] if isinstance(mapping, str) else mapping
+    words = [word.strip() for text in texts for word in text.split(",") if word.strip()]
+    if lone := next((word for word in words if "=" not in word), None):
+        raise UsageError(f"--map: {lone[:60]!r} is not FIELD=PATH; as in --map query=question,context=docs[].text")
+    return [(word.partition("=")[0].strip(), word.partition("=")[2].strip()) for word in words]
+
+
 def mapping_of(
     mapping: str | Iterable[str] | Mapping[str, str] | None, known: Collection[str] | None = None
 ) -> dict[str, str]:
-    """What `--map` says: each field's path in the data; an empty path for a field to leave out. Given is
-    'query=question,context=docs[].text', several such texts, or a dict of the same; `known` is None where there may be
-    any field."""
-    if mapping is None:
-        return {}
-    if isinstance(mapping, Mapping):
-        pairs = [(str(field), str(path)) for field, path in mapping.items()]
-    else:
-        texts = [mapping] if isinstance(mapping, str) else mapping
-        words = [word.strip() for text in texts for word in text.split(",") if word.strip()]
-        if lone := next((word for word in words if "=" not in word), None):
-            raise UsageError(f"--map: {lone[:60]!r} is not FIELD=PATH; as in --map query=question,context=docs[].text")
-        pairs = [(word.partition("=")[0].strip(), word.partition("=")[2].strip()) for word in words]
+    """Each field's path in the data (see `pairs_of`); an empty path for a field to leave out. `known` is None where
+    there may be any field."""
+    return checked_pairs(pairs_of(mapping), known)
+
+
+def checked_pairs(pairs: Iterable[tuple[str, str]], known: Collection[str] | None = None) -> dict[str, str]:
+    """The paths of known fields, each given once."""
     out: dict[str, str] = {}
     for field, path in pairs:
         if known is not None and field not in known:
@@ -48,7 +55,7 @@ def mapping_of(
         if field in out:
             raise UsageError(f"--map: field '{field}' is given twice")
         if path:
-            _steps(path)
+            check_path(path)
         out[field] = path
     return out
 
@@ -148,6 +155,11 @@ def parsed_cell(value: object) -> object:
         if isinstance(parsed, list | dict):
             return parsed
     return value
+
+
+def check_path(path: str) -> None:
+    """Raise `UsageError` for what is not a path."""
+    _steps(path)
 
 
 def _steps(path: str) -> list[str | int | None]:

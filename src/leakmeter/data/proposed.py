@@ -1,4 +1,4 @@
-"""The mapping that a record with names of its own probably wants: the paths of its query, context and response."""
+"""The `--map` that a record with names of its own probably wants: the paths of its query, context and response."""
 
 from __future__ import annotations
 
@@ -8,13 +8,28 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
+from leakmeter.data.foreign import turn_of
 from leakmeter.data.formats import document_of
-from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell
+from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell, value_at
+from leakmeter.data.rows import Row
+from leakmeter.data.shape import Shape
 from leakmeter.errors import DataError
 
 ROLES: Final = ("messages", "query", "context", "response", "reference")
 """Fields that are looked for."""
 _OF_CHAT: Final = ("query", "context")
+_SPEAKERS: Final = frozenset((
+    *("role", "speaker", "from", "author", "sender", "who", "by", "side", "party", "actor", "participant", "type"),
+))  # fmt: skip
+"""Words in the name of what says whose a message is."""
+_SYSTEM: Final = frozenset((("system",), ("system", "prompt"), ("instruction",), ("preamble",), ("sy",)))
+_TITLES: Final = frozenset(("name", "title", "source", "file", "filename", "path", "url", "uri", "ref", "id"))
+"""Words in the name of what a document is called."""
+_IDS: Final = frozenset(("id", "uuid", "key"))
+_SHARED: Final = frozenset(("user", "session", "customer", "client", "tenant", "account", "model", "thread", "parent"))
+"""Words in the names of ids that several records share."""
+_MOST_ROLES: Final = 4
+_LISTS_DEEPEST: Final = 3
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _SAYING_NOTHING: Final = ("text", "content", "value", "body", "message", "page_content", "items", "list")
 """Names that do not say what a text is; the name above does."""
@@ -23,7 +38,7 @@ _NO_TEXTS: Final = frozenset((
     *("lang", "language", "token", "length", "index", "count", "number", "system", "template"),
 ))  # fmt: skip
 """Words in the names of what stands beside a text."""
-_SAME_NAME = 75.0
+_SAME_NAME = 80.0
 _DEEPEST: Final = 6
 _MOST_PLACES: Final = 2_000
 _MOST_NAMED: Final = 12
@@ -54,15 +69,120 @@ def proposed_mapping(fields: Fields, aliases: Mapping[str, Sequence[str]]) -> di
                 lists = [place for place in free if _is_list(place.value)]
                 best_place = lists[0] if len(lists) == 1 else None
             out |= {} if best_place is None else {role: best_place.path}
+    chat = None
     if "messages" not in out and not {"query", "context"} <= out.keys():
-        chat = _named([place for place in places if _is_chat(place.value)], aliases["messages"])
+        chats = [place for place in places if "[0]" not in place.path and _parts_of_chat(place.value) is not None]
+        chat = _named(chats, aliases["messages"])
         out |= {} if chat is None else {"messages": chat.path}
+    elif "messages" in out:
+        chat = next((place for place in places if place.path == out["messages"]), None)
     if "messages" in out:
         # A chat has query and context within; an empty path leaves a field out.
         out = {role: path for role, path in out.items() if role not in _OF_CHAT} | {
             role: "" for role in _OF_CHAT if role in fields
         }
-    return {role: out[role] for role in ROLES if role in out}
+    proposal: dict[str, str] = {role: out[role] for role in ROLES if role in out}
+    if chat is not None:
+        proposal |= _parts_of_chat(chat.value) or {}
+        systems = (place for place in places if _words(place.name) in _SYSTEM and _is_text(place.value))
+        if all(turn_of(turn).role != "system" for turn in chat.value) and (prompt := next(systems, None)) is not None:
+            proposal["system"] = prompt.path
+    if "context" in proposal:
+        proposal |= _parts_of_documents(fields, proposal["context"])
+    return _id_of(fields) | proposal
+
+
+def proposed_cases(fields: Fields, aliases: Mapping[str, Sequence[str]]) -> tuple[str, Fields] | None:
+    """The path of the list within a record that probably has the cases, and the first of them."""
+    cases: list[tuple[str, Fields]] = []
+    for path in islice(_lists_of_records(fields, "", 0), _MOST_PLACES):
+        own: Any = value_at(fields, f"{path}[0]", "")
+        first = next(Shape(path).records(Row(1, "", "", fields))).fields
+        # An id of the whole record is none of a case's, nor is the number that a case without one gets.
+        cases.append((path, {name: held for name, held in first.items() if name in own or not _is_id(name)}))
+    for path, case in cases:
+        proposal = proposed_mapping(case, aliases)
+        if {"query", "response"} <= proposal.keys() or "messages" in proposal:
+            return path, case
+    beside = [value for value in fields.values() if isinstance(value, list | Mapping)]
+    return cases[0] if len(cases) == 1 and len(beside) == 1 else None
+
+
+def _lists_of_records(value: Any, path: str, depth: int) -> Iterator[str]:
+    value = parsed_cell(value)
+    if isinstance(value, list) and path and value and all(isinstance(record, Mapping) for record in value):
+        yield path
+    elif isinstance(value, Mapping) and depth < _LISTS_DEEPEST:
+        for key, held in value.items():
+            if _is_plain_name(str(key)):
+                yield from _lists_of_records(held, f"{path}.{key}" if path else str(key), depth + 1)
+
+
+def _parts_of_chat(value: Any) -> dict[str, str] | None:
+    """What `--map` has to say of a chat's messages; None where it is no chat."""
+    if not isinstance(value, list) or not value or not all(isinstance(message, Mapping) for message in value):
+        return None
+    keys = [str(key) for key in value[0] if _is_plain_name(str(key)) and all(key in message for message in value)]
+    speakers = [
+        key for key in keys if _SPEAKERS & set(_words(key)) and len(_names_in(value, key)) in range(1, _MOST_ROLES)
+    ]
+    role = "role" if "role" in keys else next(iter(speakers), None)
+    if role is None:
+        return None
+    texts = [key for key in keys if key not in speakers and all(_is_text(message[key]) for message in value)]
+    parts: dict[str, str] = {}
+    if (role, "content") != (role if role == "role" else "", "content" if "content" in keys else ""):
+        if not texts:
+            return {} if role == "role" else None
+        content = max(texts, key=lambda key: sum(len(message[key]) for message in value))
+        parts = {"messages.role": role, "messages.content": content}
+    names = _names_in(value, role)
+    known = {turn_of({"role": name, "content": ""}).role: name for name in names}
+    if "user" in known:
+        return parts
+    *others, last = [name for name in names if name not in ("system", "developer", "tool")] or [""]
+    # The last to speak has answered, unless there is one speaker alone.
+    answers = str(value[-1][role])
+    asks = next((name for name in (*others, last) if name != answers), None)
+    return parts if asks is None else parts | {"messages.user": asks, "messages.assistant": answers}
+
+
+def _names_in(messages: Sequence[Any], key: str) -> list[str]:
+    """Different values of a field of messages; none where they are no names."""
+    names = list(dict.fromkeys(message[key] for message in messages if isinstance(message[key], str)))
+    is_named = all(map(_is_plain_name, names)) and all(isinstance(message[key], str) for message in messages)
+    return names if is_named else []
+
+
+def _parts_of_documents(fields: Fields, path: str) -> dict[str, str]:
+    """What `--map` has to say so that the documents of a list keep their names; nothing where they have none."""
+    above, _, text = path.rpartition("[].")
+    records = parsed_cell(value_at(fields, above or path, ""))
+    if not isinstance(records, list) or not all(isinstance(record, Mapping) for record in records):
+        return {}
+    if not above and document_of(records[0], 1, "")["name"] != "d1":
+        return {}
+    paths = [{place.path: place.value for place in _places(record, "", "", 1)} for record in records]
+    for name, value in paths[0].items():
+        is_short = isinstance(value, str | int) and is_name(str(value))
+        if name != text and is_short and _TITLES & set(_words(name)) and all(name in others for others in paths):
+            return ({"context": above, "context.text": text} if above else {}) | {"context.name": name}
+    return {}
+
+
+def _id_of(fields: Fields) -> dict[str, str]:
+    """The field that probably identifies a record, where its name is not `id`."""
+    if "id" in fields:
+        return {}
+    for name, value in fields.items():
+        is_short = isinstance(value, str | int) and not isinstance(value, bool) and is_name(str(value))
+        if is_short and _is_id(name) and not _SHARED & set(_words(name)):
+            return {"id": name}
+    return {}
+
+
+def _is_id(name: str) -> bool:
+    return _is_plain_name(name) and bool(_IDS & set(_words(name)))
 
 
 def _places(value: Any, path: str, name: str, depth: int) -> Iterator[_Place]:
@@ -75,7 +195,7 @@ def _places(value: Any, path: str, name: str, depth: int) -> Iterator[_Place]:
     if isinstance(value, Mapping):
         for key, held in value.items():
             key = str(key)
-            if is_name(key) and not set(key) & set(".[],=") and key == key.strip():
+            if _is_plain_name(key):
                 says = not name or key not in _SAYING_NOTHING
                 yield from _places(held, f"{path}.{key}" if path else key, key if says else name, depth + 1)
     elif isinstance(value, list) and value and all(isinstance(record, Mapping) for record in value):
@@ -106,16 +226,9 @@ def text_paths(fields: Fields) -> list[str]:
     return list(dict.fromkeys(found))[:_MOST_NAMED]
 
 
-def records_in(fields: Fields) -> str | None:
-    """The one field that holds a list of records, where nothing but single values stands beside it."""
-    lists = [
-        name
-        for name, value in fields.items()
-        if isinstance(value, list) and value and all(isinstance(record, Mapping) for record in value)
-    ]
-    others = [value for name, value in fields.items() if name not in lists]
-    is_alone = len(lists) == 1 and is_name(lists[0]) and not any(isinstance(value, list | Mapping) for value in others)
-    return lists[0] if is_alone else None
+def _is_plain_name(name: str) -> bool:
+    """Whether a path can have it without being misread."""
+    return is_name(name) and not set(name) & set(".[],=") and name == name.strip()
 
 
 def _is_texts(value: object) -> bool:

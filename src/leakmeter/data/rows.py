@@ -10,8 +10,9 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Final, Literal, cast, get_args
@@ -41,6 +42,8 @@ _OF_A_CASE = {"query", "question", "context", "messages"}
 _MOST_ROWS: Final = 2_000_000
 _ROWS_AT_ONCE = 256
 _PARQUET = b"PAR1"
+_Records = Callable[[Mapping[Any, Any]], list[Any]]
+"""What finds the records that one object holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,7 @@ def read_rows(
     text_field: str | None = None,
     kind: Kind | None = None,
     keys_are_ids: bool = True,
+    whole: str = "",
     noun: str = "data file",
 ) -> Iterator[Row]:
     """Rows of a file, of standard input, or of what a caller holds, one after another.
@@ -113,11 +117,14 @@ def read_rows(
         text_field: what a row that is a text, not a record, stands for; None to refuse it.
         kind: of a file, where neither its suffix nor its content should say.
         keys_are_ids: whether keys of a JSON object of objects become the field `id`.
+        whole: a name; a JSON object that has it is one record, whatever it holds.
 
     Raises:
         DataError: the source cannot be read. What is wrong with a single row is raised by `Row.fields`.
     """
-    for count, row in enumerate(_rows(source, kind, keys_are_ids, noun), 1):
+    for count, row in enumerate(
+        _rows(source, kind, partial(_records, keys_are_ids=keys_are_ids, whole=whole), noun), 1
+    ):
         if count > _MOST_ROWS:
             raise DataError(
                 f"{row.source} has more than {_MOST_ROWS:,} rows; {_MOST_ROWS:,} are read at most, split it"
@@ -125,17 +132,17 @@ def read_rows(
         yield replace(row, mapping=mapping or None, text_field=text_field)
 
 
-def _rows(source: Any, kind: Kind | None, keys_are_ids: bool, noun: str) -> Iterator[Row]:
+def _rows(source: Any, kind: Kind | None, records_of: _Records, noun: str) -> Iterator[Row]:
     if kind is not None and kind not in get_args(Kind):
         raise UnknownNameError("kind of file", str(kind), get_args(Kind))
     if isinstance(source, str | Path):
         if "\n" in str(source):
             raise DataError("the data are one text of several lines; give a path, or records")
-        return _of_file(source, kind, keys_are_ids, noun)
-    return _of_object(source, keys_are_ids)
+        return _of_file(source, kind, records_of, noun)
+    return _of_object(source, records_of)
 
 
-def _of_object(data: Any, keys_are_ids: bool) -> Iterator[Row]:
+def _of_object(data: Any, records_of: _Records) -> Iterator[Row]:
     if isinstance(data, Row):
         return iter((data,))
     rows: Iterable[Any]
@@ -157,7 +164,7 @@ def _of_object(data: Any, keys_are_ids: bool) -> Iterator[Row]:
         data = data.samples
     held = fields_of(data)
     if held is not None:
-        rows = _records(held, keys_are_ids) if isinstance(data, Mapping) else [data]
+        rows = records_of(held) if isinstance(data, Mapping) else [data]
         if len(rows) == 1 and (rows[0] is held or rows[0] is data):
             return iter((Row(1, "", "the record", rows[0]),))
         return _numbered(rows, "the data", "record")
@@ -199,7 +206,7 @@ def _numbered(values: Iterable[Any], source: str, name: str, *, is_table: bool =
         yield value if isinstance(value, Row) else Row(number, f"{name} {number}", source, value, is_table=is_table)
 
 
-def _of_file(source: str | Path, kind: Kind | None, keys_are_ids: bool, noun: str) -> Iterator[Row]:
+def _of_file(source: str | Path, kind: Kind | None, records_of: _Records, noun: str) -> Iterator[Row]:
     where = named(source, noun)
     with open_data(source, noun) as opened:
         kind = kind or kind_of_name(source) or ("parquet" if opened.starts_with(_PARQUET) else None)
@@ -211,7 +218,7 @@ def _of_file(source: str | Path, kind: Kind | None, keys_are_ids: bool, noun: st
         elif kind == "jsonl":
             yield from _of_lines(source, text_lines(opened, where, "\n"))
         else:
-            yield from _of_unknown(source, text_lines(opened, where, "\n"), where, kind, keys_are_ids)
+            yield from _of_unknown(source, text_lines(opened, where, "\n"), where, kind, records_of)
 
 
 def rows_of_text(text: str, name: str) -> Iterator[Row]:
@@ -220,7 +227,7 @@ def rows_of_text(text: str, name: str) -> Iterator[Row]:
     kind = kind_of_name(name)
     if kind in ("csv", "tsv"):
         return _of_table("the file", iter(lines), "the file", None if kind == "csv" else "\t")
-    return _of_unknown("the file", iter(lines), "the file", kind or "json", keys_are_ids=True)
+    return _of_unknown("the file", iter(lines), "the file", kind or "json", _records)
 
 
 def kind_of_name(source: str | Path) -> Kind | None:
@@ -262,7 +269,7 @@ def parsed_row(row: Row, line: str | bytes) -> Row:
 
 
 def _of_unknown(
-    source: object, lines: Iterator[str], where: str, kind: Kind | None, keys_are_ids: bool
+    source: object, lines: Iterator[str], where: str, kind: Kind | None, records_of: _Records
 ) -> Iterator[Row]:
     """JSON, which may be lines of it; or a table, where nothing says that it is JSON."""
     start = list(_up_to_text(lines))
@@ -278,7 +285,7 @@ def _of_unknown(
         yield from _of_lines(source, chain(start, following, lines))
         return
     value = parsed_json("".join(chain(start, following, lines)), where)
-    rows = _records(value, keys_are_ids) if isinstance(value, Mapping) else value
+    rows = records_of(value) if isinstance(value, Mapping) else value
     if not isinstance(rows, list):
         raise DataError(f"{where} is neither a list of objects nor an object of objects by id")
     if len(rows) == 1 and rows[0] is value:
@@ -301,8 +308,10 @@ def _is_object(line: str) -> bool:
         return False
 
 
-def _records(value: Mapping[Any, Any], keys_are_ids: bool) -> list[Any]:
+def _records(value: Mapping[Any, Any], *, keys_are_ids: bool = True, whole: str = "") -> list[Any]:
     """The records that one object holds: a list of them, columns, records by id; or itself alone."""
+    if whole and whole in value:
+        return [value]
     for name in () if _OF_A_CASE & value.keys() else _HOLDERS:
         if isinstance(held := value.get(name), list) and held and all(fields_of(entry) is not None for entry in held):
             return held

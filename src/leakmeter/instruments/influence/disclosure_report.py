@@ -14,7 +14,7 @@ from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
 from leakmeter.report.words import scope
-from leakmeter.text.entities.values import SEARCHED
+from leakmeter.text.entities.values import SEARCHED, is_unexplained, unexplained
 
 _NAMED: Final = 4
 """Cases, or disclosures, that a headline names."""
@@ -85,7 +85,7 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
         verb = "disclose" if len(cases) == 1 else "discloses"
         known = verb if sure else "is known to disclose" if len(cases) > 1 else "disclose, as far as known,"
         # What is given away and recognised by nothing may be sensitive all the same.
-        quiet = sure and not any(case.disclosed or findings.is_finding(case) for case in cases)
+        quiet = sure and not any(case.disclosed or findings.is_finding(case) or _is_unexplained(case) for case in cases)
         return b.Headline(
             f"{where}{none} {known} any recognisable personal or secret data.",
             verdict="good" if quiet else "",
@@ -126,6 +126,8 @@ def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
             f"{subject} content of the documents in other words, or drawn from several pieces ({spans:,} "
             f"span{'s' * (spans != 1)}); no recogniser can tell whether that is sensitive."
         )
+    if n_unexplained := sum(map(_is_unexplained, cases)):
+        yield b.Text(f"{unexplained(n_unexplained)}.")
     yield b.Text(f"Searched: {SEARCHED}{_your_list(cases)}.", "soft")
     yield b.Text(
         "Not searched: text that is sensitive by its meaning, such as an illness or a debt, and names or codes "
@@ -133,6 +135,11 @@ def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
         "soft",
         detail=False,
     )
+
+
+def _is_unexplained(case: InfluenceResult) -> bool:
+    # Where only a system prompt was measured, the rest of the chat is in neither context nor query.
+    return case.unmarked_query_tokens is None and is_unexplained(case.response.text, f"{case.context}\n{case.query}")
 
 
 def _your_list(cases: Sequence[InfluenceResult]) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 
 import regex
 
+from leakmeter.core.plain import counted
 from leakmeter.text.entities import address, date, email, person, phone, shapes
 from leakmeter.text.entities.mention import ADDRESS, Mention, without_overlaps
 
@@ -18,6 +19,8 @@ LISTED: Final = "list"
 _SIGNS = regex.compile(r"[^a-z0-9]+")
 _DIGIT = regex.compile(r"\d|[\p{L}\p{M}]+")
 _LEAST_DIGITS: Final = 4
+_NUMBER = regex.compile(r"\d(?:[ .()/-]{0,2}\d){3,}")
+"""A number of four digits or more."""
 _MOST_BETWEEN: Final = 3
 """Characters between two digits of a number."""
 RECOGNISED: Final = "recogniser"
@@ -71,6 +74,24 @@ def find(
             found_by = by_place[mention.start, mention.end, mention.type]
             out.append(Value(mention.type, found_by, mention.start, mention.end))
     return sorted(out, key=lambda value: value.start)
+
+
+def is_unexplained(response: str, prompt: str) -> bool:
+    """Whether the response has a number of four digits or more, or an e-mail address, that the prompt does not have."""
+    values = [response[mention.start : mention.end] for mention in email.find(response)] + _NUMBER.findall(response)
+    if not values:
+        return False
+    folded = Folded(prompt)
+    return any(folded.where(value) is None for value in values)
+
+
+def unexplained(n_responses: int) -> str:
+    """What such responses mean, for people."""
+    return (
+        f"{counted(n_responses, 'response')} {'has' if n_responses == 1 else 'have'} a number of four digits or more, "
+        "or an e-mail address, that is in neither context nor query; if the model read it, a part of its prompt is "
+        "missing here, or not measured"
+    )
 
 
 class Folded:

@@ -1,0 +1,199 @@
+"""Where the parts of cases are in records of any shape, as `--map` says it.
+
+Beside a path for each field of a case, it may say in which list the cases are (`cases=calls`), several paths whose
+texts are all context (`context=notes,context=profile`), what the documents of a list have as text and name
+(`context.text=body`), what the messages of a chat have as role and content (`messages.role=who`), how its roles are
+called (`messages.user=customer`), and where the system prompt of a chat is (`system=prompt`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from leakmeter.core.case import SYSTEM_ROLES
+from leakmeter.data.foreign import TEXTS, turn_of
+from leakmeter.data.mapping import (
+    Fields,
+    check_path,
+    checked_pairs,
+    is_name,
+    listed,
+    mapped,
+    pairs_of,
+    parsed_cell,
+    value_at,
+)
+from leakmeter.data.rows import Row
+from leakmeter.errors import DataError, UsageError
+
+_CASES: Final = "cases"
+_SYSTEM: Final = "system"
+_TURNS: Final = ("user", "assistant", *SYSTEM_ROLES, "tool")
+PARTS: Final[Mapping[str, tuple[str, ...]]] = {"context": ("text", "name"), "messages": ("role", "content", *_TURNS)}
+"""What may be said of each document or message of a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Where records have the parts of a case."""
+
+    cases: str = ""
+    """Path of the list of records that are cases; empty where each record is a case."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Paths of the fields of a case."""
+    contexts: Sequence[str] = ()
+    """Paths of the context, where there are several."""
+    documents: Mapping[str, str] = field(default_factory=dict)
+    """Paths of `text` and `name` within a document."""
+    messages: Mapping[str, str] = field(default_factory=dict)
+    """Paths of `role` and `content` within a message."""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """Roles by what the data call them."""
+    system: str = ""
+    """Path of the system prompt, the first message of the chat."""
+
+    @property
+    def names_fields(self) -> bool:
+        """Whether it names the fields of a case, so that others are left out."""
+        return bool(self.fields or self.contexts)
+
+    @property
+    def root(self) -> str:
+        """The first name of the path of the cases."""
+        return re.split(r"[.\[]", self.cases, maxsplit=1)[0]
+
+    def records(self, row: Row) -> Iterator[Row]:
+        """The records of a row that are cases."""
+        if not self.cases:
+            yield row
+            return
+        outer = row.fields
+        held = parsed_cell(value_at(outer, self.cases, row.where))
+        if isinstance(held, Mapping):
+            held = [{"id": str(key), **record} for key, record in held.items() if isinstance(record, Mapping)]
+        elif isinstance(held, list) and held and all(isinstance(inner, list) for inner in held):
+            held = [record for inner in held for record in inner]
+        if not isinstance(held, list) or not held or not all(isinstance(record, Mapping) for record in held):
+            raise DataError(f"{row.where}: --map {_CASES}={self.cases}: expected a list of records")
+        # What stands beside the list is said of each of its records.
+        shared = {name: value for name, value in outer.items() if value is not held and not _leads(name, self.cases)}
+        outer_id = shared.pop("id", row.number if row.place else None)
+        for number, record in enumerate(held, 1):
+            id_ = str(number) if outer_id is None else f"{outer_id}.{number}"
+            place = f"{row.place}, case {number}" if row.place else f"case {number}"
+            yield replace(row, number=number, place=place, content={**shared, "id": id_, **record})
+
+    def fields_of(self, record: Fields, where: str) -> Fields:
+        """The fields of a case."""
+        fields = mapped(record, self.fields, where)
+        if self.contexts:
+            fields["context"] = [entry for path in self.contexts for entry in self._texts_at(record, path, where)]
+        elif self.documents and "context" in fields:
+            fields["context"] = [self._document(entry, where) for entry in _listed(fields["context"])]
+        if "messages" in fields and (self.messages or self.roles or self.system):
+            fields["messages"] = self._chat(fields["messages"], record, where)
+        return fields
+
+    def _texts_at(self, record: Fields, path: str, where: str) -> Iterator[Any]:
+        """What is at one of several paths of the context, texts under the name of their field."""
+        value = parsed_cell(value_at(record, path, where))
+        if value in (None, "", [], {}):
+            return
+        name = path.replace("[]", "").rpartition(".")[2]
+        entries = _listed(value)
+        for number, entry in enumerate(entries, 1):
+            if isinstance(entry, str) and is_name(name):
+                yield {"name": name if len(entries) == 1 else f"{name} {number}", "text": entry}
+            else:
+                yield self._document(entry, where)
+
+    def _document(self, entry: Any, where: str) -> Any:
+        entry = parsed_cell(entry)
+        if not isinstance(entry, Mapping):
+            return entry
+        try:
+            parts = {part: value_at(entry, path, where) for part, path in self.documents.items()}
+        except DataError:
+            if self.contexts:
+                return entry  # the parts may be those of another path's documents
+            raise
+        name = parts.pop("name", None)
+        return {**(parts or entry), **({} if name in (None, "") else {"name": str(name)})}
+
+    def _chat(self, messages: object, record: Fields, where: str) -> list[Any]:
+        held = parsed_cell(messages)
+        if not isinstance(held, list):
+            raise DataError(f"{where}: --map messages={self.fields.get('messages', '')}: expected a list of messages")
+        turns = [self._message(turn, where) for turn in held]
+        roles = dict.fromkeys(turn_of(turn).role for turn in turns)
+        if "user" not in roles:
+            raise DataError(
+                f"{where}: no message has the role 'user'; the roles are {listed(roles)}: name them in --map, as in "
+                "messages.user=customer,messages.assistant=agent"
+            )
+        if self.system and (text := value_at(record, self.system, where)):
+            turns.insert(0, {"role": "system", "content": text})
+        return turns
+
+    def _message(self, turn: Any, where: str) -> Any:
+        if not isinstance(turn, Mapping):
+            return turn
+        if self.messages:
+            # Other fields of the message are left out, since it is said which ones are read.
+            turn = {part: value_at(turn, self.messages.get(part, part), where) for part in ("role", "content")}
+        role = turn.get("role")
+        return {**turn, "role": self.roles.get(role, role)} if isinstance(role, str) else turn
+
+
+def shape_of(mapping: str | Iterable[str] | Mapping[str, str] | None, known: Sequence[str]) -> Shape:
+    """What `--map` says, as text, several texts or a dict; `known` are the fields of a case.
+
+    Raises:
+        UsageError: there is no such field, or what is said does not go together.
+    """
+    parts: dict[str, dict[str, str]] = {name: {} for name in PARTS}
+    roles: dict[str, str] = {}
+    plain: list[tuple[str, str]] = []
+    contexts: list[str] = []
+    for name, path in pairs_of(mapping):
+        field_name, _, part = name.partition(".")
+        if part in PARTS.get(field_name, ()):
+            if not path:
+                raise UsageError(f"--map: '{name}' needs a value, as in {name}=NAME")
+            if part in _TURNS:
+                roles[path] = part
+            else:
+                parts[field_name][part] = path
+        elif name == "context":
+            contexts.append(path)
+        else:
+            plain.append((name, path))
+    names = [*known, _CASES, _SYSTEM, *(f"{name}.{part}" for name, its_parts in PARTS.items() for part in its_parts)]
+    paths = checked_pairs(plain, names)
+    for path in filter(None, (*contexts, *parts["context"].values(), *parts["messages"].values())):
+        check_path(path)
+    cases, system = paths.pop(_CASES, ""), paths.pop(_SYSTEM, "")
+    if len(contexts) == 1:
+        paths["context"] = contexts.pop()
+    if system and "messages" not in paths:
+        raise UsageError(f"--map: '{_SYSTEM}' is the system prompt of a chat; give messages=PATH too")
+    return Shape(cases, paths, contexts, parts["context"], parts["messages"], roles, system)
+
+
+def _listed(value: Any) -> list[Any]:
+    """The documents of a context, one by one; an object of texts has their names as keys."""
+    value = parsed_cell(value)
+    if isinstance(value, list):
+        return value
+    is_by_name = isinstance(value, Mapping) and not any(name in value for name in TEXTS)
+    if is_by_name and value and all(isinstance(text, str) for text in value.values()):
+        return [{"name": str(name), "text": text} for name, text in value.items()]
+    return [value]
+
+
+def _leads(name: str, path: str) -> bool:
+    """Whether a path begins with a field of this name."""
+    return path == name or path.startswith((f"{name}.", f"{name}["))

@@ -1,0 +1,142 @@
+"""Cases of records of any shape, as `--map` says it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakmeter.core.case import Case, Document
+from leakmeter.data.cases import cases_of
+from leakmeter.errors import DataError, UsageError
+
+CALLS = [
+    {
+        "call_id": "a",
+        "q": "Who?",
+        "a": "An",
+        "notes": "Anna rang.",
+        "files": [{"body": "In Graz.", "at": {"f": "p"}}],
+    },
+    {"call_id": "b", "q": "Who?", "a": "Bo", "notes": "", "files": [{"body": "In Bonn.", "at": {"f": "r"}}]},
+]
+HITS = [{"piece": "Anna rang.", "file": "p"}, {"piece": "Bo slept.", "file": "r"}]
+CALLS_MAP = "id=call_id,query=q,response=a,context=notes,context=files,context.text=body,context.name=at.f"
+CHAT = {
+    "preamble": "Be brief.",
+    "turns": [
+        {"who": "guest", "says": "Hi.", "at": 1},
+        {"who": "desk", "says": "Hello.", "at": 2},
+        {"who": "guest", "says": "Notes: Anna rang. Question: Who?", "at": 3},
+        {"who": "desk", "says": "Anna.", "at": 4},
+    ],
+}
+CHAT_MAP = "messages=turns,messages.role=who,messages.content=says,messages.user=guest,messages.assistant=desk"
+
+
+def test_several_fields_are_one_context_and_documents_have_the_names_that_are_pointed_at() -> None:
+    expected = (
+        Case("a", (Document("notes", "Anna rang."), Document("p", "In Graz.")), "Who?", "An"),
+        Case("b", (Document("r", "In Bonn."),), "Who?", "Bo"),
+    )
+    assert cases_of(CALLS, map=CALLS_MAP).cases == expected
+    assert cases_of({"exported": 1, "id": "e", "calls": CALLS}, map=f"cases=calls,{CALLS_MAP}").cases == expected
+    # Texts of a list are numbered, and an object of texts has their names.
+    record = {"query": "Who?", "a": ["x", "y"], "b": {"c": "z"}, "d": {"text": "w", "title": "t"}, "e": None}
+    (case,) = cases_of([record], map="context=a,context=b,context=d,context=e").cases
+    assert [(d.name, d.text) for d in case.documents] == [("a 1", "x"), ("a 2", "y"), ("c", "z"), ("t", "w")]
+
+
+def test_a_name_alone_may_be_pointed_at() -> None:
+    record = {"query": "Who?", "context": [{"text": "Anna rang.", "where": 7}, "Bo slept."]}
+    (case,) = cases_of([record], map="context=context,context.name=where").cases
+    assert case.documents == (Document("7", "Anna rang."), Document("d2", "Bo slept."))
+
+
+@pytest.mark.parametrize(
+    ("data", "path", "ids"),
+    [
+        ({"x": {"calls": CALLS}}, "x.calls", ["1", "2"]),
+        ({"x": {"one": CALLS[0], "two": CALLS[1]}}, "x", ["one", "two"]),
+        ([{"s": CALLS[:1]}, {"s": CALLS}], "s", ["1.1", "2.1", "2.2"]),
+        ([{"id": "k", "s": [{"t": CALLS[:1]}, {"t": CALLS[1:]}]}, {"id": "l", "s": [{"t": CALLS}]}], "s[].t",
+         ["k.1", "k.2", "l.1", "l.2"]),
+    ],
+)  # fmt: skip
+def test_cases_are_in_a_list_of_each_record(data: Any, path: str, ids: list[str]) -> None:
+    assert [case.id for case in cases_of(data, map=f"cases={path},query=q,context=files[].body").cases] == ids
+
+
+def test_what_is_beside_the_list_is_said_of_each_case() -> None:
+    data = {"context": "Anna rang.", "asked": [{"query": "Who?"}, {"query": "When?", "context": "At nine."}]}
+    texts = [case.documents[0].text for case in cases_of([data], map="cases=asked").cases]
+    assert texts == ["Anna rang.", "At nine."]
+
+
+def test_a_chat_has_its_own_words_for_roles_and_a_system_prompt_elsewhere() -> None:
+    marker = "Notes:(.*)Question:"
+    written = [
+        {"role": "system", "content": "Be brief."},
+        *({"role": {"guest": "user", "desk": "assistant"}[t["who"]], "content": t["says"]} for t in CHAT["turns"]),  # type: ignore[index]
+    ]
+    (expected,) = cases_of([{"messages": written}], context_from=marker).cases
+    loaded = cases_of([CHAT], map=f"{CHAT_MAP},system=preamble", context_from=marker)
+    assert loaded.cases == (expected,)
+    assert loaded.notes == ("data: --map reads chats of 4 messages of 3 to 15 characters; responses of 5",)
+    renamed = [{**turn, "role": turn["who"], "content": turn["says"]} for turn in CHAT["turns"]]  # type: ignore[index]
+    bare = [{name: turn[name] for name in ("role", "content")} for turn in renamed]
+    mapping = "messages=messages,messages.user=guest,messages.assistant=desk"
+    (case,) = cases_of([{"messages": bare}], map=mapping, context_from=marker).cases
+    assert case.response == "Anna."
+
+
+@pytest.mark.parametrize(
+    ("record", "proposal"),
+    [
+        ({"meta": 1, "calls": CALLS}, "cases=calls,id=call_id,query=…,context=notes,response=…"),
+        (
+            {"id": 3, "x": {"list": [{"question": "Who?", "hits": HITS, "answer": "A"}]}},
+            "cases=x.list,query=question,context=hits,context.text=piece,context.name=file,response=answer",
+        ),
+        (CHAT, f"{CHAT_MAP},system=preamble"),
+        ({"user_id": 1, "talk_id": 2, "talk": CHAT["turns"], "conversation": CHAT["turns"]},
+         f"id=talk_id,{CHAT_MAP.replace('turns', 'conversation')}"),
+    ],
+)  # fmt: skip
+def test_the_proposal_has_what_the_shape_needs(record: dict[str, Any], proposal: str) -> None:
+    with pytest.raises(DataError) as caught:
+        cases_of([record])
+    assert proposal in str(caught.value)
+    if "…" not in proposal:
+        (given,) = shlex.split(str(caught.value).partition("give --map ")[2])
+        assert cases_of([record], map=given, context_from="Notes:(.*)Question:" if "messages" in given else None).cases
+
+
+def test_what_a_shape_cannot_read_is_said_in_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps(CHAT) + "\n", encoding="utf-8")
+    for mapping, problem in {
+        "cases=preamble": ": --map cases=preamble: expected a list of records",
+        "messages=turns,messages.role=who,messages.content=says": ": no message has the role 'user'; the "
+        "roles are 'guest', 'desk': name them in --map, as in messages.user=customer,messages.assistant=agent",
+        "messages=preamble,messages.user=guest": ": --map messages=preamble: expected a list of messages",
+        "messages=turns": ", message 1 is not an object with 'role' and 'content'; name them in --map, as "
+        "in messages.role=speaker,messages.content=text",
+        "cases=turns,query=says": "; name the fields with --map cases=turns,query=says,context=…,response=…, where",
+    }.items():
+        with pytest.raises(DataError) as caught:
+            cases_of(path, map=mapping)
+        assert problem in str(caught.value).removeprefix(f"{path}, line 1")
+    for mapping, problem in {
+        "system=preamble": "'system' is the system prompt of a chat; give messages=PATH too",
+        "context.text=": "'context.text' needs a value, as in context.text=NAME",
+        "context.txt=a": "there is no field 'context.txt'; did you mean 'context.text'?",
+        "context=a,context=b[": "'b[' is not a path",
+        "cases=a,cases=b": "field 'cases' is given twice",
+    }.items():
+        with pytest.raises(UsageError) as refused:
+            cases_of(path, map=mapping)
+        assert problem in str(refused.value)
