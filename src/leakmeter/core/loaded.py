@@ -66,9 +66,10 @@ def _notes(unmarked: Mapping[str, Sequence[int]], n_cases: int) -> Iterator[str]
     for context, sizes in unmarked.items():
         where = f"in {len(sizes):,} of {n_cases:,} cases " if n_cases > 1 else ""
         size = f"up to {max(sizes):,}" if len(sizes) > 1 else f"{sizes[0]:,}"
+        mark = "" if context == unmarked_context(()) else "; mark retrieved text in it with --context-from REGEX"
         yield (
             f"{where}the only context is {context}; the rest of the chat, {size} tokens, counts as the query, "
-            "and nothing in it is measured"
+            f"and nothing in it is measured{mark}"
         )
 
 
