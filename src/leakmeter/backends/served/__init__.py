@@ -9,9 +9,10 @@ answer       a request of a measure to what a server is asked, and back
 backend      a chunk of requests to questions, in the order that suits a server's prefix cache
 """
 
-from leakmeter.backends.served.dialect import DIALECTS
+from typing import Final
 
-__all__ = ["DIALECTS", "names_a_server"]
+DIALECTS: Final = ("llamacpp", "vllm", "sglang", "openai")
+"""Modules with a dialect, and how a model's name begins that is served by one: 'vllm:http://…#name'."""
 
 
 def names_a_server(model: str) -> bool:

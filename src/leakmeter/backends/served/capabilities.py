@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Final, Literal
 
-from leakmeter.backends.served.dialect import DIALECTS, Capabilities
+from leakmeter.backends.served import DIALECTS
+from leakmeter.backends.served.dialect import Capabilities
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import VIRTUAL
 from leakmeter.core.reductions import Labels, Stretch, Top

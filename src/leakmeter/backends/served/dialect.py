@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, Self, runtime_checkable
+from typing import Literal, Protocol, Self, runtime_checkable
 
 from leakmeter.core.request import FloatArray
-
-DIALECTS: Final = ("llamacpp", "vllm", "sglang", "openai")
-"""Modules with a dialect, and how a model's name begins that is served by one: 'vllm:http://…#name'."""
 
 
 @dataclass(frozen=True, slots=True)
