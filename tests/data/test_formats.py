@@ -16,6 +16,7 @@ from leakmeter.core.case import Case, Document
 from leakmeter.data.cases import cases_of
 from leakmeter.data.formats import FORMATS
 from leakmeter.errors import DataError, UnknownNameError
+from leakmeter.text.entities.values import NOWHERE
 
 DOCUMENTS = (Document("calls.txt", "Anna called at nine."), Document("menu", "Bo ate soup."))
 METADATA = ({"source": "calls.txt", "page": 2}, {"title": "menu"})
@@ -228,7 +229,7 @@ def test_a_mapping_goes_before_a_format() -> None:
 
 
 UNKNOWN = {"query": "Who?", "context": "a", "respnse": "b"}
-AWAY = "--map query=prompt,context=…,response=model_answer, where … is the path of the context"
+AWAY = "--map query=prompt,context=…,response=model_answer and replace each … with a path"
 
 
 @pytest.mark.parametrize(
@@ -362,8 +363,10 @@ def test_the_proposed_context_is_the_long_text_and_the_paths_of_texts_are_listed
         cases_of([DEEP])
     message = str(refused.value)
     assert "context=lookup.hits,context.text=piece.body,context.name=ref" in message
-    assert message.endswith("the texts are at evt, turn.asked, outcome.said, lookup.hits[].piece.body")
-    with pytest.raises(DataError, match="with --map cases=talks,query=…,context=…,response=…, where"):
+    assert message.endswith(
+        "the texts are at evt, turn.asked, outcome.said, lookup.hits[].ref, lookup.hits[].piece.body"
+    )
+    with pytest.raises(DataError, match="with --map cases=talks,query=…,context=…,response=… and replace"):
         cases_of([{"exported": "2026", "talks": [{"who": "a", "txt": "b"}, {"who": "c", "txt": "d"}]}])
 
 
@@ -373,8 +376,7 @@ def test_what_a_mapping_reads_is_said_in_lengths_and_what_answers_have_from_nowh
     right = cases_of(log, map="query=q,context=docs[].body,response=a").notes
     assert right == (
         "data: --map reads queries of 4 characters; documents of 48, 1 a case; responses of 7 to 21",
-        "data: 2 responses have a number of four digits or more, or an e-mail address, that is in neither context nor "
-        "query; if the model read it, a part of its prompt is missing here, or not measured",
+        f"data: 2 responses have {NOWHERE}",
     )
     wrong = cases_of(log, map="query=q,context=docs[].ref,response=a").notes
     assert wrong[0].endswith("so short a text may be an id: check that context is the retrieved text")

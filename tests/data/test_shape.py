@@ -85,7 +85,9 @@ def test_a_chat_has_its_own_words_for_roles_and_a_system_prompt_elsewhere() -> N
     (expected,) = cases_of([{"messages": written}], context_from=marker).cases
     loaded = cases_of([CHAT], map=f"{CHAT_MAP},system=preamble", context_from=marker)
     assert loaded.cases == (expected,)
-    assert loaded.notes == ("data: --map reads chats of 4 messages of 3 to 15 characters; responses of 5",)
+    assert loaded.notes == (
+        "data: --map reads chats of 4 messages of 3 to 15 characters; marked context of 10 characters; responses of 5",
+    )
     renamed = [{**turn, "role": turn["who"], "content": turn["says"]} for turn in CHAT["turns"]]  # type: ignore[index]
     bare = [{name: turn[name] for name in ("role", "content")} for turn in renamed]
     mapping = "messages=messages,messages.user=guest,messages.assistant=desk"
@@ -102,6 +104,8 @@ def test_a_chat_has_its_own_words_for_roles_and_a_system_prompt_elsewhere() -> N
             "cases=x.list,query=question,context=hits,context.text=piece,context.name=file,response=answer",
         ),
         (CHAT, f"{CHAT_MAP},system=preamble"),
+        ({"kind": "x", "p": {"docs": {"it-7": {"plain": "Anna rang."}, "it-8": {"plain": "Bo."}}, "candidates": CALLS}},
+         "cases=p.candidates,id=call_id,query=…,context=docs,context.text=plain,response=…"),
         ({"user_id": 1, "talk_id": 2, "talk": CHAT["turns"], "conversation": CHAT["turns"]},
          f"id=talk_id,{CHAT_MAP.replace('turns', 'conversation')}"),
     ],
@@ -125,7 +129,7 @@ def test_what_a_shape_cannot_read_is_said_in_a_line(tmp_path: Path) -> None:
         "messages=preamble,messages.user=guest": ": --map messages=preamble: expected a list of messages",
         "messages=turns": ", message 1 is not an object with 'role' and 'content'; name them in --map, as "
         "in messages.role=speaker,messages.content=text",
-        "cases=turns,query=says": "; name the fields with --map cases=turns,query=says,context=…,response=…, where",
+        "cases=turns,query=says": "; name the fields with --map cases=turns,query=says,context=…,response=… and",
     }.items():
         with pytest.raises(DataError) as caught:
             cases_of(path, map=mapping)
@@ -140,3 +144,51 @@ def test_what_a_shape_cannot_read_is_said_in_a_line(tmp_path: Path) -> None:
         with pytest.raises(UsageError) as refused:
             cases_of(path, map=mapping)
         assert problem in str(refused.value)
+
+
+def test_documents_by_id_and_all_that_is_beside_the_list_are_read() -> None:
+    log = {
+        "type": "answered",
+        "payload": {
+            "asked": "Who?",
+            "docs": {"it-7": {"plain": "Anna rang.", "head": "IT"}, "it-8": {"plain": "Bo slept.", "head": "IT"}},
+            "candidates": [{"says": "Anna."}],
+        },
+    }
+    mapping = "cases=payload.candidates,query={},context={},context.text=plain,response=says"
+    for query, context in (("asked", "docs"), ("payload.asked", "payload.docs")):
+        (case,) = cases_of([log], map=mapping.format(query, context)).cases
+        expected = (Document("it-7", "Anna rang."), Document("it-8", "Bo slept."))
+        assert (case.query, case.response, case.documents) == ("Who?", "Anna.", expected)
+    bare = {"query": "Who?", "context": {"a": {"text": "Anna rang."}, "b": {"text": "Bo slept."}}}
+    assert [document.name for document in cases_of([bare]).cases[0].documents] == ["a", "b"]
+
+
+def test_an_id_beside_the_list_is_numbered() -> None:
+    data = [{"sid": "S-1", "calls": CALLS}, {"sid": "S-2", "calls": CALLS[:1]}]
+    cases = cases_of(data, map="cases=calls,id=sid,query=q,context=files[].body").cases
+    assert [case.id for case in cases] == ["S-1.1", "S-1.2", "S-2.1"]
+
+
+def test_lists_in_the_place_of_texts_are_answered_with_what_reads_them() -> None:
+    session = {"docs": ["Anna rang."], "said": [{"q": "Who?", "a": "Anna."}, {"q": "When?", "a": "At nine."}]}
+    with pytest.raises(DataError, match=r"is a list, expected text; take one with response=PATH.0., or say with ca"):
+        cases_of([session], map="query=said[0].q,context=docs,response=said[].a")
+    with pytest.raises(DataError, match=r"cases=said,query=…,context=docs,response=…") as refused:
+        cases_of([session])
+    assert cases_of([session], map="cases=said,query=q,context=docs,response=a").cases[1].response == "At nine."
+    assert "q, a" in str(refused.value)
+
+
+def test_named_groups_are_documents_and_documents_that_the_query_repeats_are_announced() -> None:
+    asked = "KB1: Anna Ek rang at nine from the harbour office. KB2: Bo slept. Who?"
+    (case,) = cases_of(
+        [{"query": asked, "response": "Anna."}], context_from="KB1:(?P<kb_1>.*)KB2:(?P<kb_2>.*)Who"
+    ).cases
+    assert [(part.name, part.text) for part in case.messages[0].parts if part.name.startswith("kb")] == [
+        ("kb_1", "Anna Ek rang at nine from the harbour office."),
+        ("kb_2", "Bo slept."),
+    ]
+    row = {"query": asked, "context": ["Anna Ek rang at nine\nfrom the harbour office."], "response": "Anna."}
+    (note,) = cases_of([row]).notes
+    assert note.startswith("data: in 1 of 1 case the query repeats text of the documents")

@@ -68,7 +68,8 @@ def program(words: Sequence[str] = (), *, all_options: bool = False) -> App:
     command = " ".join(takewhile(lambda word: not word.startswith("-"), words))
     app = App(
         name="leakmeter",
-        help="Measure, in nats, how much of its context a language model leaks into its answers.",
+        help="Measure, in nats, how much of its context a language model leaks into its answers."
+        + ("" if command else "\n\nleakmeter LOG.jsonl measures the answers of a log and writes the report LOG.html."),
         version=lambda: metadata.version("leakmeter"),
         suppress_keyboard_interrupt=False,
         # An option that is not given is off, or empty: there is neither --no-… nor --empty-….

@@ -6,7 +6,9 @@ it.
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +18,7 @@ from typing import Any, Final
 
 from leakmeter.core.case import DECODINGS, Case, Document, Message
 from leakmeter.core.json_object import JsonObject
+from leakmeter.core.plain import counted
 from leakmeter.data import formats
 from leakmeter.data.chat import ContextMarker, context_marker, messages_of, with_context, without_answer
 from leakmeter.data.foreign import fields_of, plain
@@ -27,7 +30,8 @@ from leakmeter.data.rows import Row, read_rows, text_lines
 from leakmeter.data.shape import Shape, shape_of
 from leakmeter.data.text import checked_text, parsed_json, unused
 from leakmeter.errors import DataError, UnknownNameError, UsageError
-from leakmeter.text.entities.values import is_unexplained, unexplained
+from leakmeter.text.entities.values import NOWHERE, is_unexplained
+from leakmeter.text.repeated import is_repeated
 
 FIELDS: Final = ("id", "context", "query", "response", "decoding", "reference", "messages")
 """What a case may have."""
@@ -153,19 +157,26 @@ def cases_of(
         references.append(reference)
     if not cases:
         noun = named_file(data, "data file") if isinstance(data, str | Path) else "the data"
-        missing = "good case" if problems else "case; expected one JSON object a line, or a table or list of records"
-        raise DataError(f"{noun} holds no {missing}" + (f"; the first problem: {problems[0]}" if problems else ""))
+        if problems:
+            raise DataError(f"no row of {noun} can be used; {_commonest(problems)}")
+        raise DataError(f"{noun} holds no case; expected one JSON object a line, or a table or list of records")
     if preset is not None and all(case.response is None for case in cases):
         notes.append("data: no row has a response")
     if shape.names_fields:
         notes.append(_mapped_note(cases))
-    if (note := _missing_note(cases)) is not None:
-        notes.append(note)
+    notes += filter(None, (_missing_note(cases), _repeated_note(cases)))
     if left_out:
         notes.append(f"data: columns left out: {', '.join(left_out)}")
     return Loaded(
         tuple(cases), tuple(problems), tuple(references), NATIVE if preset is None else preset.name, tuple(notes)
     )
+
+
+def _commonest(problems: Sequence[str]) -> str:
+    """The first problem of the kind that most rows have."""
+    kinds = [re.sub(r"\d+", "", problem) for problem in problems]
+    ((kind, n),) = Counter(kinds).most_common(1)
+    return (f"{n} of {len(problems)} have this problem: " if len(problems) > 1 else "") + problems[kinds.index(kind)]
 
 
 def _good(rows: Iterable[Row], shape: Shape, bad: Any) -> Iterator[tuple[Row, Fields | Case]]:
@@ -253,8 +264,10 @@ def _hint(fields: Fields, within: str = "", given: Mapping[str, str] | None = No
     names = sorted(proposal, key=lambda name: order.index(base) if (base := name.partition(".")[0]) in order else 99)
     pairs = ",".join(f"{name}={proposal[name]}" for name in names)
     if lacking:
-        where = f"where … is the path of the {' and of the '.join(lacking)}"
-        return f"; name the fields with --map {pairs}, {where}{_texts_at(fields)}"
+        rows = (
+            "; --skip-bad leaves out rows that are no answers" if {"query", "context", "response"} <= {*lacking} else ""
+        )
+        return f"; name the fields with --map {pairs} and replace each … with a path{_texts_at(fields)}{rows}"
     return f"; to read only these fields, give --map {shlex.quote(pairs)}"
 
 
@@ -277,19 +290,22 @@ def _mapped_note(cases: Sequence[Case]) -> str:
         least, most = min(lengths), max(lengths)
         return f"{most:,}" if least == most else f"{least:,} to {most:,}"
 
-    documents = [document for case in cases for document in case.documents]
+    documents = [len(document.text) for case in cases for document in case.documents]
     shown = []
     if queries := [len(case.query) for case in cases if not case.messages]:
         shown.append(f"queries of {characters(queries)} characters")
-    if turns := [len(case.messages) for case in cases if case.messages]:
-        texts = [len(part.text) for case in cases for message in case.messages for part in message.parts]
-        shown.append(f"chats of {characters(turns)} messages of {characters(texts)} characters")
+    chats = [case.messages for case in cases if case.messages]
+    if any(len(chat) > 1 for chat in chats):
+        texts = [len(part.text) for chat in chats for message in chat for part in message.parts]
+        shown.append(f"chats of {characters(list(map(len, chats)))} messages of {characters(texts)} characters")
+    if marked := [len(m.parts[i].text) for chat in chats for m in chat for i in m.retrieved]:
+        shown.append(f"marked context of {characters(marked)} characters")
     if documents:
         n_each = characters([len(case.documents) for case in cases])
-        shown.append(f"documents of {characters([len(doc.text) for doc in documents])}, {n_each} a case")
+        shown.append(f"documents of {characters(documents)}, {n_each} a case")
     if responses := [len(case.response) for case in cases if case.response is not None]:
         shown.append(f"responses of {characters(responses)}")
-    short = documents and max(len(document.text) for document in documents) < _SHORT
+    short = documents and max(documents) < _SHORT
     check = "; so short a text may be an id: check that context is the retrieved text" if short else ""
     return f"data: --map reads {'; '.join(shown)}{check}"
 
@@ -302,7 +318,19 @@ def _missing_note(cases: Sequence[Case]) -> str | None:
         return "\n".join((case.query, *(part.text for part in parts)))
 
     n = sum(is_unexplained(case.response, prompt(case)) for case in cases if case.response)
-    return f"data: {unexplained(n)}" if n else None
+    return f"data: {counted(n, 'response')} {'has' if n == 1 else 'have'} {NOWHERE}" if n else None
+
+
+def _repeated_note(cases: Sequence[Case]) -> str | None:
+    """How many queries have a document's text too, so that it stays in the prompt when the document is left out."""
+    n = sum(is_repeated(case.query, (document.text for document in case.documents)) for case in cases)
+    if not n:
+        return None
+    return (
+        f"data: in {n:,} of {counted(len(cases), 'case')} the query repeats text of the documents, and what the "
+        "response takes from there is not measured; leave it out of the query, or mark it there with --context-from "
+        "REGEX instead of naming a context"
+    )
 
 
 def case_of_fields(
@@ -365,8 +393,7 @@ def _documents(value: object, where: str) -> tuple[Document, ...]:
     if isinstance(value, str):
         return (Document("context", checked_text(value, "context", where)),)
     if isinstance(value, Mapping):
-        is_one = any(name in value for name in ("text", "page_content", "content", "node", "kwargs"))
-        value = [value] if is_one else [{"name": name, "text": text} for name, text in value.items()]
+        value = formats.documents_by_name(value) or [value]
     if not isinstance(value, list):
         raise DataError(f"{where}: 'context' has to be text or a list of documents")
     out: list[Document] = []

@@ -139,7 +139,8 @@ class ContextPattern:
                 f"--context-from {source[:60]!r} has no group; put the retrieved part in brackets, as in "
                 rf"'Context:(.*)Question:', or give '{SYSTEM}' for the system prompt"
             )
-        self._group: str | int = "context" if "context" in self.compiled.groupindex else 1
+        named = self.compiled.groupindex
+        self._groups: tuple[str | int, ...] = ("context",) if "context" in named else (*named,) or (1,)
 
     def __call__(self, messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
         """The chat with what the pattern finds in its last user message marked as context; the text of the turn stays
@@ -154,11 +155,11 @@ class ContextPattern:
         parts: list[Document] = []
         retrieved: list[int] = []
         cursor = 0
-        for start, end in self._places(text, where):
+        for start, end, group in self._places(text, where):
             if text[cursor:start]:
                 parts.append(Document(turn.name, text[cursor:start]))
             retrieved.append(len(parts))
-            name = unused("retrieved", names)
+            name = unused(group, names)
             names.add(name)
             parts.append(Document(name, text[start:end]))
             cursor = end
@@ -173,20 +174,18 @@ class ContextPattern:
         marked = replace(turn, parts=tuple(parts), retrieved=tuple(retrieved))
         return (*messages[:at], marked, *messages[at + 1 :])
 
-    def _places(self, text: str, where: str) -> Iterator[tuple[int, int]]:
-        """Where the group's texts begin and end, without the white space around them."""
+    def _places(self, text: str, where: str) -> Iterator[tuple[int, int, str]]:
+        """Where the groups' texts begin and end, without the white space around them, and the documents' names."""
         cursor = 0
         try:
             for match in self.compiled.finditer(text, timeout=pattern.SECONDS_AT_MOST):
-                start, end = match.span(self._group)
-                group_text = text[max(start, 0) : max(end, 0)]
-                start, end = (
-                    start + len(group_text) - len(group_text.lstrip()),
-                    end - len(group_text) + len(group_text.rstrip()),
-                )
-                if cursor <= start < end:
-                    yield start, end
-                    cursor = end
+                for (start, end), group in sorted((match.span(group), str(group)) for group in self._groups):
+                    group_text = text[max(start, 0) : max(end, 0)]
+                    first = start + len(group_text) - len(group_text.lstrip())
+                    last = end - len(group_text) + len(group_text.rstrip())
+                    if cursor <= first < last:
+                        yield first, last, group if len(self._groups) > 1 else "retrieved"
+                        cursor = last
         except TimeoutError:
             raise DataError(
                 f"{where}: --context-from took longer than {pattern.SECONDS_AT_MOST:g} s; the usual cause is nested "

@@ -52,6 +52,18 @@ def document_of(value: object, number: int, where: str) -> dict[str, object]:
     return {"name": next((name for name in names if name.strip()), f"d{number}"), "text": document.text}
 
 
+def documents_by_name(value: object) -> list[JsonObject] | None:
+    """Documents of an object that has them by name, each a text or a record; None of any other value, such as a single
+    document."""
+    if not isinstance(value, Mapping) or not value or described(value).text is not None:
+        return None
+    if all(isinstance(text, str) for text in value.values()):
+        return [{"name": str(name), "text": text} for name, text in value.items()]
+    if all(isinstance(record, Mapping) for record in value.values()):
+        return [{"name": str(name), **record} for name, record in value.items()]
+    return None
+
+
 def _openai(rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Fields | DataError]]:
     """Requests and answers of chat completions, in one record, or in two of a batch with one `custom_id`."""
     exchanges: dict[object, tuple[Row, JsonObject]] = {}

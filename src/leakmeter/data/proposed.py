@@ -94,18 +94,24 @@ def proposed_mapping(fields: Fields, aliases: Mapping[str, Sequence[str]]) -> di
 
 def proposed_cases(fields: Fields, aliases: Mapping[str, Sequence[str]]) -> tuple[str, Fields] | None:
     """The path of the list within a record that probably has the cases, and the first of them."""
-    cases: list[tuple[str, Fields]] = []
+    cases: list[tuple[str, Fields, int]] = []
     for path in islice(_lists_of_records(fields, "", 0), _MOST_PLACES):
         own: Any = value_at(fields, f"{path}[0]", "")
         first = next(Shape(path).records(Row(1, "", "", fields))).fields
         # An id of the whole record is none of a case's, nor is the number that a case without one gets.
-        cases.append((path, {name: held for name, held in first.items() if name in own or not _is_id(name)}))
-    for path, case in cases:
+        outer = {name for name in first if name == path.partition(".")[0] or _is_id(name)} - {*own}
+        case = {name: held for name, held in first.items() if name not in outer}
         proposal = proposed_mapping(case, aliases)
         if {"query", "response"} <= proposal.keys() or "messages" in proposal:
             return path, case
-    beside = [value for value in fields.values() if isinstance(value, list | Mapping)]
-    return cases[0] if len(cases) == 1 and len(beside) == 1 else None
+        cases.append((path, case, len(_texts_in(own, 1))))
+    texts_beside = [path for path in text_paths(fields) if "[" not in path]
+    if len(cases) == 1 and len(texts_beside) <= 1:
+        return cases[0][:2]
+    # A list that is no context, of records with two texts or more, may be one of questions and answers.
+    context = proposed_mapping(fields, aliases).get("context", "").partition("[")[0]
+    free = [(path, case) for path, case, n_texts in cases if path != context and n_texts > 1]
+    return free[0] if len(free) == 1 else None
 
 
 def _lists_of_records(value: Any, path: str, depth: int) -> Iterator[str]:
@@ -158,15 +164,22 @@ def _parts_of_documents(fields: Fields, path: str) -> dict[str, str]:
     """What `--map` has to say so that the documents of a list keep their names; nothing where they have none."""
     above, _, text = path.rpartition("[].")
     records = parsed_cell(value_at(fields, above or path, ""))
+    by_name = isinstance(records, Mapping)
+    records = list(records.values()) if isinstance(records, Mapping) else records
     if not isinstance(records, list) or not all(isinstance(record, Mapping) for record in records):
         return {}
+    parts = {"context": above, "context.text": text} if above else {}
+    if by_name:
+        if not _is_list(records) and (shared := _shared_texts(records)):
+            parts = {"context.text": max(shared, key=lambda key: len("".join(shared[key])))}
+        return parts
     if not above and document_of(records[0], 1, "")["name"] != "d1":
         return {}
     paths = [{place.path: place.value for place in _places(record, "", "", 1)} for record in records]
     for name, value in paths[0].items():
         is_short = isinstance(value, str | int) and is_name(str(value))
         if name != text and is_short and _TITLES & set(_words(name)) and all(name in others for others in paths):
-            return ({"context": above, "context.text": text} if above else {}) | {"context.name": name}
+            return parts | {"context.name": name}
     return {}
 
 
@@ -185,8 +198,9 @@ def _is_id(name: str) -> bool:
     return _is_plain_name(name) and bool(_IDS & set(_words(name)))
 
 
-def _places(value: Any, path: str, name: str, depth: int) -> Iterator[_Place]:
-    """The places of a record that may hold a role, those further up first."""
+def _places(value: Any, path: str, name: str, depth: int, *, every_text: bool = False) -> Iterator[_Place]:
+    """The places of a record that may hold a role, those further up first; of records in a list the longest text, or
+    every one."""
     value = parsed_cell(value)
     if path:
         yield _Place(path, name, value)
@@ -197,17 +211,22 @@ def _places(value: Any, path: str, name: str, depth: int) -> Iterator[_Place]:
             key = str(key)
             if _is_plain_name(key):
                 says = not name or key not in _SAYING_NOTHING
-                yield from _places(held, f"{path}.{key}" if path else key, key if says else name, depth + 1)
+                at, called = f"{path}.{key}" if path else key, key if says else name
+                yield from _places(held, at, called, depth + 1, every_text=every_text)
     elif isinstance(value, list) and value and all(isinstance(record, Mapping) for record in value):
         if len(value) == 1:
-            yield from _places(value[0], f"{path}[0]", name, depth + 1)
-        elif not _is_list(value):
-            texts = [_texts_in(record, depth + 1) for record in value]
-            shared = [key for key in texts[0] if all(key in others for others in texts)]
-            if shared:
-                # An id may be a text too; the retrieved text is the longest.
-                longest = max(shared, key=lambda key: sum(len(others[key]) for others in texts))
-                yield _Place(f"{path}[].{longest}", name, [others[longest] for others in texts])
+            yield from _places(value[0], f"{path}[0]", name, depth + 1, every_text=every_text)
+        elif (every_text or not _is_list(value)) and (shared := _shared_texts(value, depth + 1)):
+            # An id may be a text too; the retrieved text is the longest.
+            longest = max(shared, key=lambda key: len("".join(shared[key])))
+            for key in shared if every_text else (longest,):
+                yield _Place(f"{path}[].{key}", name, shared[key])
+
+
+def _shared_texts(records: Sequence[Mapping[Any, Any]], depth: int = 1) -> dict[str, list[str]]:
+    """Texts that every record has, by their paths."""
+    texts = [_texts_in(record, depth) for record in records]
+    return {key: [others[key] for others in texts] for key in texts[0] if all(key in others for others in texts)}
 
 
 def _texts_in(record: Mapping[Any, Any], depth: int) -> dict[str, str]:
@@ -221,7 +240,7 @@ def _texts_in(record: Mapping[Any, Any], depth: int) -> dict[str, str]:
 
 def text_paths(fields: Fields) -> list[str]:
     """Paths of the texts of a record, and of the lists of texts, the first few."""
-    places = islice(_places(fields, "", "", 0), _MOST_PLACES)
+    places = islice(_places(fields, "", "", 0, every_text=True), _MOST_PLACES)
     found = [place.path for place in places if (_is_text(place.value) or _is_texts(place.value))]
     return list(dict.fromkeys(found))[:_MOST_NAMED]
 
@@ -265,8 +284,11 @@ def _is_text(value: object) -> bool:
 
 
 def _is_context(value: object) -> bool:
-    by_name = isinstance(value, Mapping) and bool(value) and all(map(_is_text, value.values()))
-    return _is_text(value) or _is_list(value) or by_name
+    if isinstance(value, Mapping):
+        records = [record for record in value.values() if isinstance(record, Mapping)]
+        has_records = len(records) > 1 and len(records) == len(value) and bool(_shared_texts(records))
+        return has_records or (bool(value) and all(map(_is_text, value.values())))
+    return _is_text(value) or _is_list(value)
 
 
 def _is_list(value: object) -> bool:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from leakmeter.core.case import SYSTEM_ROLES
-from leakmeter.data.foreign import TEXTS, turn_of
+from leakmeter.data.foreign import turn_of
+from leakmeter.data.formats import documents_by_name
 from leakmeter.data.mapping import (
     Fields,
     check_path,
@@ -78,13 +79,13 @@ class Shape:
             held = [record for inner in held for record in inner]
         if not isinstance(held, list) or not held or not all(isinstance(record, Mapping) for record in held):
             raise DataError(f"{row.where}: --map {_CASES}={self.cases}: expected a list of records")
-        # What stands beside the list is said of each of its records.
-        shared = {name: value for name, value in outer.items() if value is not held and not _leads(name, self.cases)}
-        outer_id = shared.pop("id", row.number if row.place else None)
+        shared = _beside(outer, self.cases)
+        named = self.fields.get("id", "id")
+        outer_id = shared.pop(named, row.number if row.place else None)
         for number, record in enumerate(held, 1):
             id_ = str(number) if outer_id is None else f"{outer_id}.{number}"
             place = f"{row.place}, case {number}" if row.place else f"case {number}"
-            yield replace(row, number=number, place=place, content={**shared, "id": id_, **record})
+            yield replace(row, number=number, place=place, content={**shared, named: id_, **record})
 
     def fields_of(self, record: Fields, where: str) -> Fields:
         """The fields of a case."""
@@ -120,8 +121,8 @@ class Shape:
             if self.contexts:
                 return entry  # the parts may be those of another path's documents
             raise
-        name = parts.pop("name", None)
-        return {**(parts or entry), **({} if name in (None, "") else {"name": str(name)})}
+        name = parts.pop("name", entry.get("name"))
+        return {**(parts or entry), **({"name": str(name)} if isinstance(name, str | int) and name != "" else {})}
 
     def _chat(self, messages: object, record: Fields, where: str) -> list[Any]:
         held = parsed_cell(messages)
@@ -188,12 +189,13 @@ def _listed(value: Any) -> list[Any]:
     value = parsed_cell(value)
     if isinstance(value, list):
         return value
-    is_by_name = isinstance(value, Mapping) and not any(name in value for name in TEXTS)
-    if is_by_name and value and all(isinstance(text, str) for text in value.values()):
-        return [{"name": str(name), "text": text} for name, text in value.items()]
-    return [value]
+    return [value] if (documents := documents_by_name(value)) is None else documents
 
 
-def _leads(name: str, path: str) -> bool:
-    """Whether a path begins with a field of this name."""
-    return path == name or path.startswith((f"{name}.", f"{name}["))
+def _beside(record: Fields, path: str) -> dict[str, object]:
+    """What is beside a list, and beside each record that it is in: it is said of every record of the list."""
+    first, _, rest = path.partition(".")
+    name = first.partition("[")[0]
+    beside = {key: value for key, value in record.items() if key != name or (rest and first == name)}
+    inner = parsed_cell(record.get(name))
+    return {**beside, **_beside(inner, rest)} if rest and first == name and isinstance(inner, Mapping) else beside

@@ -13,7 +13,9 @@ from leakmeter.errors import DataError
 def checked_text(value: object, field: str, where: str) -> str:
     """A JSON value that has to be text that can be written as UTF-8."""
     if not isinstance(value, str):
-        raise DataError(f"{where}: '{field}' is {_kind(value)}, expected text")
+        element = f"; take one with {field}=PATH[0], or say with cases=PATH which list holds the cases"
+        hint = element if isinstance(value, list) and field in ("query", "response") else ""
+        raise DataError(f"{where}: '{field}' is {_kind(value)}, expected text{hint}")
     if (at := half_pair(value)) is not None:
         raise DataError(f"{where}: '{field}' holds half a surrogate pair at character {at}")
     return value

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
+from leakmeter.core.plain import counted
 from leakmeter.instruments.influence import findings
 from leakmeter.instruments.influence.context import Stretch
 from leakmeter.instruments.influence.disclosures import OTHER, Disclosure
@@ -14,7 +15,10 @@ from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
 from leakmeter.report.words import scope
-from leakmeter.text.entities.values import SEARCHED, is_unexplained, unexplained
+from leakmeter.text.entities import shapes
+from leakmeter.text.entities.mention import EMAIL, PHONE
+from leakmeter.text.entities.values import NOWHERE, SEARCHED, is_unexplained
+from leakmeter.text.repeated import is_repeated
 
 _NAMED: Final = 4
 """Cases, or disclosures, that a headline names."""
@@ -29,6 +33,10 @@ _NAMES: Final = {
     "account": "account number",
     "key": "key or password",
 }
+
+
+_EXACT: Final = frozenset((EMAIL, PHONE, shapes.ACCOUNT, shapes.KEY, shapes.CODE, shapes.NUMBER, shapes.AMOUNT))
+"""Kinds of values that have one right form or few."""
 
 
 def kind_text(kind: str) -> str:
@@ -78,7 +86,7 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
     """How many responses disclose something personal or secret, and which; ids lead to `sections_of` the report."""
     sections = sections or {}
     leaking = sorted((case for case in cases if personal(case)), key=lambda case: -personal(case)[0].nats)
-    where = scope(cases)
+    where = f"{scope(cases)}{_repeated(cases)}"
     sure = not where and not any(_is_partly_known(case) for case in cases)
     if not leaking:
         none = "The response does not" if len(cases) == 1 else f"None of {len(cases):,} responses"
@@ -126,8 +134,9 @@ def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
             f"{subject} content of the documents in other words, or drawn from several pieces ({spans:,} "
             f"span{'s' * (spans != 1)}); no recogniser can tell whether that is sensitive."
         )
-    if n_unexplained := sum(map(_is_unexplained, cases)):
-        yield b.Text(f"{unexplained(n_unexplained)}.")
+    if nowhere := [case for case in cases if _is_unexplained(case)]:
+        verb = "has" if len(nowhere) == 1 else "have"
+        yield b.Text((counted(len(nowhere), "response"), *ids_of(nowhere, len(cases)), f" {verb} {NOWHERE}."))
     yield b.Text(f"Searched: {SEARCHED}{_your_list(cases)}.", "soft")
     yield b.Text(
         "Not searched: text that is sensitive by its meaning, such as an illness or a debt, and names or codes "
@@ -135,6 +144,15 @@ def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
         "soft",
         detail=False,
     )
+
+
+def _repeated(cases: Sequence[InfluenceResult]) -> str:
+    """A sentence for the beginning of a headline, with a space behind it, where queries have the documents too."""
+    n = sum(is_repeated(case.query, [case.context[d.start : d.end] for d in case.documents]) for case in cases)
+    if not n:
+        return ""
+    where = "The query" if len(cases) == 1 else f"In {n:,} of {len(cases):,} cases the query"
+    return f"{where} repeats text of the documents, and what the response takes from there was not measured. "
 
 
 def _is_unexplained(case: InfluenceResult) -> bool:
@@ -249,7 +267,9 @@ def _origin(disclosure: Disclosure) -> b.Phrase:
 def _remarks(disclosure: Disclosure) -> list[b.Phrase]:
     remarks: list[b.Phrase] = []
     if disclosure.relation == "reworded" and disclosure.source is not None:
-        remarks.append(("reworded: “", b.Untrusted(disclosure.source, 60), "”"))
+        # An exact value cannot be reworded, but it may be written in another form, or be made up.
+        how = "not in the documents as written; made likelier by" if disclosure.kind in _EXACT else "reworded"
+        remarks.append((f"{how}: “", b.Untrusted(disclosure.source, 60), "”"))
     elif disclosure.relation == "inferred" and len(disclosure.sources) > 1:
         remarks.append("from several pieces together")
     if disclosure.relation == "copied" and len(disclosure.sources) > 1:

@@ -11,7 +11,6 @@ from typing import Final
 
 import regex
 
-from leakmeter.core.plain import counted
 from leakmeter.text.entities import address, date, email, person, phone, shapes
 from leakmeter.text.entities.mention import ADDRESS, Mention, without_overlaps
 
@@ -30,6 +29,13 @@ SEARCHED: Final = (
     "from 100, keys, codes, and numbers of four digits or more, also in words"
 )
 """What is looked for without a list."""
+
+
+NOWHERE: Final = (
+    "a number of four digits or more, or an e-mail address, that neither context nor query has; if the model read it "
+    "somewhere, that part of its prompt is missing here, or was not measured"
+)
+"""What `is_unexplained` means, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +89,6 @@ def is_unexplained(response: str, prompt: str) -> bool:
         return False
     folded = Folded(prompt)
     return any(folded.where(value) is None for value in values)
-
-
-def unexplained(n_responses: int) -> str:
-    """What such responses mean, for people."""
-    return (
-        f"{counted(n_responses, 'response')} {'has' if n_responses == 1 else 'have'} a number of four digits or more, "
-        "or an e-mail address, that is in neither context nor query; if the model read it, a part of its prompt is "
-        "missing here, or not measured"
-    )
 
 
 class Folded:
