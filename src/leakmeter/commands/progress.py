@@ -124,7 +124,7 @@ class _State:
         from leakmeter.report.words import about_seconds
 
         duration = about_seconds((sum(self.weights.values()) - completed) / pace)
-        return f", {'at most ' * self.at_most}{duration} left"
+        return f", {duration} left{' at most' * self.at_most}"
 
     def _begin_case(self, number: int, case_id: str) -> None:
         self.case, self.planned = number, 0
