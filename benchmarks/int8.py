@@ -2,9 +2,10 @@
 
 `python -m benchmarks int8` gives the model's linear layers (all but the head) other weights, way by way: float32,
 bfloat16, torch's dynamic int8 quantization, and torchao's int8, of the weights alone and of activations too. It times
-every shape of layer at the tokens of a pass, and a whole pass, each way in turn; then every way measures the answers of
-the samples by document, held against float32. A way whose package is missing is left out with the reason:
-`pip install torchao`.
+every shape of layer at the tokens of a pass, and a whole pass, each way in turn; then every way scores the answers of
+the samples by document, in plain passes and by our engine, held against float32. Where activations share a scale in a
+pass, later tokens move the numbers of earlier ones, and the engine may refuse the model. A way whose package is missing
+is left out with the reason: `pip install torchao`.
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
 import numpy as np
 import torch
 
-from benchmarks import base
+from benchmarks import base, peers
 from leakmeter.backends.hf import HfBackend
 from leakmeter.commands.given import read_cases
 from leakmeter.commands.options import Source
 from leakmeter.core.files import sample_path
+from leakmeter.core.item import ContextItem
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.engine.ready import make_ready
+from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.influence.disclosures import OTHER
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.result import InfluenceResult
@@ -144,64 +147,80 @@ def _timed(works: dict[str, Callable[[], Any]], rounds: int) -> Iterator[tuple[s
         yield way, statistics.median(seconds[1:])
 
 
-@dataclass(frozen=True)
-class _Measured:
-    """A case in one of the ways."""
-
-    result: InfluenceResult
-    log_probs: np.ndarray
-    """Of the response's tokens, nats."""
-
-    @property
-    def told(self) -> set[tuple[str, str]]:
-        """Personal and secret values that the response gives away."""
-        return {(each.kind, each.text) for each in self.result.disclosed if each.kind != OTHER}
-
-
 def _answers(backend: HfBackend, models: dict[str, Any], n: int | None) -> Iterator[Row]:
+    """Every way by plain passes, a prompt at a time; then by our engine, unless it refuses the model."""
     loaded = read_cases(Source(data=str(sample_path(_LOG))))
-    cases = LoadedCases(loaded.cases[:n])
-    exact: list[_Measured] = []
+    cases, settings, measure = LoadedCases(loaded.cases[:n]), PromptSettings(unit="document"), Influence()
+    items: list[ContextItem] = [settings.prepare(case, backend, measure).item for case in cases.cases]
+    plan = Plan("influence", measure, settings, cases)
+    floors: list[float] = []
+    before: list[np.ndarray] = []
+    told: list[set[tuple[str, str]]] = []
     for way, own in models.items():
-        changed = HfBackend(own, backend.tokenizer.library, name=way)
         started = time.perf_counter()
-        measure = Influence()
-        plan = Plan("influence", measure, PromptSettings(unit="document"), cases)
-        parts = list(make_ready(plan, changed).measure())
+        after = [_plain(own, item) for item in items]
         seconds = time.perf_counter() - started
-        results = InfluenceResult.from_run(parts, asdict(measure))
-        found = [
-            _Measured(result, next(each.values for each in measurements if each.statistic == "log_prob"))
-            for result, (_, measurements) in zip(results, parts, strict=True)
-        ]
-        exact = exact or found
-        how = {"forks": changed.forward.forks, "joins": changed.forward.joins_segments}
-        taken = {"seconds": seconds, "tokens": changed.n_tokens_run, **how}
-        yield {"what": "answers", "way": way, **taken, **_compared(exact, found)}
+        row: Row = {"what": "answers", "way": way, "answers": len(items), "plain_seconds": seconds}
+        engine, results = _by_engine(plan, own, backend, way)
+        if way == _EXACT:
+            floors, before, told = [result.noise_floor_nats for result in results], after, _told(results)
+        yield {**row, **_compared(before, after, floors), **engine, **_disclosures(told, results)}
 
 
-def _compared(exact: Sequence[_Measured], found: Sequence[_Measured]) -> Row:
-    """How far numbers are from those in float32, nats, and which findings are others.
+def _plain(model: Any, item: ContextItem) -> np.ndarray:
+    """Log-probabilities of the response behind the prompt, and then without each document: (1 + document, token)."""
+    prompts = [item.prompt, *(item.cuts[span.name] for span in item.spans)]
+    return peers.full_pass(model, prompts, [item.response or ()] * len(prompts))
 
-    A document is a finding where its influence is above the noise floor that float32 has.
-    """
-    errors = np.concatenate([b.log_probs - a.log_probs for a, b in zip(exact, found, strict=True)])
-    floors = np.concatenate([[each.result.noise_floor_nats] * len(each.result.pieces) for each in exact])
-    before, after = (
-        np.concatenate([[piece.nats for piece in each.result.pieces] for each in some]) for some in (exact, found)
-    )
-    told = [(a.told, b.told) for a, b in zip(exact, found, strict=True)]
+
+def _by_engine(plan: Plan, model: Any, backend: HfBackend, way: str) -> tuple[Row, list[InfluenceResult]]:
+    try:
+        changed = HfBackend(model, backend.tokenizer.library, name=way)
+    except LeakmeterError as why:
+        return {"refused": str(why)}, []
+    started = time.perf_counter()
+    parts = list(make_ready(plan, changed).measure())
+    seconds = time.perf_counter() - started
+    results = list(InfluenceResult.from_run(parts, asdict(plan.measure)))
     return {
-        "answers": len(found),
+        "engine_seconds": seconds,
+        "tokens": changed.n_tokens_run,
+        "forks": changed.forward.forks,
+        "joins": changed.forward.joins_segments,
+        "noise_floor_median_nats": statistics.median(result.noise_floor_nats for result in results),
+    }, results
+
+
+def _compared(before: Sequence[np.ndarray], after: Sequence[np.ndarray], floors: Sequence[float]) -> Row:
+    """How far numbers are from those in float32, nats, and how many documents are findings in one of both alone: those
+    whose influence is above the noise floor that float32 has."""
+    errors = np.concatenate([b[0] - a[0] for a, b in zip(before, after, strict=True)])
+    levels = np.concatenate([[floor] * (len(rows) - 1) for floor, rows in zip(floors, before, strict=True)])
+    exact, other = (
+        np.concatenate([np.abs(rows[0] - rows[1:]).sum(axis=1) for rows in some]) for some in (before, after)
+    )
+    return {
         "response_tokens": errors.size,
         "log_prob_largest_error_nats": float(np.abs(errors).max()),
         "log_prob_rms_error_nats": float(np.sqrt(np.mean(errors**2))),
-        "noise_floor_median_nats": statistics.median(each.result.noise_floor_nats for each in found),
-        "documents": before.size,
-        "influence_largest_change_nats": float(np.abs(after - before).max()),
-        "findings": int((before > floors).sum()),
-        "findings_changed": int(((before > floors) != (after > floors)).sum()),
-        "disclosures": sum(len(a) for a, _ in told),
-        "disclosures_lost": sum(len(a - b) for a, b in told),
-        "disclosures_new": sum(len(b - a) for a, b in told),
+        "documents": exact.size,
+        "influence_largest_change_nats": float(np.abs(other - exact).max()),
+        "findings": int((exact > levels).sum()),
+        "findings_changed": int(((exact > levels) != (other > levels)).sum()),
+    }
+
+
+def _told(results: Sequence[InfluenceResult]) -> list[set[tuple[str, str]]]:
+    """Personal and secret values that each response gives away."""
+    return [{(each.kind, each.text) for each in result.disclosed if each.kind != OTHER} for result in results]
+
+
+def _disclosures(told: Sequence[set[tuple[str, str]]], results: Sequence[InfluenceResult]) -> Row:
+    if not results:
+        return {}
+    pairs = list(zip(told, _told(results), strict=True))
+    return {
+        "disclosures": sum(len(a) for a, _ in pairs),
+        "disclosures_lost": sum(len(a - b) for a, b in pairs),
+        "disclosures_new": sum(len(b - a) for a, b in pairs),
     }

@@ -189,6 +189,7 @@ def test_weights_in_eight_bits_are_held_against_float32(run: Call) -> None:
     assert (exact["log_prob_largest_error_nats"], exact["findings_changed"], exact["disclosures_lost"]) == (0.0, 0, 0)
     assert all(row["log_prob_largest_error_nats"] > 0 for row in others)
     assert all(row["answers"] == 2 and row["documents"] == 4 for row in of_kind["answers"])
+    assert all(("refused" in row) != ("engine_seconds" in row) for row in of_kind["answers"])
 
 
 @pytest.mark.long
