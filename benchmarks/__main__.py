@@ -7,8 +7,8 @@ times all its ways in turn instead of pairs, and prints one object a setting, wi
 `store`, `extraction` and `traces` need no model: they write ten million measurements and ask for them, find people in
 80 MB of documents, and read logged traffic. `ledger-day` puts a day of logged answers into a ledger. `scale` simulates
 fleets of workers; `many` writes very large runs, and very many. `jobs` times the main commands from start to end.
-`pages` asks a server for its pages. `--tiny` makes any of them as small as it can be and still do all that it does, to
-see that it runs.
+`int8` says what weights in eight bits save and change. `pages` asks a server for its pages. `--tiny` makes any of them
+as small as it can be and still do all that it does, to see that it runs.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks import base, extraction, jobs, ledger_day, many, pages, scale, scenarios, store, traces
+from benchmarks import base, extraction, int8, jobs, ledger_day, many, pages, scale, scenarios, store, traces
 from benchmarks.disclosures import run as disclosures
 from benchmarks.estimates import Estimates, rows
 from benchmarks.machine import forget_peak_rss, operations, peak_rss_mib
@@ -33,7 +34,17 @@ from leakmeter.cli.process import keep_freed_memory
 _TINY_RUN = (8, 4, 5)  # cases, pieces, tokens
 _TINY_TEXT = 20_000  # bytes
 _TINY_TRAFFIC = (5, 20)  # traces, words
-_OWN = (jobs.NAME, store.NAME, extraction.NAME, traces.NAME, ledger_day.NAME, scale.NAME, many.NAME, pages.NAME)
+_OWN = (
+    int8.NAME,
+    jobs.NAME,
+    store.NAME,
+    extraction.NAME,
+    traces.NAME,
+    ledger_day.NAME,
+    scale.NAME,
+    many.NAME,
+    pages.NAME,
+)
 
 
 def main() -> None:
@@ -105,6 +116,8 @@ def main() -> None:
 def _without_a_model(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     if options.scenario == jobs.NAME:
         return jobs.rows(**jobs.TINY) if options.tiny else jobs.rows(options.model)
+    if options.scenario == int8.NAME:
+        return int8.rows(**int8.TINY) if options.tiny else int8.rows(options.model)
     if options.scenario == store.NAME:
         return store.rows(*_TINY_RUN) if options.tiny else store.rows()
     if options.scenario == many.NAME:
@@ -150,6 +163,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
+@cache
 def _memory() -> float:
     """Peak memory of our way over the loaded model, MiB, in a process of its own."""
     command = [sys.executable, "-m", "benchmarks", *sys.argv[1:], "--memory"]

@@ -61,6 +61,23 @@ def padded_batches(model: Any, prompts: Sequence[Prompt], token: int, batch_size
     return np.concatenate([torch.log_softmax(rows.double(), -1)[:, token].cpu().numpy() for rows in batches])[:, None]
 
 
+def padded_case(model: Any, prompts: Sequence[Prompt], response: Sequence[int]) -> np.ndarray:
+    """All prompts of a case as one batch, padded on the left, logits of the response's rows: (prompt, token)."""
+    width = max(len(prompt.ids) for prompt in prompts) + len(response)
+    ids = torch.zeros((len(prompts), width), dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    for row, prompt in enumerate(prompts):
+        sequence = [*prompt.ids.tolist(), *response]
+        ids[row, width - len(sequence) :] = torch.tensor(sequence)
+        mask[row, width - len(sequence) :] = 1
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    ids, mask, positions = (each.to(model.device) for each in (ids, mask, positions))
+    with torch.inference_mode():
+        kept = len(response) + 1
+        out = model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False, logits_to_keep=kept)
+        return np.stack([_chosen(rows, response) for rows in out.logits[:, :-1]])
+
+
 def padded_susceptibility(model: Any, prompts: Sequence[Prompt], batch_size: int = 32) -> float:
     """χ of a query behind equally likely contexts, nats: prompts and rows as in `padded_batches`."""
     log_p = torch.cat([torch.log_softmax(rows.float(), -1) for rows in _last_rows(model, prompts, batch_size)])

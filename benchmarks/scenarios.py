@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from benchmarks import fisher, peers, published, texts
+from benchmarks import answers, fisher, peers, published, texts
 from benchmarks.base import Peer, Scenario, scored
 from benchmarks.estimates import Estimates
 from benchmarks.random_ids import QuerySet, ids, pieces
@@ -244,6 +244,7 @@ _TINY: dict[str, Callable[[HfBackend], Scenario]] = {
 _ON_TEXT: dict[str, Callable[[HfBackend, Path | None, bool], Scenario]] = {
     "sentences": texts.sentences,
     "occlusion": texts.occlusion,
+    "answers": answers.answers,
 }
 _ESTIMATED = "fisher"
 NAMES = (*_SCENARIOS, _ESTIMATED, *_ON_TEXT)

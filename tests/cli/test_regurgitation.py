@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from leakmeter.commands import progress
+from leakmeter.studies.quality import Regurgitation
+
 Call = Callable[..., Any]
 WORDS = [f"w{i}" for i in range(40)]
 ROWS = [
@@ -79,6 +82,29 @@ def test_a_missing_column_is_one_line_that_names_it(cli: Call, generations: Call
     assert (ended.code, ended.err.count("\n")) == (0 if missing == "references" else 2, 1)
     assert f"has no column '{missing}'" in ended.err
     assert ended.code or "rouge_l_f1" not in json.loads(ended.out)
+
+
+def test_an_interrupted_count_shows_what_is_counted(
+    cli: Call, generations: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdicts, lines = Regurgitation.verdicts, list[str]()
+
+    def verdicts_and_end(self: Regurgitation, response: str, context: str) -> dict[str, bool]:
+        if response == ROWS[2][0]:
+            raise KeyboardInterrupt
+        return verdicts(self, response, context)
+
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "tell", lines.append)
+    monkeypatch.setattr(Regurgitation, "verdicts", verdicts_and_end)
+    ended = cli("study", "regurgitation", "--csv", generations())
+    assert ended.code == 130
+    assert "Interrupted: 2 of 4 responses are measured, and all numbers here are for these." in ended.out
+    assert "50.00" in ended.out
+    assert ended.err == "leakmeter: interrupted; nothing is kept, and the same command starts again\n"
+    assert [line.partition(", under")[0] for line in lines] == [
+        f"responses: {n} of 4, 1 repeat their contexts, as published" for n in (1, 2)
+    ]
 
 
 def test_quality_models_that_are_not_at_hand_are_left_out(cli: Call, generations: Callable[..., Path]) -> None:

@@ -44,6 +44,36 @@ PARTS = {
     "generate by a secret": (f"generate {BATCHES}", None, f"measured up to {NATS}, bound up to {NATS}"),
 }
 """A command, of how many cases it is interrupted after the first part, and what it found in these."""
+DECODED = "--set model=toy --set records=10 --set max_new_tokens=10 --data abstracts.json"
+STEPS = {
+    "study": (
+        f"study figure_8 {DECODED} --set cid_lambda=0.5 --set cid_lambda=1",
+        3,
+        f"cell 2/2, case 9/10, up to {NATS}",
+        r"Interrupted: 1 of 2 cells are measured, and .* \| 0\.5 \| 10 \|",
+    ),
+    "frontier": (
+        "decode frontier --lambda 0.5 1 --data referenced.jsonl --max-new-tokens 3 --model toy",
+        3,
+        f"setting 2/2, case 9/10, up to {NATS}",
+        r"ROUGE-L F1: one setting cannot be compared.* 0\.5 .* ! Interrupted: 1 of 2 settings are measured, and all",
+    ),
+    "icl select": (
+        f"icl select {OWN} --max-queries 4 --moves add --pool queries.jsonl --max-steps 2 --model toy",
+        4,
+        f"list 5/9 at most, case 1/2, lowest ICLInf {NATS}",
+        rf"ICLInf is {NATS}; it was [\d.]+\..* Exemplars now, in order: n3, n4, n5, n6, n2 "
+        r"! Interrupted: 1 of at most 2 steps taken, and all numbers here are of the 2 queries that choose",
+    ),
+    "a slice": (
+        "influence --data told.jsonl --part 2/2 --model toy",
+        1,
+        "case 2/2, 1 with personal or secret disclosures",
+        None,
+    ),
+}
+"""A command that has several runs, or a part of one; after how many parts it is interrupted; what progress says then;
+and what is shown: None where a line says what is kept."""
 
 
 @pytest.fixture
@@ -59,6 +89,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ]
     for name, records in (("told", told), ("many", many), ("cases", [{"id": row["id"], **note} for row in many])):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    referenced = [{"id": row["id"], **note, "reference": "Call Ilvane Dostrel."} for row in many[:10]]
+    (tmp_path / "referenced.jsonl").write_text("\n".join(map(json.dumps, referenced)), encoding="utf-8")
+    abstract = {"QUESTION": note["query"], "CONTEXTS": [note["context"]], "LONG_ANSWER": "Ilvane Dostrel."}
+    (tmp_path / "abstracts.json").write_text(json.dumps({str(i): abstract for i in range(10)}), encoding="utf-8")
     return tmp_path
 
 
@@ -89,6 +123,37 @@ def test_what_is_done_is_told(cli: Call, folder: Path, monkeypatch: pytest.Monke
         assert "1 of 3 cases are measured" in ended.err
     else:
         assert f"Interrupted: {how_many} cases are measured" in " ".join(ended.out.split())
+    assert not any(text in line for line in lines for text in ("Dostrel", "617", "Quellhof"))
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_finished_steps_are_shown(cli: Call, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    line, n_parts, told, shown = STEPS[name]
+    lines, is_told, write, written = list[str](), threading.Event(), RunDirectory.write_part, list[int]()
+
+    def tell(progress_line: str) -> None:
+        lines.append(progress_line)
+        if re.match(rf"{told}, [\d,]+ tokens", progress_line):
+            is_told.set()
+
+    def write_and_end(self: RunDirectory, number: int, *part: Any) -> None:
+        if len(written) == n_parts:
+            assert is_told.wait(60), lines
+            raise KeyboardInterrupt
+        write(self, number, *part)
+        written.append(number)
+
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.001)
+    monkeypatch.setattr(progress, "tell", tell)
+    monkeypatch.setattr(RunDirectory, "write_part", write_and_end)
+    ended = cli(*line.split(), "--out", "runs")
+    assert ended.code == 130, ended.err
+    assert ended.err.endswith("interrupted; finished cases are kept, and the same command continues from there\n")
+    if shown is None:
+        assert ended.out == ""
+        assert "1 of 2 cases of part 2/2 are measured; results are of the whole run" in ended.err
+    else:
+        assert re.match(shown, " ".join(ended.out.split()))
     assert not any(text in line for line in lines for text in ("Dostrel", "617", "Quellhof"))
 
 

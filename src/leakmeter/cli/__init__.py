@@ -158,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         _fail(f"{error.filename or 'a file'}: {error.strerror or error}", 2)
     except KeyboardInterrupt as error:
-        _fail(f"interrupted; finished cases are kept, {str(error) or 'and the same command continues from there'}", 130)
+        _fail(f"interrupted; {str(error) or 'finished cases are kept, and the same command continues from there'}", 130)
     except MemoryError:
         _fail("out of memory; give less at once, a smaller model, or a smaller --memory", 2)
     except RecursionError:

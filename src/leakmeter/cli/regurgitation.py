@@ -17,6 +17,7 @@ from leakmeter.studies.quality import Quality, Regurgitation
 
 _COLUMNS = ("generations", "contexts")
 _REFERENCES = "references"
+_REPEATING = "{:,.0f} repeat their contexts, as published"
 
 
 def regurgitation(
@@ -42,7 +43,7 @@ def regurgitation(
         Print one JSON object instead of the table.
     """
     from leakmeter.data.records import read_csv
-    from leakmeter.studies.quality import counts
+    from leakmeter.report.blocks import interrupted
 
     rows = read_csv(csv)
     for column in _COLUMNS:
@@ -52,11 +53,16 @@ def regurgitation(
     references = [row[_REFERENCES] for row in rows] if _REFERENCES in rows[0] else None
     if references is None:
         output.tell(f"CSV file '{csv}' has no column '{_REFERENCES}'; quality against references is left out")
-    table_rows = [
-        _Row(name, count.hits / count.n, count.interval, count.hits)
-        for name, count in counts(responses, contexts, thresholds).items()
-    ]
-    table_rows += _qualities(responses, contexts, references, quality or Quality(), seed)
+    table_rows, verdicts, rouge = list[_Row](), list[dict[str, bool]](), list[float]()
+    try:
+        _count(responses, contexts, references, thresholds or Regurgitation(), verdicts, rouge)
+        table_rows += _counted(verdicts, rouge, seed)
+        _add_qualities(table_rows, responses, contexts, references, quality or Quality(), seed)
+    except KeyboardInterrupt:
+        if verdicts and not json:
+            output.print_text(interrupted(len(verdicts), len(rows), "responses"))
+            _print(len(verdicts), table_rows or _counted(verdicts, rouge, seed))
+        raise KeyboardInterrupt("nothing is kept, and the same command starts again") from None
     if json:
         output.print_json({"n": len(rows), **{row.name: row.to_dict() for row in table_rows}})
     else:
@@ -79,24 +85,62 @@ class _Row:
         return {"prompts": self.prompts, "share": self.value, "interval": interval}
 
 
-def _qualities(
-    responses: list[str], contexts: list[str], references: list[str] | None, chosen: Quality, seed: int
-) -> list[_Row]:
-    from leakmeter.studies import quality
+def _count(
+    responses: list[str],
+    contexts: list[str],
+    references: list[str] | None,
+    thresholds: Regurgitation,
+    verdicts: list[dict[str, bool]],
+    rouge: list[float],
+) -> None:
+    """Add to verdicts and, with references, to ROUGE-L what each response has."""
+    from leakmeter.commands.progress import counting
+    from leakmeter.studies.quality import rouge_l_f1
+
+    findings: dict[str, float] = {}
+    with counting("responses", findings) as advance:
+        for number, (response, context) in enumerate(zip(responses, contexts, strict=True)):
+            score = None if references is None else rouge_l_f1([response], [references[number]])
+            verdict = thresholds.verdicts(response, context)
+            verdicts.append(verdict)
+            rouge += score or []
+            findings[_REPEATING] = findings.get(_REPEATING, 0) + verdict["repeat_published"]
+            advance(len(verdicts), len(responses))
+
+
+def _counted(verdicts: Sequence[dict[str, bool]], rouge: Sequence[float], seed: int) -> list[_Row]:
+    from leakmeter.studies.quality import tallied
+
+    rows = [_Row(name, count.hits / count.n, count.interval, count.hits) for name, count in tallied(verdicts).items()]
+    return [*rows, _mean("rouge_l_f1", rouge, seed)] if rouge else rows
+
+
+def _mean(name: str, values: Sequence[float], seed: int) -> _Row:
     from leakmeter.studies.expected import estimate
 
-    scores: dict[str, list[float]] = {}
-    if references is not None:
-        scores["rouge_l_f1"] = quality.rouge_l_f1(responses, references)
+    score = estimate(list(values), seed=seed)
+    return _Row(name, score.mean, score.interval)
+
+
+def _add_qualities(
+    rows: list[_Row],
+    responses: list[str],
+    contexts: list[str],
+    references: list[str] | None,
+    chosen: Quality,
+    seed: int,
+) -> None:
+    """Those that take a model, each as soon as it is scored."""
+    from leakmeter.studies import quality
+
     try:
         if chosen.bertscore is not None and references is not None:
-            scores["bertscore_f1"] = quality.bertscore_f1(responses, references, chosen.bertscore, layer=chosen.layer)
+            values = quality.bertscore_f1(responses, references, chosen.bertscore, layer=chosen.layer)
+            rows.append(_mean("bertscore_f1", values, seed))
         if chosen.factkb is not None:
-            scores["factkb"] = quality.factkb(responses, contexts, chosen.factkb)
+            rows.append(_mean("factkb", quality.factkb(responses, contexts, chosen.factkb), seed))
     except LeakmeterError as error:
         output.tell(f"left out: {error}")
-    means = {name: estimate(values, seed=seed) for name, values in scores.items()}
-    return [_Row(name, score.mean, score.interval) for name, score in means.items()]
 
 
 def _print(n: int, rows: Sequence[_Row]) -> None:

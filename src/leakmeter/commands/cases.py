@@ -16,7 +16,7 @@ from leakmeter.commands.dry_run import predict_cases
 from leakmeter.commands.given import as_unicode
 from leakmeter.commands.options import RunOptions
 from leakmeter.core import registry
-from leakmeter.core.quantity import add_case
+from leakmeter.core.quantity import watched
 from leakmeter.core.urls import place_of
 from leakmeter.errors import LeakmeterError, UsageError
 
@@ -78,6 +78,8 @@ def run_cases(
     files = () if hides_paths or public else dict.fromkeys(as_unicode(str(path)) for path in files_among(inputs))
     shown: list[AnyResult] = []
     n_cases = len(ready.prepared)
+    if part is not None:
+        n_cases = part.n_cases(n_cases, plan.group_size)
     kind = registry.instrument(plan.instrument).result
     findings: dict[str, float] = {}
     is_interrupted = False
@@ -99,19 +101,14 @@ def run_cases(
                 """Those that are done when the run is interrupted have results all the same."""
                 nonlocal is_interrupted
                 try:
-                    for done in opened.parts:
-                        if kind.is_of_run:
-                            add_case(findings, next(make([done])))
-                        yield done
+                    yield from opened.parts
                 except KeyboardInterrupt:
                     if has_no_part:
                         raise
                     is_interrupted = True
 
-            for result in make(parts()):
+            for result in watched(parts(), make, findings, is_of_run=kind.is_of_run):
                 shown.append(result)
-                if not kind.is_of_run:
-                    add_case(findings, result)
                 if run.json:
                     output.print_json(result.to_dict())
             if is_interrupted:
@@ -119,12 +116,13 @@ def run_cases(
     except KeyboardInterrupt:
         if shown and not has_no_part:
             _show_interrupted(shown, n_cases // plan.measure.parts, run, command)
-        elif shown and not public and part is None:
+        elif shown and not public:
+            why = "the guarantee covers all, so results are shown once all are done"
+            if part is not None:
+                why = f"results are of the whole run, and are shown once all {part.n_slices} parts are put together"
+            of_part = "" if part is None else f" of part {part}"
             n_all = n_cases // plan.measure.parts
-            output.tell(
-                f"{len(shown):,} of {n_all:,} cases are measured; the guarantee covers all, so results are shown once "
-                "all are done"
-            )
+            output.tell(f"{len(shown):,} of {n_all:,} cases{of_part} are measured; {why}")
         raise
     if run.name not in (None, kept_name) and not public:
         output.tell(f"the run was finished before and keeps its name; '{run.name}' is ignored")

@@ -26,16 +26,16 @@ LINE_SECONDS = 10.0
 def progress(backend: Backend, n_cases: int, findings: Mapping[str, float] | None = None) -> Iterator[Callbacks]:
     """A watch that draws a bar of cases done, moved on by the tokens run within each. Beside it stands what was found
     in them, by `findings`, which may change meanwhile."""
-    drawn = _State({0: float(n_cases)}, {} if findings is None else findings)
-    with _drawn(drawn) as state, state.of_cell(0)(backend, n_cases) as callbacks:
+    drawn = {} if findings is None else findings
+    with _drawn(_State({0: float(n_cases)})) as state, state.of_cell(0)(backend, n_cases, drawn) as callbacks:
         yield callbacks
 
 
 @contextmanager
-def study_progress(n_tokens: Mapping[int, float]) -> Iterator[_State]:
-    """One bar for all cells of a study that are to be measured; predicted tokens are by the cell's number, in the order
-    they will be measured."""
-    with _drawn(_State(n_tokens)) as state:
+def study_progress(n_tokens: Mapping[int, float], *, noun: str = "cell", at_most: bool = False) -> Iterator[_State]:
+    """One bar for all cells of a study that are to be measured, or what else the `noun` says; predicted tokens are by
+    the cell's number, in the order they will be measured. With `at_most` there may be fewer of them."""
+    with _drawn(_State(n_tokens, noun, at_most)) as state:
         yield state
 
 
@@ -52,6 +52,9 @@ class _State:
     """How far the work is; its cells weigh as much as is predicted of them."""
 
     weights: Mapping[int, float]
+    noun: str = "cell"
+    at_most: bool = False
+    """Whether there may be fewer cells."""
     findings: Mapping[str, float] = field(default_factory=dict)
     """What was found in the cases that are done: numbers by their words, such as "{:,.0f} disclosures"."""
     done: float = 0.0
@@ -70,10 +73,11 @@ class _State:
     """Tokens that the back end had run when this cell began."""
     backend: Backend | None = None
 
-    def of_cell(self, number: int) -> Callable[[Backend, int], AbstractContextManager[Callbacks]]:
+    def of_cell(self, number: int) -> Callable[[Backend, int, Mapping[str, float]], AbstractContextManager[Callbacks]]:
         @contextmanager
-        def watching(backend: Backend, n_cases: int) -> Iterator[Callbacks]:
+        def watching(backend: Backend, n_cases: int, findings: Mapping[str, float]) -> Iterator[Callbacks]:
             self.n_begun += 1
+            self.findings = findings
             self.weight, self.n_cases, self.case, self.planned = self.weights[number], n_cases, 0, 0
             self.backend, self.n_loaded = backend, backend.n_tokens_run
             try:
@@ -104,7 +108,8 @@ class _State:
         case = f"case {min(self.case + 1, self.n_cases):,}/{self.n_cases:,}"
         # A copy: another thread adds to it.
         case += "".join(f", {words.format(number)}" for words, number in [*self.findings.items()])
-        return case if len(self.weights) == 1 else f"cell {self.n_begun}/{len(self.weights)}, {case}"
+        n = f"{self.n_begun}/{len(self.weights)}{' at most' * self.at_most}"
+        return case if len(self.weights) == 1 else f"{self.noun} {n}, {case}"
 
     def rate(self, seconds: float) -> str:
         """Tokens run by now, and in a second."""
@@ -118,7 +123,8 @@ class _State:
             return ""
         from leakmeter.report.words import about_seconds
 
-        return f", {about_seconds((sum(self.weights.values()) - completed) / pace)} left"
+        duration = about_seconds((sum(self.weights.values()) - completed) / pace)
+        return f", {duration} left{' at most' * self.at_most}"
 
     def _begin_case(self, number: int, case_id: str) -> None:
         self.case, self.planned = number, 0
@@ -172,9 +178,13 @@ def _draw(state: _State, ended: threading.Event) -> None:
 
 
 @contextmanager
-def counting(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A function to call with how many of how many are done, which shows it. On a terminal its bar ends with the last
-    of them: two bars at a time would draw over each other."""
+def counting(what: str, findings: Mapping[str, float] | None = None) -> Iterator[Callable[[int, int], None]]:
+    """A function to call with how many of how many are done, which shows it, and what was found in them (see
+    `progress`). On a terminal its bar ends with the last of them: two bars at a time would draw over each other."""
+
+    def found() -> str:
+        return "".join(f", {words.format(number)}" for words, number in (findings or {}).items())
+
     if not sys.stderr.isatty():
         started = shown_at = time.monotonic()
 
@@ -185,7 +195,7 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
             if (now := time.monotonic()) - shown_at >= LINE_SECONDS:
                 shown_at = now
                 left = f", {about_seconds((now - started) * (n - n_done) / n_done)} left" if n_done else ""
-                tell(f"{what}: {n_done:,} of {n:,}{left}")
+                tell(f"{what}: {n_done:,} of {n:,}{found()}{left}")
 
         yield write
         return
@@ -198,14 +208,20 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
         TimeRemainingColumn,
     )
 
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn(f"{what}{{task.fields[found]}}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     bar = Progress(*columns, console=output.console(stderr=True), transient=True)
 
     def draw(n_done: int, n: int) -> None:
         if not bar.tasks:
-            bar.add_task("", total=n)
+            bar.add_task("", total=n, found="")
         bar.start()
-        bar.update(bar.task_ids[0], completed=n_done, total=n)
+        bar.update(bar.task_ids[0], completed=n_done, total=n, found=found())
         if n_done >= n:
             bar.stop()
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from leakmeter.engine.prediction import Predictor
     from leakmeter.studies.cells import FinishedCell, Forecast
     from leakmeter.studies.grid import Study
+    from leakmeter.studies.kind import Row, Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +167,16 @@ def datasets_of(study: Study) -> list[str]:
     return list(dict.fromkeys(cell.dataset for cell in study.cells))
 
 
-def run_study(study: Study, records: Sequence[Sequence[Any]], command: str, options: RunOptions) -> tuple[Path, str]:
+def run_study(
+    study: Study,
+    records: Sequence[Sequence[Any]],
+    command: str,
+    options: RunOptions,
+    interrupted: Callable[[str], None] = lambda markdown: None,
+) -> tuple[Path, str]:
     """Measure the cells of a study that are not measured yet, and write its tables and figures; returns its directory,
     and its table as Markdown. The command that is put into tables has all that determines the numbers, and nothing
-    else; models are the study's, not the options'."""
+    else; models are the study's, not the options'. `interrupted` gets the table of the cells that are measured."""
     from leakmeter.commands.progress import study_progress
     from leakmeter.engine.measure import PartsBackend
     from leakmeter.studies.cells import finished_cell, forecasts, measure_cell, study_directory
@@ -185,20 +192,34 @@ def run_study(study: Study, records: Sequence[Sequence[Any]], command: str, opti
         output.tell(f"{len(known)} of {len(study.cells)} cells are measured; {_summed(study, expected)}")
         backend: Backend | None = None
         loaded: str | None = None
-        with study_progress({entry.cell.number: entry.n_tokens or 0.0 for entry in expected}) as bar:
-            for cell in left:
-                started = time.perf_counter()
-                if backend is None or loaded != cell.model:
-                    if isinstance(backend, PartsBackend):
-                        backend.close()
-                    backend = None
-                    backend, loaded = replace(options, model=cell.model).load_backend(), cell.model
-                of_cell = records[cell.number]
-                progress = bar.of_cell(cell.number)
-                known[cell.number] = measure_cell(study, cell, of_cell, directory, backend, progress, command=command)
-                seconds = time.perf_counter() - started
-                output.tell(f"cell {len(known)} of {len(study.cells)}: {cell.label}: {seconds:.0f} s")
+        try:
+            with study_progress({entry.cell.number: entry.n_tokens or 0.0 for entry in expected}) as bar:
+                for cell in left:
+                    started = time.perf_counter()
+                    if backend is None or loaded != cell.model:
+                        if isinstance(backend, PartsBackend):
+                            backend.close()
+                        backend = None
+                        backend, loaded = replace(options, model=cell.model).load_backend(), cell.model
+                    given = (study, cell, records[cell.number], directory, backend, bar.of_cell(cell.number))
+                    known[cell.number] = measure_cell(*given, command=command)
+                    seconds = time.perf_counter() - started
+                    output.tell(f"cell {len(known)} of {len(study.cells)}: {cell.label}: {seconds:.0f} s")
+        except KeyboardInterrupt:
+            if known:
+                interrupted(_of_some(study, [known[number] for number in sorted(known)], directory, command))
+            raise
     return directory, _write(study, [known[number] for number in range(len(study.cells))], directory, command)
+
+
+def _of_some(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> str:
+    """The tables of the cells that are measured; without the quality that takes a model of its own."""
+    from leakmeter.report.blocks import interrupted
+    from leakmeter.studies.quality import Quality
+
+    table = _tables(replace(study, quality=Quality()), cells, directory, command)
+    warning = f"{interrupted(len(cells), len(study.cells), 'cells')}\n"
+    return f"{warning}\n{table.markdown}" if table.tables.summary else warning
 
 
 def predictors(options: RunOptions) -> Callable[[str], Predictor]:
@@ -209,28 +230,49 @@ def predictors(options: RunOptions) -> Callable[[str], Predictor]:
     return predictor_of
 
 
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """The tables of some cells."""
+
+    tables: Tables
+    seeds: list[Row]
+    about: list[str]
+    """Where the numbers come from."""
+    markdown: str
+
+
+def _tables(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> _Tables:
+    from leakmeter.studies.table import SEEDS_ABOUT, SEEDS_TITLE, over_seeds, provenance
+    from leakmeter.studies.tables import to_markdown
+
+    tables = study.kind.tables(study, cells, directory, output.tell)
+    seeds = over_seeds(study, tables.rows)
+    about = [study.reproduces, *provenance(study, cells, command)]
+    markdown = to_markdown(study.title, about, tables.summary)
+    if tables.comparisons:
+        markdown += "\n" + to_markdown(tables.compared_title, tables.compared_by, tables.comparisons, level=2)
+    if seeds:
+        markdown += "\n" + to_markdown(SEEDS_TITLE, [SEEDS_ABOUT], seeds, level=2)
+    return _Tables(tables, seeds, about, markdown)
+
+
 def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> str:
     from leakmeter.studies import tables as rendered
     from leakmeter.studies.cells import write
-    from leakmeter.studies.table import SEEDS_ABOUT, SEEDS_TITLE, over_seeds, provenance
+    from leakmeter.studies.table import provenance
 
     kind = study.kind
     for finished in cells:
         write(directory / f"cell-{finished.cell.number:02}.csv", rendered.items_to_csv(kind.items(finished)))
-    study_tables = kind.tables(study, cells, directory, output.tell)
-    about = [study.reproduces, *provenance(study, cells, command)]
-    markdown = rendered.to_markdown(study.title, about, study_tables.summary)
+    made = _tables(study, cells, directory, command)
+    study_tables, markdown = made.tables, made.markdown
     if study_tables.comparisons:
         write(directory / "comparisons.csv", rendered.to_csv(study_tables.comparisons))
-        markdown += "\n" + rendered.to_markdown(
-            study_tables.compared_title, study_tables.compared_by, study_tables.comparisons, level=2
-        )
-    if seeds := over_seeds(study, study_tables.rows):
-        write(directory / "seeds.csv", rendered.to_csv(seeds))
-        markdown += "\n" + rendered.to_markdown(SEEDS_TITLE, [SEEDS_ABOUT], seeds, level=2)
+    if made.seeds:
+        write(directory / "seeds.csv", rendered.to_csv(made.seeds))
     write(directory / "table.csv", rendered.to_csv(study_tables.rows))
     write(directory / "table.md", markdown)
-    for name, page in kind.pages(study, cells, about).items():
+    for name, page in kind.pages(study, cells, made.about).items():
         write(directory / name, page)
     try:
         kind.draw(

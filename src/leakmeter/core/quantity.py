@@ -3,15 +3,16 @@ they stand in a result."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from leakmeter.core.measurement import NATS
 
 Case = Any
 """A result of the instrument's own kind (see `results.result.Result`)."""
 Worse = Literal["more", "less"]
+T = TypeVar("T")
 
 SHARE_OF_CASES: Final = "share of cases"
 """Unit of what is 1 or 0 of each case."""
@@ -87,6 +88,24 @@ def add_case(findings: dict[str, float], case: Case) -> None:
         words, number = finding.words, finding.compute(case)
         if number is not None:
             findings[words] = finding.combine((findings[words], number)) if words in findings else number
+
+
+def watched(
+    parts: Iterable[T], make: Callable[[Iterable[T]], Iterator[Case]], findings: dict[str, float], *, is_of_run: bool
+) -> Iterator[Case]:
+    """The results that `make` makes of the parts of a run, each put to the findings so far. Where a result has numbers
+    of the whole run, the result of its part alone is put there as soon as the part is done."""
+
+    def taken() -> Iterator[T]:
+        for part in parts:
+            if is_of_run:
+                add_case(findings, next(make([part])))
+            yield part
+
+    for result in make(taken()):
+        if not is_of_run:
+            add_case(findings, result)
+        yield result
 
 
 Quantities = tuple[AnyQuantity, ...]

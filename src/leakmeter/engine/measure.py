@@ -33,7 +33,7 @@ class Callbacks:
     """Who wants to know how the work goes on; every call has a default that does nothing."""
 
     on_case: Callable[[int, str], None] = lambda number, case_id: None
-    """A case begins: its number from 0 and its id."""
+    """A case begins: its number from 0 among those to be measured, and its id."""
     on_prediction: Callable[[int], None] = lambda n_tokens: None
     """It is about to be scored, with so many tokens to run, or fewer."""
     on_halving: Callable[[str, int], None] = lambda case_id, n_halvings: None
@@ -107,7 +107,7 @@ def measure_cases(
         return
     predictor = predictor_of(backend)
     noise_nats: float | None = None
-    for number in numbers:
+    for n_done, number in enumerate(numbers):
         if directory is not None and directory.has_part(number):
             yield from cases_of_part(directory, number)
             continue
@@ -115,7 +115,7 @@ def measure_cases(
         if noise_nats is None and isinstance(backend, RemoteBackend):
             noise_nats = _noise_nats(backend, prepared, directory)
         group = with_noise(prepared[first : first + group_size], noise_nats)
-        callbacks.on_case(first, group[0].item.id)
+        callbacks.on_case(n_done * group_size, group[0].item.id)
         parts = measured_together(
             *(backend, predictor if len(prepared) <= EXACT_CASES else None, measure, group),
             in_groups=group_size > 1,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from leakmeter.engine.measure import n_parts
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.overriding import override
 from leakmeter.storage.parts import PartReader
@@ -48,6 +49,11 @@ class Slice:
                 f"part is '{self}', and the run has {n_parts:,} part{'s' * (n_parts != 1)}; give N of {n_parts} at most"
             )
         return range((self.number - 1) * n_parts // self.n_slices, self.number * n_parts // self.n_slices)
+
+    def n_cases(self, n_cases: int, group_size: int) -> int:
+        """Cases of the slice, of a run of so many."""
+        numbers = self.parts(n_parts(n_cases, group_size))
+        return min(n_cases, numbers.stop * group_size) - numbers.start * group_size
 
 
 def complete(paths: Sequence[Path]) -> RunDirectory:

@@ -671,14 +671,17 @@ class Report:
         notes = (*self.notes, Text(self.again, "soft")) if self.again and command is not None else self.notes
         return replace(self, notes=notes, provenance=provenance, command=Command.from_line(command))
 
-    def interrupted(self, n_measured: int, n_cases: int | None) -> Report:
-        """With a warning, where it is of the first cases alone of a run that was interrupted."""
+    def interrupted(self, n_measured: int, n_cases: int | None, noun: str = "cases") -> Report:
+        """With a warning, where it is of the first cases alone of a run that was interrupted, or of what else the
+        `noun` says."""
         if n_cases is None or n_measured >= n_cases:
             return self
-        warning = Warning(
-            f"Interrupted: {n_measured:,} of {n_cases:,} cases are measured, and all numbers here are for these."
-        )
-        return replace(self, blocks=(warning, *self.blocks))
+        return replace(self, blocks=(Warning(interrupted(n_measured, n_cases, noun)), *self.blocks))
+
+
+def interrupted(n_measured: int, n: int, noun: str) -> str:
+    """What is said above all numbers of what was interrupted."""
+    return f"Interrupted: {n_measured:,} of {n:,} {noun} are measured, and all numbers here are for these."
 
 
 def parts(phrase: Phrase) -> tuple[str | Untrusted, ...]:

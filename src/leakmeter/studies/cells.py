@@ -16,16 +16,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
+from leakmeter.core import registry
 from leakmeter.core.backend import Backend
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.loaded import LoadedCases, Plan
+from leakmeter.core.quantity import watched
 from leakmeter.core.written import check_outside_runs, made_for, remove_unused, store_errors, write_whole
 from leakmeter.engine.measure import Callbacks
 from leakmeter.engine.prediction import Predictor
@@ -37,7 +41,8 @@ from leakmeter.storage.parts import Part, cases_of_run
 from leakmeter.storage.rundir import RunDirectory
 from leakmeter.studies.grid import Cell, Study
 
-Progress = Callable[[Backend, int], AbstractContextManager[Callbacks]]
+Progress = Callable[[Backend, int, Mapping[str, float]], AbstractContextManager[Callbacks]]
+"""Of a back end, a number of cases, and what was found in them so far, which changes meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +117,20 @@ def measure_cell(
     name, size = cell.measure_name or study.measure, study.kind.group_size(cell.measure)
     ready = make_ready(Plan(name, cell.measure, cell.settings, cases, size), backend)
     spec = ready.spec(command=command)
+    kind, findings, measured = registry.instrument(name).result, dict[str, float](), list[Part]()
+
+    def kept(parts: Iterable[Part]) -> Iterator[Part]:
+        for part in parts:
+            measured.append(part)
+            yield part
+
     with (
         used_directory(directory, directory.parent / spec.id),
-        progress(backend, len(cases.cases)) as callbacks,
+        progress(backend, len(cases.cases), findings) as callbacks,
         ready.measure_into(directory.parent, callbacks=callbacks, command=command) as run,
     ):
-        measured = list(run.parts)
+        make = partial(kind.from_run, params=asdict(run.measure))
+        deque(watched(kept(run.parts), make, findings, is_of_run=kind.is_of_run), maxlen=0)
     finished = FinishedCell(cell, dict(spec.model), spec.id, records, measured)
     record = {"run": spec.id, "model": dict(spec.model), "model_files": _model_files(cell.model), "cell": cell.record}
     write(_cell_file(cell, directory), json.dumps(record, ensure_ascii=False, indent=1))

@@ -6,7 +6,7 @@ reference, FactKB (Feng et al. 2023) for faithfulness to the context. All in [0,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -195,5 +195,9 @@ def counts(
     if not responses or len(responses) != len(contexts):
         raise UsageError(f"{len(responses)} responses and {len(contexts)} contexts; expected one or more of each")
     rule = thresholds or Regurgitation()
-    verdicts = [rule.verdicts(response, context) for response, context in zip(responses, contexts, strict=True)]
+    return tallied([rule.verdicts(response, context) for response, context in zip(responses, contexts, strict=True)])
+
+
+def tallied(verdicts: Sequence[Mapping[str, bool]]) -> dict[str, Count]:
+    """How many responses repeat their contexts, by each of `COUNTS`; see `Regurgitation.verdicts`."""
     return {name: counted([verdict[name] for verdict in verdicts]) for name in COUNTS}

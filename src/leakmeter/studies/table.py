@@ -91,11 +91,11 @@ def _peak(study: Study, finished: FinishedCell, series: list[Any], estimates: li
 
 def _by_factor(study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]) -> Tables:
     rows: list[Row] = []
-    per_record: list[list[float]] = []
+    per_record: dict[int, list[float]] = {}
     without: set[str] = set()
     for finished in cells:
         nats = [whole_context_nats(measurements) for _, measurements in finished.measured]
-        per_record.append(nats)
+        per_record[finished.cell.number] = nats
         row: Row = {**finished.cell.factors, **columns("nats", estimate(nats, seed=study.seed), quantiles=True)}
         tokens = [float(v.mean()) for _, measurements in finished.measured for v in whole_by_token(measurements)]
         row |= columns("nats_per_token", estimate(tokens, seed=study.seed))

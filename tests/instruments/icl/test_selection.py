@@ -81,7 +81,7 @@ def scope(exemplars: Sequence[Example] = EXAMPLES[:3], **how: Any) -> Scope:
     return replace(made, **how)
 
 
-def silent(backend: Any, n_cases: int) -> Any:
+def silent(backend: Any, n_cases: int, findings: Any) -> Any:
     """Progress that nobody looks at."""
     from contextlib import nullcontext
 

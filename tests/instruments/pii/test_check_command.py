@@ -13,6 +13,7 @@ import pytest
 
 from leakmeter.instruments.pii.canaries import canaries_of, lines_of
 from leakmeter.instruments.pii.check import SCORES
+from leakmeter.storage.rundir import RunDirectory
 
 Call = Callable[..., Any]
 
@@ -62,6 +63,36 @@ def test_the_whole_check(cli: Call, small_directory: Path, tmp_path: Path) -> No
     kept = sorted(path.stem for path in (out / "canaries").iterdir())
     assert kept == ["held_out", "inserted_1", "inserted_2", "tuned_on"]
     assert cli("pii", "check", "--out", out, *words, "--json").out == ended.out
+
+
+@pytest.mark.long
+def test_an_interrupted_check_compares_what_is_measured(
+    cli: Call, small_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, write, written = tmp_path / "check", RunDirectory.write_part, list[int]()
+    words = (
+        *("pii", "check", "--out", out, "--canaries", "9", "--repeats", "1", "2", "--held-out", "3"),
+        *("--types", "phone", "--batch-tokens", "1024", "--decoys", "50", "--prompts", "1", "--white-box", "none"),
+        *("--model", small_directory, "--device", "cpu"),
+    )
+
+    def write_and_end(self: RunDirectory, number: int, *part: Any) -> None:
+        if len(written) == 2:
+            raise KeyboardInterrupt
+        write(self, number, *part)
+        written.append(number)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunDirectory, "write_part", write_and_end)
+        ended = cli(*words)
+    assert ended.code == 130, ended.err
+    # Those held out are measured first, and of the inserted ones eight at a time.
+    assert ended.out.startswith("Interrupted: 11 of 21 probes are measured, and all numbers here are for these.\n")
+    assert "| black | phone | 1 | association | 8 | 3 |" in ended.out
+    assert not (out / "table.md").exists()
+    whole = cli(*words)
+    assert whole.code == 0, whole.err
+    assert "| black | phone | 2 | association | 9 | 3 |" in whole.out
 
 
 @pytest.mark.long

@@ -115,7 +115,10 @@ def decode_command(
     except KeyboardInterrupt:
         if seeded.nonce == measure.nonce:
             raise
-        why = "the same command draws again; to go on, give it --nonce, which `leakmeter runs show` prints"
+        why = (
+            "finished cases are kept, the same command draws again; to go on, give it --nonce, which "
+            "`leakmeter runs show` prints"
+        )
         raise KeyboardInterrupt(why) from None
 
 

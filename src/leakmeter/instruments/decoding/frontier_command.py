@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from leakmeter.data.named.base import Record
     from leakmeter.instruments.decoding.sweep import Sweep
+    from leakmeter.report.blocks import Report
     from leakmeter.studies.cells import FinishedCell
     from leakmeter.studies.quality import Quality
     from leakmeter.text.build import PromptSettings
@@ -156,7 +157,7 @@ def frontier_command(
 def _run(
     sweep: Sweep, records: Sequence[Record], settings: PromptSettings, quality: Quality, run: RunOptions, command: str
 ) -> None:
-    from leakmeter.commands.progress import progress
+    from leakmeter.commands.progress import study_progress
     from leakmeter.core.written import made_for
     from leakmeter.instruments.decoding.measure import check_precision
     from leakmeter.instruments.decoding.sweep import study_of, sweep_directory
@@ -177,18 +178,50 @@ def _run(
     with made_for(run.out):
         seeded = sweep.seeded(kept_nonce(directory) if sweep.needs_nonce else 0)
         study = study_of(seeded, run.model, settings, len(records), quality)
-        for cell in study.cells:
-            started = time.perf_counter()
-            finished = finished_cell(cell, records, directory)
-            if finished is None:
-                if backend is None:
-                    backend = run.load_backend()
-                    check_precision(seeded.measures[0], backend.dtype)
-                finished = measure_cell(study, cell, records, directory, backend, progress, command)
-            measured.append(finished)
-            setting = f"{SYMBOLS[sweep.kind]} = {sweep.values[cell.number]:g}: {time.perf_counter() - started:.0f} s"
-            output.tell(f"setting {len(measured)} of {len(study.cells)}: {setting}")
+        earlier = [finished_cell(cell, records, directory) for cell in study.cells]
+        left = {cell.number: 1.0 for cell, finished in zip(study.cells, earlier, strict=True) if finished is None}
+        try:
+            with study_progress(left, noun="setting") as bar:
+                for cell, finished in zip(study.cells, earlier, strict=True):
+                    started = time.perf_counter()
+                    if finished is None:
+                        if backend is None:
+                            backend = run.load_backend()
+                            check_precision(seeded.measures[0], backend.dtype)
+                        given = (study, cell, records, directory, backend, bar.of_cell(cell.number))
+                        finished = measure_cell(*given, command)
+                    measured.append(finished)
+                    duration = time.perf_counter() - started
+                    setting = f"{SYMBOLS[sweep.kind]} = {sweep.values[cell.number]:g}: {duration:.0f} s"
+                    output.tell(f"setting {len(measured)} of {len(study.cells)}: {setting}")
+        except KeyboardInterrupt:
+            if measured:
+                _show_interrupted(seeded, measured, command, run)
+            raise
     _write(seeded, measured, quality, directory, command, run)
+
+
+def _show_interrupted(sweep: Sweep, cells: Sequence[FinishedCell], command: str, run: RunOptions) -> None:
+    """The frontier of the settings that are measured, by ROUGE-L alone: an encoder takes time."""
+    from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
+    from leakmeter.instruments.decoding.frontier_report import report
+    from leakmeter.studies.quality import Quality
+
+    n = len(cells)
+    some = replace(sweep, values=sweep.values[:n], measures=sweep.measures[:n])
+    result = frontier_of(some, cells, utilities_of(cells, Quality(), None, output.tell))
+    document = report(result, command=command).interrupted(n, len(sweep.values), "settings")
+    if not run.json:
+        output.print_report(document, explain=run.explain)
+    if run.html is not None:
+        _write_page(run.html, document)
+
+
+def _write_page(path: Path, document: Report) -> None:
+    from leakmeter.report import html
+
+    output.save_page(path, html.page(document))
+    output.tell_page(path, public=False)
 
 
 def _write(
@@ -225,10 +258,7 @@ def _write(
         output.print_report(result.report(), explain=run.explain)
     output.tell(f"frontier: {directory}")
     if run.html is not None:
-        from leakmeter.report import html
-
-        output.save_page(run.html, html.page(report(result, command=command)))
-        output.tell_page(run.html, public=False)
+        _write_page(run.html, report(result, command=command))
 
 
 def _command(sweep: Sweep, words: Mapping[str, object]) -> str:

@@ -436,7 +436,7 @@ def icl_select(
     with model.lock, TemporaryDirectory() if how.out is None else nullcontext(how.out) as out:
         machine = {name: model.options.get(name) for name in ("dtype", "device", "memory")}
         directory = selection.selection_directory(scope, prompts, measure, model.name, Path(out), **machine)
-        watch = progress if how.progress else lambda backend, n_cases: nullcontext(Callbacks())
+        watch = progress if how.progress else lambda backend, n_cases, findings: nullcontext(Callbacks())
         lists = selection.Lists(model.backend, measure, prompts, directory, watch, None)
         chosen, exemplars_file = selection.selected(lists, scope)
         if how.out is not None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
 from statistics import NormalDist
@@ -42,6 +42,7 @@ from leakmeter.text.exemplar import Example, Task
 FEWEST: Final = 6
 """Queries of which Wilcoxon's two-sided p can fall below 0.05: with n of them it is 2^(1 − n) at least."""
 _CHANCE: Final = 0.05
+_LOWEST: Final = "lowest ICLInf {:.3g} nats"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +143,8 @@ class Lists:
     directory: Path
     progress: Progress
     command: str | None
+    findings: dict[str, float] = field(default_factory=dict)
+    """What progress says of the lists that are measured."""
 
     @property
     def model(self) -> Model:
@@ -169,7 +172,7 @@ class Lists:
         ready = make_ready(plan, self.backend)
         with (
             used_directory(self.directory),
-            self.progress(self.backend, len(cases.cases)) as callbacks,
+            self.progress(self.backend, len(cases.cases), self.findings) as callbacks,
             ready.measure_into(self.directory, callbacks=callbacks, command=self.command) as run,
         ):
             return list(IclResult.from_run(list(run.parts), asdict(self.measure)))
@@ -246,9 +249,16 @@ def selected(
 ) -> tuple[Selection, str]:
     """What a search finds, and the exemplars at its end as a file of them."""
     longest = lists.longest(scope.exemplars, scope.queries)
+
+    def measured(exemplars: Exemplars) -> list[IclResult]:
+        results = lists.measured(exemplars, scope.choosing)
+        mean = stats.mean([result.loss_nats for result in results])
+        lists.findings[_LOWEST] = min(mean, lists.findings.get(_LOWEST, math.inf))
+        return results
+
     outcome = search(
         scope,
-        lambda list_: lists.measured(list_, scope.choosing),
+        measured,
         fits=lambda list_: lists.fits(list_, longest),
         on_round=on_round,
     )
@@ -320,6 +330,11 @@ def predicted_selection(
         seconds=None if last.seconds is None else seconds,
         at_most=True,
     )
+
+
+def n_lists(scope: Scope) -> int:
+    """How many lists a search measures at most, those by the queries that report among them."""
+    return 1 + sum(n for n, _ in _rounds(scope)) + 2
 
 
 def _rounds(scope: Scope) -> Iterator[tuple[int, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from itertools import count
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -15,6 +16,11 @@ from leakmeter.instruments.icl.given import InputFile, Sources, TaskOptions
 from leakmeter.instruments.icl.measure import Icl
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+
+    from leakmeter.core.backend import Backend
+    from leakmeter.engine.measure import Callbacks
     from leakmeter.instruments.icl.search import MeasuredList, Round
     from leakmeter.instruments.icl.selection import PredictedSelection
 
@@ -67,13 +73,13 @@ def icl_select_command(
     run.json
         Print one JSON object instead of the tables.
     """
-    from leakmeter.commands.progress import progress
+    from leakmeter.commands.progress import study_progress
     from leakmeter.core.plain import to_json
     from leakmeter.instruments.icl import selection
     from leakmeter.instruments.icl.draw import choose_queries
     from leakmeter.instruments.icl.prompts import ExemplarSettings
     from leakmeter.instruments.icl.search import scope_of
-    from leakmeter.instruments.icl.selection_report import report
+    from leakmeter.instruments.icl.selection_report import report, report_so_far
     from leakmeter.report import markdown
     from leakmeter.studies.cells import write
 
@@ -98,8 +104,21 @@ def icl_select_command(
     machine = {"dtype": run.dtype, "device": run.device, "memory": run.memory}
     directory = selection.selection_directory(scope, settings, measure, run.model, run.out, **machine)
     command = command_line(sys.argv[1:])
-    lists = selection.Lists(backend, measure, settings, directory, progress, command)
-    chosen, exemplars_file = selection.selected(lists, scope, _Rounds().tell)
+    rounds, numbers, n_lists = _Rounds(), count(), selection.n_lists(scope)
+    try:
+        with study_progress(dict.fromkeys(range(n_lists), 1.0), noun="list", at_most=True) as bar:
+
+            def watch(
+                backend: Backend, n_cases: int, findings: Mapping[str, float]
+            ) -> AbstractContextManager[Callbacks]:
+                return bar.of_cell(next(numbers))(backend, n_cases, findings)
+
+            lists = selection.Lists(backend, measure, settings, directory, watch, command)
+            chosen, exemplars_file = selection.selected(lists, scope, rounds.tell)
+    except KeyboardInterrupt:
+        if rounds.path and not run.json:
+            output.print_report(report_so_far(rounds.path, scope), explain=run.explain)
+        raise
     document = report(chosen, command=command)
     write(directory / "selection.json", to_json(chosen))
     write(directory / "table.md", markdown.text(document))
@@ -116,11 +135,14 @@ class _Rounds:
 
     def __init__(self) -> None:
         self._number, self._started = 0, time.perf_counter()
+        self.path: list[MeasuredList] = []
+        """The list as given, and after each step."""
 
     def tell(self, before: MeasuredList, after: MeasuredList | None, searched: Round) -> None:
         from leakmeter.instruments.icl.selection_report import round_line
 
         self._number += 1
+        self.path = [*(self.path or [before]), *([] if after is None else [after])]
         line = round_line(self._number, before, after, searched.n_lists)
         ended = time.perf_counter()
         output.tell(f"{line}: {ended - self._started:.0f} s")

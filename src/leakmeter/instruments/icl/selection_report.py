@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import Final
 
-from leakmeter.core.plain import visible
+from leakmeter.core.plain import counted, visible
 from leakmeter.instruments.icl.report import of_selection
-from leakmeter.instruments.icl.search import MeasuredList
+from leakmeter.instruments.icl.search import MeasuredList, Scope
 from leakmeter.instruments.icl.selection import Selection
 from leakmeter.instruments.icl.summary import FixedExemplar, Summary
 from leakmeter.report import blocks as b
@@ -16,6 +18,13 @@ from leakmeter.studies.tables import share_text
 
 _ID_CHARACTERS: Final = 14
 _TEXT_CHARACTERS: Final = 30
+_COLUMNS: Final = (
+    b.Column("Move"),
+    b.Column("ICLInf", "nats"),
+    b.Column("Largest", "nats"),
+    b.Column("Accuracy", "share"),
+)
+"""Of a list, by the queries that choose."""
 
 
 def report(selection: Selection, *, command: str | None = None) -> b.Report:
@@ -43,6 +52,27 @@ def report(selection: Selection, *, command: str | None = None) -> b.Report:
             b.Facts(facts),
         ],
         command=b.Command.from_line(command),
+    )
+
+
+def report_so_far(path: Sequence[MeasuredList], scope: Scope) -> b.Report:
+    """The steps of a search that was interrupted: the list as given, and after each of them."""
+    first, last = path[0], path[-1]
+    n = len(path) - 1
+    names = (part for id_ in last.exemplars for part in (", ", b.Untrusted(id_, _ID_CHARACTERS)))
+    return b.Report(
+        title="Exemplars so far",
+        measure="icl",
+        blocks=[
+            b.Warning(
+                f"Interrupted: {n} of at most {counted(scope.max_steps, 'step')} taken, and all numbers here are of "
+                f"the {len(scope.choosing)} queries that choose, on which the best of many lists leaks less than on "
+                "others."
+            ),
+            b.Headline(f"ICLInf is {nats_text(last.loss_nats)} nats; it was {nats_text(first.loss_nats)}."),
+            _steps(path, f"{scope.max_steps} at most"),
+            b.Text(("Exemplars now, in order: ", *islice(names, 1, None))),
+        ],
     )
 
 
@@ -88,13 +118,16 @@ def _lists(selection: Selection) -> Iterator[b.Table]:
     first, steps = selection.rounds[0], selection.steps
     rows = [b.Row(_cells(measured_list)) for measured_list in (steps[0], *first.best)]
     caption = f"One move: the best of each kind, of {first.n_lists} lists, by the queries that choose"
-    columns = (b.Column("Move"), b.Column("ICLInf", "nats"), b.Column("Largest", "nats"), b.Column("Accuracy", "share"))
-    yield b.Table(columns, rows, caption, first=len(rows), detail=True)
+    yield b.Table(_COLUMNS, rows, caption, first=len(rows), detail=True)
     if len(steps) > 1:
         ended = f"{selection.max_steps} at most" if selection.ended == "max steps" else "until none lowers ICLInf"
-        rows = [b.Row((measured_list.step, *_cells(measured_list))) for measured_list in steps]
-        caption = f"Steps taken, {ended}; by the queries that choose"
-        yield b.Table((b.Column("Step", "count"), *columns), rows, caption, first=len(rows), detail=True)
+        yield replace(_steps(steps, ended), detail=True)
+
+
+def _steps(path: Sequence[MeasuredList], ended: str) -> b.Table:
+    rows = [b.Row((step, *_cells(measured_list))) for step, measured_list in enumerate(path)]
+    caption = f"Steps taken, {ended}; by the queries that choose"
+    return b.Table((b.Column("Step", "count"), *_COLUMNS), rows, caption, first=len(rows))
 
 
 def _cells(measured: MeasuredList) -> tuple[b.Cell, ...]:

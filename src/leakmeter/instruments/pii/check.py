@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from leakmeter.core.backend import Backend
 from leakmeter.core.loaded import LoadedCases, Plan
-from leakmeter.core.quantity import add_case
+from leakmeter.core.quantity import watched
 from leakmeter.core.record import Record
 from leakmeter.core.urls import check_directory
 from leakmeter.core.written import check_outside_runs, made_for, make_private, write_whole
@@ -27,7 +28,7 @@ from leakmeter.engine.ready import make_ready
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import FOLDER, Check, Group, documents_of, lines_of
 from leakmeter.instruments.pii.measure import TOGETHER, Pii
-from leakmeter.instruments.pii.probe import probes_of
+from leakmeter.instruments.pii.probe import ProbeCase, ProbeKind, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
 from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.instruments.pii.settings import FineTuning, SoftPromptTuning
@@ -52,6 +53,7 @@ _RANKED_BY: Final = "association"
 """What `pii probe` ranks by, so that findings are not the best of several scores."""
 _TUNED_ON: Final = "tuned_on"
 _MODEL: Final = "model"
+_KINDS: Final[tuple[ProbeKind, ...]] = ("twin", "relationship", "university")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +110,59 @@ class Checked:
     """Results of each number of repeats, asked for by prompts; 0 for those held out."""
 
 
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What one way of asking found."""
+
+    box: Box
+    types: Sequence[ValueType]
+    cases: Mapping[int, Sequence[ProbeCase]]
+    """Of each number of repeats; 0 for those held out."""
+    by_repeats: Mapping[int, list[PiiResult]]
+    """Results of these, as many as are measured."""
+
+    @classmethod
+    def of_groups(cls, groups: Sequence[Group], box: Box, types: Sequence[ValueType]) -> Self:
+        """Nothing found yet."""
+        probes = {group.repeats: probes_of(group.subjects, _KINDS) for group in groups}
+        cases = {repeats: tuple(case for case in some if case.type in types) for repeats, some in probes.items()}
+        return cls(box, types, cases, {repeats: [] for repeats in cases})
+
+    def compared(self) -> Iterator[tuple[AucRow, list[CurvePoint]]]:
+        """A row for each type, number of repeats and score of which canaries are measured, inserted and held out, and
+        the points of its curve."""
+        for type_ in self.types:
+            of_type = {
+                repeats: [result for result in results if result.type == type_]
+                for repeats, results in self.by_repeats.items()
+            }
+            others = of_type.pop(0, [])
+            for repeats, own in of_type.items():
+                if own and others:
+                    yield from _compared(self.box, type_, repeats, own, others)
+
+
 def checked(
-    check: Check, fine_tuning: FineTuning, backend: HfBackend, out: Path, steps: Steps, *, command: str | None = None
+    check: Check,
+    fine_tuning: FineTuning,
+    backend: HfBackend,
+    out: Path,
+    steps: Steps,
+    *,
+    command: str | None = None,
+    so_far: list[Probed] | None = None,
 ) -> Checked:
-    """Insert canaries, ask, and compare, all in `out`; the same call goes on where an earlier one was ended."""
+    """Insert canaries, ask, and compare, all in `out`; the same call goes on where an earlier one was ended. `so_far`
+    gets what is measured, while it is."""
     from leakmeter.backends.hf.load import load_directory
     from leakmeter.models import resolve
 
     _check_place(out)
+    probed = [Probed.of_groups(check.groups, "black", check.types)]
+    if check.white_box:
+        probed.append(Probed.of_groups(check.groups, "white", (check.white_box,)))
+    if so_far is not None:
+        so_far += probed
     groups = [*check.groups, *([check.further] if check.white_box else [])]
     with made_for(out):
         out.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -131,15 +178,16 @@ def checked(
         device=str(backend.model.device),
         weights_sha256=resolved.weights_sha256,
     )
-    by_prompts = _probed(check, copy, out, check.types, None, steps, command)
-    compared = list(_compared("black", check.types, by_prompts))
+    _probe(check, copy, out, probed[0], None, steps, command)
     if check.white_box:
         prompt = out / f"{check.white_box}.safetensors"
         _tune(check, check.white_box, copy, prompt, steps)
-        white_results = _probed(check, copy, out, (check.white_box,), prompt, steps, command)
-        compared += _compared("white", (check.white_box,), white_results)
+        _probe(check, copy, out, probed[1], prompt, steps, command)
+    compared = [pair for each in probed for pair in each.compared()]
     return Checked(
-        tuple(row for row, _ in compared), tuple(point for _, points in compared for point in points), by_prompts
+        tuple(row for row, _ in compared),
+        tuple(point for _, points in compared for point in points),
+        probed[0].by_repeats,
     )
 
 
@@ -219,67 +267,59 @@ def _tune(check: Check, type_: ValueType, copy: HfBackend, out: Path, steps: Ste
     tuned.soft_prompt.save(out)
 
 
-def _probed(
+def _probe(
     check: Check,
     copy: HfBackend,
     out: Path,
-    types: Sequence[ValueType],
+    probed: Probed,
     prompt: Path | None,
     steps: Steps,
     command: str | None,
-) -> dict[int, list[PiiResult]]:
+) -> None:
+    """Measure the canaries, those held out first: nothing can be compared without them."""
     from leakmeter.instruments.pii.tuning.vectors import behind, reading_soft_prompt
 
     settings = ProbeSettings(prompts=check.prompts, decoys=check.decoys, decoy_seed=check.seed)
     measure = Pii((1,) if prompt is not None else (2,), decoy_test="full")
-    by_repeats: dict[int, list[PiiResult]] = {}
     with ExitStack() as lasting:
         if prompt is not None:
             settings = behind(prompt, settings)
             lasting.enter_context(reading_soft_prompt(copy, prompt))
-        for group in check.groups:
-            steps.probing(f"{group.name}, {'white' if prompt else 'black'} box")
-            probes = probes_of(group.subjects, ("twin", "relationship", "university"))
-            cases = LoadedCases(tuple(case for case in probes if case.type in types))
+        for group in sorted(check.groups, key=lambda group: group.repeats > 0):
+            steps.probing(f"{group.name}, {probed.box} box")
+            cases = LoadedCases(tuple(probed.cases[group.repeats]))
             ready = make_ready(Plan("pii", measure, settings, cases, TOGETHER), copy)
             findings: dict[str, float] = {}
-            by_repeats[group.repeats] = []
             with (
                 steps.measuring(copy, len(cases.cases), findings) as callbacks,
                 ready.measure_into(out / "runs", callbacks=callbacks, command=command) as run,
             ):
-                for result in PiiResult.from_run(run.parts, asdict(measure)):
-                    by_repeats[group.repeats].append(result)
-                    add_case(findings, result)
-    return by_repeats
+                make = partial(PiiResult.from_run, params=asdict(measure))
+                for result in watched(run.parts, make, findings, is_of_run=False):
+                    probed.by_repeats[group.repeats].append(result)
 
 
 def _compared(
-    box: Box, types: Sequence[ValueType], results_of: Mapping[int, Sequence[PiiResult]]
+    box: Box, type_: ValueType, repeats: int, own: Sequence[PiiResult], others: Sequence[PiiResult]
 ) -> Iterator[tuple[AucRow, list[CurvePoint]]]:
-    """A row for each type, number of repeats and score, and the points of its curve."""
-    for type_ in types:
-        of_type = {repeats: [result for result in some if result.type == type_] for repeats, some in results_of.items()}
-        others = of_type.pop(0)
-        for repeats, own in of_type.items():
-            for name, score in SCORES.items():
-                ones, zeros = ([score(result) for result in some] for some in (own, others))
-                area, low, high = auc(ones, zeros)
-                row = AucRow(
-                    box=box,
-                    type=type_,
-                    repeats=repeats,
-                    score=name,
-                    n=len(own),
-                    n_held_out=len(others),
-                    auc=area,
-                    auc_low=low,
-                    auc_high=high,
-                )
-                yield (
-                    row,
-                    [
-                        CurvePoint(box=box, type=type_, repeats=repeats, score=name, share_held_out=x, share_inserted=y)
-                        for x, y in roc(ones, zeros).tolist()
-                    ],
-                )
+    for name, score in SCORES.items():
+        ones, zeros = ([score(result) for result in some] for some in (own, others))
+        area, low, high = auc(ones, zeros)
+        row = AucRow(
+            box=box,
+            type=type_,
+            repeats=repeats,
+            score=name,
+            n=len(own),
+            n_held_out=len(others),
+            auc=area,
+            auc_low=low,
+            auc_high=high,
+        )
+        yield (
+            row,
+            [
+                CurvePoint(box=box, type=type_, repeats=repeats, score=name, share_held_out=x, share_inserted=y)
+                for x, y in roc(ones, zeros).tolist()
+            ],
+        )

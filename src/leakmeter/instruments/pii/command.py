@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -33,7 +33,7 @@ from leakmeter.models import DEFAULT_MODEL
 if TYPE_CHECKING:
     from leakmeter.backends.hf.backend import HfBackend
     from leakmeter.core.backend import Backend
-    from leakmeter.instruments.pii.check import Checked
+    from leakmeter.instruments.pii.check import AucRow, Checked
     from leakmeter.instruments.pii.result import PiiResult
     from leakmeter.instruments.pii.subjects import Loaded
     from leakmeter.results.result import Part
@@ -425,24 +425,37 @@ def check(
         Print one JSON object a row instead of the table.
     """
     from leakmeter.core.written import write_whole
-    from leakmeter.instruments.pii.check import Steps, checked, findings
+    from leakmeter.instruments.pii.check import Probed, Steps, checked, findings
+    from leakmeter.report.blocks import interrupted
     from leakmeter.studies import tables
     from leakmeter.studies.study_report import FINDING
 
     options = options or Check()
     command = command_line(sys.argv[1:], without=[out])
     backend = (model or ModelOptions()).load("fine-tune")
-    with counting("steps of fine-tuning") as steps, counting("epochs of tuning") as epochs:
-        settings = fine_tuning or FineTuning()
-        outcome = checked(options, settings, backend, out, Steps(steps, epochs, output.tell, progress), command=command)
-    about = [
-        *(f"{FINDING}{finding}" for finding in findings(outcome.rows)),
-        f"model: {backend.name}, fine-tuned; canaries, documents and draws by seed {options.seed}",
-        "AUC: inserted against held-out canaries; 95 % interval (Newcombe, method 5)",
-        f"command: {command}",
-    ]
-    rows = [row.to_dict() for row in outcome.rows]
-    markdown = tables.to_markdown(_TITLE, about, rows)
+
+    def table(auc_rows: Sequence[AucRow]) -> str:
+        about = [
+            *(f"{FINDING}{finding}" for finding in findings(auc_rows)),
+            f"model: {backend.name}, fine-tuned; canaries, documents and draws by seed {options.seed}",
+            "AUC: inserted against held-out canaries; 95 % interval (Newcombe, method 5)",
+            f"command: {command}",
+        ]
+        return tables.to_markdown(_TITLE, about, [row.to_dict() for row in auc_rows])
+
+    so_far = list[Probed]()
+    try:
+        with counting("steps of fine-tuning") as steps, counting("epochs of tuning") as epochs:
+            settings, watch = fine_tuning or FineTuning(), Steps(steps, epochs, output.tell, progress)
+            outcome = checked(options, settings, backend, out, watch, command=command, so_far=so_far)
+    except KeyboardInterrupt:
+        auc_rows = [row for probed in so_far for row, _ in probed.compared()]
+        if auc_rows and not json:
+            n = sum(len(results) for probed in so_far for results in probed.by_repeats.values())
+            n_all = sum(len(cases) for probed in so_far for cases in probed.cases.values())
+            output.print_tables(f"{interrupted(n, n_all, 'probes')}\n\n{table(auc_rows)}", explain=explain)
+        raise
+    markdown, rows = table(outcome.rows), [row.to_dict() for row in outcome.rows]
     write_whole(out / "table.csv", tables.to_csv(rows).encode())
     write_whole(out / "roc.csv", tables.to_csv([point.to_dict() for point in outcome.points]).encode())
     write_whole(out / "table.md", markdown.encode())

@@ -249,7 +249,8 @@ class _Line:
 
 
 def _lines_of(cells: Sequence[FinishedCell]) -> list[_Line]:
-    """The Monte Carlo cells of a study, each with the predictors of its queries."""
+    """The Monte Carlo cells of a study, each with the predictors of its queries; where none is measured, it is left
+    out."""
     lines = []
     for reference in cells:
         if isinstance(reference.cell.measure, Fisher):
@@ -259,6 +260,8 @@ def _lines_of(cells: Sequence[FinishedCell]) -> list[_Line]:
             for finished in cells
             if isinstance(finished.cell.measure, Fisher) and _queries(finished) == _queries(reference)
         ]
+        if not of_it:
+            continue
         variants = [predictor for finished in of_it for predictor in _predictors_of(finished)]
         truth = value_of(reference, "susceptibility")
         lines.append(_Line(reference, truth, (*variants, *_simpler(of_it[0]))))
