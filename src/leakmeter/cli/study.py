@@ -98,8 +98,8 @@ def run(
     words += [part for entry in data or [] for part in ("--data", entry)]
     words += [part for setting in set or [] for part in ("--set", setting)]
     words += [part for name, value in (("dtype", dtype), ("device", device)) if value for part in (f"--{name}", value)]
-    directory, markdown = run_study(chosen, records, command_line(words, without=_hidden(chosen, data or [])), options)
-    output.print_tables(markdown, explain=explain)
+    directory, tables = run_study(chosen, records, command_line(words, without=_hidden(chosen, data or [])), options)
+    output.print_tables(tables, explain=explain)
     output.tell(f"study: {directory}")
 
 

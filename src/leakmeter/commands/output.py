@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from leakmeter.report.blocks import Report
     from leakmeter.results.result import AnyResult
+    from leakmeter.studies.study_report import StudyTables
 
 _WIDEST = 1000  # characters of a line
 _PRIVATE_NAME: Final = re.compile(r"-[0-9a-f]{16}\b")
@@ -152,13 +153,8 @@ def print_report(report: Report, *, explain: bool) -> None:
     console().print(drawn.view(report, explain=explain))
 
 
-def print_tables(markdown: str, *, explain: bool) -> None:
+def print_tables(tables: StudyTables, *, explain: bool) -> None:
     """The tables of a study: without `explain` their titles, what they show and their rows."""
     from leakmeter.report.console import LEFT_OUT
-    from leakmeter.studies.study_report import FINDING
 
-    if not explain:
-        lines = markdown.splitlines(keepends=True)
-        kept = (line for line in lines if not line.startswith("- ") or line.startswith(f"- {FINDING}"))
-        markdown = re.sub("\n{3,}", "\n\n", f"{''.join(kept)}\n{LEFT_OUT}\n")
-    print_plain(markdown)
+    print_plain(tables.markdown() if explain else f"{tables.markdown(brief=True)}\n{LEFT_OUT}\n")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from leakmeter.engine.prediction import Predictor
     from leakmeter.studies.cells import FinishedCell, Forecast
     from leakmeter.studies.grid import Study
+    from leakmeter.studies.study_report import StudyTables
+    from leakmeter.studies.tables import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +168,11 @@ def datasets_of(study: Study) -> list[str]:
     return list(dict.fromkeys(cell.dataset for cell in study.cells))
 
 
-def run_study(study: Study, records: Sequence[Sequence[Any]], command: str, options: RunOptions) -> tuple[Path, str]:
+def run_study(
+    study: Study, records: Sequence[Sequence[Any]], command: str, options: RunOptions
+) -> tuple[Path, StudyTables]:
     """Measure the cells of a study that are not measured yet, and write its tables and figures; returns its directory,
-    and its table as Markdown. The command that is put into tables has all that determines the numbers, and nothing
+    and its tables. The command that is put into tables has all that determines the numbers, and nothing
     else; models are the study's, not the options'."""
     from leakmeter.commands.progress import study_progress
     from leakmeter.engine.measure import PartsBackend
@@ -209,36 +213,36 @@ def predictors(options: RunOptions) -> Callable[[str], Predictor]:
     return predictor_of
 
 
-def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> str:
-    from leakmeter.studies import tables as rendered
+def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> StudyTables:
     from leakmeter.studies.cells import write
-    from leakmeter.studies.table import SEEDS_ABOUT, SEEDS_TITLE, over_seeds, provenance
+    from leakmeter.studies.study_report import StudyTables, extremes
+    from leakmeter.studies.table import SEEDS_ABOUT, SEEDS_COLUMNS, SEEDS_TITLE, over_seeds, provenance
+    from leakmeter.studies.tables import items_to_csv, readable, to_csv
 
     kind = study.kind
     for finished in cells:
-        write(directory / f"cell-{finished.cell.number:02}.csv", rendered.items_to_csv(kind.items(finished)))
+        write(directory / f"cell-{finished.cell.number:02}.csv", items_to_csv(kind.items(finished)))
     study_tables = kind.tables(study, cells, directory, output.tell)
-    about = [study.reproduces, *provenance(study, cells, command)]
-    markdown = rendered.to_markdown(study.title, about, study_tables.summary)
-    if study_tables.comparisons:
-        write(directory / "comparisons.csv", rendered.to_csv(study_tables.comparisons))
-        markdown += "\n" + rendered.to_markdown(
-            study_tables.compared_title, study_tables.compared_by, study_tables.comparisons, level=2
-        )
+    origin = provenance(study, cells)
+    main = readable(study.title, [study.reproduces, *origin], study_tables.summary, kind.columns)
+    shown = [main]
+    csvs: dict[str, Sequence[Row]] = {"table.csv": study_tables.rows}
+    if pairs := study_tables.comparisons:
+        csvs["comparisons.csv"] = pairs
+        shown.append(readable(study_tables.compared_title, study_tables.compared_by, pairs, kind.columns))
     if seeds := over_seeds(study, study_tables.rows):
-        write(directory / "seeds.csv", rendered.to_csv(seeds))
-        markdown += "\n" + rendered.to_markdown(SEEDS_TITLE, [SEEDS_ABOUT], seeds, level=2)
-    write(directory / "table.csv", rendered.to_csv(study_tables.rows))
-    write(directory / "table.md", markdown)
-    for name, page in kind.pages(study, cells, about).items():
-        write(directory / name, page)
+        csvs["seeds.csv"] = seeds
+        shown.append(readable(SEEDS_TITLE, [SEEDS_ABOUT], seeds, {**kind.columns, **SEEDS_COLUMNS}))
+    said = StudyTables(tuple(shown), command, headline=extremes(main, study_tables.summary, kind.columns))
+    origin = [f"command: {command}", *origin]
+    pages = kind.pages(study, cells, [study.reproduces, *origin])
+    for name, text in {**{name: to_csv(rows) for name, rows in csvs.items()}, **said.files(), **pages}.items():
+        write(directory / name, text)
     try:
-        kind.draw(
-            study, study_tables.rows, footer="; ".join(provenance(study, cells, command)), stem=directory / "figure"
-        )
+        kind.draw(study, study_tables.rows, footer="; ".join(origin), stem=directory / "figure")
     except UsageError as error:
         output.tell(str(error))
-    return markdown
+    return said
 
 
 def _summed(study: Study, forecasts: Sequence[Forecast]) -> str:

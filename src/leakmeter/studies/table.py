@@ -23,10 +23,12 @@ from leakmeter.studies.expected import (
     whole_context_nats,
 )
 from leakmeter.studies.grid import Study
-from leakmeter.studies.kind import Row, Tables, measured
+from leakmeter.studies.kind import Tables
 from leakmeter.studies.quality import Regurgitation, counts
+from leakmeter.studies.tables import Column, Columns, Row, counted, decimals, measured
 from leakmeter.text.units import parse
 
+SEEDS_COLUMNS: Final[Columns] = {name: Column(name, decimals(3)) for name in ("mean", "least", "most")}
 SEEDS_TITLE: Final = "Over seeds"
 SEEDS_ABOUT: Final = (
     "mean, standard deviation (n - 1), least and most over seeds; each seed's own values and intervals above"
@@ -110,8 +112,7 @@ def _by_factor(study: Study, cells: Sequence[FinishedCell], directory: Path, not
         row |= dict.fromkeys(by) if first is finished else by
         responses, contexts, references = responses_of(finished)
         for name, count in counts(responses, contexts, Regurgitation()).items():
-            low, high = count.interval
-            row |= {name: count.hits, f"{name}_share_low": low, f"{name}_share_high": high}
+            row |= counted(name, count.hits, count.interval)
         row["n_responses"] = len(responses)
         row |= columns("rouge_l_f1", estimate(quality.rouge_l_f1(responses, references), seed=study.seed))
         for name, score in _scorers(study, responses, contexts, references).items():
@@ -173,12 +174,21 @@ def columns(name: str, estimate: Estimate, *, quantiles: bool = False) -> Row:
     return row
 
 
-def provenance(study: Study, cells: Sequence[FinishedCell], command: str) -> list[str]:
-    """What a table says of where its numbers come from: command, seed, weights, n; no times, which differ."""
+def quantile_columns(name: str) -> Columns:
+    """How people read the quantiles of a mean; the quartiles stand in CSV alone."""
+    headings = {0.05: "5 %", 0.5: "median", 0.95: "95 %"}
+    return {
+        f"{name}_q{round(level * 100):02}": Column(headings.get(level, ""), decimals(), level not in headings)
+        for level in LEVELS
+    }
+
+
+def provenance(study: Study, cells: Sequence[FinishedCell]) -> list[str]:
+    """What a table says of where its numbers come from: seed, weights, n; no times, which differ."""
     sizes = sorted({(cell.cell.shown_dataset or cell.cell.dataset, len(cell.records)) for cell in cells})
     records = f"{study.kind.records}: {', '.join(f'{n:,} of {dataset}' for dataset, n in sizes)}"
     seeds, intervals = study.kind.about(study)
-    return [f"command: {command}", seeds, models_line(cells), records, intervals]
+    return [seeds, models_line(cells), records, intervals]
 
 
 def models_line(cells: Sequence[FinishedCell]) -> str:

@@ -25,14 +25,14 @@ from leakmeter.studies.kind import (
     Axes,
     Choice,
     Kind,
-    Row,
     Tables,
     at_least_one,
     lines_over,
-    measured,
     of_kind,
     seeds_text,
 )
+from leakmeter.studies.table import quantile_columns
+from leakmeter.studies.tables import HUNDREDTHS, P_VALUE, Column, Row, decimals, measured, share_text
 from leakmeter.text.exemplar import Example, ExemplarCase
 
 POSITION: Final = "exemplar_position"
@@ -70,6 +70,21 @@ class Exemplars(Kind):
     shows: ClassVar = {
         "factor": "a mean for each cell, over x",
         "position": "a mean for each position of the exemplar that is left out",
+    }
+
+    columns: ClassVar = {
+        **Kind.columns,
+        POSITION: Column("position of the exemplar"),
+        "position_nats": Column("loss without it, nats"),
+        "loss_nats": Column("ICLInf, nats"),
+        **quantile_columns("loss_nats"),
+        "below_noise_share": Column("below the noise floor", share_text),
+        "accuracy": Column("accuracy", HUNDREDTHS),
+        "macro_f1": Column("macro-F1", HUNDREDTHS),
+        "tree_tokens_median": Column("tokens run a query, median", decimals(0)),
+        "paired_nats": Column("paired difference, nats", decimals(3)),
+        "wilcoxon_p": Column("Wilcoxon p", P_VALUE),
+        "holm_p": Column("p among all, Holm", P_VALUE),
     }
 
     @override

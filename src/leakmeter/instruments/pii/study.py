@@ -33,9 +33,9 @@ from leakmeter.stats import stats
 from leakmeter.stats.ranks import holm, rank_sum_p
 from leakmeter.storage.pseudonym import pseudonym, subject_key
 from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.figure import figure_of
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one, measured, of_kind, seeds_text
+from leakmeter.studies.kind import Axes, Choice, Kind, Tables, at_least_one, of_kind, seeds_text
+from leakmeter.studies.tables import P_VALUE, Column, Row, decimals, measured
 
 PEOPLE: Final = "people"
 """Name of the data set: a file of subjects; without one, canaries."""
@@ -83,6 +83,23 @@ class People(Kind):
         "factor": "a row for each type of value, over x",
         "parts": "the shares of values, and of parts of them, that beam search extracts",
         "densities": "the likelihoods of true values and of decoys",
+    }
+
+    columns: ClassVar = {
+        **Kind.columns,
+        "n_values": Column("values"),
+        ABOVE: Column("association less decoys', nats"),
+        KNOWN: Column("share with p ≤ 0.05"),
+        "exposure_bits_mean": Column("exposure, bits", decimals()),
+        "ranks_p": Column("p of ranks", P_VALUE),
+        "rank_sum_p": Column("rank-sum p", P_VALUE),
+        "likelihood_rank_sum_p": Column("rank-sum p of likelihood, as published", P_VALUE),
+        **{f"{test}_holm_p": Column("Holm", P_VALUE) for test in _TESTS},
+        LIKELIHOOD: Column("normalised log-likelihood, nats a token"),
+        f"{LIKELIHOOD}_mean": Column("likelihood, nats a token", decimals()),
+        f"decoy_{LIKELIHOOD}_mean": Column("decoys', nats a token", decimals()),
+        PART: Column("what of it"),
+        EXTRACTED: Column("share of values"),
     }
 
     @override
@@ -168,13 +185,17 @@ class People(Kind):
     def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
         factors = list(study.cells[0].factors)
         if study.show == "densities":
-            return charts.densities(rows, factors, value=LIKELIHOOD, title=study.title, footer=footer)
+            return charts.densities(
+                rows, factors, value=LIKELIHOOD, columns=self.columns, title=study.title, footer=footer
+            )
         if study.show == "parts":
             columns = [*dict.fromkeys((*factors, "beams"))]
             return charts.parts(rows, columns, value=EXTRACTED, title=study.title, footer=footer)
-        axes = self.axes(study, rows)
-        lines = [TYPE, *(name for name in factors if name != axes.x)]
-        return figure_of(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer)
+        return super().figure(study, rows, footer=footer)
+
+    @override
+    def lines(self, study: Study, x: str) -> list[str]:
+        return [TYPE, *super().lines(study, x)]
 
     @override
     def seed(self, cell: Cell) -> int:

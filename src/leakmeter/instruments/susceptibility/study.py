@@ -18,27 +18,24 @@ from leakmeter.instruments.susceptibility.prompts import TOGETHER, QuerySettings
 from leakmeter.instruments.susceptibility.relations import Relation, choose_relations, draw_queries, load_relations
 from leakmeter.instruments.susceptibility.result import Memorisation, SusceptibilityResult
 from leakmeter.overriding import override
-from leakmeter.report.blocks import Chart
 from leakmeter.stats import stats
 from leakmeter.stats.clusters import Estimate, Resamples
 from leakmeter.stats.ranks import holm
 from leakmeter.studies import expected
 from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.figure import figure_of
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import (
     Axes,
     Choice,
     Kind,
-    Row,
     Tables,
     at_least_one,
     field_types,
     lines_over,
-    measured,
     of_kind,
 )
-from leakmeter.studies.table import columns
+from leakmeter.studies.table import columns, quantile_columns
+from leakmeter.studies.tables import P_VALUE, Column, Row, decimals, measured, share_text
 
 ALL: Final = "all"
 OPENNESS: Final = "openness"
@@ -107,6 +104,20 @@ class Queries(Kind):
         "mentioning": "int",
         "draw_seed": "int",
         **field_types(QuerySettings),
+    }
+    columns: ClassVar = {
+        **Kind.columns,
+        "n_relations": Column("relations"),
+        VALUE: Column("susceptibility, nats"),
+        **quantile_columns(VALUE),
+        "from_bare_nats": Column("from the bare query, nats"),
+        "ceiling_share": Column("of the ceiling", share_text),
+        "n_known_answers": Column("queries with a known answer"),
+        "n_original": Column("answers as without a context"),
+        "n_context": Column("answers as the context says"),
+        "paired_nats": Column("paired difference, nats", decimals(3)),
+        "wilcoxon_p": Column("Wilcoxon p", P_VALUE),
+        "holm_p": Column("p among all, Holm", P_VALUE),
     }
 
     @override
@@ -367,10 +378,8 @@ class Susceptibilities(Queries):
         return Axes(str(study.x) if study.show == "factor" else study.show, (VALUE,))
 
     @override
-    def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
-        axes = self.axes(study, rows)
-        lines = [name for name in (*study.cells[0].factors, OPENNESS) if name != axes.x]
-        return figure_of(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer)
+    def lines(self, study: Study, x: str) -> list[str]:
+        return [*super().lines(study, x), *([OPENNESS] if x != OPENNESS else [])]
 
     @override
     def about(self, study: Study) -> tuple[str, str]:
