@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from leakmeter.errors import UsageError
 from leakmeter.ledger.keys import RECIPIENT
@@ -196,7 +196,8 @@ class _Gone:
 
     def __init__(self, book: Book, kind: str, ids: Collection[str]) -> None:
         self.kind = kind
-        column = {RECIPIENT: "recipient", TRACE: "trace"}.get(kind)
+        columns: dict[str, Literal["recipient", "trace"]] = {RECIPIENT: "recipient", TRACE: "trace"}
+        column = columns.get(kind)
         self.events = {event["event"] for event in book.events if column is not None and event[column] in ids}
         self.documents = set(ids) if kind == DOCUMENT else set[str]()
         self.entities = {name for name, subject in book.subject_of.items() if kind == SUBJECT and subject in ids}

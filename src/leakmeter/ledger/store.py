@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 
 from leakmeter.core.database import connected, database_errors, make_file, transaction
 from leakmeter.core.json_object import JsonObject
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.measurement import Measurement, Params
 from leakmeter.core.plain import one_line
 from leakmeter.core.written import PARTIAL, check_outside_runs, make_private, store_errors
 from leakmeter.errors import StoreError
@@ -296,7 +296,7 @@ class Ledger:
         return database_errors(f"ledger '{self.path}' cannot be written")
 
 
-def kept_texts(score: str, part: Part, params: Mapping[str, Any]) -> JsonObject:
+def kept_texts(score: str, part: Part, params: Params) -> JsonObject:
     """The row of a score's texts and measurements; see `Ledger.part`."""
     texts, measurements = part
     numbers = [{**asdict(measurement), "values": measurement.values.tolist()} for measurement in measurements]

@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from leakmeter.core.measurement import Texts
 from leakmeter.core.request import FloatArray
 from leakmeter.text.entities import date, mention, person
 
@@ -148,7 +149,7 @@ def ranks(spans: Sequence[Mapping[str, Any]], nats: Sequence[float]) -> list[int
     return out
 
 
-def entity_warnings(texts: Mapping[str, Any], series: Series) -> list[str]:
+def entity_warnings(texts: Texts, series: Series) -> list[str]:
     if texts["unit"] != "entity":
         return []
     if not any(span.get("entity") for span in texts["spans"]):

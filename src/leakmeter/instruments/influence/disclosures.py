@@ -26,10 +26,10 @@ from typing import Any, Final, Literal
 import numpy as np
 import regex
 
+from leakmeter.core.measurement import Texts
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.sources import Pieces, Series, Source, finite
-from leakmeter.results.result import Texts
 from leakmeter.stats.segments import maximal_segments
 from leakmeter.stats.stats import posterior_from_even_odds
 from leakmeter.text.build import REGION

@@ -11,11 +11,11 @@ from typing import Any, Final
 import numpy as np
 
 from leakmeter.core.item import LEVELS
+from leakmeter.core.measurement import Params, Texts
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.instruments.influence.measure import AUDITED, GROUPED, SCREENED
 from leakmeter.instruments.influence.search import Audit, Search, alpha_of, kth, reach
 from leakmeter.instruments.influence.sources import ContextPiece, Series
-from leakmeter.results.result import Texts
 from leakmeter.stats.hypergeometric import upper_limit
 
 Span = Mapping[str, Any]
@@ -97,13 +97,13 @@ class SearchSummary(Record):
         return not self.pieces
 
 
-def is_exact(span: Span, series: Series, params: Mapping[str, Any]) -> bool:
+def is_exact(span: Span, series: Series, params: Params) -> bool:
     """Whether a piece has numbers of its own among those of a result: a search has those of larger ones elsewhere."""
     is_elsewhere = params.get("search") is not None and span["kind"] in LEVELS
     return not is_elsewhere and (0, "without_this", span["name"]) in series
 
 
-def summary(texts: Texts, series: Series, params: Mapping[str, Any]) -> SearchSummary | None:
+def summary(texts: Texts, series: Series, params: Params) -> SearchSummary | None:
     """What a search of a case has found; None where there was none."""
     if params.get("search") is None:
         return None

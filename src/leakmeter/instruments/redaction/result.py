@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.measurement import HALF_WIDTH, Measurement
+from leakmeter.core.measurement import HALF_WIDTH, Measurement, Params, Texts
 from leakmeter.core.plain import SELDOM, excerpt
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, SoFar, at, of_response
 from leakmeter.core.record import Record, Unbounded, frame_of
@@ -28,7 +28,7 @@ from leakmeter.instruments.redaction.disclosing import (
 )
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
 from leakmeter.overriding import override
-from leakmeter.results.result import Params, Part, Texts
+from leakmeter.results.result import Part
 from leakmeter.stats.stats import Posterior, posterior_of
 from leakmeter.storage.damage import FieldError
 from leakmeter.storage.kept import Series as KeptSeries
@@ -44,7 +44,7 @@ class KeptRedaction(KeptContext):
     """The texts of a case: the response, and where pieces are cut the one drawn from what is left."""
 
     @override
-    def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[KeptSeries]:
+    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[KeptSeries]:
         if not 1 <= len(self.responses) <= 2:
             raise FieldError("statistic token", "is not there of one response or two")
         first, names = self.token_counts[:1], self.span_names
