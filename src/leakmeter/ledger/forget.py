@@ -6,11 +6,12 @@ import hashlib
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
+from leakmeter.core.measurement import Texts
 from leakmeter.errors import UsageError
 from leakmeter.ledger.keys import RECIPIENT
 from leakmeter.ledger.measuring import Measuring
@@ -243,7 +244,7 @@ def _texts_of_others(book: Book, removed: _Gone, names: Collection[str]) -> set[
     return scores
 
 
-def _documents(kept_text: Mapping[str, Any]) -> Iterator[str]:
+def _documents(kept_text: Texts) -> Iterator[str]:
     for document in kept_text["documents"]:
         yield normalised(kept_text["context"][document["start"] : document["end"]])
 

@@ -514,9 +514,7 @@ def _size(values: Any) -> float:
     return np.inf if np.isnan(total) else total
 
 
-def _mentions(
-    ledger: Ledger, texts: Texts, span: Mapping[str, Any], contents: Mapping[str, str]
-) -> Iterator[JsonObject]:
+def _mentions(ledger: Ledger, texts: Texts, span: JsonObject, contents: Mapping[str, str]) -> Iterator[JsonObject]:
     """How often each document says a value or person."""
     entity = span["entity"]
     is_person = entity["type"] == "person"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -304,7 +304,7 @@ def kept_texts(score: str, part: Part, params: Params) -> JsonObject:
     return {"score": score, "kept": json.dumps(kept, ensure_ascii=False)}
 
 
-def other_model(path: Path, first: Mapping[str, Any], second: Mapping[str, Any]) -> StoreError:
+def other_model(path: Path, first: JsonObject, second: JsonObject) -> StoreError:
     """Nats of two models do not add up."""
     names = [str(model.get("name")) for model in (first, second)]
     return StoreError(

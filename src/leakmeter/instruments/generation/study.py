@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Final, get_args
+from typing import ClassVar, Final, get_args
 
 import numpy as np
 
@@ -292,18 +292,17 @@ def row_of(case: PrivateGenerationResult, free: str, target: float | None) -> Ro
 KIND = PrivateTexts()
 
 
-_GUARANTEED: Final = ("guaranteed", {"colour": 6})
-_MEASURED: Final = {"colour": 1}
-_RENYI: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+_GUARANTEED: Final = b.Series("line", (), name="guaranteed", colour=6)
+_RENYI: Final = {
     "promised_rdp_nats": _GUARANTEED,
-    "sum_of_maxima_nats": ("measured, sum of maxima", {"colour": 3}),
-    "measured_rdp_nats": ("measured, worst exemplar", _MEASURED),
+    "sum_of_maxima_nats": b.Series("line", (), name="measured, sum of maxima", colour=3),
+    "measured_rdp_nats": b.Series("line", (), name="measured, worst exemplar", colour=1),
 }
-_PAPER: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+_PAPER: Final = {
     "promised_epsilon": _GUARANTEED,
-    "paper_epsilon": ("measured, in the paper’s convention", _MEASURED),
-    "zero_leak_epsilon": ("the same for a mechanism that leaks nothing", {"faded": True}),
-    "printed_epsilon": ("as the paper printed it", {"draws": "scatter", "colour": 0}),
+    "paper_epsilon": b.Series("line", (), name="measured, in the paper’s convention", colour=1),
+    "zero_leak_epsilon": b.Series("line", (), name="the same for a mechanism that leaks nothing", faded=True),
+    "printed_epsilon": b.Series("scatter", (), name="as the paper printed it", colour=0),
 }
 
 
@@ -324,19 +323,13 @@ def figure_of(rows: Sequence[Row], *, x: str, lines: Sequence[str], title: str, 
 
 
 def _series(
-    rows: Sequence[Row],
-    x: str,
-    lines: Sequence[str],
-    columns: Mapping[str, tuple[str, dict[str, Any]]],
-    names: Sequence[str],
+    rows: Sequence[Row], x: str, lines: Sequence[str], columns: Mapping[str, b.Series], names: Sequence[str]
 ) -> Iterator[b.Series]:
-    """Lines through what a logarithmic axis can show."""
+    """Lines through what a logarithmic axis can show; `columns` say how each looks."""
     for group in groups_of(rows, lines).values():
         of_line = sorted(group, key=lambda row: row[x])
-        for column, (name, look) in columns.items():
+        for column, look in columns.items():
             shown = [row for row in of_line if row[column] is not None and 0 < row[column] < math.inf]
             places = [names.index(str(row[x])) if names else row[x] for row in shown]
             if shown:
-                yield b.Series(
-                    **{"draws": "line", "y": [row[column] for row in shown], "x": places, "name": name} | look
-                )
+                yield replace(look, y=[row[column] for row in shown], x=places)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from leakmeter.core import quantity
 from leakmeter.core.item import LEVELS
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measurement import COUNT, HALF_WIDTH, NATS, Measurement, Params, Texts
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import NOISE, Case, LowerBound, Number, Quantities, Quantity, SoFar, at, most, of_response
@@ -243,7 +244,7 @@ class ContextResult(Result):
         params: Params,
         placebo_nats: float | None,
         warnings: Iterable[str],
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """These fields, for a constructor; `placebo_nats` is of an irrelevant piece as the only context."""
         whole, noise = series[0, "whole", ""], series[0, "noise", ""]
         half_width = half_width_of(series)
@@ -502,7 +503,7 @@ class InfluenceResult(ContextResult):
 
 
 def _piece(
-    span: Mapping[str, Any],
+    span: JsonObject,
     texts: Texts,
     series: Series,
     rank: int,

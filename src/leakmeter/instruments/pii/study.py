@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.data.named.base import chosen_numbers
 from leakmeter.errors import DataError, UnknownNameError
@@ -107,12 +108,12 @@ class People(Kind):
         return TOGETHER
 
     @override
-    def measure(self, measure: Measure, settings: Mapping[str, Any]) -> Measure:
+    def measure(self, measure: Measure, settings: JsonObject) -> Measure:
         """All decoys are scored: tables and figures compare how they are distributed."""
         return replace(of_kind(measure, Pii), decoy_test="full")
 
     @override
-    def choice(self, settings: Mapping[str, Any]) -> Drawn:
+    def choice(self, settings: JsonObject) -> Drawn:
         """The first people, by their names alone, where nothing says else."""
         return Drawn(
             at_least_one("subjects", settings["subjects"]),
@@ -123,7 +124,7 @@ class People(Kind):
         )
 
     @override
-    def prompts(self, settings: Mapping[str, Any]) -> ProbeSettings:
+    def prompts(self, settings: JsonObject) -> ProbeSettings:
         name = settings["dataset"]
         if name != PEOPLE and not name.lower().endswith(_FILES):
             raise UnknownNameError("set of people", name, [PEOPLE, *(f"FILE{suffix}" for suffix in _FILES)])
@@ -150,7 +151,7 @@ class People(Kind):
         return len({record.subject.id for record in records})
 
     @override
-    def record(self, record: ProbeCase) -> dict[str, Any]:
+    def record(self, record: ProbeCase) -> JsonObject:
         """Keyed hashes: a plain one of a telephone number is undone by trying all numbers."""
         return record.record()
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measurement import COUNT, NATS, NATS_PER_SQUARE, Measurement, Params, Texts
 from leakmeter.core.quantity import NOISE, Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import Record, Unbounded, frame_of
@@ -217,7 +218,7 @@ class QueryResult(Result):
 
     @staticmethod
     @override
-    def common(texts: Texts, warnings: Iterable[str] = ()) -> dict[str, Any]:
+    def common(texts: Texts, warnings: Iterable[str] = ()) -> JsonObject:
         """The fields that both estimators have, but `estimator`, for a constructor."""
         return {
             **Result.common(texts, warnings),

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.errors import UnknownNameError
-from leakmeter.instruments.susceptibility.case import QueryCase, Stored
+from leakmeter.instruments.susceptibility.case import QueryCase
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.instruments.susceptibility.prompts import TOGETHER, QuerySettings
 from leakmeter.instruments.susceptibility.relations import Relation, choose_relations, draw_queries, load_relations
@@ -167,7 +167,7 @@ class Queries(Kind):
         return [drawn[cell.dataset, of_kind(cell.choice, Drawn)] for cell in cells]
 
     @override
-    def record(self, record: QueryCase) -> Stored:
+    def record(self, record: QueryCase) -> JsonObject:
         return record.stored()
 
     @override
