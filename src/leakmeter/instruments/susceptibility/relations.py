@@ -285,7 +285,7 @@ def _published(templates: Path, names: Path) -> tuple[Relation, ...]:
     relations: dict[str, Relation] = {}
     for address, value in by_address.items():
         where = f"file of templates '{templates}', relation '{address}'"
-        if not isinstance(value, Mapping):
+        if not isinstance(value, dict):
             raise DataError(f"{where} is no object with 'open' and 'closed'")
         reverse = address.removeprefix(_REVERSE) if address.startswith(_REVERSE) else _REVERSE + address
         if address in name_lists and reverse in name_lists:
