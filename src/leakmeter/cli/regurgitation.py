@@ -100,14 +100,13 @@ def _qualities(
 
 
 def _print(n: int, rows: Sequence[_Row]) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    table.add_column(f"{n:,} responses")
-    for heading in ("", "%", "95 % interval"):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        prompts = "" if row.prompts is None else f"{row.prompts:,}"
-        low, high = (f"{100 * end:.2f}" for end in row.interval)
-        table.add_row(COLUMNS[row.name].heading, prompts, f"{100 * row.value:.2f}", f"{low} to {high}")
-    output.console().print(table)
+    cells = [
+        (
+            COLUMNS[row.name].heading,
+            "" if row.prompts is None else f"{row.prompts:,}",
+            f"{100 * row.value:.2f}",
+            " to ".join(f"{100 * end:.2f}" for end in row.interval),
+        )
+        for row in rows
+    ]
+    output.console().print(output.table((f"{n:,} responses", "", "%", "95 % interval"), cells, right=(1, 2, 3)))

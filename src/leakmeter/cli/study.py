@@ -176,25 +176,21 @@ def _paths(entries: Sequence[str], study: Study) -> dict[str, str]:
 
 
 def _print_forecasts(study: Study, forecasts: Sequence[Forecast]) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     from leakmeter.report.words import about_seconds
     from leakmeter.studies.cells import n_looked_at
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("cell")
-    for heading in (study.kind.records, "tokens to run", "time"):
-        table.add_column(heading, justify="right")
+    rows = []
     for forecast in forecasts:
         if forecast.problem is not None:
             output.tell(forecast.problem)
         tokens = "not predicted" if forecast.n_tokens is None else f"{forecast.n_tokens:,.0f}"
         time = "not predicted" if forecast.seconds is None else about_seconds(forecast.seconds)
-        table.add_row(Text(forecast.cell.label), f"{forecast.n_records:,}", tokens, time)
+        rows.append((Text(forecast.cell.label), f"{forecast.n_records:,}", tokens, time))
     console = output.console()
     console.print(Text(f"{study.title}; {study.size} size; nothing was run", style="bold"))
-    console.print(table)
+    console.print(output.table(("cell", study.kind.records, "tokens to run", "time"), rows, right=(1, 2, 3)))
     console.print(
         Text(f"all cells: {time_of(forecasts)}; from the first {n_looked_at(study)} {study.kind.records} of each")
     )

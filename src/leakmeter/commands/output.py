@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +15,8 @@ from leakmeter.errors import LeakmeterError, StoreError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
     from leakmeter.report.blocks import Report
     from leakmeter.results.result import AnyResult
@@ -138,6 +140,18 @@ def save_page(path: Path, page: str, *, public: bool = False) -> None:
 def tell_page(path: Path, *, public: bool) -> None:
     """Say where a page is, and who can read it."""
     tell(f"report: {path}" if public else f"report: {path} (private, readable by you alone)")
+
+
+def table(heads: Sequence[str | Text], rows: Iterable[Sequence[str | Text]], *, right: Collection[int] = ()) -> Table:
+    """Rows for a terminal, some columns at the right; without heads where all are empty."""
+    from rich.table import Table
+
+    made = Table(box=None, pad_edge=False, show_header=any(heads))
+    for number, head in enumerate(heads):
+        made.add_column(head, justify="right" if number in right else "left")
+    for row in rows:
+        made.add_row(*row)
+    return made
 
 
 def print_results(results: Sequence[AnyResult], n_cases: int | None = None, *, explain: bool = False) -> None:

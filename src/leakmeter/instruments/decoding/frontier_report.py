@@ -9,7 +9,7 @@ from typing import Final
 from leakmeter.instruments.decoding.frontier import COLUMNS, Frontier, FrontierChoice
 from leakmeter.instruments.decoding.sweep import SYMBOLS
 from leakmeter.report import blocks as b
-from leakmeter.studies.tables import Row, cell_text, decimals, share_text
+from leakmeter.studies.tables import Row, cell_text, decimals, interval_of, share_text
 
 _ADVICE: Final = {
     "settled": ("A knee in half of the resamples or more", "ship it"),
@@ -147,12 +147,6 @@ def _no_knee(choice: FrontierChoice) -> str:
 
 def _ends(rows: Sequence[Row], name: str, scale: float) -> tuple[list[float], ...]:
     """Means and the two edges of their intervals; an item alone has none, and the edges lie on it."""
-    means = [scale * row[name] for row in rows]
-    edges = (
-        [
-            mean if row[f"{name}_{end}"] is None else scale * row[f"{name}_{end}"]
-            for row, mean in zip(rows, means, strict=True)
-        ]
-        for end in ("low", "high")
-    )
-    return (means, *edges)
+    points = ((row[name], *(interval_of(row, name) or (row[name],) * 2)) for row in rows)
+    means, low, high = ([scale * end for end in ends] for ends in zip(*points, strict=True))
+    return means, low, high

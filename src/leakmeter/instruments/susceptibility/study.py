@@ -20,7 +20,6 @@ from leakmeter.instruments.susceptibility.result import Memorisation, Susceptibi
 from leakmeter.overriding import override
 from leakmeter.stats import stats
 from leakmeter.stats.clusters import Estimate, Resamples
-from leakmeter.stats.ranks import holm
 from leakmeter.studies import expected
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
@@ -34,8 +33,8 @@ from leakmeter.studies.kind import (
     lines_over,
     of_kind,
 )
-from leakmeter.studies.table import columns, quantile_columns
-from leakmeter.studies.tables import P_VALUE, Column, Row, decimals, measured, share_text
+from leakmeter.studies.table import COMPARED_COLUMNS, columns, quantile_columns, with_holm
+from leakmeter.studies.tables import Column, Row, measured, share_text
 
 ALL: Final = "all"
 OPENNESS: Final = "openness"
@@ -115,9 +114,7 @@ class Queries(Kind):
         "n_known_answers": Column("queries with a known answer"),
         "n_original": Column("answers as without a context"),
         "n_context": Column("answers as the context says"),
-        "paired_nats": Column("paired difference, nats", decimals(3)),
-        "wilcoxon_p": Column("Wilcoxon p", P_VALUE),
-        "holm_p": Column("p among all, Holm", P_VALUE),
+        **COMPARED_COLUMNS,
     }
 
     @override
@@ -308,9 +305,7 @@ class _Levels:
 def tables(study: Study, series: Sequence[Series]) -> Tables:
     rows = [row for cell_series in series for row in _rows(study, cell_series)]
     pairs = [row for levels in (*_within(series), *_between(study, series)) for row in _pairs(levels, study.seed)]
-    adjusted = holm([row["wilcoxon_p"] for row in pairs])
-    comparisons = [{**row, "holm_p": p} for row, p in zip(pairs, adjusted, strict=True)]
-    return Tables(rows, rows, comparisons, _COMPARED_BY)
+    return Tables(rows, rows, with_holm(pairs), _COMPARED_BY)
 
 
 def _pairs(levels: _Levels, seed: int) -> Iterator[Row]:
