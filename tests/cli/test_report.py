@@ -13,7 +13,8 @@ import pytest
 
 import leakmeter
 from leakmeter.engine.loading import load_run
-from leakmeter.studies.tables import to_markdown
+from leakmeter.studies.study_report import StudyTables
+from leakmeter.studies.tables import readable
 
 Call = Callable[..., Any]
 
@@ -30,8 +31,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def study() -> Path:
     folder = Path("study-mine-0123456789abcdef")
     folder.mkdir()
-    markdown = to_markdown("Mine", ["command: leakmeter study run mine.toml"], [{"model": "toy", "n": 3}])
-    (folder / "table.md").write_text(markdown, encoding="utf-8")
+    table = readable("Mine", [], [{"model": "toy", "n": 3}], {})
+    for name, text in StudyTables((table,), "leakmeter study run mine.toml").files().items():
+        (folder / name).write_text(text, encoding="utf-8")
     (folder / "figure.png").write_bytes(b"\x89PNG")
     return folder
 

@@ -17,7 +17,7 @@ from helpers.report_snapshots import assert_as_reviewed
 from leakmeter.errors import UsageError
 from leakmeter.report import html as pages
 from leakmeter.report import scale
-from leakmeter.studies.generations_report import Column, Generation, Generations, generations_report
+from leakmeter.studies.generations_report import CellColumn, Generation, Generations, generations_report
 from leakmeter.text.overlap import copied, words_of
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -32,11 +32,11 @@ def generation(tokens: list[str] = TOKENS, nats: list[float] = NATS, **more: Any
     return Generation(**{"tokens": tokens, "nats": nats, **known, **more})
 
 
-def column(name: str = "λ = 1.0", line: str = "", context: str = CONTEXT, *of: Generation) -> Column:
-    return Column(line, name, context, 0, of or (generation(),))
+def column(name: str = "λ = 1.0", line: str = "", context: str = CONTEXT, *of: Generation) -> CellColumn:
+    return CellColumn(line, name, context, 0, of or (generation(),))
 
 
-def record(id_: str = "7", *columns: Column) -> Generations:
+def record(id_: str = "7", *columns: CellColumn) -> Generations:
     return Generations(id_, "pubmedqa", "What is the code?", "It is 7731.", columns or (column(),))
 
 
@@ -102,7 +102,7 @@ def test_equal_nats_have_equal_colours_in_every_response() -> None:
 def test_texts_stay_text() -> None:
     tokens = ["fine", HOSTILE, "\n\n", "\x1b[2J", " end", "\ud800"]
     bad = Generation(tokens, [1.0, float("inf"), 0.0, float("nan"), 2.0, 1.0], HOSTILE, 0.0, {HOSTILE: True})
-    columns = [Column(HOSTILE, HOSTILE, HOSTILE, 3, [bad, bad])]
+    columns = [CellColumn(HOSTILE, HOSTILE, HOSTILE, 3, [bad, bad])]
     records = [Generations(HOSTILE, HOSTILE, HOSTILE, HOSTILE, columns)]
     shown = assert_report_harmless(generations_report(records, title=HOSTILE, about=[HOSTILE], n_records=1), widths=())
     assert "<img" not in shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,31 +16,41 @@ from helpers.report_cases import HOSTILE
 from helpers.report_checks import PNG, assert_report_harmless
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html
+from leakmeter.studies.contexts import Contexts
 from leakmeter.studies.figure import figure_of
-from leakmeter.studies.study_report import read_markdown, study_report
-from leakmeter.studies.tables import to_csv, to_markdown
+from leakmeter.studies.study_report import StudyTables, extremes, study_report
+from leakmeter.studies.tables import ReadableTable, readable, to_csv, to_markdown
 
 ROWS = [{"model": "a|b", "nats": 2.0, "nats_low": 1.5, "nats_high": 2.5}, {"model": "c", "nats": None}]
+COLUMNS = Contexts.columns
 COMMAND = "leakmeter study run mine.toml --data 'a|b.json'"
 
 
-def page_of(text: str, figures: dict[str, bytes] | None = None, **more: Any) -> str:
-    return html.page(study_report(text, figures or {}, **{"directory": "x", **more}))
+def tables_of(
+    rows: Sequence[dict[str, Any]], *others: ReadableTable, about: Sequence[str] = (), **more: Any
+) -> StudyTables:
+    main = readable("T", about, rows, COLUMNS)
+    return StudyTables((main, *others), COMMAND, headline=extremes(main, rows, COLUMNS), **more)
+
+
+def page_of(tables: StudyTables, figures: dict[str, bytes] | None = None, **more: Any) -> str:
+    return html.page(study_report(tables, figures or {}, **{"directory": "x", **more}))
 
 
 def test_tables_are_read_back() -> None:
-    first = to_markdown("Influence | over λ", ["as published", f"command: {COMMAND}"], ROWS)
-    tables = list(read_markdown(first + "\n" + to_markdown("Seeds", [], ROWS[:1], level=2)))
-    assert [table.title for table in tables] == ["Influence | over λ", "Seeds"]
-    assert tables[0].lines == ["as published", f"command: {COMMAND}"]
-    assert tables[0].heads == ["model", "τ̂, nats"]
-    assert tables[0].rows == [["a|b", "2.00 [1.50, 2.50]"], ["c", "–"]]
-    assert (tables[1].lines, tables[1].rows) == ([], [["a|b", "2.00 [1.50, 2.50]"]])
+    tables = tables_of(ROWS, readable("Seeds", [], ROWS[:1], COLUMNS), about=["as published"], findings=("yes",))
+    first, seeds = tables.tables
+    assert first.heads == ("model", "τ̂, nats")
+    assert first.rows == (("a|b", "2.00 [1.50, 2.50]"), ("c", "–"))
+    assert seeds.rows == (("a|b", "2.00 [1.50, 2.50]"),)
+    assert StudyTables.from_dict(json.loads(tables.files()["table.json"])) == tables
+    lines = ["# T", "", "- finding: yes", "- as published", f"- command: {COMMAND.replace('|', chr(92) + '|')}", ""]
+    assert tables.files()["table.md"].splitlines()[:6] == lines
+    assert tables.markdown(brief=True).splitlines()[:5] == [*lines[:3], "", "| model | τ̂, nats |"]
 
 
 def test_the_page_has_tables_figures_and_command() -> None:
-    text = to_markdown("T", [f"command: {COMMAND}"], ROWS) + "\n" + to_markdown("Seeds", [], ROWS[:1], level=2)
-    page = page_of(text, {"figure": PNG}, directory="runs/study-x")
+    page = page_of(tables_of(ROWS, readable("Seeds", [], ROWS[:1], {})), {"figure": PNG}, directory="runs/study-x")
     assert "<h1><bdi>T</bdi></h1>" in page
     assert "<h2><bdi>Seeds</bdi></h2>" in page
     assert '<bdi>a|b</bdi><td class="t"><bdi>2.00 [1.50, 2.50]</bdi>' in page.replace("\n", "")
@@ -50,8 +61,8 @@ def test_the_page_has_tables_figures_and_command() -> None:
     assert "script-src &#39;none&#39;" in page
 
 
-def headline(rows: list[dict[str, Any]], about: Sequence[str] = ()) -> str:
-    return b.headline_of(study_report(to_markdown("T", about, rows), {}, directory="x"))
+def headline(rows: list[dict[str, Any]], **more: Any) -> str:
+    return b.headline_of(study_report(tables_of(rows, **more), {}, directory="x"))
 
 
 def test_a_page_begins_with_what_was_found() -> None:
@@ -65,26 +76,34 @@ def test_a_page_begins_with_what_was_found() -> None:
     assert headline(rows[::2]).endswith("Their intervals overlap, so the order may be chance.")
     assert headline(rows[:1]) == "τ̂, nats: 2.00 [1.75, 2.25]."
     assert headline([{"model": "m"}]) == ""
-    assert headline(rows, ["finding: nothing was found", "seed 0"]) == "nothing was found"
-    page = page_of(to_markdown("T", [f"command: {COMMAND}", "seed 0"], rows))
+    assert headline(rows, findings=("nothing was found",), about=["seed 0"]) == "nothing was found"
+    page = page_of(tables_of(rows, about=["seed 0"]))
     assert page.count("leakmeter study run") == 1
     assert page.index("<table") < page.index("seed 0") < page.index("leakmeter study run")
 
 
+def test_a_headline_is_of_the_numbers_and_not_of_their_digits() -> None:
+    rows = [
+        {"model": name, "nats": mean, "nats_low": mean, "nats_high": mean} for name, mean in (("a", 2e-3), ("b", 1e-3))
+    ]
+    assert headline(rows) == "τ̂, nats: from 0.00 [0.00, 0.00] (model b) to 0.00 [0.00, 0.00] (model a)."
+
+
 def test_texts_stay_texts() -> None:
     told = HOSTILE.replace("\ud800", "")
-    text = to_markdown(told, [told, f"command: {told}"], [{"model": told, told: 1.0}])
-    page = assert_report_harmless(study_report(text, {told: PNG}, directory=told), widths=())
+    tables = StudyTables((readable(told, [told], [{"model": told, told: 1.0}], {}),), told, (told, told))
+    tables = StudyTables.from_dict(json.loads(tables.files()["table.json"]))
+    page = assert_report_harmless(study_report(tables, {told: PNG}, directory=told), widths=())
     assert page.count("<img") == 1
-    assert "<h1>A study</h1>" in page_of("")
+    assert "<h1>A study</h1>" in page_of(StudyTables((readable("", [], [], {}),), ""))
 
 
 def test_figures_that_do_not_fit_are_left_out_and_every_row_is_shown() -> None:
-    page = page_of("# T\n", {"a": PNG, "b": bytes(html.PAGE_BYTES), "c": PNG})
+    page = page_of(tables_of([]), {"a": PNG, "b": bytes(html.PAGE_BYTES), "c": PNG})
     assert page.count("<img") == 1
     assert "2 further figures do not fit" in page
     assert len(page.encode()) < html.PAGE_BYTES
-    page = page_of(to_markdown("T", [], [{"model": f"m{i}"} for i in range(1100)]))
+    page = page_of(tables_of([{"model": f"m{i}"} for i in range(1100)]))
     assert "m1099" in page
     assert "left out" not in page
 
@@ -105,7 +124,8 @@ def test_csv_keeps_every_digit_and_empties_what_is_not_there() -> None:
 def test_markdown_shows_intervals_and_escapes() -> None:
     counts = {"repeat_published": 3, "repeat_published_share_low": 0.1, "repeat_published_share_high": 0.2}
     quality = {"rouge_l_f1": 0.123456, "rouge_l_f1_low": 0.1, "rouge_l_f1_high": 0.2}
-    text = to_markdown("A | B", ["one\nline"], [{**SWEPT[0], **counts, **quality}, SWEPT[1]])
+    rows = [{**SWEPT[0], **counts, **quality}, SWEPT[1]]
+    text = to_markdown(readable("A | B", ["one\nline"], rows, COLUMNS))
     heading, rule, first, second = text.splitlines()[-4:]
     cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", first)[1:-1]]
     assert cells == ["a\\|b", "0.5", "3", "0.33 [0.10, 0.50]", "3 (10.0 to 20.0 %)", "12.35 [10.00, 20.00]"]
@@ -124,7 +144,7 @@ def test_a_figure_is_the_same_bytes_again(tmp_path: Path, x: str) -> None:
     def files(name: str) -> list[bytes]:
         (tmp_path / name).mkdir()
         stem = tmp_path / name / "figure"
-        chart = figure_of(SWEPT, x=x, lines=[other], ys=["nats", "factkb"], title="τ̂", footer="n")
+        chart = figure_of(SWEPT, x, ["nats", "factkb"], [other], columns={}, title="τ̂", footer="n")
         paths = charts.write(chart, stem)
         assert [path.name for path in paths] == ["figure.png", "figure.svg"]
         return [path.read_bytes() for path in paths]
@@ -136,4 +156,4 @@ def test_many_points_have_a_band(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     rows = [{"position": i, "nats": 1.0, "nats_low": 1.0 + 1e-17, "nats_high": NAN if i else 1.0} for i in range(50)]
     for some in (rows, rows[:5]):
-        charts.write(figure_of(some, x="position", lines=[], ys=["nats"], title="t", footer=""), tmp_path / "figure")
+        charts.write(figure_of(some, "position", ["nats"], [], columns={}, title="t", footer=""), tmp_path / "figure")

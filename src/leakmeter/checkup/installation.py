@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from leakmeter.checkup.subject import Subject
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.errors import LeakmeterError
 from leakmeter.models import DEFAULT_MODEL, KNOWN_MODELS, cached_model
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
 
 _TOY: Final = "toy"
 BOUND_NATS: Final = {_TOY: 1e-9, DEFAULT_MODEL: 1e-3}
@@ -103,8 +106,8 @@ def check_installation() -> InstallationResult:
     )
 
 
-def _requirements() -> dict[str, Any]:
-    """Which versions of each library leakmeter needs here, extras apart: `SpecifierSet` by name."""
+def _requirements() -> dict[str, SpecifierSet]:
+    """Which versions of each library leakmeter needs here, extras apart, by name."""
     from packaging.requirements import Requirement
 
     needed = map(Requirement, metadata.requires("leakmeter") or ())

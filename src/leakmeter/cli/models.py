@@ -36,13 +36,9 @@ def list_models(*, json: Flag = False) -> None:
         sys.stdout.write(json_format.dumps(document, indent=2) + "\n")
         return
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
-    for heading in ("name", "cached", "download", "on disk", "parameters", "licence"):
-        table.add_column(heading, justify="right" if heading in ("download", "on disk", "parameters") else "left")
-    for model in models:
-        table.add_row(
+    rows = [
+        (
             model.name + (" *" if model.name == DEFAULT_MODEL else ""),
             "yes" if cached_model(model) else "no",
             f"{model.download_bytes / 1e6:.0f} MB",
@@ -50,6 +46,9 @@ def list_models(*, json: Flag = False) -> None:
             f"{model.n_parameters / 1e6:.0f} M",
             model.licence,
         )
+        for model in models
+    ]
+    table = output.table(("name", "cached", "download", "on disk", "parameters", "licence"), rows, right=(2, 3, 4))
     console = Console(highlight=False, markup=False, soft_wrap=True)
     console.print(table, soft_wrap=False)
     for model in models:

@@ -13,7 +13,7 @@ from leakmeter.commands import output
 from leakmeter.commands.options import Flag
 from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import DataError, LeakmeterError
-from leakmeter.studies.quality import Quality, Regurgitation
+from leakmeter.studies.quality import COLUMNS, Quality, Regurgitation
 
 _COLUMNS = ("generations", "contexts")
 _REFERENCES = "references"
@@ -144,16 +144,13 @@ def _add_qualities(
 
 
 def _print(n: int, rows: Sequence[_Row]) -> None:
-    from rich.table import Table
-
-    from leakmeter.studies.tables import HEADINGS
-
-    table = Table(box=None, pad_edge=False)
-    table.add_column(f"{n:,} responses")
-    for heading in ("", "%", "95 % interval"):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        prompts = "" if row.prompts is None else f"{row.prompts:,}"
-        low, high = (f"{100 * end:.2f}" for end in row.interval)
-        table.add_row(HEADINGS[row.name], prompts, f"{100 * row.value:.2f}", f"{low} to {high}")
-    output.console().print(table)
+    cells = [
+        (
+            COLUMNS[row.name].heading,
+            "" if row.prompts is None else f"{row.prompts:,}",
+            f"{100 * row.value:.2f}",
+            " to ".join(f"{100 * end:.2f}" for end in row.interval),
+        )
+        for row in rows
+    ]
+    output.console().print(output.table((f"{n:,} responses", "", "%", "95 % interval"), cells, right=(1, 2, 3)))

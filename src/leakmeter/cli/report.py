@@ -39,16 +39,16 @@ def report(
     public
         Write only what may be published, of a bounded decoding or of generated texts.
     """
+    from leakmeter.studies.study_report import MARKDOWN, is_study, page_of_study
+
     output.check_writable(html, "report", run, others)
     if markdown is not None:
         output.check_writable(markdown, "report", run, others, html)
     if is_study(run):
         if others or figures is not None or public:
             raise UsageError(f"'{run}' is a study's directory; give it alone, without --figures and --public")
-        from leakmeter.studies.study_report import TABLE, page_of_study
-
         if markdown is not None:
-            raise UsageError(f"'{run}' is a study's directory, whose {TABLE} is Markdown; leave --markdown out")
+            raise UsageError(f"'{run}' is a study's directory, whose {MARKDOWN} is Markdown; leave --markdown out")
         output.save_page(html, page_of_study(run))
     elif others:
         _several([run, *others], html, figures, public=public)
@@ -74,13 +74,6 @@ def _as_markdown(paths: list[Path], *, public: bool) -> str:
     return markdown.text(runs[0].report() if len(runs) == 1 else report_of_runs(runs))
 
 
-def is_study(path: Path) -> bool:
-    """Whether a directory is a study's, which has a table and is no run."""
-    from leakmeter.studies.study_report import TABLE
-
-    return (path / TABLE).is_file() and not (path / "spec.json").exists()
-
-
 def _write_page(path: Path, html: Path, figures: Path | None, *, public: bool) -> None:
     from leakmeter.engine.loading import load_run
 
@@ -101,6 +94,7 @@ def _write_page(path: Path, html: Path, figures: Path | None, *, public: bool) -
 def _several(paths: list[Path], html: Path, figures: Path | None, *, public: bool) -> None:
     from leakmeter.engine.loading import load_run
     from leakmeter.pages.render import page_of_runs, write_figures
+    from leakmeter.studies.study_report import is_study
 
     if public:
         raise UsageError("--public is for one run; give the others separately")

@@ -28,6 +28,7 @@ from leakmeter.errors import UsageError
 if TYPE_CHECKING:
     from leakmeter.studies.cells import Forecast
     from leakmeter.studies.grid import Study
+    from leakmeter.studies.study_report import StudyTables
 
 _Texts = Annotated[list[str] | None, Parameter(negative="")]
 
@@ -98,10 +99,15 @@ def run(
     words += [part for entry in data or [] for part in ("--data", entry)]
     words += [part for setting in set or [] for part in ("--set", setting)]
     words += [part for name, value in (("dtype", dtype), ("device", device)) if value for part in (f"--{name}", value)]
-    show = partial(output.print_tables, explain=explain)
     command = command_line(words, without=_hidden(chosen, data or []))
-    directory, markdown = run_study(chosen, records, command, options, interrupted=show)
-    show(markdown)
+
+    def show(tables: StudyTables, warning: str = "") -> None:
+        if warning:
+            output.print_plain(f"{warning}\n")
+        output.print_tables(tables, explain=explain)
+
+    directory, tables = run_study(chosen, records, command, options, interrupted=show)
+    show(tables)
     output.tell(f"study: {directory}")
 
 
@@ -178,25 +184,21 @@ def _paths(entries: Sequence[str], study: Study) -> dict[str, str]:
 
 
 def _print_forecasts(study: Study, forecasts: Sequence[Forecast]) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     from leakmeter.report.words import about_seconds
     from leakmeter.studies.cells import n_looked_at
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("cell")
-    for heading in (study.kind.records, "tokens to run", "time"):
-        table.add_column(heading, justify="right")
+    rows = []
     for forecast in forecasts:
         if forecast.problem is not None:
             output.tell(forecast.problem)
         tokens = "not predicted" if forecast.n_tokens is None else f"{forecast.n_tokens:,.0f}"
         time = "not predicted" if forecast.seconds is None else about_seconds(forecast.seconds)
-        table.add_row(Text(forecast.cell.label), f"{forecast.n_records:,}", tokens, time)
+        rows.append((Text(forecast.cell.label), f"{forecast.n_records:,}", tokens, time))
     console = output.console()
     console.print(Text(f"{study.title}; {study.size} size; nothing was run", style="bold"))
-    console.print(table)
+    console.print(output.table(("cell", study.kind.records, "tokens to run", "time"), rows, right=(1, 2, 3)))
     console.print(
         Text(f"all cells: {time_of(forecasts)}; from the first {n_looked_at(study)} {study.kind.records} of each")
     )

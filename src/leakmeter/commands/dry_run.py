@@ -74,7 +74,8 @@ def _totals(predicted: PredictedCases) -> Table:
         ("tokens to run", f"{about}{run:,}", "" if tokens is None else f"[{tokens[0]:,}, {tokens[1]:,}]"),
     ]
     if predicted.served is not None:
-        return _table([rows[0], rows[1], *_served(predicted.served, most), *_without_search(predicted)])
+        rows = [*rows[:2], *_served(predicted.served, most), *_without_search(predicted)]
+        return output.table(("", "", ""), rows, right=(1,))
     for words, n in (
         ("prompt", predicted.full_pass_tokens),
         ("prompt and token", predicted.full_pass_per_token_tokens),
@@ -84,7 +85,7 @@ def _totals(predicted: PredictedCases) -> Table:
     between = predicted.seconds_range
     range_ = "" if between is None else f"[{', '.join(about_seconds(end).removeprefix('about ') for end in between)}]"
     rows.append(("time, once loaded", time, range_))
-    return _table([*rows, *_without_search(predicted)])
+    return output.table(("", "", ""), [*rows, *_without_search(predicted)], right=(1,))
 
 
 def _without_search(predicted: PredictedCases) -> list[tuple[str, str, str]]:
@@ -120,35 +121,15 @@ def _served(served: PredictedServed, most: str) -> list[tuple[str, str, str]]:
     return [*rows, ("time", "not predicted", "`leakmeter doctor` measures how fast the server answers")]
 
 
-def _table(rows: Sequence[tuple[str, str, str]]) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_column()
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
 def _by_case(cases: Sequence[PredictedCase]) -> Table:
-    from rich.table import Table
     from rich.text import Text
 
     from leakmeter.core.plain import excerpt
     from leakmeter.report.words import about_seconds
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("case")
-    for heading in ("prompts", "tokens", "time"):
-        table.add_column(heading, justify="right")
+    rows = []
     for case in cases:
         most = "≤ " if case.at_most else ""
-        table.add_row(
-            Text(excerpt(case.id, 40)),
-            f"{most}{case.requests:,}",
-            f"{most}{case.tree_tokens:,}",
-            "" if case.seconds is None else about_seconds(case.seconds),
-        )
-    return table
+        seconds = "" if case.seconds is None else about_seconds(case.seconds)
+        rows.append((Text(excerpt(case.id, 40)), f"{most}{case.requests:,}", f"{most}{case.tree_tokens:,}", seconds))
+    return output.table(("case", "prompts", "tokens", "time"), rows, right=(1, 2, 3))

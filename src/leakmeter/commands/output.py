@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,9 +15,12 @@ from leakmeter.errors import LeakmeterError, StoreError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
     from leakmeter.report.blocks import Report
     from leakmeter.results.result import AnyResult
+    from leakmeter.studies.study_report import StudyTables
 
 _WIDEST = 1000  # characters of a line
 _PRIVATE_NAME: Final = re.compile(r"-[0-9a-f]{16}\b")
@@ -139,6 +142,18 @@ def tell_page(path: Path, *, public: bool) -> None:
     tell(f"report: {path}" if public else f"report: {path} (private, readable by you alone)")
 
 
+def table(heads: Sequence[str | Text], rows: Iterable[Sequence[str | Text]], *, right: Collection[int] = ()) -> Table:
+    """Rows for a terminal, some columns at the right; without heads where all are empty."""
+    from rich.table import Table
+
+    made = Table(box=None, pad_edge=False, show_header=any(heads))
+    for number, head in enumerate(heads):
+        made.add_column(head, justify="right" if number in right else "left")
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
 def print_results(results: Sequence[AnyResult], n_cases: int | None = None, *, explain: bool = False) -> None:
     """One result whole, of several what was found over all and the worst cases; all of one kind. `n_cases` says of how
     many cases they are the first."""
@@ -152,13 +167,8 @@ def print_report(report: Report, *, explain: bool) -> None:
     console().print(drawn.view(report, explain=explain))
 
 
-def print_tables(markdown: str, *, explain: bool) -> None:
+def print_tables(tables: StudyTables, *, explain: bool) -> None:
     """The tables of a study: without `explain` their titles, what they show and their rows."""
     from leakmeter.report.console import LEFT_OUT
-    from leakmeter.studies.study_report import FINDING
 
-    if not explain:
-        lines = markdown.splitlines(keepends=True)
-        kept = (line for line in lines if not line.startswith("- ") or line.startswith(f"- {FINDING}"))
-        markdown = re.sub("\n{3,}", "\n\n", f"{''.join(kept)}\n{LEFT_OUT}\n")
-    print_plain(markdown)
+    print_plain(tables.markdown() if explain else f"{tables.markdown(brief=True)}\n{LEFT_OUT}\n")

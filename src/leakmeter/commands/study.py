@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from leakmeter.engine.prediction import Predictor
     from leakmeter.studies.cells import FinishedCell, Forecast
     from leakmeter.studies.grid import Study
-    from leakmeter.studies.kind import Row, Tables
+    from leakmeter.studies.study_report import StudyTables
+    from leakmeter.studies.tables import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,14 +173,16 @@ def run_study(
     records: Sequence[Sequence[Any]],
     command: str,
     options: RunOptions,
-    interrupted: Callable[[str], None] = lambda markdown: None,
-) -> tuple[Path, str]:
+    interrupted: Callable[[StudyTables, str], None] = lambda tables, warning: None,
+) -> tuple[Path, StudyTables]:
     """Measure the cells of a study that are not measured yet, and write its tables and figures; returns its directory,
-    and its table as Markdown. The command that is put into tables has all that determines the numbers, and nothing
-    else; models are the study's, not the options'. `interrupted` gets the table of the cells that are measured."""
+    and its tables. The command that is put into tables has all that determines the numbers, and nothing else; models
+    are the study's, not the options'. `interrupted` gets the tables of the cells that are measured, and a warning."""
     from leakmeter.commands.progress import study_progress
     from leakmeter.engine.measure import PartsBackend
+    from leakmeter.report.blocks import interrupted as interruption
     from leakmeter.studies.cells import finished_cell, forecasts, measure_cell, study_directory
+    from leakmeter.studies.quality import Quality
 
     directory = study_directory(study, records, options.out, options.dtype, options.device)
     finished = [finished_cell(cell, records[cell.number], directory) for cell in study.cells]
@@ -207,19 +210,13 @@ def run_study(
                     output.tell(f"cell {len(known)} of {len(study.cells)}: {cell.label}: {seconds:.0f} s")
         except KeyboardInterrupt:
             if known:
-                interrupted(_of_some(study, [known[number] for number in sorted(known)], directory, command))
+                cells = [known[number] for number in sorted(known)]
+                warning = interruption(len(cells), len(study.cells), "cells")
+                # Without the quality that takes a model of its own.
+                made = _written(replace(study, quality=Quality()), cells, directory, command)
+                interrupted(made.tables, warning)
             raise
     return directory, _write(study, [known[number] for number in range(len(study.cells))], directory, command)
-
-
-def _of_some(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> str:
-    """The tables of the cells that are measured; without the quality that takes a model of its own."""
-    from leakmeter.report.blocks import interrupted
-    from leakmeter.studies.quality import Quality
-
-    table = _tables(replace(study, quality=Quality()), cells, directory, command)
-    warning = f"{interrupted(len(cells), len(study.cells), 'cells')}\n"
-    return f"{warning}\n{table.markdown}" if table.tables.summary else warning
 
 
 def predictors(options: RunOptions) -> Callable[[str], Predictor]:
@@ -231,56 +228,61 @@ def predictors(options: RunOptions) -> Callable[[str], Predictor]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tables:
-    """The tables of some cells."""
+class _Written:
+    """What is written of some cells."""
 
-    tables: Tables
-    seeds: list[Row]
-    about: list[str]
+    tables: StudyTables
+    rows: Sequence[Row]
+    """Of the figure."""
+    csvs: Mapping[str, Sequence[Row]]
+    """By the names of files."""
+    origin: list[str]
     """Where the numbers come from."""
-    markdown: str
 
 
-def _tables(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> _Tables:
-    from leakmeter.studies.table import SEEDS_ABOUT, SEEDS_TITLE, over_seeds, provenance
-    from leakmeter.studies.tables import to_markdown
+def _written(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> _Written:
+    from leakmeter.studies.study_report import StudyTables, extremes
+    from leakmeter.studies.table import SEEDS_ABOUT, SEEDS_COLUMNS, SEEDS_TITLE, over_seeds, provenance
+    from leakmeter.studies.tables import readable
 
-    tables = study.kind.tables(study, cells, directory, output.tell)
-    seeds = over_seeds(study, tables.rows)
-    about = [study.reproduces, *provenance(study, cells, command)]
-    markdown = to_markdown(study.title, about, tables.summary)
-    if tables.comparisons:
-        markdown += "\n" + to_markdown(tables.compared_title, tables.compared_by, tables.comparisons, level=2)
-    if seeds:
-        markdown += "\n" + to_markdown(SEEDS_TITLE, [SEEDS_ABOUT], seeds, level=2)
-    return _Tables(tables, seeds, about, markdown)
+    kind = study.kind
+    study_tables = kind.tables(study, cells, directory, output.tell)
+    origin = provenance(study, cells)
+    main = readable(study.title, [study.reproduces, *origin], study_tables.summary, kind.columns)
+    shown = [main]
+    csvs: dict[str, Sequence[Row]] = {"table.csv": study_tables.rows}
+    if pairs := study_tables.comparisons:
+        csvs["comparisons.csv"] = pairs
+        shown.append(readable(study_tables.compared_title, study_tables.compared_by, pairs, kind.columns))
+    if seeds := over_seeds(study, study_tables.rows):
+        csvs["seeds.csv"] = seeds
+        shown.append(readable(SEEDS_TITLE, [SEEDS_ABOUT], seeds, {**kind.columns, **SEEDS_COLUMNS}))
+    headline = extremes(main, study_tables.summary, kind.columns)
+    return _Written(
+        StudyTables(tuple(shown), command, headline=headline),
+        study_tables.rows,
+        csvs,
+        [f"command: {command}", *origin],
+    )
 
 
-def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> str:
-    from leakmeter.studies import tables as rendered
+def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> StudyTables:
     from leakmeter.studies.cells import write
-    from leakmeter.studies.table import provenance
+    from leakmeter.studies.tables import items_to_csv, to_csv
 
     kind = study.kind
     for finished in cells:
-        write(directory / f"cell-{finished.cell.number:02}.csv", rendered.items_to_csv(kind.items(finished)))
-    made = _tables(study, cells, directory, command)
-    study_tables, markdown = made.tables, made.markdown
-    if study_tables.comparisons:
-        write(directory / "comparisons.csv", rendered.to_csv(study_tables.comparisons))
-    if made.seeds:
-        write(directory / "seeds.csv", rendered.to_csv(made.seeds))
-    write(directory / "table.csv", rendered.to_csv(study_tables.rows))
-    write(directory / "table.md", markdown)
-    for name, page in kind.pages(study, cells, made.about).items():
-        write(directory / name, page)
+        write(directory / f"cell-{finished.cell.number:02}.csv", items_to_csv(kind.items(finished)))
+    made = _written(study, cells, directory, command)
+    pages = kind.pages(study, cells, [study.reproduces, *made.origin])
+    csvs = {name: to_csv(rows) for name, rows in made.csvs.items()}
+    for name, text in {**csvs, **made.tables.files(), **pages}.items():
+        write(directory / name, text)
     try:
-        kind.draw(
-            study, study_tables.rows, footer="; ".join(provenance(study, cells, command)), stem=directory / "figure"
-        )
+        kind.draw(study, made.rows, footer="; ".join(made.origin), stem=directory / "figure")
     except UsageError as error:
         output.tell(str(error))
-    return markdown
+    return made.tables
 
 
 def _summed(study: Study, forecasts: Sequence[Forecast]) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
+from leakmeter.core.measurement import Texts
 from leakmeter.core.plan import Chunk
 from leakmeter.core.record import Record
 
@@ -119,7 +119,7 @@ class ResultCost(Record):
     """Cases of the part; None where each was scored alone."""
 
     @classmethod
-    def from_texts(cls, texts: Mapping[str, Any]) -> Self:
+    def from_texts(cls, texts: Texts) -> Self:
         cost = texts["cost"]
         predicted = cost.get("predicted") or {}
         return cls(

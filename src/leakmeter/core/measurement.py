@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from leakmeter.core.request import FloatArray
+
+Texts = Mapping[str, Any]
+"""What a run keeps of a case beside numbers, as JSON; see `engine.measure.texts_of`."""
+Params = Mapping[str, Any]
+"""Parameters of a measure, as a run keeps them."""
 
 NATS = "nats"
 WEIGHT = "weight"

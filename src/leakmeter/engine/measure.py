@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from leakmeter.core.backend import Backend
 from leakmeter.core.drive import Cost, drive
 from leakmeter.core.item import Prepared
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.loaded import Preparations
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import RESPONSE, TOKEN_ID, Measurement
@@ -18,6 +19,7 @@ from leakmeter.core.tokenizer import response_texts
 from leakmeter.engine.prediction import EXACT_CASES, Predictor, predictor_of, shares, with_noise
 from leakmeter.errors import LeakmeterError
 from leakmeter.execute.pool import Failure, rebuilt
+from leakmeter.storage.kept import KeptPrediction
 from leakmeter.storage.parts import Part, cases_of_part
 from leakmeter.storage.rundir import RunDirectory
 
@@ -227,10 +229,11 @@ def measured_together(
     `on_prediction` gets how many tokens are to be run, or at most. Without a predictor nothing is predicted, as of the
     cases of a large run: to count what each takes would be to go through it twice.
     """
-    predicted: dict[str, Any] = {"tree_tokens": None, "seconds": None}
+    predicted = KeptPrediction()
     if predictor is not None:
-        predicted = predictor.cost_record(predictor.predict(measure, *group))
-        on_prediction(predicted["tree_tokens"])
+        prediction = predictor.predict(measure, *group)
+        predicted = predictor.kept(prediction)
+        on_prediction(prediction.n_tokens_run)
     n_before = backend.n_halvings
     started = time.perf_counter()
     measured, cost = drive(backend, [measure.trial(case.item) for case in group])
@@ -271,10 +274,9 @@ def _noise_nats(backend: RemoteBackend, prepared: Sequence[Prepared], directory:
     return float(noise["nats"])
 
 
-def _costs(cost: Cost, seconds: float, predicted: dict[str, Any], n_halvings: int, n: int) -> list[dict[str, Any]]:
+def _costs(cost: Cost, seconds: float, predicted: KeptPrediction, n_halvings: int, n: int) -> list[JsonObject]:
     """What each of `n` cases took: its share of what they took together."""
-    expected = predicted["seconds"]
-    n_predicted_tokens = predicted["tree_tokens"]
+    expected, n_predicted_tokens = predicted.seconds, predicted.tree_tokens
     counts = (cost.n_prompts, cost.n_tokens_run, cost.n_full_pass_tokens)
     shared = [shares(count, n) for count in counts]
     of_each = [None] * n if n_predicted_tokens is None else shares(n_predicted_tokens, n)
@@ -291,7 +293,7 @@ def _costs(cost: Cost, seconds: float, predicted: dict[str, Any], n_halvings: in
     ]
 
 
-def texts_of(prepared: Prepared, measurements: Sequence[Measurement], backend: Backend) -> dict[str, Any]:
+def texts_of(prepared: Prepared, measurements: Sequence[Measurement], backend: Backend) -> JsonObject:
     """What a case's measurements are about, in words: the part of a result that is not numbers."""
     of_tokens = [measurement for measurement in measurements if measurement.unit == TOKEN_ID]
     responses = [
@@ -300,7 +302,7 @@ def texts_of(prepared: Prepared, measurements: Sequence[Measurement], backend: B
     named = {
         int(token) for measurement in of_tokens if measurement.statistic != RESPONSE for token in measurement.values
     }
-    texts: dict[str, Any] = {
+    texts: JsonObject = {
         "id": prepared.item.id,
         "model": backend.name,
         "weights_sha256": backend.weights_sha256,

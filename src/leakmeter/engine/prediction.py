@@ -26,6 +26,7 @@ from leakmeter.core.request import Asked, Request, Scores, Trial
 from leakmeter.engine.sampling import Sampling, outline_of
 from leakmeter.errors import LeakmeterError, ModelError, UsageError
 from leakmeter.storage.fingerprint import device_of
+from leakmeter.storage.kept import KeptPrediction
 
 EXACT_CASES: Final = 32
 """Each of so many cases is predicted; of more, some stand for the others."""
@@ -77,13 +78,12 @@ class Predictor:
             self._speed = self.measure_speed(min(allowed, _MOST_SECONDS))
         return cost.seconds(size, self._speed, prediction.work)
 
-    def cost_record(self, prediction: Prediction) -> dict[str, Any]:
+    def kept(self, prediction: Prediction) -> KeptPrediction:
         """The prediction as a case's cost keeps it."""
         seconds = self.seconds(prediction)
-        return {
-            "tree_tokens": prediction.n_tokens_run,
-            "seconds": None if seconds is None else round(seconds, 3),
-        }
+        return KeptPrediction(
+            tree_tokens=prediction.n_tokens_run, seconds=None if seconds is None else round(seconds, 3)
+        )
 
 
 def shares(total: int, n: int) -> list[int]:

@@ -6,11 +6,12 @@ import hashlib
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+from leakmeter.core.measurement import Texts
 from leakmeter.errors import UsageError
 from leakmeter.ledger.keys import RECIPIENT
 from leakmeter.ledger.measuring import Measuring
@@ -196,7 +197,8 @@ class _Gone:
 
     def __init__(self, book: Book, kind: str, ids: Collection[str]) -> None:
         self.kind = kind
-        column = {RECIPIENT: "recipient", TRACE: "trace"}.get(kind)
+        columns: dict[str, Literal["recipient", "trace"]] = {RECIPIENT: "recipient", TRACE: "trace"}
+        column = columns.get(kind)
         self.events = {event["event"] for event in book.events if column is not None and event[column] in ids}
         self.documents = set(ids) if kind == DOCUMENT else set[str]()
         self.entities = {name for name, subject in book.subject_of.items() if kind == SUBJECT and subject in ids}
@@ -242,7 +244,7 @@ def _texts_of_others(book: Book, removed: _Gone, names: Collection[str]) -> set[
     return scores
 
 
-def _documents(kept_text: Mapping[str, Any]) -> Iterator[str]:
+def _documents(kept_text: Texts) -> Iterator[str]:
     for document in kept_text["documents"]:
         yield normalised(kept_text["context"][document["start"] : document["end"]])
 

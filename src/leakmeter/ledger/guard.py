@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from leakmeter.commands.call import CallOptions
 from leakmeter.commands.call import measured as run_measure
@@ -26,7 +26,7 @@ from leakmeter.ledger.flags import scored_at
 from leakmeter.ledger.keys import shown
 from leakmeter.ledger.measuring import ENTITY, Measured, Measuring, measured
 from leakmeter.ledger.store import Ledger
-from leakmeter.ledger.totals import DOCUMENT, Book, Disclosed, Item, Look, total_of
+from leakmeter.ledger.totals import DOCUMENT, Book, Disclosed, Event, Item, Look, total_of
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.entities import person
 from leakmeter.text.entities.mention import PERSON
@@ -325,8 +325,9 @@ class Guard:
         )
 
     def _verdict(self, rows: Measured, texts: Mapping[str, str], answer: str) -> Verdict:
-        (event,) = rows.rows["events"]
+        (row,) = rows.rows["events"]
         book = Book(self.ledger, rows.rows)
+        event = cast(Event, {**row, "order": len(book.events)})
         looks = list(book.looks_of(event, self.budget.kind))
         earlier: dict[Item, list[Look]] = {look.item: [] for look in looks}
         for look in book.looks(self.budget.kind):

@@ -20,6 +20,7 @@ import numpy as np
 from leakmeter.core.item import Origin
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.loaded import LoadedCases, Plan, Preparations
+from leakmeter.core.measurement import Texts
 from leakmeter.errors import DamagedError, LeakmeterError, UsageError, WindowError
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.measure import Influence
@@ -444,7 +445,7 @@ def _place(disclosure: Disclosure, answer: str) -> tuple[int, int]:
 
 
 def _told_of(
-    ledger: Ledger, texts: Mapping[str, Any], disclosure: Disclosure, source: Source, entities: Sequence[JsonObject]
+    ledger: Ledger, texts: Texts, disclosure: Disclosure, source: Source, entities: Sequence[JsonObject]
 ) -> list[str]:
     """Pseudonyms of the personal data of a document that a disclosure may tell of: what stands where its source says
     it, or shares its letters. The source of what is not copied is the whole document, so that it may tell of all."""
@@ -513,9 +514,7 @@ def _size(values: Any) -> float:
     return np.inf if np.isnan(total) else total
 
 
-def _mentions(
-    ledger: Ledger, texts: Mapping[str, Any], span: Mapping[str, Any], contents: Mapping[str, str]
-) -> Iterator[JsonObject]:
+def _mentions(ledger: Ledger, texts: Texts, span: JsonObject, contents: Mapping[str, str]) -> Iterator[JsonObject]:
     """How often each document says a value or person."""
     entity = span["entity"]
     is_person = entity["type"] == "person"

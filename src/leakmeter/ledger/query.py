@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -91,6 +91,6 @@ def _totals(book: Book) -> pa.Table:
     return _table(rows)
 
 
-def _table(rows: list[dict[str, Any]]) -> pa.Table:
+def _table(rows: list[JsonObject]) -> pa.Table:
     fields = [(name, kind) for name, (kind, _) in TOTALS.items()]
     return pa.Table.from_pylist([{name: row.get(name) for name in TOTALS} for row in rows], schema=pa.schema(fields))

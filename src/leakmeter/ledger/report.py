@@ -16,7 +16,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.ledger.flags import SENTENCES
 from leakmeter.ledger.keys import RECIPIENT, shown
-from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Disclosed, Look, Pair
+from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Disclosed, Event, Look, Pair
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text, percent
 
@@ -280,7 +280,7 @@ def day_blocks(book: Book, day: date | None, names: Names) -> list[b.Block]:
     return _told_in(book, called, [event for event in book.events if event["day"] == day], names)
 
 
-def _told_in(book: Book, called: b.Phrase, events: Sequence[Mapping[str, Any]], names: Names) -> list[b.Block]:
+def _told_in(book: Book, called: b.Phrase, events: Sequence[Event], names: Names) -> list[b.Block]:
     """What some answers told of documents and subjects."""
     headline = (*b.parts(called), f": {counted(len(events), 'answer')}")
     tables: list[b.Block] = []
@@ -296,7 +296,7 @@ def _told_in(book: Book, called: b.Phrase, events: Sequence[Mapping[str, Any]], 
     return [b.Headline((*headline, ".")), *shown_to, *tables, answers, *_notes(book)]
 
 
-def answer_blocks(book: Book, event: Mapping[str, Any], names: Names) -> list[b.Block]:
+def answer_blocks(book: Book, event: Event, names: Names) -> list[b.Block]:
     """What one answer told of each piece of its prompt."""
     looks = [*book.looks_of(event, DOCUMENT), *book.looks_of(event, SUBJECT)]
     worst = max(looks, key=lambda look: look.told_nats, default=None)
@@ -391,7 +391,7 @@ def _headline(book: Book, names: Names) -> b.Headline:
 def _disclosed(
     book: Book,
     names: Names,
-    events: Sequence[Mapping[str, Any]] | None = None,
+    events: Sequence[Event] | None = None,
     is_meant: Callable[[Disclosed], bool] = lambda disclosed: True,
 ) -> list[b.Table]:
     """Who was told what in some answers, personal and secret things first; no table where nothing was disclosed."""
@@ -484,10 +484,14 @@ def _pairs_table(
 
 def _worst(book: Book, by: str) -> Iterator[tuple[Any, int, int, Pair | None]]:
     """Of each recipient or day: answers, documents in their prompts, and what was told most of."""
-    counts: Counter[Any] = Counter(event[by] for event in book.events)
+
+    def group(event: Event) -> Any:
+        return event["day"] if by == "day" else event["recipient"]
+
+    counts: Counter[Any] = Counter(map(group, book.events))
     looks: dict[Any, list[Look]] = defaultdict(list)
     for look in book.looks(DOCUMENT):
-        looks[look.event[by]].append(look)
+        looks[group(look.event)].append(look)
     documents = {key: {look.item for look in key_looks} for key, key_looks in looks.items()}
     if by == "day":
         for day in sorted(counts, key=lambda day: (day is None, day or date.min)):
@@ -553,17 +557,21 @@ def _matrix(pairs: Sequence[Pair], names: Names) -> b.Chart:
 
 def _timeline(pairs: Sequence[Pair], names: Names) -> b.Chart:
     """Sums so far of those of which most was told."""
-    times = [look.event["time"] for pair in pairs for look in pair.looks if look.event["time"] is not None]
+    times = [time for pair in pairs for look in pair.looks if (time := look.event["time"]) is not None]
     first, last = min(times), max(times)
     is_long = (last - first).total_seconds() > _MOST_HOURS * _HOUR_SECONDS
     unit, unit_seconds = ("Days", _DAY_SECONDS) if is_long else ("Hours", _HOUR_SECONDS)
     series = []
     for pair in pairs[:_MOST_LINES]:
-        looks = [look for look in pair.looks if look.event["time"] is not None and look.signed_nats is not None]
+        looks = [
+            (look, time)
+            for look in pair.looks
+            if (time := look.event["time"]) is not None and look.signed_nats is not None
+        ]
         draws: set[str] = set()
         sums, places, total = [0.0], [0.0], 0.0
-        for look in looks:
-            place = (look.event["time"] - first).total_seconds() / unit_seconds
+        for look, time in looks:
+            place = (time - first).total_seconds() / unit_seconds
             # The sum is what it was until the answer is given.
             places += [place, place]
             sums.append(total)
@@ -616,7 +624,7 @@ def _section(book: Book, look: Look, names: Names) -> b.Section:
     return b.Section(b.Untrusted(event["trace"], _ID), blocks, cells, weight=look.told_nats)
 
 
-def _pieces_table(book: Book, event: Mapping[str, Any], names: Names) -> b.Table:
+def _pieces_table(book: Book, event: Event, names: Names) -> b.Table:
     """What one answer tells of each piece of its prompt."""
     linked = bool(names.address(DOCUMENT, ""))
     rows = []
@@ -681,7 +689,7 @@ def _answers_of(rows: Sequence[b.Row], last: str, caption: str) -> b.Table:
     return b.Table(columns, rows, caption, rest=("answer", "answers"))
 
 
-def _day(event: Mapping[str, Any]) -> str:
+def _day(event: Event) -> str:
     return "not logged" if event["day"] is None else str(event["day"].isoformat())
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 
 from leakmeter.core.database import connected, database_errors, make_file, transaction
 from leakmeter.core.json_object import JsonObject
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.measurement import Measurement, Params
 from leakmeter.core.plain import one_line
 from leakmeter.core.written import PARTIAL, check_outside_runs, make_private, store_errors
 from leakmeter.errors import StoreError
@@ -296,7 +296,7 @@ class Ledger:
         return database_errors(f"ledger '{self.path}' cannot be written")
 
 
-def kept_texts(score: str, part: Part, params: Mapping[str, Any]) -> JsonObject:
+def kept_texts(score: str, part: Part, params: Params) -> JsonObject:
     """The row of a score's texts and measurements; see `Ledger.part`."""
     texts, measurements = part
     numbers = [{**asdict(measurement), "values": measurement.values.tolist()} for measurement in measurements]
@@ -304,7 +304,7 @@ def kept_texts(score: str, part: Part, params: Mapping[str, Any]) -> JsonObject:
     return {"score": score, "kept": json.dumps(kept, ensure_ascii=False)}
 
 
-def other_model(path: Path, first: Mapping[str, Any], second: Mapping[str, Any]) -> StoreError:
+def other_model(path: Path, first: JsonObject, second: JsonObject) -> StoreError:
     """Nats of two models do not add up."""
     names = [str(model.get("name")) for model in (first, second)]
     return StoreError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from leakmeter.core.plain import excerpt
 from leakmeter.core.written import store_errors, write_whole
 from leakmeter.errors import UsageError
 from leakmeter.ledger.store import SUBJECTS, Ledger
+from leakmeter.ledger.tables import MentionRow
 
 _LEAST_DIGITS: Final = 8
 _PSEUDONYM: Final = re.compile(rf"[0-9a-f]{{{_LEAST_DIGITS},32}}")
@@ -94,7 +95,7 @@ def _groups(tables: Any, path: str, name: str) -> list[tuple[str, ...]]:
     return out
 
 
-def names_of(mentions: Iterable[Mapping[str, Any]]) -> list[Name]:
+def names_of(mentions: Iterable[MentionRow]) -> list[Name]:
     """The different values and people of a ledger's mentions."""
     names = {
         row["entity"]: Name(row["entity"], row["kind"], tuple(row["words"]), tuple(row["initials"])) for row in mentions

@@ -8,7 +8,8 @@ import sqlite3
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import Any, Final
+from types import UnionType
+from typing import Annotated, Any, Final, TypedDict, get_args, get_type_hints
 
 import pyarrow as pa
 
@@ -18,79 +19,120 @@ _TEXT, _NATS, _COUNT, _FLAG = pa.string(), pa.float64(), pa.int32(), pa.bool_()
 _TIME, _DAY, _TEXTS = pa.timestamp("us", tz="UTC"), pa.date32(), pa.list_(pa.string())
 
 
-def _schema(**columns: tuple[pa.DataType, str]) -> pa.Schema:
-    return pa.schema([pa.field(name, kind, metadata={"about": about}) for name, (kind, about) in columns.items()])
+class EventRow(TypedDict):
+    """An answer that was shown."""
+
+    event: Annotated[str, "keyed hash of trace and span"]
+    trace: Annotated[str, "id of the trace, as it was logged"]
+    span: Annotated[str, "id of the span, as it was logged"]
+    draw: Annotated[str, "keyed hash of the draw: equal where one draw was shown more than once"]
+    time: Annotated[datetime | None, "when the answer was finished; null where that was not logged"]
+    day: Annotated[date | None, "of the time, UTC"]
+    recipient: Annotated[str | None, "keyed pseudonym; null where none was logged"]
+    answer: Annotated[str, "keyed hash of the answer's text"]
+    by_document: Annotated[str, "names the scores of documents"]
+    by_entity: Annotated[str, "names the scores of personal data"]
+    n_tokens: Annotated[int, "tokens of the answer"]
+    temperature: Annotated[float, "at which it was scored"]
+    decoding: Annotated[str | None, "how it was drawn, as it was logged; null where that is not known"]
+    flags: Annotated[list[str], "why no posterior is shown for sums that this answer is part of"]
+
+
+class LookRow(TypedDict):
+    """A document that was retrieved for an answer."""
+
+    event: Annotated[str, "the answer"]
+    document: Annotated[str, "id of a document that was retrieved for it"]
+    content: Annotated[str, "keyed hash of its text"]
+    present: Annotated[bool, "whether the prompt had its text; otherwise it adds 0"]
+
+
+class ScoreRow(TypedDict):
+    """What one piece of a prompt did to an answer."""
+
+    score: Annotated[str, "keyed hash of prompt, answer, model and settings"]
+    unit: Annotated[str, "'document' or 'entity'"]
+    target: Annotated[str, "content of the document, or keyed pseudonym of the value or person"]
+    signed_nats: Annotated[
+        float | None, "log p(answer) − log p(answer without it); null where a search did not score it, NaN if undefined"
+    ]
+    size_nats: Annotated[float | None, "the same over the tokens without signs"]
+    noise_nats: Annotated[float, "the noise floor"]
+    placebo_nats: Annotated[float | None, "what an irrelevant piece does, with its sign; null where none fitted"]
+    placebo_size_nats: Annotated[float | None, "the same over the tokens without signs"]
+    screened_nats: Annotated[float | None, "how a search ranked it, no measurement of it; null without a search"]
+    n_mentions: Annotated[int, "places in the prompt that say it"]
+
+
+class DisclosureRow(TypedDict):
+    """A span of an answer that came from a document."""
+
+    score: Annotated[str, "as in scores, of documents"]
+    content: Annotated[str, "keyed hash of the text of a document that it came from"]
+    kind: Annotated[str, "'phone', 'person', 'code' …, a type of the user's, or 'other': neither personal nor secret"]
+    relation: Annotated[str, "'copied', 'reworded' or 'inferred'"]
+    evidence: Annotated[str, "'scores' or 'words', as of disclosures in `leakmeter influence`"]
+    nats: Annotated[float, "log p(span) − log p(span without the context)"]
+    posterior: Annotated[float, "how sure an observer of the span is, from even odds, that the context was there"]
+    first_character: Annotated[int, "of the span in the answer, from 0"]
+    last_character: Annotated[int, "of the span in the answer"]
+    entities: Annotated[list[str], "keyed pseudonyms of values and persons that the document says there"]
+
+
+class MeasuredRow(TypedDict):
+    """An answer that was measured."""
+
+    score: Annotated[str, "as in scores; here also where nothing of the unit was found"]
+    unit: Annotated[str, "'document' or 'entity'"]
+    n_tokens: Annotated[int, "tokens of the answer"]
+    kept: Annotated[bool, "whether the texts are kept"]
+
+
+class MentionRow(TypedDict):
+    """A value or person in a document."""
+
+    content: Annotated[str, "keyed hash of a document's text"]
+    entity: Annotated[str, "keyed pseudonym of a value or person that it says"]
+    kind: Annotated[str, "'person', 'phone', 'email', 'address', 'date', or a type of the user's"]
+    n_mentions: Annotated[int, "places that say it"]
+    words: Annotated[list[str], "keyed hashes of the words of a person's name"]
+    initials: Annotated[list[str], "keyed hashes of their first letters"]
+
+
+class NameRow(TypedDict):
+    """A pseudonym's name."""
+
+    pseudonym: Annotated[str, "keyed pseudonym"]
+    kind: Annotated[str, "'recipient' or 'subject'"]
+    name: Annotated[str, "in clear; kept with --keep-texts alone"]
+
+
+class AllRows(TypedDict):
+    """Rows of all tables."""
+
+    events: list[EventRow]
+    looks: list[LookRow]
+    scores: list[ScoreRow]
+    disclosures: list[DisclosureRow]
+    measured: list[MeasuredRow]
+    mentions: list[MentionRow]
+    names: list[NameRow]
+
+
+def _schema(row: type) -> pa.Schema:
+    types: dict[Any, pa.DataType] = {
+        str: _TEXT, float: _NATS, int: _COUNT, bool: _FLAG, datetime: _TIME, date: _DAY, list[str]: _TEXTS,
+    }  # fmt: skip
+    columns = []
+    for name, hint in get_type_hints(row, include_extras=True).items():
+        kind, about = get_args(hint)
+        kind = get_args(kind)[0] if isinstance(kind, UnionType) else kind
+        columns.append(pa.field(name, types[kind], metadata={"about": about}))
+    return pa.schema(columns)
 
 
 TABLES: Final[Mapping[str, pa.Schema]] = {
-    "events": _schema(
-        event=(_TEXT, "keyed hash of trace and span"),
-        trace=(_TEXT, "id of the trace, as it was logged"),
-        span=(_TEXT, "id of the span, as it was logged"),
-        draw=(_TEXT, "keyed hash of the draw: equal where one draw was shown more than once"),
-        time=(_TIME, "when the answer was finished; null where that was not logged"),
-        day=(_DAY, "of the time, UTC"),
-        recipient=(_TEXT, "keyed pseudonym; null where none was logged"),
-        answer=(_TEXT, "keyed hash of the answer's text"),
-        by_document=(_TEXT, "names the scores of documents"),
-        by_entity=(_TEXT, "names the scores of personal data"),
-        n_tokens=(_COUNT, "tokens of the answer"),
-        temperature=(_NATS, "at which it was scored"),
-        decoding=(_TEXT, "how it was drawn, as it was logged; null where that is not known"),
-        flags=(_TEXTS, "why no posterior is shown for sums that this answer is part of"),
-    ),
-    "looks": _schema(
-        event=(_TEXT, "the answer"),
-        document=(_TEXT, "id of a document that was retrieved for it"),
-        content=(_TEXT, "keyed hash of its text"),
-        present=(_FLAG, "whether the prompt had its text; otherwise it adds 0"),
-    ),
-    "scores": _schema(
-        score=(_TEXT, "keyed hash of prompt, answer, model and settings"),
-        unit=(_TEXT, "'document' or 'entity'"),
-        target=(_TEXT, "content of the document, or keyed pseudonym of the value or person"),
-        signed_nats=(
-            _NATS,
-            "log p(answer) − log p(answer without it); null where a search did not score it, NaN if undefined",
-        ),
-        size_nats=(_NATS, "the same over the tokens without signs"),
-        noise_nats=(_NATS, "the noise floor"),
-        placebo_nats=(_NATS, "what an irrelevant piece does, with its sign; null where none fitted"),
-        placebo_size_nats=(_NATS, "the same over the tokens without signs"),
-        screened_nats=(_NATS, "how a search ranked it, no measurement of it; null without a search"),
-        n_mentions=(_COUNT, "places in the prompt that say it"),
-    ),
-    "disclosures": _schema(
-        score=(_TEXT, "as in scores, of documents"),
-        content=(_TEXT, "keyed hash of the text of a document that it came from"),
-        kind=(_TEXT, "'phone', 'person', 'code' …, a type of the user's, or 'other': neither personal nor secret"),
-        relation=(_TEXT, "'copied', 'reworded' or 'inferred'"),
-        evidence=(_TEXT, "'scores' or 'words', as of disclosures in `leakmeter influence`"),
-        nats=(_NATS, "log p(span) − log p(span without the context)"),
-        posterior=(_NATS, "how sure an observer of the span is, from even odds, that the context was there"),
-        first_character=(_COUNT, "of the span in the answer, from 0"),
-        last_character=(_COUNT, "of the span in the answer"),
-        entities=(_TEXTS, "keyed pseudonyms of values and persons that the document says there"),
-    ),
-    "measured": _schema(
-        score=(_TEXT, "as in scores; here also where nothing of the unit was found"),
-        unit=(_TEXT, "'document' or 'entity'"),
-        n_tokens=(_COUNT, "tokens of the answer"),
-        kept=(_FLAG, "whether the texts are kept"),
-    ),
-    "mentions": _schema(
-        content=(_TEXT, "keyed hash of a document's text"),
-        entity=(_TEXT, "keyed pseudonym of a value or person that it says"),
-        kind=(_TEXT, "'person', 'phone', 'email', 'address', 'date', or a type of the user's"),
-        n_mentions=(_COUNT, "places that say it"),
-        words=(_TEXTS, "keyed hashes of the words of a person's name"),
-        initials=(_TEXTS, "keyed hashes of their first letters"),
-    ),
-    "names": _schema(
-        pseudonym=(_TEXT, "keyed pseudonym"),
-        kind=(_TEXT, "'recipient' or 'subject'"),
-        name=(_TEXT, "in clear; kept with --keep-texts alone"),
-    ),
+    name: _schema(get_args(rows)[0]) for name, rows in get_type_hints(AllRows).items()
 }
 """All tables; rows of `names` are there with --keep-texts alone."""
 

@@ -6,9 +6,9 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from leakmeter.ledger.accounting import Total, total
 from leakmeter.ledger.flags import HIDDEN_CALLS, OTHER_PROMPT
 from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.subjects import names_of, read_edits, resolve
-from leakmeter.ledger.tables import Rows
+from leakmeter.ledger.tables import AllRows, DisclosureRow, EventRow, LookRow, Rows, ScoreRow
 from leakmeter.stats.stats import Posterior
 
 DOCUMENT, SUBJECT = "document", "subject"
@@ -34,11 +34,17 @@ class Item(NamedTuple):
     """Of a document, the keyed hash of its text."""
 
 
+class Event(EventRow):
+    """An answer that was shown, with its place in the ledger."""
+
+    order: int
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """One answer whose prompt had a thing; nats."""
 
-    event: Mapping[str, Any]
+    event: Event
     item: Item
     signed_nats: float | None
     """None where a search did not score the thing exactly; NaN where it is not defined."""
@@ -113,19 +119,19 @@ class Pair:
 class Disclosed(NamedTuple):
     """A span of one answer, and a document that it came from."""
 
-    event: Mapping[str, Any]
+    event: Event
     document: str
     """Its id."""
-    row: Mapping[str, Any]
+    row: DisclosureRow
     """Of the table of disclosures."""
 
     @property
     def kind(self) -> str:
-        return str(self.row["kind"])
+        return self.row["kind"]
 
     @property
     def nats(self) -> float:
-        return float(self.row["nats"])
+        return self.row["nats"]
 
     @property
     def is_sensitive(self) -> bool:
@@ -147,12 +153,13 @@ class Book:
 
     def __init__(self, ledger: Ledger, further: Rows | None = None) -> None:
         self.ledger = ledger
-        self.state, rows = ledger.read()
-        rows = {table: [*table_rows, *(further or {}).get(table, ())] for table, table_rows in rows.items()}
+        self.state, kept = ledger.read()
+        of_tables = {table: [*table_rows, *(further or {}).get(table, ())] for table, table_rows in kept.items()}
+        rows = cast(AllRows, of_tables)
         prompts: dict[str, set[str]] = defaultdict(set)
         for row in rows["events"]:
             prompts[row["draw"]].add(row["by_document"])
-        events = [
+        events: list[Event] = [
             {
                 **row,
                 "order": number,
@@ -160,7 +167,7 @@ class Book:
             }
             for number, row in enumerate(rows["events"])
         ]
-        self.events: list[dict[str, Any]] = sorted(events, key=_when)
+        self.events = sorted(events, key=_when)
         """Answers that were shown, in the order of time, those of one time as they were added; those without one come
         last. Largest sums are over all orders that the times allow."""
         self.mentions = rows["mentions"]
@@ -171,18 +178,20 @@ class Book:
         self.kept = {row["score"] for row in rows["measured"] if row["kept"]}
         """Scores whose texts are kept."""
         # What was forgotten in part and then came back was scored again, with the same numbers.
-        scores = {(row["score"], row["target"]): row for row in rows["scores"]}
-        self._scores: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for row in scores.values():
-            self._scores[row["score"]].append(row)
-        self._disclosures: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        place = ("score", "content", "first_character", "last_character", "kind")
-        spans = {tuple(row[name] for name in place): row for row in rows["disclosures"]}
-        for row in spans.values():
-            self._disclosures[row["score"]].append(row)
-        self._looks: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for row in rows["looks"]:
-            self._looks[row["event"]].append(row)
+        scores = {(scored["score"], scored["target"]): scored for scored in rows["scores"]}
+        self._scores: dict[str, list[ScoreRow]] = defaultdict(list)
+        for scored in scores.values():
+            self._scores[scored["score"]].append(scored)
+        self._disclosures: dict[str, list[DisclosureRow]] = defaultdict(list)
+        spans = {
+            (span["score"], span["content"], span["first_character"], span["last_character"], span["kind"]): span
+            for span in rows["disclosures"]
+        }
+        for span in spans.values():
+            self._disclosures[span["score"]].append(span)
+        self._looks: dict[str, list[LookRow]] = defaultdict(list)
+        for look in rows["looks"]:
+            self._looks[look["event"]].append(look)
         self._pairs_of: dict[tuple[str, bool], list[Pair]] = {}
         self._hidden = Counter(row["recipient"] for row in events if HIDDEN_CALLS in row["flags"])
 
@@ -217,11 +226,11 @@ class Book:
                 counts[row["content"]] += row["n_mentions"]
         return dict(counts)
 
-    def scores_of(self, event: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def scores_of(self, event: Event) -> list[ScoreRow]:
         """What was scored of an answer, documents and personal data."""
-        return [row for name in ("by_document", "by_entity") for row in self._scores[event[name]]]
+        return [row for score in (event["by_document"], event["by_entity"]) for row in self._scores[score]]
 
-    def disclosed(self, events: Iterable[Mapping[str, Any]]) -> Iterator[Disclosed]:
+    def disclosed(self, events: Iterable[Event]) -> Iterator[Disclosed]:
         """What answers gave away of the documents in their prompts; what came from several documents once for each."""
         for event in events:
             for row in self._disclosures[event["by_document"]]:
@@ -229,7 +238,7 @@ class Book:
                     if look["present"] and look["content"] == row["content"]:
                         yield Disclosed(event, look["document"], row)
 
-    def retrieved(self, event: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def retrieved(self, event: Event) -> list[LookRow]:
         """What was retrieved for an answer, in its prompt or not."""
         return self._looks[event["event"]]
 
@@ -238,19 +247,19 @@ class Book:
         for event in self.events:
             yield from self.looks_of(event, kind)
 
-    def looks_of(self, event: Mapping[str, Any], kind: str) -> Iterator[Look]:
+    def looks_of(self, event: Event, kind: str) -> Iterator[Look]:
         """One answer with each thing that its prompt had."""
         return self._of_documents(event) if kind == DOCUMENT else self._of_subjects(event)
 
-    def _of_documents(self, event: Mapping[str, Any]) -> Iterator[Look]:
+    def _of_documents(self, event: Event) -> Iterator[Look]:
         scores = {row["target"]: row for row in self._scores[event["by_document"]]}
         for look in self._looks[event["event"]]:
             # Without its text in the prompt a document adds 0.
             if look["present"] and (row := scores.get(look["content"])) is not None:
                 yield _look(event, Item(DOCUMENT, look["document"], look["content"]), [row])
 
-    def _of_subjects(self, event: Mapping[str, Any]) -> Iterator[Look]:
-        by_subject: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    def _of_subjects(self, event: Event) -> Iterator[Look]:
+        by_subject: dict[str, list[ScoreRow]] = defaultdict(list)
         for row in self._scores[event["by_entity"]]:
             # What was forgotten has no mentions any more.
             if (subject := self.subject_of.get(row["target"])) is not None:
@@ -310,7 +319,7 @@ def total_of(looks: Sequence[Look]) -> Total:
     )
 
 
-def _look(event: Mapping[str, Any], item: Item, rows: Sequence[Mapping[str, Any]]) -> Look:
+def _look(event: Event, item: Item, rows: Sequence[ScoreRow]) -> Look:
     """Sums over the values of a subject, which were scored one by one; of a document there is one."""
     return Look(
         event,
@@ -334,6 +343,5 @@ def _sum(values: Iterable[float | None]) -> float | None:
         return float(np.sum([value for value in listed if value is not None]))
 
 
-def _when(event: Mapping[str, Any]) -> tuple[float, int]:
-    time: datetime | None = event["time"]
-    return math.inf if time is None else time.timestamp(), event["order"]
+def _when(event: Event) -> tuple[float, int]:
+    return math.inf if event["time"] is None else event["time"].timestamp(), event["order"]

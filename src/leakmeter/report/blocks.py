@@ -120,6 +120,11 @@ def interval(ends: tuple[float, float] | None) -> Interval | None:
     return None if ends is None else Interval(*ends)
 
 
+def finding(nats: float, *, is_finding: bool) -> Cell:
+    """A number of nats for a cell; without a colour, which stand for findings, where it is none."""
+    return nats if is_finding else scale.nats_cell(nats)
+
+
 @dataclass(frozen=True, slots=True)
 class Noted:
     """A text with short remarks beside it."""

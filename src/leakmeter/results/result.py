@@ -3,7 +3,7 @@
 The results of an instrument are made by the class that its `result_at` names, which has
 
     @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Result]
+    def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Result]
 
 which takes the texts and measurements of each case of a run, and the parameters of the measure, and yields the results
 of the cases in their order. Its `quantities` are what of it can be compared between runs, and bounded by `leakmeter
@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
@@ -24,7 +24,7 @@ from leakmeter.core import registry
 from leakmeter.core.case import unmarked_context
 from leakmeter.core.cost import ResultCost
 from leakmeter.core.json_object import JsonObject
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.measurement import Measurement, Texts
 from leakmeter.core.plain import to_json, to_plain
 from leakmeter.core.quantity import AnyQuantity, SoFar
 from leakmeter.core.record import Record
@@ -41,10 +41,6 @@ if TYPE_CHECKING:
 
 _NAME_CHARACTERS: Final = 40
 
-Texts = Mapping[str, Any]
-"""What a run keeps of a case beside numbers, as JSON; see `engine.measure.texts_of`."""
-Params = Mapping[str, Any]
-"""Parameters of a measure, as a run keeps them."""
 Part = tuple[Texts, Sequence[Measurement]]
 """A case's texts and its measurements."""
 

@@ -30,7 +30,7 @@ from leakmeter.ledger.budgets import Budget
 from leakmeter.ledger.forget import find
 from leakmeter.ledger.keys import RECIPIENT
 from leakmeter.ledger.store import FILES, SUBJECTS, Ledger, State
-from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book
+from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Event
 from leakmeter.report import blocks as b
 from leakmeter.report import html
 from leakmeter.serve.access import refusal
@@ -222,7 +222,7 @@ def _subject(book: Book, id_: str) -> str:
         raise NotFoundError("the ledger has no such subject, or several; give a pseudonym of its table") from None
 
 
-def _event(book: Book, id_: str) -> JsonObject:
+def _event(book: Book, id_: str) -> Event:
     for event in book.events:
         if event["event"] == id_:
             return event

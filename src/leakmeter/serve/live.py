@@ -20,7 +20,7 @@ from leakmeter.core.case import Case
 from leakmeter.core.item import Prepared
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import RESPONSE
+from leakmeter.core.measurement import RESPONSE, Texts
 from leakmeter.core.plain import visible
 from leakmeter.core.tokenizer import response_texts
 from leakmeter.data.rows import rows_of_text
@@ -40,7 +40,6 @@ from leakmeter.instruments.redaction.result import RedactionResult
 from leakmeter.overriding import override
 from leakmeter.report import blocks as b
 from leakmeter.report import html, scale
-from leakmeter.results.result import Texts
 from leakmeter.serve import bodies, edits, mixtures
 from leakmeter.serve.pages import show
 from leakmeter.serve.queue import Job

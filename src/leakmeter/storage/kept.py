@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 import numpy as np
 
-from leakmeter.core.measurement import NATS, RESPONSE, TOKEN_ID, Measurement
+from leakmeter.core.measurement import NATS, RESPONSE, TOKEN_ID, Measurement, Params
 from leakmeter.core.record import Record
 from leakmeter.storage.damage import FieldError
 from leakmeter.text.entities import mention, phone
@@ -186,12 +186,12 @@ class KeptCase(Record):
     def response_ids(self) -> Series:
         return Series(RESPONSE, self.token_counts, unit=TOKEN_ID, below=MOST)
 
-    def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterable[Series]:
+    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterable[Series]:
         """The measurements that belong to the case; others are left alone, as those of a later version. Some of those
         that there are say which others there have to be."""
         return ()
 
-    def check_measurements(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> None:
+    def check_measurements(self, params: Params, measurements: Sequence[Measurement]) -> None:
         rules: dict[tuple[str, str | None], Series] = {}
         for rule in self.series(params, measurements):
             rules |= {(rule.statistic, piece): rule for piece in ((None,) if rule.pieces is None else rule.pieces)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, fields
 from functools import cache
 from itertools import takewhile
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, get_type_hints
 
 from leakmeter.core import registry
 from leakmeter.core.json_object import JsonObject
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.measurement import Measurement, Params
 from leakmeter.core.record import reader_of, records_in
 from leakmeter.errors import UsageError
 from leakmeter.storage.damage import FieldError
@@ -34,7 +34,7 @@ class PartReader:
     record: JsonObject
     """What the run says of itself: its spec, or what it measures until it is complete."""
     kind: type[KeptCase] = KeptCase
-    params: Mapping[str, Any] | None = None
+    params: Params | None = None
     """Of the measure; None where nothing says them, or the measure is not installed: then texts alone are checked."""
     _same: dict[str, Any] = field(default_factory=dict)
 
@@ -109,7 +109,7 @@ def cases_of_run(directory: RunDirectory) -> Iterator[Part]:
     return PartReader.of_complete(directory).all_cases()
 
 
-def _check_params(measure: Any, params: Mapping[str, Any]) -> None:
+def _check_params(measure: Any, params: Params) -> None:
     """Refuse parameters that are none of a measure's."""
     kinds = _kinds_of(measure)
     if not params.keys() <= kinds.keys():

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import UsageError
@@ -50,7 +50,7 @@ class RunSpec:
     """Files that the cases came from, as they were given, for the reader; None where they may name people."""
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Self:
+    def from_record(cls, record: JsonObject) -> Self:
         values = {spec_field.name: record[spec_field.name] for spec_field in fields(cls) if spec_field.name in record}
         return cls(**{**values, "cases": tuple(record["cases"]), "problems": tuple(record.get("problems", ()))})
 

@@ -6,7 +6,7 @@ runs/
     cell-00.json              which run belongs to cell 0, and under which weights it was made
     cell-00.csv               its items with their texts: see `Kind.items`
     bertscore-00.json         quality that took a model of its own
-    table.md, table.csv, figure.png, figure.svg
+    table.md, table.json, table.csv, figure.png, figure.svg
     agreement-00.csv …        also .png and .svg: of each Monte Carlo cell of a susceptibility study, beside Fisher's
     seeds.csv                 values over seeds, of a study with replicates
     comparisons.csv           levels of a factor against each other, where the kind of study makes any

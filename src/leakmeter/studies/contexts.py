@@ -19,12 +19,12 @@ from leakmeter.overriding import override
 from leakmeter.report import html
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.expected import whole_by_token
-from leakmeter.studies.generations_report import Column, Generation, Generations, generations_report
+from leakmeter.studies.generations_report import CellColumn, Generation, Generations, generations_report
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one, field_types
-from leakmeter.studies.quality import Regurgitation, rouge_l_f1
-from leakmeter.studies.table import responses, tables
-from leakmeter.studies.tables import HEADINGS
+from leakmeter.studies.kind import Axes, Choice, Kind, Tables, at_least_one, field_types
+from leakmeter.studies.quality import COLUMNS, Regurgitation, rouge_l_f1
+from leakmeter.studies.table import quantile_columns, responses, tables
+from leakmeter.studies.tables import Column, Row, decimals, heading_of
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.units import AUTO
 
@@ -41,6 +41,28 @@ class Contexts(Kind):
         "factor": "a mean for each cell, over x",
         "position": "a mean for each position of the response",
         "piece": "a mean for each piece of the context, in its order",
+    }
+    columns: ClassVar = {
+        **Kind.columns,
+        "cid_lambda": Column("λ"),
+        "epsilon": Column("ε a token"),
+        "max_context_tokens": Column("context tokens, at most"),
+        "unit": Column("piece"),
+        "position": Column("position t"),
+        "piece": Column("piece i"),
+        "first_token": Column("first token of the piece"),
+        "nats": Column("τ̂, nats"),
+        **quantile_columns("nats"),
+        "nats_per_token": Column("nats a token", decimals(3)),
+        "difference_nats": Column("less the first x, paired, nats"),
+        "n_responses": Column("responses"),
+        "pieces_median": Column("pieces, median", decimals()),
+        "peak_piece": Column("peak at i"),
+        "peak_nats": Column("peak τ̂_i, nats"),
+        "early_nats": Column("first half, nats"),
+        "late_nats": Column("second half, nats"),
+        "early_less_late_nats": Column("first less second, paired, nats"),
+        **COLUMNS,
     }
     has_quality = True
 
@@ -146,14 +168,14 @@ def _of_record(study: Study, cells: Sequence[FinishedCell], dataset: str, id_: s
 
 
 def _in_words(name: str, value: Any) -> str:
-    heading = HEADINGS.get(name, name.replace("_", " "))
+    heading = heading_of(name, Contexts.columns)
     shown = f"{value:g}" if isinstance(value, float) else str(value)
     return f"{heading} = {shown}" if len(heading) == 1 else f"{heading} {shown}"
 
 
 def _column(
     study: Study, finished: FinishedCell, record: Record, texts: JsonObject, measurements: Sequence[Measurement]
-) -> Column:
+) -> CellColumn:
     labels = {name: _in_words(name, value) for name, value in finished.cell.factors.items() if name != "dataset"}
     # Without an axis all cells stand side by side.
     name = labels.pop(study.x) if study.x in labels else ", ".join(labels.values())
@@ -169,4 +191,4 @@ def _column(
         )
         for response, losses in zip(texts["responses"], whole_by_token(measurements), strict=True)
     ]
-    return Column(line, name or "the only cell", texts["context"], texts["truncated_tokens"], generations)
+    return CellColumn(line, name or "the only cell", texts["context"], texts["truncated_tokens"], generations)

@@ -73,7 +73,7 @@ class Generation:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class CellColumn:
     """What one cell has of a record."""
 
     line: str
@@ -94,7 +94,7 @@ class Generations:
     dataset: str
     query: str
     reference: str
-    columns: Sequence[Column]
+    columns: Sequence[CellColumn]
 
 
 def generations_report(records: Sequence[Generations], *, title: str, about: Sequence[str], n_records: int) -> b.Report:
@@ -150,7 +150,7 @@ def _section(record: Generations, number: int, heads: Sequence[tuple[str, str]],
     )
 
 
-def _cards(column: Column, widest: Column) -> Iterator[b.Part]:
+def _cards(column: CellColumn, widest: CellColumn) -> Iterator[b.Part]:
     n = len(column.generations)
     n_words = len(words_of(column.context))
     is_cut = column.context != widest.context

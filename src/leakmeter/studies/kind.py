@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -15,6 +14,7 @@ from leakmeter.errors import UsageError
 from leakmeter.report import charts
 from leakmeter.report.blocks import Chart
 from leakmeter.studies.figure import figure_of
+from leakmeter.studies.tables import Column, Columns, Row
 
 if TYPE_CHECKING:
     from leakmeter.core.instrument import AnyCase, Settings
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from leakmeter.studies.grid import Cell, Study
 
 T = TypeVar("T")
-Row = dict[str, Any]
-"""Columns to values: factors first; numbers as they are, unrounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +41,13 @@ class Tables:
     rows: list[Row]
     """Every number, for `table.csv` and the figure."""
     summary: list[Row]
-    """What `table.md` shows."""
+    """What people are shown."""
     comparisons: Sequence[Row] = ()
-    """Levels of a factor against each other, for `comparisons.csv` and `table.md`."""
+    """Levels of a factor against each other, for `comparisons.csv` and people."""
     compared_by: Sequence[str] = ()
     """What is to be known of them."""
     compared_title: str = "Pairs"
-    """What they are called in `table.md`."""
+    """What they are called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +74,8 @@ class Kind(ABC):
     """The setting that is another in each of several replicates."""
     is_personal: ClassVar[bool] = False
     """Whether records are personal data, of which the score cache keeps nothing."""
+    columns: ClassVar[Columns] = {"dataset": Column("data set")}
+    """How people read the columns of its rows."""
     has_quality: ClassVar[bool] = False
     """Whether responses are drawn whose quality may be scored."""
 
@@ -144,8 +144,12 @@ class Kind(ABC):
     def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
         """The figure of these rows, see `tables`, with a small footer under it."""
         axes = self.axes(study, rows)
-        lines = [name for name in study.cells[0].factors if name != axes.x]
-        return figure_of(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer)
+        lines = self.lines(study, axes.x)
+        return figure_of(rows, axes.x, axes.ys, lines, columns=self.columns, title=study.title, footer=footer)
+
+    def lines(self, study: Study, x: str) -> list[str]:
+        """The columns whose values tell one line of the figure from another."""
+        return [name for name in study.cells[0].factors if name != x]
 
     def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
         """Write the figure of these rows, and what further ones there are, as '.png' and '.svg' at a stem."""
@@ -162,12 +166,6 @@ class Kind(ABC):
     def pages(self, study: Study, cells: Sequence[FinishedCell], about: Sequence[str]) -> Mapping[str, str]:
         """Further files, such as HTML pages, by their names; `about` says where the numbers come from."""
         return {}
-
-
-def measured(name: str, value: float | None, interval: tuple[float, float] | None) -> Row:
-    """A number and its interval as columns of a row."""
-    low, high = interval or (math.nan, math.nan)
-    return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
 def lines_over(

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from leakmeter.core.limits import refuse_bad
 from leakmeter.errors import ModelError, UsageError
 from leakmeter.stats.stats import interval_of_share
+from leakmeter.studies.tables import HUNDREDTHS, Column, Columns
 from leakmeter.text.overlap import n_shared_distinct, rouge_l, share_found
 
 BERTSCORE_MODEL = "roberta-large-mnli"
@@ -123,7 +124,16 @@ def _loaded(score: Callable[[], T], model: str, noun: str) -> T:
         raise ModelError(f"{noun} could not be measured with '{model}': {reason}") from error
 
 
-COUNTS = ("repeat_published", "repeat_stated", "rouge_published", "rouge_stated")
+COLUMNS: Final[Columns] = {
+    "repeat_published": Column("Repeat prompts, as published"),
+    "repeat_stated": Column("Repeat prompts, as stated"),
+    "rouge_published": Column("ROUGE prompts, as published"),
+    "rouge_stated": Column("ROUGE prompts, as stated"),
+    "rouge_l_f1": Column("ROUGE-L F1", HUNDREDTHS),
+    "bertscore_f1": Column("BERTScore F1", HUNDREDTHS),
+    "factkb": Column("FactKB", HUNDREDTHS),
+}
+COUNTS: Final = tuple(COLUMNS)[:4]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,66 +1,82 @@
-"""A study's directory as a report: the tables of its `table.md`, and figures."""
+"""A study's directory as a report: its tables and figures."""
 
 from __future__ import annotations
 
-import re
+import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from leakmeter.core.plain import visible
-from leakmeter.errors import StoreError
+from leakmeter.core.plain import to_json
+from leakmeter.core.record import Record
+from leakmeter.errors import DataError, StoreError
 from leakmeter.report import blocks as b
 from leakmeter.report import html
+from leakmeter.studies.tables import Columns, ReadableTable, Row, interval_of, shown_names, to_markdown
 
-TABLE: Final = "table.md"
+MARKDOWN: Final = "table.md"
+TABLES: Final = "table.json"
 """What tells a study's directory from a run's."""
-_CELLS: Final = re.compile(r"(?<!\\)\|")
-_RULE: Final = re.compile(r"\|( --- \|)+")
-_COMMAND: Final = "command: "
-FINDING: Final = "finding: "
-"""What a line of a table begins with that says what was found."""
-_NUMBER: Final = re.compile(r"(?P<mean>[−-]?\d[\d.]*)[^\[]*\[(?P<low>[−-]?\d[\d.]*), (?P<high>[−-]?\d[\d.]*)\]")
 _LABELS: Final = 4
 """As many columns tell a row from others, at most."""
 
 
 @dataclass(frozen=True, slots=True)
-class MarkdownTable:
-    """A table of `tables.to_markdown`, with what is said of it."""
+class StudyTables(Record):
+    """What a study's directory says in words and tables."""
 
-    title: str
-    lines: list[str] = field(default_factory=list)
-    heads: list[str] = field(default_factory=list)
-    rows: list[list[str]] = field(default_factory=list)
+    tables: tuple[ReadableTable, ...]
+    """The first has the study's title."""
+    command: str
+    findings: tuple[str, ...] = ()
+    """What the study says it found."""
+    headline: str = ""
+    """Of one that says nothing; see `extremes`."""
+
+    def markdown(self, *, brief: bool = False) -> str:
+        """The tables; `brief`, with nothing about them but what was found."""
+        first, *others = self.tables
+        found = tuple(f"finding: {finding}" for finding in self.findings)
+        about = () if brief else (*first.about, f"command: {self.command}")
+        shown = [replace(first, about=(*found, *about)), *(replace(t, about=()) if brief else t for t in others)]
+        return "\n".join(to_markdown(table, level=1 + (number > 0)) for number, table in enumerate(shown))
+
+    def files(self) -> dict[str, str]:
+        """Texts by the names of files."""
+        return {MARKDOWN: self.markdown(), TABLES: f"{to_json(self)}\n"}
+
+
+def is_study(directory: Path) -> bool:
+    """Whether a directory is a study's, which has tables and is no run."""
+    return (directory / TABLES).is_file() and not (directory / "spec.json").exists()
 
 
 def page_of_study(directory: Path) -> str:
     """The page of a study's directory: its tables, its figures, and how to run it again."""
     try:
-        markdown = (directory / TABLE).read_text(encoding="utf-8")
+        tables = StudyTables.from_dict(json.loads((directory / TABLES).read_text(encoding="utf-8")))
         figures = {path.stem: path.read_bytes() for path in sorted(directory.glob("*.png"))}
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, DataError) as error:
         raise StoreError(f"study '{directory}' cannot be read: {error}") from None
-    return html.page(study_report(markdown, figures, directory=str(directory)))
+    return html.page(study_report(tables, figures, directory=str(directory)))
 
 
 def study_report(
-    markdown: str, figures: Mapping[str, bytes], *, directory: str, room: int = html.PAGE_BYTES
+    tables: StudyTables, figures: Mapping[str, bytes], *, directory: str, room: int = html.PAGE_BYTES
 ) -> b.Report:
     """Tables, and figures in their order as long as a page has room for them."""
-    sections = list(read_markdown(markdown))
-    lines = [line for section in sections for line in section.lines]
-    command = next((line.removeprefix(_COMMAND) for line in lines if line.startswith(_COMMAND)), None)
-    parts = [b.Part(b.Untrusted(section.title), _blocks(section)) for section in sections[1:]]
+    main, *others = tables.tables
+    parts = [b.Part(b.Untrusted(table.title), _blocks(table)) for table in others]
+    first = [*_findings(tables), *_blocks(main)]
     report = b.Report(
-        b.Untrusted(sections[0].title) if sections and sections[0].title else "A study",
+        b.Untrusted(main.title) if main.title else "A study",
         "study",
+        [*first, *parts],
         notes=[b.Facts((("Directory", b.Untrusted(directory)),), heading="Study")],
-        command=None if command is None else b.Command(b.Untrusted(command)),
+        command=b.Command(b.Untrusted(tables.command)),
     )
-    first = [*_findings(sections[0]), *_blocks(sections[0])] if sections else []
-    report = replace(report, blocks=[*first, *parts])
     left = room - len(html.page(report).encode(errors="replace"))
     images: list[b.Block] = []
     for name, png in figures.items():
@@ -74,78 +90,52 @@ def study_report(
     return replace(report, blocks=[*first, *images, *parts])
 
 
-def _findings(section: MarkdownTable) -> Iterator[b.Block]:
-    """What a study says it found; of one that says nothing, its largest and its smallest number with an interval."""
-    findings = [line.removeprefix(FINDING) for line in section.lines if line.startswith(FINDING)]
-    if findings:
-        yield b.Headline(b.Untrusted(findings[0]))
-        yield from (b.Text(b.Untrusted(line)) for line in findings[1:])
-    elif (extremes := _extremes(section.heads, section.rows)) is not None:
-        yield b.Headline(extremes)
+def _findings(tables: StudyTables) -> Iterator[b.Block]:
+    headline, *others = tables.findings or (tables.headline,)
+    if headline:
+        yield b.Headline(b.Untrusted(headline))
+    yield from (b.Text(b.Untrusted(line)) for line in others)
 
 
-def _extremes(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> b.Phrase | None:
-    """The rows with the largest and the smallest value of the first column that has intervals."""
-    column = next((i for i in range(len(heads)) if any(_NUMBER.match(row[i]) for row in rows)), None)
-    if column is None:
-        return None
-    matched = [(match, row) for row in rows if (match := _NUMBER.match(row[column])) is not None]
-    ranked = sorted(matched, key=lambda pair: _number(pair[0], "mean"))
-    (low, least), (high, most) = ranked[0], ranked[-1]
-    head = heads[column]
+def extremes(table: ReadableTable, rows: Sequence[Row], columns: Columns) -> str:
+    """The rows with the largest and the smallest value of the first column that has intervals; "" where none has."""
+    names = shown_names(rows, columns)
+    name = next((name for name in names if any(_interval(row, name) for row in rows)), None)
+    if name is None:
+        return ""
+    column = names.index(name)
+    head = table.heads[column]
+    matched = [
+        (row[name], ends, cells)
+        for row, cells in zip(rows, table.rows, strict=True)
+        if (ends := _interval(row, name)) is not None
+    ]
+    ranked = sorted(matched, key=lambda estimate: float(estimate[0]))
+    (_, (_, top), least), (_, (bottom, _), most) = ranked[0], ranked[-1]
     # A symbol stays what it is.
     head = head[:1].upper() + head[1:] if head[:1].isascii() else head
     if len(matched) == 1:
-        return b.Untrusted(f"{head}: {most[column]}.")
-    labels = [i for i in range(column) if len({row[i] for _, row in matched}) > 1][:_LABELS]
+        return f"{head}: {most[column]}."
+    labels = [i for i in range(column) if len({cells[i] for _, _, cells in matched}) > 1][:_LABELS]
 
-    def named(row: Sequence[str]) -> str:
-        labelled = ", ".join(f"{heads[i]} {row[i]}" for i in labels)
-        return f"{row[column]} ({labelled})" if labelled else row[column]
+    def named(cells: Sequence[str]) -> str:
+        labelled = ", ".join(f"{table.heads[i]} {cells[i]}" for i in labels)
+        return f"{cells[column]} ({labelled})" if labelled else cells[column]
 
-    overlap = _number(high, "low") <= _number(low, "high")
-    order = " Their intervals overlap, so the order may be chance." if overlap else ""
-    return b.Untrusted(f"{head}: from {named(least)} to {named(most)}.{order}")
-
-
-def _number(match: re.Match[str], name: str) -> float:
-    return float(match[name].replace("−", "-").rstrip("."))
+    order = " Their intervals overlap, so the order may be chance." if bottom <= top else ""
+    return f"{head}: from {named(least)} to {named(most)}.{order}"
 
 
-def _blocks(section: MarkdownTable) -> list[b.Block]:
-    """The table, and then what is to be known of it; the command stands at the end of the page."""
+def _interval(row: Row, name: str) -> tuple[float, float] | None:
+    value = row.get(name)
+    return interval_of(row, name) if isinstance(value, float) and math.isfinite(value) else None
+
+
+def _blocks(table: ReadableTable) -> list[b.Block]:
+    """The table, and then what is to be known of it."""
     blocks: list[b.Block] = []
-    if section.heads:
-        columns = [b.Column(b.Untrusted(head)) for head in section.heads]
-        rows = [b.Row([b.Untrusted(cell) for cell in row]) for row in section.rows]
+    if table.heads:
+        columns = [b.Column(b.Untrusted(head)) for head in table.heads]
+        rows = [b.Row([b.Untrusted(cell) for cell in row]) for row in table.rows]
         blocks.append(b.Table(columns, rows, first=len(rows), first_on_pages=len(rows)))
-    about = [line for line in section.lines if not line.startswith((_COMMAND, FINDING))]
-    return blocks + [b.Text(b.Untrusted(line), "soft") for line in about]
-
-
-def read_markdown(markdown: str) -> Iterator[MarkdownTable]:
-    """The tables of a file of `tables.to_markdown`."""
-    section: MarkdownTable | None = None
-    for line in visible(markdown).splitlines():
-        if line.startswith("#") or section is None:
-            if section is not None:
-                yield section
-            section = MarkdownTable(line.lstrip("# ") if line.startswith("#") else "")
-        if line.startswith("|") and not _RULE.fullmatch(line):
-            # The first line of a table is its heads.
-            if section.heads:
-                section.rows.append(_cells(line))
-            else:
-                section.heads.extend(_cells(line))
-        elif line.strip() and not line.startswith(("#", "|")):
-            section.lines.append(_plain(line.removeprefix("- ")))
-    if section is not None:
-        yield section
-
-
-def _cells(line: str) -> list[str]:
-    return [_plain(cell.strip()) for cell in _CELLS.split(line.strip())[1:-1]]
-
-
-def _plain(text: str) -> str:
-    return text.replace("\\|", "|")
+    return blocks + [b.Text(b.Untrusted(line), "soft") for line in table.about]

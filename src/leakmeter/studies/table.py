@@ -10,6 +10,7 @@ import numpy as np
 
 from leakmeter.errors import LeakmeterError
 from leakmeter.stats import stats
+from leakmeter.stats.ranks import holm
 from leakmeter.studies import quality
 from leakmeter.studies.cells import FinishedCell, kept_scores
 from leakmeter.studies.expected import (
@@ -23,10 +24,12 @@ from leakmeter.studies.expected import (
     whole_context_nats,
 )
 from leakmeter.studies.grid import Study
-from leakmeter.studies.kind import Row, Tables, measured
+from leakmeter.studies.kind import Tables, lines_over
 from leakmeter.studies.quality import Regurgitation, counts
+from leakmeter.studies.tables import P_VALUE, Column, Columns, Row, counted, decimals, measured
 from leakmeter.text.units import parse
 
+SEEDS_COLUMNS: Final[Columns] = {name: Column(name, decimals(3)) for name in ("mean", "least", "most")}
 SEEDS_TITLE: Final = "Over seeds"
 SEEDS_ABOUT: Final = (
     "mean, standard deviation (n - 1), least and most over seeds; each seed's own values and intervals above"
@@ -90,6 +93,10 @@ def _peak(study: Study, finished: FinishedCell, series: list[Any], estimates: li
 
 
 def _by_factor(study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]) -> Tables:
+    of_cells = ((each.cell.factors, [record.case.id for record in each.records], each) for each in cells)
+    # Differences are taken from the cell that differs in x alone and comes first, record by record.
+    lines = [[finished for _, finished in levels] for _, levels in lines_over(str(study.x), of_cells)]
+    first_of = {finished.cell.number: line[0] for line in lines for finished in line}
     rows: list[Row] = []
     per_record: dict[int, list[float]] = {}
     without: set[str] = set()
@@ -99,7 +106,7 @@ def _by_factor(study: Study, cells: Sequence[FinishedCell], directory: Path, not
         row: Row = {**finished.cell.factors, **columns("nats", estimate(nats, seed=study.seed), quantiles=True)}
         tokens = [float(v.mean()) for _, measurements in finished.measured for v in whole_by_token(measurements)]
         row |= columns("nats_per_token", estimate(tokens, seed=study.seed))
-        first = _first_of_line(study, cells, finished)
+        first = first_of[finished.cell.number]
         before = per_record[first.cell.number]
         by: Row = measured(
             "difference_nats",
@@ -110,8 +117,7 @@ def _by_factor(study: Study, cells: Sequence[FinishedCell], directory: Path, not
         row |= dict.fromkeys(by) if first is finished else by
         responses, contexts, references = responses_of(finished)
         for name, count in counts(responses, contexts, Regurgitation()).items():
-            low, high = count.interval
-            row |= {name: count.hits, f"{name}_share_low": low, f"{name}_share_high": high}
+            row |= counted(name, count.hits, count.interval)
         row["n_responses"] = len(responses)
         row |= columns("rouge_l_f1", estimate(quality.rouge_l_f1(responses, references), seed=study.seed))
         for name, score in _scorers(study, responses, contexts, references).items():
@@ -129,16 +135,6 @@ def _by_factor(study: Study, cells: Sequence[FinishedCell], directory: Path, not
                 row |= columns(name, estimate(values, seed=study.seed))
         rows.append(row)
     return Tables(rows, rows)
-
-
-def _first_of_line(study: Study, cells: Sequence[FinishedCell], finished: FinishedCell) -> FinishedCell:
-    """The cell that differs in x alone and comes first: what differences are taken from, record by record."""
-
-    def line(finished: FinishedCell) -> tuple[Any, ...]:
-        others = {name: value for name, value in finished.cell.factors.items() if name != study.x}
-        return (others, [record.case.id for record in finished.records])
-
-    return next(cell for cell in cells if line(cell) == line(finished))
 
 
 def responses_of(finished: FinishedCell) -> tuple[list[str], list[str], list[str]]:
@@ -173,12 +169,34 @@ def columns(name: str, estimate: Estimate, *, quantiles: bool = False) -> Row:
     return row
 
 
-def provenance(study: Study, cells: Sequence[FinishedCell], command: str) -> list[str]:
-    """What a table says of where its numbers come from: command, seed, weights, n; no times, which differ."""
+COMPARED_COLUMNS: Final[Columns] = {
+    "paired_nats": Column("paired difference, nats", decimals(3)),
+    "wilcoxon_p": Column("Wilcoxon p", P_VALUE),
+    "holm_p": Column("p among all, Holm", P_VALUE),
+}
+
+
+def with_holm(comparisons: Sequence[Row]) -> list[Row]:
+    """Behind each p of a signed-rank test the one by Holm's rule among those of all rows."""
+    adjusted = holm([row["wilcoxon_p"] for row in comparisons])
+    return [{**row, "holm_p": p} for row, p in zip(comparisons, adjusted, strict=True)]
+
+
+def quantile_columns(name: str) -> Columns:
+    """How people read the quantiles of a mean; the quartiles stand in CSV alone."""
+    headings = {0.05: "5 %", 0.5: "median", 0.95: "95 %"}
+    return {
+        f"{name}_q{round(level * 100):02}": Column(headings.get(level, ""), decimals(), level not in headings)
+        for level in LEVELS
+    }
+
+
+def provenance(study: Study, cells: Sequence[FinishedCell]) -> list[str]:
+    """What a table says of where its numbers come from: seed, weights, n; no times, which differ."""
     sizes = sorted({(cell.cell.shown_dataset or cell.cell.dataset, len(cell.records)) for cell in cells})
     records = f"{study.kind.records}: {', '.join(f'{n:,} of {dataset}' for dataset, n in sizes)}"
     seeds, intervals = study.kind.about(study)
-    return [f"command: {command}", seeds, models_line(cells), records, intervals]
+    return [seeds, models_line(cells), records, intervals]
 
 
 def models_line(cells: Sequence[FinishedCell]) -> str:

@@ -19,10 +19,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from leakmeter.core.json_object import JsonObject
+from leakmeter.core.measurement import Texts
 from leakmeter.core.request import FloatArray
 from leakmeter.text.entities import date, mention, person
 
@@ -116,7 +118,7 @@ def _runs(words: list[str], reply_words: list[str]) -> bool:
 Series = Mapping[tuple[int, str, str], FloatArray]
 
 
-def entity_fields(span: Mapping[str, Any], series: Series, context: str, response: str) -> dict[str, Any]:
+def entity_fields(span: JsonObject, series: Series, context: str, response: str) -> JsonObject:
     """A span's fields about personal data; None in each where it is none.
 
     The span is as `engine.measure.texts_of` keeps it, the series are measurements by (sample, statistic, piece).
@@ -137,7 +139,7 @@ def entity_fields(span: Mapping[str, Any], series: Series, context: str, respons
     }
 
 
-def ranks(spans: Sequence[Mapping[str, Any]], nats: Sequence[float]) -> list[int]:
+def ranks(spans: Sequence[JsonObject], nats: Sequence[float]) -> list[int]:
     """Rank of each span among those of its kind, from 1, most nats first; ties in the order of the context."""
     order = sorted(range(len(spans)), key=lambda i: (-nats[i], i))
     seen: dict[str, int] = {}
@@ -148,7 +150,7 @@ def ranks(spans: Sequence[Mapping[str, Any]], nats: Sequence[float]) -> list[int
     return out
 
 
-def entity_warnings(texts: Mapping[str, Any], series: Series) -> list[str]:
+def entity_warnings(texts: Texts, series: Series) -> list[str]:
     if texts["unit"] != "entity":
         return []
     if not any(span.get("entity") for span in texts["spans"]):

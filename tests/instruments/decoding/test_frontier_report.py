@@ -11,10 +11,10 @@ from helpers.examples import few
 from helpers.report_cases import HOSTILE
 from helpers.report_checks import assert_report_harmless
 from helpers.report_snapshots import assert_as_reviewed, printed
-from leakmeter.instruments.decoding.frontier import Frontier
+from leakmeter.instruments.decoding.frontier import COLUMNS, Frontier
 from leakmeter.instruments.decoding.frontier_report import figure_of, report
 from leakmeter.report import charts
-from leakmeter.studies.tables import share_text, to_markdown
+from leakmeter.studies.tables import readable, share_text, to_markdown
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
@@ -93,7 +93,7 @@ def test_what_a_frontier_says_is_as_reviewed() -> None:
 
 
 def test_markdown_shows_shares_and_hundredths() -> None:
-    text = to_markdown("t", [], told("epsilon").settings)
+    text = to_markdown(readable("t", [], told("epsilon").settings, COLUMNS))
     assert "| 1.0 | 9 | 12.00 | 3.25 | 2.00 [1.99, 2.02] |" in text
     assert "-1.00 [-1.00, -1.00]" in text
     assert "99 %" in text

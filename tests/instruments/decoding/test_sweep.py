@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,10 +13,11 @@ import pytest
 from leakmeter.core.case import Case, Document
 from leakmeter.data.named.base import Record
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.instruments.decoding.frontier import Choice, Evidence, choose, sentence
+from leakmeter.instruments.decoding.frontier import COLUMNS, Choice, Evidence, choose, sentence
 from leakmeter.instruments.decoding.sweep import DEFAULTS, EPSILON, LAMBDA, sweep_directory, sweep_of
 from leakmeter.stats.frontier import resampled_means
 from leakmeter.storage.nonce import kept_nonce
+from leakmeter.studies.tables import Column
 from leakmeter.text.build import PromptSettings
 
 
@@ -117,9 +118,7 @@ def said(choice: Choice, leaks: Evidence, uses: Evidence, kind: str = "cid_lambd
 
 @pytest.fixture(autouse=True)
 def _a_utility_called_u(monkeypatch: pytest.MonkeyPatch) -> None:
-    from leakmeter.studies import tables
-
-    monkeypatch.setitem(tables.HEADINGS, "u", "Use")
+    monkeypatch.setitem(cast(Any, COLUMNS), "u", Column("Use"))
 
 
 def test_a_clear_knee_is_shipped() -> None:

@@ -19,7 +19,7 @@ from leakmeter.instruments.generation.study import PRINTED, Batches, cases_of
 from leakmeter.privacy.rdp import conversion, guarantee
 from leakmeter.studies.cells import load_records
 from leakmeter.studies.grid import Cell, Study, load_study
-from leakmeter.studies.tables import items_to_csv, to_csv, to_markdown
+from leakmeter.studies.tables import items_to_csv, readable, to_csv, to_markdown
 from leakmeter.text.exemplar import ExemplarCase
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -109,10 +109,10 @@ def test_rows_are_what_was_measured_beside_its_bound(name: str, news: dict[str, 
     cells, directory = measured(study, news)
     made = study.kind.tables(study, cells, directory, print)
     assert len(made.rows) == len(made.summary) == len(study.cells) == 2
-    for finished, row, shown in zip(cells, made.rows, made.summary, strict=True):
+    for finished, row in zip(cells, made.rows, strict=True):
         measure, choice = parts_of(finished.cell)
         (case,) = cases_of(finished)
-        assert row[str(study.x)] == shown[str(study.x)] == finished.cell.factors[str(study.x)]
+        assert row[str(study.x)] == finished.cell.factors[str(study.x)]
         at = next(one for one in case.by_order if one.order == row["order"])
         assert row["promised_rdp_nats"] == at.bound_nats
         assert row["measured_rdp_nats"] == at.measured_nats <= row["sum_of_maxima_nats"]
@@ -128,10 +128,12 @@ def test_rows_are_what_was_measured_beside_its_bound(name: str, news: dict[str, 
         assert (row["printed_epsilon"] is not None) == has_printed
         if has_printed:
             assert (row["printed_setting"], row["printed_epsilon"]) == PRINTED[free][choice.target_epsilon or 0.0]
+        table = readable("T", [], [row], study.kind.columns)
+        shown = dict(zip(table.heads, table.rows[0], strict=True))
         assert shown["verdict"] == "kept"
         assert shown["of no leak"] == f"{zero:.4g}"
-        assert shown[free.replace("_", " ")] == f"{row['setting']:.4g}"
-    text = to_markdown(study.title, [], made.summary)
+        assert (shown["calibrated"], shown["to"]) == (free.replace("_", " "), f"{row['setting']:.4g}")
+    text = to_markdown(readable(study.title, [], made.summary, study.kind.columns))
     assert "| measured / bound |" in text
     assert "| paper printed |" in text
     if name == "audit_table_4":

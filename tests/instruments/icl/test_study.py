@@ -16,12 +16,12 @@ from helpers.measured_studies import measured, unwatched
 from helpers.mortal_toy import Mortal
 from leakmeter.backends.toy import Toy
 from leakmeter.errors import DataError, UsageError
-from leakmeter.instruments.icl.study import compared
+from leakmeter.instruments.icl.study import KIND, compared
 from leakmeter.stats.stats import bootstrap_interval_of_mean, bootstrap_interval_of_mean_difference
 from leakmeter.storage.rundir import RunDirectory
 from leakmeter.studies.cells import FinishedCell, load_records, measure_cell
 from leakmeter.studies.grid import Study, load_study
-from leakmeter.studies.tables import items_to_csv, to_csv, to_markdown
+from leakmeter.studies.tables import items_to_csv, readable, to_csv, to_markdown
 from leakmeter.text.exemplar import ExemplarCase
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -123,10 +123,10 @@ def test_a_table_is_the_statistics_of_its_queries(task: dict[str, str]) -> None:
         assert row["paired_nats"] == pytest.approx(statistics.fmean(losses[a]) - statistics.fmean(losses[b]))
         assert row["wilcoxon_p"] == pytest.approx(scipy.stats.wilcoxon(losses[a], losses[b]).pvalue)
         assert row["wilcoxon_p"] <= row["holm_p"] <= min(1.0, 3 * row["wilcoxon_p"])
-    shown = to_markdown("Pairs", made.compared_by, made.comparisons, level=2)
+    shown = to_markdown(readable("Pairs", made.compared_by, made.comparisons, study.kind.columns), level=2)
     assert shown.startswith("## Pairs\n")
     cell_of = f"{made.rows[0]['loss_nats']:.2f} ± {made.rows[0]['loss_nats_std']:.2f} ["
-    assert f"| 1 | 11 | {cell_of}" in to_markdown("T", [], made.summary)
+    assert f"| 1 | 11 | {cell_of}" in to_markdown(readable("T", [], made.summary, study.kind.columns))
 
 
 def test_positions_are_compared_within_each_query(task: dict[str, str]) -> None:
@@ -160,7 +160,7 @@ def test_infinite_losses_have_ranks_and_no_mean() -> None:
     (row,) = compared("x", [({}, levels)], seed=0)
     assert (row["paired_nats"], row["wilcoxon_p"]) == (None, 0.25)
     assert compared("x", [({}, levels[:1])], seed=0) == []
-    assert "| b | a | 3 | – | 0.25 | 0.25 |" in to_markdown("", [], [row])
+    assert "| b | a | 3 | – | 0.25 | 0.25 |" in to_markdown(readable("", [], [row], KIND.columns))
 
 
 def test_items_hold_every_query_and_exemplar(task: dict[str, str]) -> None:

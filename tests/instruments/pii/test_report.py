@@ -21,7 +21,7 @@ from leakmeter.instruments.pii import charts as pii_charts
 from leakmeter.instruments.pii import words
 from leakmeter.instruments.pii.check import AucRow, CurvePoint
 from leakmeter.instruments.pii.result import Generated, PiiResult
-from leakmeter.instruments.pii.study import LIKELIHOOD
+from leakmeter.instruments.pii.study import KIND, LIKELIHOOD
 from leakmeter.instruments.pii.summary import summary
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown
@@ -270,7 +270,7 @@ def test_a_density_is_the_sum_of_its_kernels() -> None:
     for few in ([-1.0, -2.0, -3.0, -4.0], [-1.0] * 9, [-1.0, -1.0 - 1e-15] * 4, []):
         assert charts.density(np.asarray(few), grid) is None
     rows = [{"type": "phone", "value": value, LIKELIHOOD: None} for value in ("true", "decoy")]
-    chart = pii_charts.densities(rows, (), value=LIKELIHOOD, title="T", footer="f")
+    chart = pii_charts.densities(rows, (), value=LIKELIHOOD, columns=KIND.columns, title="T", footer="f")
     assert charts.files(chart)["png"].startswith(b"\x89PNG")
 
 
@@ -421,7 +421,7 @@ def test_figures_of_studies_show_their_rows() -> None:
         for n in (1, 4)
         for value, nats in (("true", -1.0 * n), ("true", None), ("decoy", -5.0), ("decoy", -6.0))
     ]
-    chart = pii_charts.densities(rows, ("documents",), value=LIKELIHOOD, **told)
+    chart = pii_charts.densities(rows, ("documents",), value=LIKELIHOOD, columns=KIND.columns, **told)
     assert [b.plain(panel.title) for panel in chart.panels] == ["phone, documents 1", "phone, documents 4"]
     assert [[list(one.y) for one in panel.series] for panel in chart.panels] == [[[-5, -6], [-1]], [[-5, -6], [-4]]]
     shares = {"extracted": 0.5, "extracted_low": 0.25, "extracted_high": 0.75}
@@ -461,7 +461,9 @@ def test_both_densities_share_an_axis_that_holds_all_values() -> None:
     true, decoys = rng.normal(-2.0, 0.3, size=30).tolist(), rng.normal(-4.0, 0.6, size=900).tolist()
     rows = [{"type": "phone", "value": "true", LIKELIHOOD: nats} for nats in true]
     rows += [{"type": "phone", "value": "decoy", LIKELIHOOD: nats} for nats in decoys]
-    axes = charts.figure(pii_charts.densities(rows, (), value=LIKELIHOOD, title="T", footer="f")).axes[0]
+    axes = charts.figure(
+        pii_charts.densities(rows, (), value=LIKELIHOOD, columns=KIND.columns, title="T", footer="f")
+    ).axes[0]
     low, high = axes.get_xlim()
     assert low < min(*true, *decoys)
     assert high > max(*true, *decoys)

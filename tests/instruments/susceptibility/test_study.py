@@ -24,7 +24,7 @@ from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.studies.cells import FinishedCell, load_records
 from leakmeter.studies.grid import SIZES, Study, load_study, shipped
 from leakmeter.studies.kind import Tables
-from leakmeter.studies.tables import items_to_csv, to_markdown
+from leakmeter.studies.tables import items_to_csv, readable, to_markdown
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -176,7 +176,7 @@ def test_every_variant_is_held_against_the_same_queries(agreement: Measured) -> 
     # Openness says nothing of open queries.
     (none,) = [r for r in made.rows if (r["predictor"], r["queries"]) == ("query is closed", "open")]
     assert (none["pearson"], none["spearman"]) == (None, None)
-    page = to_markdown(study.title, study.kind.about(study), made.summary)
+    page = to_markdown(readable(study.title, study.kind.about(study), made.summary, study.kind.columns))
     assert "| query is closed | open | 16 | 4 | – | – | – |" in page
 
 

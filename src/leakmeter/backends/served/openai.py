@@ -132,7 +132,7 @@ class OpenAi:
         options = {"max_tokens": 1, "temperature": 1.0, **({"logprobs": True, "top_logprobs": k} if k else {})}
         return {"model": self._model, "messages": [{"role": "user", "content": text}], **options}
 
-    def _choice(self, path: str, body: Mapping[str, object], n_values: int = 0) -> Mapping[str, Any]:
+    def _choice(self, path: str, body: Mapping[str, object], n_values: int = 0) -> JsonObject:
         """The one answer; a server may tell a longer name of its model, but not a different one each time."""
         reply = self._connection.post(path, body, n_values)
         with answered.reading(self._host):

@@ -13,6 +13,7 @@ from typing import Any, Final
 from leakmeter.backends.served import answered
 from leakmeter.backends.served.connection import Connection
 from leakmeter.backends.served.dialect import Capabilities, Control, Drawn, Probed, Scored, Served, Setting, TopRow
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import CapabilityError
 
@@ -111,9 +112,7 @@ class SGLang:
                 token_rows.append({answered.token_id(token): value for value, token, *_ in entries})
         return token_rows, meta.get("cached_tokens")
 
-    def _generated(
-        self, ids: Sequence[int], sampling: Mapping[str, Any], options: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
+    def _generated(self, ids: Sequence[int], sampling: Mapping[str, Any], options: Mapping[str, Any]) -> JsonObject:
         """What the server says of token ids, all of which it read, and of what follows them."""
         body = {
             "input_ids": list(ids),
@@ -124,7 +123,7 @@ class SGLang:
         n_values = len(ids) * (2 + options.get("top_logprobs_num", 0)) + sampling["max_new_tokens"]
         answer = self._connection.post("generate", body, n_values)
         with answered.reading(self._host):
-            meta: Mapping[str, Any] = answer["meta_info"]
+            meta: JsonObject = answer["meta_info"]
             answered.check_n_read(meta["prompt_tokens"], len(ids), self._host)
             answered.check_model(self._weights, meta.get("weight_version", self._weights), self._host)
         return meta

@@ -14,6 +14,7 @@ from typing import Any, Final
 from leakmeter.backends.served import answered
 from leakmeter.backends.served.connection import Connection, StatusError
 from leakmeter.backends.served.dialect import Capabilities, Control, Drawn, Probed, Scored, Served, Setting, TopRow
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.request import FloatArray
 
 _COMPLETIONS: Final = "v1/completions"
@@ -44,9 +45,7 @@ class Vllm:
     def describe(self) -> Served:
         """Ask for models and version, and for how many log-probabilities a row may have."""
         with answered.reading(self._host):
-            models: dict[str, Mapping[str, Any]] = {
-                model["id"]: model for model in self._connection.get("v1/models")["data"]
-            }
+            models: dict[str, JsonObject] = {model["id"]: model for model in self._connection.get("v1/models")["data"]}
             self._model = answered.one_model(self._asked, list(models), self._host)
             version, model_info = self._version(), models[self._model]
             self._probe()
@@ -110,7 +109,7 @@ class Vllm:
                 answered.check_n_top(sum((entry.get("rank") or 1) <= k for entry in row.values()), k, self._host)
             return [{answered.token_id(token): entry["logprob"] for token, entry in row.items()} for row in row_entries]
 
-    def _choice(self, ids: Sequence[int], options: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _choice(self, ids: Sequence[int], options: Mapping[str, Any]) -> JsonObject:
         """The one answer to token ids, which have to come back as they were sent."""
         body = {"model": self._model, "prompt": [list(ids)], "return_token_ids": True, **options}
         n_top = options.get("prompt_logprobs", 0) % answered.MOST_VOCAB  # −1 asks for all

@@ -14,7 +14,7 @@ from leakmeter.core.plain import to_json
 from leakmeter.core.record import Record
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import LeakmeterError
-from leakmeter.instruments.decoding.sweep import EPSILON, Sweep
+from leakmeter.instruments.decoding.sweep import EPSILON, SYMBOLS, Sweep
 from leakmeter.overriding import override
 from leakmeter.stats import stats
 from leakmeter.stats.frontier import (
@@ -28,11 +28,11 @@ from leakmeter.stats.frontier import (
 )
 from leakmeter.studies import quality
 from leakmeter.studies.cells import FinishedCell, kept_scores
+from leakmeter.studies.contexts import Contexts
 from leakmeter.studies.expected import estimate, whole_by_token, whole_context_nats
-from leakmeter.studies.kind import Row
 from leakmeter.studies.quality import Quality
 from leakmeter.studies.table import columns, responses_of
-from leakmeter.studies.tables import HEADINGS, SYMBOLS, share_text
+from leakmeter.studies.tables import HUNDREDTHS, Column, Columns, Row, decimals, share_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,7 +111,7 @@ def choose(leakage: Evidence, utility: Evidence) -> Choice:
 
 
 def sentence(choice: Choice, utility: str, kind: str, rows: Sequence[Row], n_cases: int) -> str:
-    title = HEADINGS[utility]
+    title = COLUMNS[utility].heading
     names = [f"{SYMBOLS[kind]} = {row[kind]:g}" for row in rows]
     best, least = names[choice.best], names[choice.least]
     if choice.verdict == "one setting":
@@ -175,6 +175,16 @@ def _interval(low: float, high: float, form: str) -> str:
 
 ROUGE: Final = "rouge_l_f1"
 BERTSCORE: Final = "bertscore_f1"
+COLUMNS: Final[Columns] = {
+    **Contexts.columns,
+    "n_tokens": Column("tokens, mean", decimals()),
+    "guaranteed_nats_most": Column("guaranteed n·ε, most", decimals()),
+    "spent_nats_most": Column("spent, most", decimals()),
+    f"{ROUGE}_less_best": Column("ROUGE-L F1 less the best's, paired", HUNDREDTHS),
+    f"{ROUGE}_knee_share": Column("knee by ROUGE-L", share_text),
+    f"{BERTSCORE}_less_best": Column("BERTScore F1 less the best's, paired", HUNDREDTHS),
+    f"{BERTSCORE}_knee_share": Column("knee by BERTScore", share_text),
+}
 BOOTSTRAP_SEED: Final = 0  # never that of the draws, which is secret with ε
 
 Scores = Mapping[str, Sequence[FloatArray]]

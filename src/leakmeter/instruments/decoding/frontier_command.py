@@ -160,10 +160,9 @@ def _run(
     from leakmeter.commands.progress import study_progress
     from leakmeter.core.written import made_for
     from leakmeter.instruments.decoding.measure import check_precision
-    from leakmeter.instruments.decoding.sweep import study_of, sweep_directory
+    from leakmeter.instruments.decoding.sweep import SYMBOLS, study_of, sweep_directory
     from leakmeter.storage.nonce import kept_nonce
     from leakmeter.studies.cells import finished_cell, measure_cell
-    from leakmeter.studies.tables import SYMBOLS
 
     machine = {"dtype": run.dtype, "device": run.device, "memory": run.memory}
     directory = sweep_directory(sweep, run.model, settings, records, run.out, **machine)
@@ -227,29 +226,30 @@ def _write_page(path: Path, document: Report) -> None:
 def _write(
     sweep: Sweep, cells: Sequence[FinishedCell], quality: Quality, directory: Path, command: str, run: RunOptions
 ) -> None:
-
-    from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
+    from leakmeter.instruments.decoding.frontier import COLUMNS, frontier_of, utilities_of
     from leakmeter.instruments.decoding.frontier_report import report
-    from leakmeter.instruments.decoding.sweep import EPSILON
+    from leakmeter.instruments.decoding.sweep import EPSILON, SYMBOLS
     from leakmeter.studies.cells import write
+    from leakmeter.studies.study_report import StudyTables
     from leakmeter.studies.table import models_line, responses
-    from leakmeter.studies.tables import SYMBOLS, items_to_csv, to_csv, to_markdown
+    from leakmeter.studies.tables import items_to_csv, readable, to_csv
 
     for finished in cells:
         write(directory / f"{finished.cell.stem}.csv", items_to_csv(responses(finished)))
     result = frontier_of(sweep, cells, utilities_of(cells, quality, directory, output.tell))
     seed = "secret" if sweep.kind == EPSILON else str(sweep.measures[0].seed)
-    about = [f"command: {command}", f"seed: {seed}", models_line(cells), f"cases: {result.n_cases:,}"]
+    about = [f"seed: {seed}", models_line(cells), f"cases: {result.n_cases:,}"]
     if result.n_truncated:
         about.append(f"contexts cut to fit: {result.n_truncated:,}")
     about.append("intervals: 95 %, bootstrap over cases; knee: its share of 2,000 resamples")
     title = f"Leakage and utility over {SYMBOLS[sweep.kind]}"
-    rows = result.settings
-    write(directory / "table.csv", to_csv(rows))
-    write(directory / "table.md", to_markdown(title, [result.recommendation, *about], rows))
-    write(directory / "frontier.json", result.to_json())
+    table = readable(title, about, result.settings, COLUMNS)
+    tables = StudyTables((table,), command, tuple(choice.sentence for choice in result.choices.values()))
+    csvs = {"table.csv": to_csv(result.settings), "frontier.json": result.to_json()}
+    for name, text in {**csvs, **tables.files()}.items():
+        write(directory / name, text)
     try:
-        result.save_figure(directory / "figure", footer="; ".join(about))
+        result.save_figure(directory / "figure", footer="; ".join([f"command: {command}", *about]))
     except UsageError as error:
         output.tell(str(error))
     if run.json:

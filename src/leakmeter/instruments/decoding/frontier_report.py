@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from leakmeter.instruments.decoding.frontier import COLUMNS, Frontier, FrontierChoice
+from leakmeter.instruments.decoding.sweep import SYMBOLS
 from leakmeter.report import blocks as b
-from leakmeter.studies.tables import HEADINGS, SYMBOLS, share_text
-
-if TYPE_CHECKING:
-    from leakmeter.instruments.decoding.frontier import Frontier, FrontierChoice
-    from leakmeter.studies.kind import Row
-
+from leakmeter.studies.tables import Row, cell_text, decimals, interval_of, share_text
 
 _ADVICE: Final = {
     "settled": ("A knee in half of the resamples or more", "ship it"),
@@ -32,15 +29,15 @@ def report(frontier: Frontier, *, command: str | None = None) -> b.Report:
     columns = [b.Column(SYMBOLS[kind], "number"), b.Column("Nats a response", "number")]
     columns += [b.Column(name, "number") for name in (("Bound", "Spent") if is_bounded else ("A token",))]
     for utility in utilities:
-        names = f"{HEADINGS[utility]} × 100", "Less the best", "Knee"
+        names = f"{COLUMNS[utility].heading} × 100", "Less the best", "Knee"
         columns += [b.Column(name, "number") for name in names]
     rows = []
     for row in frontier.settings:
-        cells = [f"{row[kind]:g}", _measured(row, "nats", _nats)]
+        cells = [f"{row[kind]:g}", cell_text(row, "nats", _nats)]
         most = ("guaranteed_nats_most", "spent_nats_most")
         cells += [_nats(row[name]) for name in most] if is_bounded else [f"{row['nats_per_token']:.3f}"]
         for utility in utilities:
-            cells += [_measured(row, name, _hundredths) for name in (utility, f"{utility}_less_best")]
+            cells += [cell_text(row, name, decimals(1, 100.0)) for name in (utility, f"{utility}_less_best")]
             share = row[f"{utility}_knee_share"]
             cells.append("" if share is None else share_text(share))
         is_knee = any(frontier.choices[utility].knee == row[kind] for utility in utilities)
@@ -84,28 +81,17 @@ def _settings(frontier: Frontier) -> b.Phrase:
     )
 
 
-def _measured(row: Row, name: str, form: Callable[[float], str]) -> str:
-    if row.get(name) is None:
-        return "–"
-    low, high = row[f"{name}_low"], row[f"{name}_high"]
-    return form(row[name]) if low is None else f"{form(row[name])} [{form(low)}, {form(high)}]"
-
-
 def _nats(value: float) -> str:
     return f"{value:z.{2 if value < 10 else 1 if value < 100 else 0}f}"
-
-
-def _hundredths(value: float) -> str:
-    return f"{100.0 * value:z.1f}"
 
 
 def figure_of(frontier: Frontier, *, footer: str) -> b.Chart:
     panels = [
         b.Panel(
-            b.Axis(f"leakage: {HEADINGS['nats']} a response"),
-            b.Axis(f"utility: {HEADINGS[utility]}, × 100", from_zero=False),
+            b.Axis(f"leakage: {COLUMNS['nats'].heading} a response"),
+            b.Axis(f"utility: {COLUMNS[utility].heading}, × 100", from_zero=False),
             list(_series(frontier, utility)),
-            title=HEADINGS[utility],
+            title=COLUMNS[utility].heading,
         )
         for utility in frontier.choices
     ]
@@ -161,12 +147,6 @@ def _no_knee(choice: FrontierChoice) -> str:
 
 def _ends(rows: Sequence[Row], name: str, scale: float) -> tuple[list[float], ...]:
     """Means and the two edges of their intervals; an item alone has none, and the edges lie on it."""
-    means = [scale * row[name] for row in rows]
-    edges = (
-        [
-            mean if row[f"{name}_{end}"] is None else scale * row[f"{name}_{end}"]
-            for row, mean in zip(rows, means, strict=True)
-        ]
-        for end in ("low", "high")
-    )
-    return (means, *edges)
+    points = ((row[name], *(interval_of(row, name) or (row[name],) * 2)) for row in rows)
+    means, low, high = ([scale * end for end in ends] for ends in zip(*points, strict=True))
+    return means, low, high

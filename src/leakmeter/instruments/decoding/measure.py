@@ -11,6 +11,7 @@ import numpy as np
 
 from leakmeter.core.case import Case
 from leakmeter.core.item import ContextItem
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Measurement
@@ -125,7 +126,7 @@ class Decode(Measure):
         return _DRAWN_TOGETHER if self.epsilon is None else 1
 
     @override
-    def record(self) -> dict[str, Any]:
+    def record(self) -> JsonObject:
         """Without a bound nothing is said of a nonce, as in runs that were made before there were any."""
         parameters = super(Decode, self).record()
         if self.epsilon is None and self.nonce is None:

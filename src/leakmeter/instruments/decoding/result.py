@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.measurement import NATS, WEIGHT, Measurement
+from leakmeter.core.measurement import NATS, WEIGHT, Measurement, Params, Texts
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import Record, Unbounded
@@ -18,7 +18,7 @@ from leakmeter.errors import UsageError
 from leakmeter.overriding import override
 from leakmeter.privacy import accounting
 from leakmeter.privacy.draws import draws_of
-from leakmeter.results.result import AnyResult, DocumentRange, Params, Part, Response, Result, Texts
+from leakmeter.results.result import AnyResult, DocumentRange, Part, Response, Result
 from leakmeter.storage.damage import FieldError
 from leakmeter.storage.kept import KeptCase
 from leakmeter.storage.kept import Series as KeptSeries
@@ -32,7 +32,7 @@ class KeptDecoding(KeptCase):
     """The texts of a case and of the responses that were decoded."""
 
     @override
-    def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[KeptSeries]:
+    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[KeptSeries]:
         if not self.responses:
             raise FieldError("statistic token", "is there of no response")
         yield self.response_ids

@@ -6,7 +6,7 @@ runs/
     secret.json         with ε: the nonce of all settings, for the command to go on with
     lambda-0.5.json     which run belongs to λ = 0.5, and under which weights it was made
     lambda-0.5.csv      its items
-    table.md, table.csv, frontier.json, figure.png, figure.svg     of the last command
+    table.md, table.json, table.csv, frontier.json, figure.png, figure.svg     of the last command
 
 The directory's name leaves out which values were swept: more of them later join those that were measured.
 """
@@ -27,9 +27,9 @@ from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.privacy import accounting
 from leakmeter.studies.cells import digest
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.kind import Choice, Row
+from leakmeter.studies.kind import Choice
 from leakmeter.studies.quality import Quality
-from leakmeter.studies.tables import SYMBOLS
+from leakmeter.studies.tables import Row
 from leakmeter.text.build import PromptSettings
 
 LAMBDA: Final = "cid_lambda"
@@ -39,6 +39,7 @@ DEFAULTS: Final[Mapping[str, tuple[float, ...]]] = {
     EPSILON: (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0),
 }
 """Values that are swept where only the kind is named."""
+SYMBOLS: Final = {LAMBDA: "λ", EPSILON: "ε"}
 _FILES: Final = {LAMBDA: "lambda", EPSILON: "epsilon"}
 
 

@@ -28,6 +28,7 @@ from leakmeter.commands.call import CallOptions, Row, RowNames, Some, function, 
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.options import Explain, Flag, RunOptions, Text
 from leakmeter.core.files import parsed_toml, read_text, sample_path
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.generation.measure import PrivateGeneration
@@ -304,7 +305,7 @@ def merged(config: Path | None, options: Options) -> Options:
     return replace(options, **{name: value for name, value in settings.items() if name not in options.explicit})
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> JsonObject:
     where = f"configuration '{path}'"
     table = parsed_toml(read_text(path, "configuration"), where)
     hints = get_type_hints(Options)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import numpy as np
 
 from leakmeter.core.cost import ResultCost
-from leakmeter.core.measurement import NATS, WEIGHT, Measurement
+from leakmeter.core.measurement import NATS, WEIGHT, Measurement, Params, Texts
 from leakmeter.core.quantity import Case, Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
@@ -24,7 +24,7 @@ from leakmeter.privacy import verdict
 from leakmeter.privacy.draws import draws_of
 from leakmeter.privacy.rdp import Guarantee, composed, to_epsilon
 from leakmeter.privacy.renyi import SPREAD
-from leakmeter.results.result import AnyResult, Part, PieceFields, Result, Texts
+from leakmeter.results.result import AnyResult, Part, PieceFields, Result
 from leakmeter.storage.damage import FieldError
 from leakmeter.storage.kept import MOST, KeptCase, Series
 
@@ -47,7 +47,7 @@ class KeptBatch(KeptCase):
             raise FieldError("responses" if self.spans else "spans", "has none")
 
     @override
-    def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[Series]:
+    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
         names = self.span_names
         promised, limits = (
             next(
@@ -86,7 +86,6 @@ class KeptBatch(KeptCase):
 VERBATIM: Final = 5
 """Tokens from which on a run that an exemplar has too counts as copied."""
 CLIPPED_LOGITS: Final = "clipped-logit aggregation"
-Params = Mapping[str, Any]
 """Parameters of the measure, as a run has them."""
 _OF_BATCH: Final = "promised_"
 """What statistics begin with that every part of a batch says again."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Final, get_args
+from typing import ClassVar, Final, get_args
 
 import numpy as np
 
@@ -26,9 +26,10 @@ from leakmeter.report import blocks as b
 from leakmeter.report.blocks import Chart
 from leakmeter.report.scale import share_text
 from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.figure import groups_of, heading
+from leakmeter.studies.figure import groups_of
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one, of_kind, seeds_text
+from leakmeter.studies.kind import Axes, Choice, Kind, Tables, at_least_one, of_kind, seeds_text
+from leakmeter.studies.tables import Column, Row, heading_of
 from leakmeter.text.exemplar import Example, ExemplarCase
 
 _DEFAULTS: Final = PrivateGeneration()
@@ -67,6 +68,14 @@ class Batches(Choice):
     """The setting that is."""
 
 
+def _percent(ratio: float) -> str:
+    return share_text(ratio, 3).replace("\u00a0", " ")
+
+
+_SHORT: Final = "{:.4g}".format
+_NATS: Final = "{:.3g}".format
+
+
 class PrivateTexts(Kind):
     """Batches of exemplars of a task that have one label."""
 
@@ -83,6 +92,30 @@ class PrivateTexts(Kind):
         "template": "str | None",
     }
     shows: ClassVar = {"factor": "a row for each cell and batch, over x"}
+    columns: ClassVar = {
+        **Kind.columns,
+        "target_epsilon": Column("target ε"),
+        "delta": Column("δ"),
+        "free": Column("calibrated", lambda free: free.replace("_", " ")),
+        "setting": Column("to", _SHORT),
+        "order": Column("α*", "{:g}".format),
+        "n_tokens": Column("tokens", "{:,}".format),
+        "promised_epsilon": Column("", in_csv_only=True),
+        "promised_rdp_nats": Column("RDP bound, nats", _NATS),
+        "measured_rdp_nats": Column("measured, worst exemplar", _NATS),
+        "sum_of_maxima_nats": Column("sum of maxima", _NATS),
+        "rdp_ratio": Column("measured / bound", _percent),
+        "worst_token_ratio": Column("worst token", _percent),
+        "worst_token_any_order_ratio": Column("at any order", _percent),
+        "holds": Column("verdict", lambda holds: "kept" if holds else "broken"),
+        "paper_epsilon": Column("ε, paper’s convention", _SHORT),
+        "zero_leak_epsilon": Column("of no leak", _SHORT),
+        "printed_setting": Column("paper’s setting", _SHORT),
+        "printed_epsilon": Column("paper printed", _SHORT),
+        "perplexity": Column("perplexity", _NATS),
+        "distinct_2": Column("distinct-2", _percent),
+        "verbatim_share": Column("verbatim", _percent),
+    }
 
     @override
     def choice(self, settings: JsonObject) -> Batches:
@@ -157,15 +190,12 @@ class PrivateTexts(Kind):
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
         rows: list[Row] = []
-        shown: list[Row] = []
         for finished in cells:
             cases, choice = cases_of(finished), of_kind(finished.cell.choice, Batches)
             for case in cases:
                 labels = {**finished.cell.factors, **({"batch": case.id} if len(cases) > 1 else {})}
-                row = row_of(case, choice.free.replace("-", "_"), choice.target_epsilon)
-                rows.append({**labels, **row})
-                shown.append({**labels, **_shown(row)})
-        return Tables(rows, shown)
+                rows.append({**labels, **row_of(case, choice.free.replace("-", "_"), choice.target_epsilon)})
+        return Tables(rows, rows)
 
     @override
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
@@ -259,48 +289,20 @@ def row_of(case: PrivateGenerationResult, free: str, target: float | None) -> Ro
     }
 
 
-def _shown(row: Row) -> Row:
-    return {
-        row["free"].replace("_", " "): f"{row['setting']:.4g}",
-        "α*": f"{row['order']:g}",
-        "tokens": f"{row['n_tokens']:,}",
-        "RDP bound, nats": f"{row['promised_rdp_nats']:.3g}",
-        "measured, worst exemplar": f"{row['measured_rdp_nats']:.3g}",
-        "sum of maxima": f"{row['sum_of_maxima_nats']:.3g}",
-        "measured / bound": _percent(row["rdp_ratio"]),
-        "worst token": _percent(row["worst_token_ratio"]),
-        "at any order": _percent(row["worst_token_any_order_ratio"]),
-        "verdict": "kept" if row["holds"] else "broken",
-        "ε, paper’s convention": f"{row['paper_epsilon']:.4g}",
-        "of no leak": f"{row['zero_leak_epsilon']:.4g}",
-        "paper printed": "–" if row["printed_epsilon"] is None else f"{row['printed_epsilon']:.4g}",
-        "its setting": "–" if row["printed_setting"] is None else f"{row['printed_setting']:.4g}",
-        "perplexity": f"{row['perplexity']:.3g}",
-        "distinct-2": _percent(row["distinct_2"]),
-        "verbatim": _percent(row["verbatim_share"]),
-    }
-
-
-def _percent(ratio: float | None) -> str:
-    return share_text(ratio, 3).replace("\u00a0", " ")
-
-
 KIND = PrivateTexts()
 
 
-_NAMES: Final = {"target_epsilon": "target ε", "delta": "δ"}
-_GUARANTEED: Final = ("guaranteed", {"colour": 6})
-_MEASURED: Final = {"colour": 1}
-_RENYI: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+_GUARANTEED: Final = b.Series("line", (), name="guaranteed", colour=6)
+_RENYI: Final = {
     "promised_rdp_nats": _GUARANTEED,
-    "sum_of_maxima_nats": ("measured, sum of maxima", {"colour": 3}),
-    "measured_rdp_nats": ("measured, worst exemplar", _MEASURED),
+    "sum_of_maxima_nats": b.Series("line", (), name="measured, sum of maxima", colour=3),
+    "measured_rdp_nats": b.Series("line", (), name="measured, worst exemplar", colour=1),
 }
-_PAPER: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+_PAPER: Final = {
     "promised_epsilon": _GUARANTEED,
-    "paper_epsilon": ("measured, in the paper’s convention", _MEASURED),
-    "zero_leak_epsilon": ("the same for a mechanism that leaks nothing", {"faded": True}),
-    "printed_epsilon": ("as the paper printed it", {"draws": "scatter", "colour": 0}),
+    "paper_epsilon": b.Series("line", (), name="measured, in the paper’s convention", colour=1),
+    "zero_leak_epsilon": b.Series("line", (), name="the same for a mechanism that leaks nothing", faded=True),
+    "printed_epsilon": b.Series("scatter", (), name="as the paper printed it", colour=0),
 }
 
 
@@ -308,7 +310,7 @@ def figure_of(rows: Sequence[Row], *, x: str, lines: Sequence[str], title: str, 
     """Both panels over `x`, axes logarithmic; rows are those of `instruments.generation.table`."""
     is_text = not all(isinstance(row[x], int | float) for row in rows)
     names = list(dict.fromkeys(str(row[x]) for row in rows)) if is_text else []
-    label = _NAMES.get(x, heading(x))
+    label = heading_of(x, PrivateTexts.columns)
     axis = b.Axis(label, names=[b.Untrusted(name) for name in names]) if is_text else b.Axis(label, scale="log")
     panels = [
         b.Panel(axis, b.Axis(y, scale="log"), list(_series(rows, x, lines, columns, names)), title=panel_title)
@@ -321,19 +323,13 @@ def figure_of(rows: Sequence[Row], *, x: str, lines: Sequence[str], title: str, 
 
 
 def _series(
-    rows: Sequence[Row],
-    x: str,
-    lines: Sequence[str],
-    columns: Mapping[str, tuple[str, dict[str, Any]]],
-    names: Sequence[str],
+    rows: Sequence[Row], x: str, lines: Sequence[str], columns: Mapping[str, b.Series], names: Sequence[str]
 ) -> Iterator[b.Series]:
-    """Lines through what a logarithmic axis can show."""
+    """Lines through what a logarithmic axis can show; `columns` say how each looks."""
     for group in groups_of(rows, lines).values():
         of_line = sorted(group, key=lambda row: row[x])
-        for column, (name, look) in columns.items():
+        for column, look in columns.items():
             shown = [row for row in of_line if row[column] is not None and 0 < row[column] < math.inf]
             places = [names.index(str(row[x])) if names else row[x] for row in shown]
             if shown:
-                yield b.Series(
-                    **{"draws": "line", "y": [row[column] for row in shown], "x": places, "name": name} | look
-                )
+                yield replace(look, y=[row[column] for row in shown], x=places)

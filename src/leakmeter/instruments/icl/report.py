@@ -11,7 +11,6 @@ from leakmeter.instruments.icl import words
 from leakmeter.instruments.icl.result import Exemplar, IclResult
 from leakmeter.instruments.icl.summary import FixedExemplar, Losses, Position, Summary, summary
 from leakmeter.report import blocks as b
-from leakmeter.report import scale
 from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_in, nats_text
 from leakmeter.report.words import posterior_cell
@@ -120,14 +119,7 @@ def report(results: Sequence[IclResult]) -> b.Report:
         sections=[_section(result) for result in by_loss],
         index_caption="Queries, largest leakage first; nats",
         index_first=_QUERIES_IN_A_TERMINAL,
-        index=(
-            b.Column("Nats", "nats", shade=True),
-            b.Column("Text"),
-            b.Column("Answer"),
-            b.Column("Right", on="wide"),
-            b.Column("Exemplar", on="wide"),
-            b.Column("Posterior", "posterior", on="wide"),
-        ),
+        index=b.heads(_index()),
         case=("query", "queries"),
         sections_left_out="that reveal less",
         notes=[b.Facts(_NOTES)] if several else [],
@@ -240,17 +232,26 @@ def _labels(results: Sequence[IclResult], total: Summary) -> b.Table:
     return b.Table(columns, rows, "Labels", rest=("label", "labels"), first=len(rows), detail=True)
 
 
+def _index() -> b.Columns[IclResult]:
+    def nats(result: IclResult) -> b.Cell:
+        return b.finding(result.answer_nats, is_finding=result.answer_nats > result.answer_noise_floor_nats)
+
+    def answer(result: IclResult) -> b.Cell:
+        mark = {None: "", True: " ✓", False: " ✗"}[result.is_right]
+        return (b.Untrusted(result.answer, _LABEL), "" if result.answer_given else mark)
+
+    return [
+        (b.Column("Nats", "nats", shade=True), nats),
+        (b.Column("Text"), lambda result: b.Untrusted(result.query, 90)),
+        (b.Column("Answer"), answer),
+        (b.Column("Right", on="wide"), lambda result: b.Untrusted(result.gold or "", _LABEL)),
+        (b.Column("Exemplar", on="wide"), lambda result: _id(result.revealed)),
+        (b.Column("Posterior", "posterior", on="wide"), lambda result: _posterior(result.revealed)),
+    ]
+
+
 def _section(result: IclResult) -> b.Section:
-    nats, text, revealed = result.answer_nats, result.query, result.revealed
-    mark = {None: "", True: " ✓", False: " ✗"}[result.is_right]
-    cells: tuple[b.Cell, ...] = (
-        scale.nats_cell(nats) if nats <= result.answer_noise_floor_nats else nats,
-        b.Untrusted(text, 90),
-        (b.Untrusted(result.answer, _LABEL), "" if result.answer_given else mark),
-        b.Untrusted(result.gold or "", _LABEL),
-        _id(revealed),
-        _posterior(revealed),
-    )
+    text = result.query
     if len(text) > _QUERY_CHARACTERS:
         text = f"{text[:_QUERY_CHARACTERS].rstrip()}…"
     blocks = (
@@ -259,7 +260,8 @@ def _section(result: IclResult) -> b.Section:
         _labels_of(result),
         _exemplars_of(result, among_many=True),
     )
-    return b.Section(b.Untrusted(result.id, 12), blocks, cells, weight=nats)
+    cells = b.cells(_index(), result)
+    return b.Section(b.Untrusted(result.id, 12), blocks, cells, weight=result.answer_nats)
 
 
 # ---- one query ------------------------------------------------------------------------------------------------------

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID, Measurement
+from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID, Measurement, Params, Texts
 from leakmeter.core.quantity import NOISE, SHARE_OF_CASES, Quantities, Quantity, RunQuantity, SoFar, at
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
@@ -16,7 +16,7 @@ from leakmeter.instruments.icl.math import FARTHEST, farthest_losses, log_ratio
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.summary import Summary, summary
 from leakmeter.overriding import override
-from leakmeter.results.result import DEFINING, Part, PieceFields, Result, Texts
+from leakmeter.results.result import DEFINING, Part, PieceFields, Result
 from leakmeter.stats.stats import posterior_of
 from leakmeter.storage.damage import FieldError
 from leakmeter.storage.kept import MOST, KeptCase
@@ -45,7 +45,7 @@ class KeptQuery(KeptCase):
                 raise FieldError(f"spans.{number}", "is no document of its own")
 
     @override
-    def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[KeptSeries]:
+    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[KeptSeries]:
         n_labels, names, is_vocabulary = len(self.labels), self.span_names, params["space"] == "vocabulary"
         yield KeptSeries("label_loss", (n_labels,), names)
         yield KeptSeries("label_log_prob", (n_labels,))
@@ -234,7 +234,7 @@ class IclResult(Result):
     """Likewise of `answer_nats`."""
 
     @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Self]:
+    def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
         """The results of a run's queries, each as soon as its part is there."""
         for texts, measurements in parts:
             series = {(measurement.statistic, measurement.piece): measurement.values for measurement in measurements}

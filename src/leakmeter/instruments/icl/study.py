@@ -18,21 +18,21 @@ from leakmeter.instruments.icl.result import IclResult
 from leakmeter.instruments.icl.summary import Losses, Summary, summary
 from leakmeter.overriding import override
 from leakmeter.stats import stats
-from leakmeter.stats.ranks import holm, signed_rank_p
+from leakmeter.stats.ranks import signed_rank_p
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import (
     Axes,
     Choice,
     Kind,
-    Row,
     Tables,
     at_least_one,
     lines_over,
-    measured,
     of_kind,
     seeds_text,
 )
+from leakmeter.studies.table import COMPARED_COLUMNS, quantile_columns, with_holm
+from leakmeter.studies.tables import HUNDREDTHS, Column, Row, decimals, measured, share_text
 from leakmeter.text.exemplar import Example, ExemplarCase
 
 POSITION: Final = "exemplar_position"
@@ -70,6 +70,19 @@ class Exemplars(Kind):
     shows: ClassVar = {
         "factor": "a mean for each cell, over x",
         "position": "a mean for each position of the exemplar that is left out",
+    }
+
+    columns: ClassVar = {
+        **Kind.columns,
+        POSITION: Column("position of the exemplar"),
+        "position_nats": Column("loss without it, nats"),
+        "loss_nats": Column("ICLInf, nats"),
+        **quantile_columns("loss_nats"),
+        "below_noise_share": Column("below the noise floor", share_text),
+        "accuracy": Column("accuracy", HUNDREDTHS),
+        "macro_f1": Column("macro-F1", HUNDREDTHS),
+        "tree_tokens_median": Column("tokens run a query, median", decimals(0)),
+        **COMPARED_COLUMNS,
     }
 
     @override
@@ -177,8 +190,7 @@ def compared(x: str, groups: Iterable[tuple[Row, Sequence[Level]]], *, seed: int
             row: Row = {**others, x: second, "less": first, "n": len(after)}
             row |= measured("paired_nats", mean, interval)
             rows.append({**row, "wilcoxon_p": signed_rank_p(after, before)})
-    adjusted = holm([row["wilcoxon_p"] for row in rows])
-    return [{**row, "holm_p": p} for row, p in zip(rows, adjusted, strict=True)]
+    return with_holm(rows)
 
 
 def _results(finished: FinishedCell) -> Iterable[IclResult]:

@@ -216,42 +216,28 @@ def tables(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None 
 def _table(
     rows: Sequence[tuple[InfluenceResult, Disclosure]], caption: str, *, sections: Mapping[str, str], is_personal: bool
 ) -> b.Table:
-    columns: list[tuple[b.Column, bool]] = [
-        (b.Column("Case"), bool(sections)),
-        (b.Column("What"), any(disclosure.kind != OTHER for _, disclosure in rows)),
-        (b.Column("Response says"), True),
-        (b.Column("From"), True),
-        (b.Column("Nats", "signed_nats", shade=is_personal), True),
-        (b.Column("Sure", "posterior"), True),
-        (b.Column("Known by", on="pages"), is_personal),
+    columns: b.Columns[tuple[InfluenceResult, Disclosure]] = [
+        (b.Column("Case"), lambda row: b.Untrusted(row[0].id, 24)),
+        (b.Column("What"), lambda row: kind_text(row[1].kind)),
+        (b.Column("Response says"), lambda row: b.Untrusted(row[1].text, 80)),
+        (b.Column("From"), lambda row: b.Noted(_origin(row[1]), _remarks(row[1]))),
+        (b.Column("Nats", "signed_nats", shade=is_personal), lambda row: row[1].nats),
+        (b.Column("Sure", "posterior"), lambda row: row[1].posterior),
+        (b.Column("Known by", on="pages"), lambda row: row[1].found_by or ""),
     ]
-    table_rows = [
-        b.Row(
-            [cell for cell, (_, is_shown) in zip(_cells(case, disclosure), columns, strict=True) if is_shown],
-            quiet=not is_personal,
-            to=sections.get(case.id, ""),
-        )
-        for case, disclosure in rows
-    ]
+    shown = {
+        "Case": bool(sections),
+        "What": any(disclosure.kind != OTHER for _, disclosure in rows),
+        "Known by": is_personal,
+    }
+    columns = [column for column in columns if shown.get(str(column[0].heading), True)]
     return b.Table(
-        [column for column, is_shown in columns if is_shown],
-        table_rows,
+        b.heads(columns),
+        [b.Row(b.cells(columns, row), quiet=not is_personal, to=sections.get(row[0].id, "")) for row in rows],
         caption,
         rest=("disclosure", "disclosures"),
-        sortable=len(table_rows) > 1,
-        filterable=len(table_rows) > 20,
-    )
-
-
-def _cells(case: InfluenceResult, disclosure: Disclosure) -> tuple[b.Cell, ...]:
-    return (
-        b.Untrusted(case.id, 24),
-        kind_text(disclosure.kind),
-        b.Untrusted(disclosure.text, 80),
-        b.Noted(_origin(disclosure), _remarks(disclosure)),
-        disclosure.nats,
-        disclosure.posterior,
-        disclosure.found_by or "",
+        sortable=len(rows) > 1,
+        filterable=len(rows) > 20,
     )
 
 

@@ -26,10 +26,10 @@ from typing import Any, Final, Literal
 import numpy as np
 import regex
 
+from leakmeter.core.measurement import Texts
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.sources import Pieces, Series, Source, finite
-from leakmeter.results.result import Texts
 from leakmeter.stats.segments import maximal_segments
 from leakmeter.stats.stats import posterior_from_even_odds
 from leakmeter.text.build import REGION
@@ -59,8 +59,8 @@ OTHER: Final = "other"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Disclosure(Record):
-    """A span of the answer that the context gave away."""
+class DisclosedSpan(Record):
+    """A span of an answer, and what it says."""
 
     text: str = field(repr=False)
     start: int
@@ -73,6 +73,12 @@ class Disclosure(Record):
     'name', a type of the user's, or 'other' for what nothing known calls personal or secret."""
     found_by: str | None
     """How the kind is known: 'list' of the user's, 'recogniser' of a form, or 'shape'; None of other content."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disclosure(DisclosedSpan):
+    """A span of the answer that the context gave away."""
+
     relation: Relation
     """'copied' where its words stand in a source, 'reworded' where they do not, 'inferred' where no single piece is
     its source."""

@@ -105,6 +105,7 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
     sections = disclosure_report.sections_of(cases, [_weight(case) for case in cases]) if several else {}
     overview = [*_overview(cases, sections), *search_report.blocks_of_all(cases), *_advice(cases)] if several else []
     listed = disclosure_report.tables(cases, sections) if several else ()
+    index = [*_INDEX, (b.Column("Missed by the search"), search_report.cell)] if searched else _INDEX
     ablated = f"Each {_piece(cases[0])} of it was ablated in turn, and the same response was scored again."
     if any(findings.has_documents(case.pieces) for case in cases):
         ablated = (
@@ -125,14 +126,8 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
         f"The change of its log-probability, added up over its tokens, is the influence of that {_piece(cases[0])} on "
         "the response, in nats.",
         caveat=_CAVEAT,
-        sections=[_section(case, shared if several else {}, searched=searched) for case in cases],
-        index=(
-            b.Column("Nats", "signed_nats", shade=True),
-            b.Column("Discloses"),
-            b.Column("Response", on="pages"),
-            b.Column("Whole context", "nats", "nats"),
-            *([b.Column("Missed by the search")] if searched else []),
-        ),
+        sections=[_section(case, shared if several else {}, index) for case in cases],
+        index=b.heads(index),
         index_caption="Responses, those with personal or secret disclosures first" if several else "",
         sections_left_out="that disclose less",
         notes=notes,
@@ -207,9 +202,9 @@ def _half_width(cases: Sequence[InfluenceResult]) -> float | None:
     return max((case.half_width_nats for case in cases if case.half_width_nats is not None), default=None)
 
 
-def _section(case: InfluenceResult, shared: dict[str, str], *, searched: bool) -> b.Section:
-    cells = (*_cells(case), *([search_report.cell(case)] if searched else []))
-    return b.Section(b.Untrusted(case.id, 80), b.Later(partial(_blocks, case, shared)), cells, weight=_weight(case))
+def _section(case: InfluenceResult, shared: dict[str, str], index: b.Columns[InfluenceResult]) -> b.Section:
+    blocks, cells = b.Later(partial(_blocks, case, shared)), b.cells(index, case)
+    return b.Section(b.Untrusted(case.id, 80), blocks, cells, weight=_weight(case))
 
 
 def _weight(case: InfluenceResult) -> float:
@@ -219,10 +214,17 @@ def _weight(case: InfluenceResult) -> float:
     return case.whole_nats if findings.is_finding(case) else -1 / (1 + case.whole_nats)
 
 
-def _cells(case: InfluenceResult) -> tuple[b.Cell, ...]:
+def _disclosed_nats(case: InfluenceResult) -> b.Cell:
     most = disclosure_report.most(case)
-    nats = None if most is None else b.Shaded(most.nats, scale.heat(most.nats, LEAST_NATS) if most.is_sensitive else 0)
-    return nats, disclosure_report.summary(case), b.Untrusted(case.response.text, 72), case.whole_nats
+    return None if most is None else b.Shaded(most.nats, scale.heat(most.nats, LEAST_NATS) if most.is_sensitive else 0)
+
+
+_INDEX: Final[b.Columns[InfluenceResult]] = [
+    (b.Column("Nats", "signed_nats", shade=True), _disclosed_nats),
+    (b.Column("Discloses"), disclosure_report.summary),
+    (b.Column("Response", on="pages"), lambda case: b.Untrusted(case.response.text, 72)),
+    (b.Column("Whole context", "nats", "nats"), lambda case: case.whole_nats),
+]
 
 
 def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:

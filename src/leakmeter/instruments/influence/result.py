@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from leakmeter.core import quantity
 from leakmeter.core.item import LEVELS
-from leakmeter.core.measurement import COUNT, HALF_WIDTH, NATS, Measurement
+from leakmeter.core.json_object import JsonObject
+from leakmeter.core.measurement import COUNT, HALF_WIDTH, NATS, Measurement, Params, Texts
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import NOISE, Case, LowerBound, Number, Quantities, Quantity, SoFar, at, most, of_response
 from leakmeter.core.record import Record, Unbounded, frame_of
@@ -22,7 +23,7 @@ from leakmeter.instruments.influence.measure import AUDITED, GROUPED, MOST_ROUND
 from leakmeter.instruments.influence.searched import SearchSummary, is_exact, summary
 from leakmeter.instruments.influence.sources import ContextPiece, Series
 from leakmeter.overriding import override
-from leakmeter.results.result import DEFINING, DocumentRange, Part, PieceFields, Response, Result, Texts
+from leakmeter.results.result import DEFINING, DocumentRange, Part, PieceFields, Response, Result
 from leakmeter.stats.stats import bootstrap_interval_of_mean, posterior_of
 from leakmeter.storage.damage import FieldError
 from leakmeter.storage.kept import Count, KeptCase
@@ -63,7 +64,7 @@ class KeptInfluence(KeptContext):
     """The texts of a case with a context and one or more responses."""
 
     @override
-    def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[KeptSeries]:
+    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[KeptSeries]:
         names, n_tokens = self.span_names, self.token_counts
         if not n_tokens:
             raise FieldError("statistic token", "is there of no response")
@@ -240,10 +241,10 @@ class ContextResult(Result):
         cls,
         texts: Texts,
         series: Series,
-        params: Mapping[str, Any],
+        params: Params,
         placebo_nats: float | None,
         warnings: Iterable[str],
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """These fields, for a constructor; `placebo_nats` is of an irrelevant piece as the only context."""
         whole, noise = series[0, "whole", ""], series[0, "noise", ""]
         half_width = half_width_of(series)
@@ -418,7 +419,7 @@ class InfluenceResult(ContextResult):
     exact values. There only where it is so."""
 
     @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Self]:
+    def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
         """The results of a run's cases, each as soon as its part is there."""
         for texts, measurements in parts:
             yield cls._from_part(
@@ -431,7 +432,7 @@ class InfluenceResult(ContextResult):
             )
 
     @classmethod
-    def _from_part(cls, texts: Texts, series: Series, params: Mapping[str, Any]) -> Self:
+    def _from_part(cls, texts: Texts, series: Series, params: Params) -> Self:
         n_samples = len(texts["responses"])
         every = texts["spans"]
         texts = {**texts, "spans": [candidate for candidate in every if is_exact(candidate, series, params)]}
@@ -502,7 +503,7 @@ class InfluenceResult(ContextResult):
 
 
 def _piece(
-    span: Mapping[str, Any],
+    span: JsonObject,
     texts: Texts,
     series: Series,
     rank: int,
@@ -547,7 +548,7 @@ def half_width_of(series: Series, piece: str = "") -> float | None:
 
 
 def _over_samples(
-    values: Sequence[float], params: Mapping[str, Any]
+    values: Sequence[float], params: Params
 ) -> tuple[float | None, tuple[float, float] | None, float | None]:
     """Mean, its interval and the largest, where several responses were drawn; no interval where one is infinite."""
     if len(values) < 2:

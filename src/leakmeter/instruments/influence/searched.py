@@ -6,19 +6,19 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from leakmeter.core.item import LEVELS
+from leakmeter.core.json_object import JsonObject
+from leakmeter.core.measurement import Params, Texts
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.instruments.influence.measure import AUDITED, GROUPED, SCREENED
 from leakmeter.instruments.influence.search import Audit, Search, alpha_of, kth, reach
 from leakmeter.instruments.influence.sources import ContextPiece, Series
-from leakmeter.results.result import Texts
 from leakmeter.stats.hypergeometric import upper_limit
 
-Span = Mapping[str, Any]
 _CONFIDENCES: Final = (Fraction(9, 10), Fraction(8, 10))
 """Of intervals, where the audited pieces are too few for the audit's own."""
 
@@ -97,13 +97,13 @@ class SearchSummary(Record):
         return not self.pieces
 
 
-def is_exact(span: Span, series: Series, params: Mapping[str, Any]) -> bool:
+def is_exact(span: JsonObject, series: Series, params: Params) -> bool:
     """Whether a piece has numbers of its own among those of a result: a search has those of larger ones elsewhere."""
     is_elsewhere = params.get("search") is not None and span["kind"] in LEVELS
     return not is_elsewhere and (0, "without_this", span["name"]) in series
 
 
-def summary(texts: Texts, series: Series, params: Mapping[str, Any]) -> SearchSummary | None:
+def summary(texts: Texts, series: Series, params: Params) -> SearchSummary | None:
     """What a search of a case has found; None where there was none."""
     if params.get("search") is None:
         return None
@@ -204,7 +204,7 @@ def _rounds(
         scored.update(drawn)
 
 
-def _searched(span: Span, texts: Texts, series: Series, factor: float | None, floor: float) -> SearchedPiece:
+def _searched(span: JsonObject, texts: Texts, series: Series, factor: float | None, floor: float) -> SearchedPiece:
     from leakmeter.stats.conformal import interval
 
     exact, screened, group = (

@@ -6,15 +6,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import regex
 
+from leakmeter.core.json_object import JsonObject
+from leakmeter.core.measurement import Texts
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.request import FloatArray
-from leakmeter.results.result import Texts
 from leakmeter.text.entities.values import Folded
 from leakmeter.text.entity_results import entity_fields
 
@@ -50,7 +51,7 @@ class ContextPiece(Record):
     """For personal data: whether the response says it, 'verbatim', 'in part' or 'no'."""
 
     @classmethod
-    def fields_of(cls, span: Mapping[str, Any], texts: Texts, series: Series) -> dict[str, Any]:
+    def fields_of(cls, span: JsonObject, texts: Texts, series: Series) -> JsonObject:
         spans = tuple((int(start), int(end)) for start, end in span["ranges"])
         entity = entity_fields(span, series, texts["context"], texts["responses"][0]["text"])
         return {
@@ -113,7 +114,7 @@ class Pieces:
     def __init__(self, texts: Texts, series: Series, n_tokens: int) -> None:
         self._context: str = texts["context"]
         # Without numbers a document is only what its sentences are.
-        self._spans: list[Mapping[str, Any]] = [
+        self._spans: list[JsonObject] = [
             span
             for span in texts["spans"]
             if span["kind"] == "unit" or (span["kind"] == "document" and (0, "without_this", span["name"]) in series)
@@ -214,7 +215,7 @@ class Pieces:
         return numbers, starts, ends
 
 
-def _sums(series: Series, statistic: str, spans: Sequence[Mapping[str, Any]], n_tokens: int) -> FloatArray:
+def _sums(series: Series, statistic: str, spans: Sequence[JsonObject], n_tokens: int) -> FloatArray:
     """Sums over the tokens before each, and all: (piece, token + 1); NaN of what was not measured."""
     sums = np.full((len(spans), n_tokens + 1), np.nan)
     for number, span in enumerate(spans):

@@ -15,7 +15,7 @@ from leakmeter.instruments.pii.subject import VALUE_TYPES
 from leakmeter.instruments.pii.summary import Summary, ValueSummary, associations, by_value
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
-from leakmeter.studies.tables import HEADINGS, Row
+from leakmeter.studies.tables import Columns, Row, heading_of
 
 if TYPE_CHECKING:
     from leakmeter.instruments.pii.check import AucRow, CurvePoint
@@ -89,7 +89,9 @@ def _p_values(type_: str, values: Sequence[ValueSummary]) -> b.Panel:
 
 
 # ---- of studies -----------------------------------------------------------------------------------------------------
-def densities(rows: Sequence[Row], factors: Sequence[str], *, value: str, title: str, footer: str) -> b.Chart:
+def densities(
+    rows: Sequence[Row], factors: Sequence[str], *, value: str, columns: Columns, title: str, footer: str
+) -> b.Chart:
     """Densities of true values and of decoys, a panel for each type and choice of factors.
 
     Rows are one a value, with `type`, `value` ('true' or 'decoy'), the factors and numbers in nats, of column `value`.
@@ -99,7 +101,7 @@ def densities(rows: Sequence[Row], factors: Sequence[str], *, value: str, title:
         samples = by_panel.setdefault(_named(row, ("type", *factors)), {"true": [], "decoy": []})
         samples[row["value"]].append(row[value])
     panels = [
-        _densities(b.Untrusted(name), values["true"], values["decoy"], HEADINGS[value])
+        _densities(b.Untrusted(name), values["true"], values["decoy"], heading_of(value, columns))
         for name, values in by_panel.items()
     ]
     footer = f"{footer}; {_DENSITIES[0].lower()}{_DENSITIES[1:]}"

@@ -5,7 +5,7 @@ out/
   canaries/*.jsonl        inserted_1, inserted_4 …, tuned_on, held_out
   phone.safetensors       soft prompt, tuned on canaries that are inserted and asked for nothing else
   runs/                   what was measured
-  table.md, table.csv, figure.png, figure.svg; roc.csv, roc.png, roc.svg; densities.png, densities.svg
+  table.md, table.json, table.csv, figure.png, figure.svg; roc.csv, roc.png, roc.svg; densities.png, densities.svg
 """
 
 from __future__ import annotations

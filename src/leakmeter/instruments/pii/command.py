@@ -427,21 +427,20 @@ def check(
     from leakmeter.core.written import write_whole
     from leakmeter.instruments.pii.check import Probed, Steps, checked, findings
     from leakmeter.report.blocks import interrupted
-    from leakmeter.studies import tables
-    from leakmeter.studies.study_report import FINDING
+    from leakmeter.studies.study_report import StudyTables
+    from leakmeter.studies.tables import readable, to_csv
 
     options = options or Check()
     command = command_line(sys.argv[1:], without=[out])
     backend = (model or ModelOptions()).load("fine-tune")
 
-    def table(auc_rows: Sequence[AucRow]) -> str:
+    def table(auc_rows: Sequence[AucRow]) -> StudyTables:
         about = [
-            *(f"{FINDING}{finding}" for finding in findings(auc_rows)),
             f"model: {backend.name}, fine-tuned; canaries, documents and draws by seed {options.seed}",
             "AUC: inserted against held-out canaries; 95 % interval (Newcombe, method 5)",
-            f"command: {command}",
         ]
-        return tables.to_markdown(_TITLE, about, [row.to_dict() for row in auc_rows])
+        rows = [row.to_dict() for row in auc_rows]
+        return StudyTables((readable(_TITLE, about, rows, {}),), command, tuple(findings(auc_rows)))
 
     so_far = list[Probed]()
     try:
@@ -453,31 +452,37 @@ def check(
         if auc_rows and not json:
             n = sum(len(results) for probed in so_far for results in probed.by_repeats.values())
             n_all = sum(len(cases) for probed in so_far for cases in probed.cases.values())
-            output.print_tables(f"{interrupted(n, n_all, 'probes')}\n\n{table(auc_rows)}", explain=explain)
+            output.print_plain(f"{interrupted(n, n_all, 'probes')}\n")
+            output.print_tables(table(auc_rows), explain=explain)
         raise
-    markdown, rows = table(outcome.rows), [row.to_dict() for row in outcome.rows]
-    write_whole(out / "table.csv", tables.to_csv(rows).encode())
-    write_whole(out / "roc.csv", tables.to_csv([point.to_dict() for point in outcome.points]).encode())
-    write_whole(out / "table.md", markdown.encode())
+    tables = table(outcome.rows)
+    csvs = {
+        "table.csv": to_csv([row.to_dict() for row in outcome.rows]),
+        "roc.csv": to_csv([point.to_dict() for point in outcome.points]),
+    }
+    for name, text in {**csvs, **tables.files()}.items():
+        write_whole(out / name, text.encode())
     _draw(outcome, out, f"command: {command}")
     if json:
         for row in outcome.rows:
             output.print_json(row)
     else:
-        output.print_tables(markdown, explain=explain)
+        output.print_tables(tables, explain=explain)
     output.tell(f"check: {out}")
 
 
 def _draw(checked: Checked, out: Path, footer: str) -> None:
     from leakmeter.instruments.pii import charts
-    from leakmeter.instruments.pii.study import LIKELIHOOD, rows_of
+    from leakmeter.instruments.pii.study import KIND, LIKELIHOOD, rows_of
     from leakmeter.report.charts import write
 
     values = [row for repeats, some in checked.by_prompts.items() for row in rows_of(some, {"documents": repeats})]
     try:
         write(charts.auc(checked.rows, title=_TITLE, footer=footer), out / "figure")
         write(charts.curves(checked.points, title=_TITLE, footer=footer), out / "roc")
-        densities = charts.densities(values, ("documents",), value=LIKELIHOOD, title=_TITLE, footer=footer)
+        densities = charts.densities(
+            values, ("documents",), value=LIKELIHOOD, columns=KIND.columns, title=_TITLE, footer=footer
+        )
         write(densities, out / "densities")
     except UsageError as error:
         output.tell(str(error))

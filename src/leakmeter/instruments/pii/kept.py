@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from leakmeter.core.measurement import COUNT, RESPONSE, TOKEN_ID, Measurement
+from leakmeter.core.measurement import COUNT, RESPONSE, TOKEN_ID, Measurement, Params
 from leakmeter.instruments.pii.decoy_test import stops_at
 from leakmeter.instruments.pii.matching import STATISTICS
 from leakmeter.instruments.pii.measure import BEAM
@@ -43,7 +42,7 @@ class KeptProbe(KeptCase):
             raise FieldError("nulls_share_place", "is of a type that has no place")
 
     @override
-    def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[Series]:
+    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
         # Of a sequential test that stopped, those that were scored; and nothing may have been generated then.
         n_scored = len(next((item.values for item in measurements if item.statistic == "log_likelihood"), ())) - 1
         is_full = params.get("decoy_test", "full") == "full"

@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass
 from importlib import resources
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 from leakmeter.core.files import parsed_toml, read_text
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.plain import excerpt
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.pii.subject import STRUCTURED, Subject, ValueType, told_relation
@@ -61,7 +62,7 @@ class ProbeCase:
         """What decides how long a probe takes: values of other types have other decoys, which are as long as it."""
         return self.type, len(self.value)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> JsonObject:
         """Keyed hashes stand for the person and the value, so that both can be told again."""
         key = subject_key(config_dir())
         person = json.dumps(asdict(self.subject), sort_keys=True)

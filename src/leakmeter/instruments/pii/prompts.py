@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from leakmeter.core.backend import Backend
 from leakmeter.core.instrument import PlainSettings
 from leakmeter.core.item import Prepared
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.limits import MOST_NULLS, refuse_bad
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import FRAME, QUERY, VIRTUAL, Piece, Prompt
@@ -103,7 +104,7 @@ class PreparedProbe(Prepared):
     keeps_values: bool
 
     @override
-    def texts(self) -> dict[str, Any]:
+    def texts(self) -> JsonObject:
         """What is known of the case; without what is personal, unless values are kept."""
         from leakmeter.instruments.pii.decoys import share_place
 

@@ -26,6 +26,13 @@ _NOTES: Final = (
 )  # fmt: skip
 
 
+_INDEX: Final[b.Columns[PiiResult]] = [
+    (b.Column("p", on="pages"), lambda case: words.p_cell(case.p_value)),
+    (b.Column("Exposure", on="pages"), words.bits),
+    (b.Column("Generated", on="pages"), lambda case: "said word for word" if case.extracted else ""),
+]
+
+
 def report(cases: Sequence[PiiResult]) -> b.Report:
     """One value with its templates; of many the subjects by evidence, tests over them, and each value to be opened."""
     summary = summary_of(cases)
@@ -45,16 +52,12 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
             b.Section(
                 b.Untrusted(case.id, _ID),
                 list(_opened(case)) if several else [*_only(case, summary, kept=kept), *ending],
-                (words.p_cell(case.p_value), words.bits(case), "said word for word" if case.extracted else ""),
+                b.cells(_INDEX, case),
                 weight=float(len(cases) - place),
             )
             for place, case in enumerate(ranked)
         ],
-        index=(
-            b.Column("p", on="pages"),
-            b.Column("Exposure", on="pages"),
-            b.Column("Generated", on="pages"),
-        ),
+        index=b.heads(_INDEX),
         index_caption="Values, strongest evidence first" if several else "",
         case=("value", "values"),
         sections_left_out="with less evidence",

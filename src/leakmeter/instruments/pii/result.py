@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.measurement import NATS, RESPONSE, Measurement
+from leakmeter.core.measurement import NATS, RESPONSE, Measurement, Params, Texts
 from leakmeter.core.quantity import SHARE_OF_CASES, Case, Quantities, Quantity, RunQuantity, SoFar, at
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
@@ -20,7 +20,7 @@ from leakmeter.instruments.pii.probe import ProbeKind
 from leakmeter.instruments.pii.subject import ValueType
 from leakmeter.instruments.pii.summary import Summary, summary
 from leakmeter.overriding import override
-from leakmeter.results.result import Part, Result, Texts
+from leakmeter.results.result import Part, Result
 from leakmeter.stats.ranks import extrapolated_exposure, rank_p
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class PiiResult(Result):
     prompts: tuple[str, ...] | None = field(repr=False)
 
     @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Self]:
+    def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
         """The results of a run's cases, each as soon as its part is there."""
         for texts, measurements in parts:
             yield cls._from_part(texts, measurements, params["beams"], params.get("decoy_test", "full"))

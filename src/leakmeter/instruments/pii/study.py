@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.data.named.base import chosen_numbers
 from leakmeter.errors import DataError, UnknownNameError
@@ -33,9 +34,9 @@ from leakmeter.stats import stats
 from leakmeter.stats.ranks import holm, rank_sum_p
 from leakmeter.storage.pseudonym import pseudonym, subject_key
 from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.figure import figure_of
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one, measured, of_kind, seeds_text
+from leakmeter.studies.kind import Axes, Choice, Kind, Tables, at_least_one, of_kind, seeds_text
+from leakmeter.studies.tables import P_VALUE, Column, Row, decimals, measured
 
 PEOPLE: Final = "people"
 """Name of the data set: a file of subjects; without one, canaries."""
@@ -85,17 +86,34 @@ class People(Kind):
         "densities": "the likelihoods of true values and of decoys",
     }
 
+    columns: ClassVar = {
+        **Kind.columns,
+        "n_values": Column("values"),
+        ABOVE: Column("association less decoys', nats"),
+        KNOWN: Column("share with p ≤ 0.05"),
+        "exposure_bits_mean": Column("exposure, bits", decimals()),
+        "ranks_p": Column("p of ranks", P_VALUE),
+        "rank_sum_p": Column("rank-sum p", P_VALUE),
+        "likelihood_rank_sum_p": Column("rank-sum p of likelihood, as published", P_VALUE),
+        **{f"{test}_holm_p": Column("Holm", P_VALUE) for test in _TESTS},
+        LIKELIHOOD: Column("normalised log-likelihood, nats a token"),
+        f"{LIKELIHOOD}_mean": Column("likelihood, nats a token", decimals()),
+        f"decoy_{LIKELIHOOD}_mean": Column("decoys', nats a token", decimals()),
+        PART: Column("what of it"),
+        EXTRACTED: Column("share of values"),
+    }
+
     @override
     def group_size(self, measure: Measure) -> int:
         return TOGETHER
 
     @override
-    def measure(self, measure: Measure, settings: Mapping[str, Any]) -> Measure:
+    def measure(self, measure: Measure, settings: JsonObject) -> Measure:
         """All decoys are scored: tables and figures compare how they are distributed."""
         return replace(of_kind(measure, Pii), decoy_test="full")
 
     @override
-    def choice(self, settings: Mapping[str, Any]) -> Drawn:
+    def choice(self, settings: JsonObject) -> Drawn:
         """The first people, by their names alone, where nothing says else."""
         return Drawn(
             at_least_one("subjects", settings["subjects"]),
@@ -106,7 +124,7 @@ class People(Kind):
         )
 
     @override
-    def prompts(self, settings: Mapping[str, Any]) -> ProbeSettings:
+    def prompts(self, settings: JsonObject) -> ProbeSettings:
         name = settings["dataset"]
         if name != PEOPLE and not name.lower().endswith(_FILES):
             raise UnknownNameError("set of people", name, [PEOPLE, *(f"FILE{suffix}" for suffix in _FILES)])
@@ -133,7 +151,7 @@ class People(Kind):
         return len({record.subject.id for record in records})
 
     @override
-    def record(self, record: ProbeCase) -> dict[str, Any]:
+    def record(self, record: ProbeCase) -> JsonObject:
         """Keyed hashes: a plain one of a telephone number is undone by trying all numbers."""
         return record.record()
 
@@ -168,13 +186,17 @@ class People(Kind):
     def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
         factors = list(study.cells[0].factors)
         if study.show == "densities":
-            return charts.densities(rows, factors, value=LIKELIHOOD, title=study.title, footer=footer)
+            return charts.densities(
+                rows, factors, value=LIKELIHOOD, columns=self.columns, title=study.title, footer=footer
+            )
         if study.show == "parts":
             columns = [*dict.fromkeys((*factors, "beams"))]
             return charts.parts(rows, columns, value=EXTRACTED, title=study.title, footer=footer)
-        axes = self.axes(study, rows)
-        lines = [TYPE, *(name for name in factors if name != axes.x)]
-        return figure_of(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer)
+        return super().figure(study, rows, footer=footer)
+
+    @override
+    def lines(self, study: Study, x: str) -> list[str]:
+        return [TYPE, *super().lines(study, x)]
 
     @override
     def seed(self, cell: Cell) -> int:

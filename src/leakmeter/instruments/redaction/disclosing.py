@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from leakmeter.core.measurement import Texts
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.sources import Series, Source
-from leakmeter.results.result import Texts
 
 ONLY_THIS: Final = "only_this"
 WITHOUT_THIS: Final = "without_this"

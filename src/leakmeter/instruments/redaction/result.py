@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.measurement import HALF_WIDTH, Measurement
+from leakmeter.core.measurement import HALF_WIDTH, Measurement, Params, Texts
 from leakmeter.core.plain import SELDOM, excerpt
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, SoFar, at, of_response
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
-from leakmeter.instruments.influence.disclosures import Evidence
+from leakmeter.instruments.influence.disclosures import DisclosedSpan, Evidence
 from leakmeter.instruments.influence.result import ContextResult, KeptContext, half_width_of
 from leakmeter.instruments.influence.search import Search
 from leakmeter.instruments.influence.sources import ContextPiece, Series
@@ -28,7 +28,7 @@ from leakmeter.instruments.redaction.disclosing import (
 )
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
 from leakmeter.overriding import override
-from leakmeter.results.result import Params, Part, Texts
+from leakmeter.results.result import Part
 from leakmeter.stats.stats import Posterior, posterior_of
 from leakmeter.storage.damage import FieldError
 from leakmeter.storage.kept import Series as KeptSeries
@@ -44,7 +44,7 @@ class KeptRedaction(KeptContext):
     """The texts of a case: the response, and where pieces are cut the one drawn from what is left."""
 
     @override
-    def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[KeptSeries]:
+    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[KeptSeries]:
         if not 1 <= len(self.responses) <= 2:
             raise FieldError("statistic token", "is not there of one response or two")
         first, names = self.token_counts[:1], self.span_names
@@ -117,19 +117,9 @@ class Answer(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedactedDisclosure(Record):
+class RedactedDisclosure(DisclosedSpan):
     """Something personal or secret that the response gives away of the context, before and after the cuts."""
 
-    text: str = field(repr=False)
-    start: int
-    """First character in the response."""
-    end: int
-    first_token: int
-    last_token: int
-    kind: str
-    """As of influence: 'phone', 'person', 'code' …, or a type of the user's."""
-    found_by: str | None
-    """How the kind is known: 'list' of the user's, 'recogniser' of a form, or 'shape'."""
     evidence: Evidence | None
     """'scores' where its nats are above its floor, or those of a piece that says it; 'words' where a piece says what
     the model would not have said by itself."""
@@ -336,10 +326,8 @@ def _disclosed(texts: Texts, series: Series, cut: Collection[str]) -> RedactedDi
         disclosure = by_tokens.get(tokens) or left[tokens]
         spans.append(
             RedactedDisclosure(
-                **{
-                    name: getattr(disclosure, name)
-                    for name in ("text", "start", "end", "first_token", "last_token", "kind", "found_by", "evidence")
-                },
+                **{field.name: getattr(disclosure, field.name) for field in fields(DisclosedSpan)},
+                evidence=disclosure.evidence,
                 pieces=tuple(source.piece for source in disclosure.sources),
                 before_nats=float(series[0, "whole", ""][slice(*tokens)].sum()),
                 after_nats=float(series[0, "left", ""][slice(*tokens)].sum()),

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.data.mapping import Fields, suggested
 from leakmeter.data.rows import read_rows
 from leakmeter.data.text import checked_text
@@ -20,8 +21,6 @@ _CONTEXT: Final = ("context", "text")
 QUERY_FIELDS: Final = ("query", "id", "answer", "answers")
 CONTEXT_FIELDS: Final = ("context", "weight", "context.id", "context.answer")
 """What `--map` may name."""
-Stored = dict[str, Any]
-"""JSON, as runs and studies keep it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +70,10 @@ class QueryCase:
     def known(self) -> dict[str, str]:
         return dict(self.query.factors)
 
-    def stored(self) -> Stored:
+    def stored(self) -> JsonObject:
         return asdict(self)
 
-    def record(self) -> Stored:
+    def record(self) -> JsonObject:
         """Of the contexts, which many queries share, their number and hash."""
         stored = self.stored()
         contexts = json.dumps(stored.pop("contexts"), sort_keys=True)

@@ -16,11 +16,12 @@ from typing import Final
 from leakmeter.core.backend import Backend
 from leakmeter.core.instrument import Example, PlainSettings
 from leakmeter.core.item import Prepared
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UsageError, WindowError
-from leakmeter.instruments.susceptibility.case import Context, Query, QueryCase, Stored
+from leakmeter.instruments.susceptibility.case import Context, Query, QueryCase
 from leakmeter.instruments.susceptibility.measure import ContextSet, QueryItem
 from leakmeter.overriding import override
 from leakmeter.text.build import check_unicode
@@ -63,7 +64,7 @@ class PreparedQuery(Prepared):
     separator: str
 
     @override
-    def texts(self) -> Stored:
+    def texts(self) -> JsonObject:
         """What is known of the query, and the contexts: long ones cut off, with the answers they say it has."""
         query = self.case.query
         return {

@@ -34,9 +34,10 @@ from dataclasses import dataclass
 from importlib import resources
 from itertools import chain, islice, product, zip_longest
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from leakmeter.core.files import parsed_toml, read_text
+from leakmeter.core.json_object import JsonObject
 from leakmeter.data.text import checked_text, unused
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.instruments.susceptibility.case import Context, Query, QueryCase
@@ -49,7 +50,6 @@ _TABLES: Final = ("kinds", "relations")
 _KIND: Final = ("real", "invented")
 _RELATION: Final = ("entities", "answers", "open", "closed", "context", "pairs")
 _REVERSE: Final = "reverse-"
-_Table = Mapping[str, Any]
 """What a file says, unchecked, by key."""
 
 
@@ -94,7 +94,7 @@ def fill(template: str, entity: str, answer: str = "") -> str:
 
 
 def _relation(
-    name: str, table: _Table, entities: Names, answers: Names, pairs: Mapping[str, str], where: str
+    name: str, table: JsonObject, entities: Names, answers: Names, pairs: Mapping[str, str], where: str
 ) -> Relation:
     open_ = _templates(table, "open", _ENTITY, where)
     closed = _templates(table, "closed", _BOTH, where)
@@ -145,7 +145,7 @@ def _joined(names: Names, more: Collection[str]) -> Names:
     return Names(tuple(dict.fromkeys((*names.real, *more))), names.invented)
 
 
-def _templates(table: _Table, key: str, places: Collection[str], where: str) -> tuple[str, ...]:
+def _templates(table: JsonObject, key: str, places: Collection[str], where: str) -> tuple[str, ...]:
     value = table.get(key, ())
     if not isinstance(value, list | tuple):
         raise DataError(f"{where}: '{key}' has to be a list of templates")
@@ -202,7 +202,7 @@ def _shipped() -> tuple[dict[str, Names], tuple[Relation, ...]]:
 # ---- TOML -----------------------------------------------------------------------------------------------------------
 
 
-def kinds_of(tables: _Table, where: str) -> dict[str, Names]:
+def kinds_of(tables: JsonObject, where: str) -> dict[str, Names]:
     kinds = {}
     for name, value in _tables(tables, "kinds", where):
         place = f"{where}, kind '{name}'"
@@ -215,7 +215,7 @@ def kinds_of(tables: _Table, where: str) -> dict[str, Names]:
     return kinds
 
 
-def relations_of(tables: _Table, where: str, kinds: Mapping[str, Names]) -> tuple[Relation, ...]:
+def relations_of(tables: JsonObject, where: str, kinds: Mapping[str, Names]) -> tuple[Relation, ...]:
     """Relations of what a TOML file says, in order; `kinds` are known beside those that it brings, which go before."""
     _check_keys(tables, _TABLES, where)
     all_kinds = {**kinds, **kinds_of(tables, where)}
@@ -233,7 +233,7 @@ def relations_of(tables: _Table, where: str, kinds: Mapping[str, Names]) -> tupl
     return tuple(relations)
 
 
-def _kind(value: _Table, key: str, kinds: Mapping[str, Names], where: str) -> Names:
+def _kind(value: JsonObject, key: str, kinds: Mapping[str, Names], where: str) -> Names:
     if key not in value:
         raise DataError(f"{where} has no '{key}'; expected the name of a kind, such as {key} = \"city\"")
     name = _checked_name(value[key], key, where)
@@ -257,14 +257,14 @@ def _pairs(value: object, entities: Names, answers: Names, where: str) -> dict[s
     return pairs
 
 
-def _tables(parent: _Table, key: str, where: str) -> list[tuple[str, _Table]]:
+def _tables(parent: JsonObject, key: str, where: str) -> list[tuple[str, JsonObject]]:
     value = parent.get(key, {})
     if not isinstance(value, Mapping) or not all(isinstance(table, Mapping) for table in value.values()):
         raise DataError(f"{where}: '{key}' has to be tables, each as [{key}.NAME]")
     return [(_checked_name(name, f"a name of {key}", where), table) for name, table in value.items()]
 
 
-def _check_keys(table: _Table, known: tuple[str, ...], where: str) -> None:
+def _check_keys(table: JsonObject, known: tuple[str, ...], where: str) -> None:
     for key in table:
         if key not in known:
             raise DataError(f"{where}: unknown key {key!r}; known: {', '.join(known)}")
@@ -285,7 +285,7 @@ def _published(templates: Path, names: Path) -> tuple[Relation, ...]:
     relations: dict[str, Relation] = {}
     for address, value in by_address.items():
         where = f"file of templates '{templates}', relation '{address}'"
-        if not isinstance(value, Mapping):
+        if not isinstance(value, dict):
             raise DataError(f"{where} is no object with 'open' and 'closed'")
         reverse = address.removeprefix(_REVERSE) if address.startswith(_REVERSE) else _REVERSE + address
         if address in name_lists and reverse in name_lists:
@@ -320,7 +320,7 @@ def _published_entities(value: object, key: str, where: str) -> tuple[str, ...]:
     return _checked_names([entry.get("entity") if isinstance(entry, Mapping) else entry for entry in value], key, where)
 
 
-def _objects(path: Path, noun: str) -> _Table:
+def _objects(path: Path, noun: str) -> JsonObject:
     try:
         value = json.loads(read_text(path, noun))
     except json.JSONDecodeError as error:

@@ -18,7 +18,7 @@ from leakmeter.instruments.susceptibility.result import (
 )
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
-from leakmeter.report.scale import interval_text, nats_cell, nats_in, nats_text, share_in
+from leakmeter.report.scale import interval_text, nats_in, nats_text, share_in
 from leakmeter.stats.enough import items_for_distance, items_for_share, share_told_apart
 
 CAVEAT: Final = (
@@ -101,12 +101,7 @@ def report(results: Sequence[SusceptibilityResult]) -> b.Report:
         sections=[_section(result) for result in sorted(results, key=lambda result: -result.susceptibility_nats)]
         if several
         else (),
-        index=(
-            b.Column("Nats", "nats", shade=True),
-            b.Column("Text"),
-            b.Column("Interval", "interval"),
-            b.Column("Of most", "share"),
-        ),
+        index=b.heads(_INDEX),
         index_caption="Queries, most susceptible first",
         index_first=_QUERIES_LISTED,
         case=("query", "queries"),
@@ -336,16 +331,24 @@ def _explained(
     yield from b.warnings_of(shared_words.warnings(results))
 
 
+_INDEX: Final[b.Columns[SusceptibilityResult]] = [
+    (
+        b.Column("Nats", "nats", shade=True),
+        lambda result: b.finding(result.susceptibility_nats, is_finding=not result.below_noise_floor),
+    ),
+    (b.Column("Text"), lambda result: b.Untrusted(result.query, 90)),
+    (b.Column("Interval", "interval"), lambda result: b.interval(result.interval_nats)),
+    (b.Column("Of most", "share"), lambda result: result.share_of_ceiling),
+]
+
+
 def _section(result: SusceptibilityResult) -> b.Section:
-    nats, text = result.susceptibility_nats, b.Untrusted(result.query, 90)
-    # Colours stand for findings.
-    shown = nats_cell(nats) if result.below_noise_floor else nats
     blocks: list[b.Block] = [b.Text(b.Untrusted(result.query), "prose"), b.Text(explanation(result))]
     if result.memorisation is not None:
         blocks.append(b.Text(memorisation(result.memorisation)))
     blocks.append(_contexts(result, shown_on_pages=_CONTEXTS_OF_EACH))
-    cells = (shown, text, b.interval(result.interval_nats), result.share_of_ceiling)
-    return b.Section(b.Untrusted(result.id, ID), blocks, cells, weight=nats)
+    cells = b.cells(_INDEX, result)
+    return b.Section(b.Untrusted(result.id, ID), blocks, cells, weight=result.susceptibility_nats)
 
 
 def _contexts(result: SusceptibilityResult, *, shown_on_pages: int = 1000) -> b.Table:

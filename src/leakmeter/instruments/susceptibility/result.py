@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 
-from leakmeter.core.measurement import COUNT, NATS, NATS_PER_SQUARE, Measurement
+from leakmeter.core.json_object import JsonObject
+from leakmeter.core.measurement import COUNT, NATS, NATS_PER_SQUARE, Measurement, Params, Texts
 from leakmeter.core.quantity import NOISE, Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
@@ -16,7 +17,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.math import OF_CONTEXT, OF_QUERY, Spread, spread
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.overriding import override
-from leakmeter.results.result import Part, PieceFields, Result, Texts
+from leakmeter.results.result import Part, PieceFields, Result
 from leakmeter.stats import stats
 from leakmeter.storage.damage import FieldError
 from leakmeter.storage.kept import MOST, Amount, KeptCase, Series
@@ -135,7 +136,7 @@ class KeptMixture(KeptContexts):
     """With the greedy answers as responses, that to the query alone first."""
 
     @override
-    def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[Series]:
+    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
         n_contexts = len(self.contexts)
         if n_contexts < 2 or len(self.responses) not in (0, 1 + n_contexts):
             raise FieldError("statistic persuasion", "is of other contexts than the texts")
@@ -151,7 +152,7 @@ class KeptGradients(KeptContexts):
     """With no responses: a number for each Σ."""
 
     @override
-    def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[Series]:
+    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
         for statistic in ("fisher", "spread", "drift", "standard_error"):
             yield Series(statistic, (1,), params["sigma"])
         yield Series("trace", (1,), ("identity",), NATS_PER_SQUARE, "identity" in params["sigma"])
@@ -217,7 +218,7 @@ class QueryResult(Result):
 
     @staticmethod
     @override
-    def common(texts: Texts, warnings: Iterable[str] = ()) -> dict[str, Any]:
+    def common(texts: Texts, warnings: Iterable[str] = ()) -> JsonObject:
         """The fields that both estimators have, but `estimator`, for a constructor."""
         return {
             **Result.common(texts, warnings),
@@ -298,7 +299,7 @@ class SusceptibilityResult(QueryResult):
     """None where no answers were written, or the right one is not known."""
 
     @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Self]:
+    def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
         """The results of a run's queries, each as soon as its part is there."""
         measure = Susceptibility(**params)
         for texts, measurements in parts:

@@ -12,33 +12,29 @@ from typing import Any, ClassVar, Final
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.errors import UnknownNameError
-from leakmeter.instruments.susceptibility.case import QueryCase, Stored
+from leakmeter.instruments.susceptibility.case import QueryCase
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.instruments.susceptibility.prompts import TOGETHER, QuerySettings
 from leakmeter.instruments.susceptibility.relations import Relation, choose_relations, draw_queries, load_relations
 from leakmeter.instruments.susceptibility.result import Memorisation, SusceptibilityResult
 from leakmeter.overriding import override
-from leakmeter.report.blocks import Chart
 from leakmeter.stats import stats
 from leakmeter.stats.clusters import Estimate, Resamples
-from leakmeter.stats.ranks import holm
 from leakmeter.studies import expected
 from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.figure import figure_of
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import (
     Axes,
     Choice,
     Kind,
-    Row,
     Tables,
     at_least_one,
     field_types,
     lines_over,
-    measured,
     of_kind,
 )
-from leakmeter.studies.table import columns
+from leakmeter.studies.table import COMPARED_COLUMNS, columns, quantile_columns, with_holm
+from leakmeter.studies.tables import Column, Row, measured, share_text
 
 ALL: Final = "all"
 OPENNESS: Final = "openness"
@@ -108,6 +104,18 @@ class Queries(Kind):
         "draw_seed": "int",
         **field_types(QuerySettings),
     }
+    columns: ClassVar = {
+        **Kind.columns,
+        "n_relations": Column("relations"),
+        VALUE: Column("susceptibility, nats"),
+        **quantile_columns(VALUE),
+        "from_bare_nats": Column("from the bare query, nats"),
+        "ceiling_share": Column("of the ceiling", share_text),
+        "n_known_answers": Column("queries with a known answer"),
+        "n_original": Column("answers as without a context"),
+        "n_context": Column("answers as the context says"),
+        **COMPARED_COLUMNS,
+    }
 
     @override
     def group_size(self, measure: Measure) -> int:
@@ -156,7 +164,7 @@ class Queries(Kind):
         return [drawn[cell.dataset, of_kind(cell.choice, Drawn)] for cell in cells]
 
     @override
-    def record(self, record: QueryCase) -> Stored:
+    def record(self, record: QueryCase) -> JsonObject:
         return record.stored()
 
     @override
@@ -297,9 +305,7 @@ class _Levels:
 def tables(study: Study, series: Sequence[Series]) -> Tables:
     rows = [row for cell_series in series for row in _rows(study, cell_series)]
     pairs = [row for levels in (*_within(series), *_between(study, series)) for row in _pairs(levels, study.seed)]
-    adjusted = holm([row["wilcoxon_p"] for row in pairs])
-    comparisons = [{**row, "holm_p": p} for row, p in zip(pairs, adjusted, strict=True)]
-    return Tables(rows, rows, comparisons, _COMPARED_BY)
+    return Tables(rows, rows, with_holm(pairs), _COMPARED_BY)
 
 
 def _pairs(levels: _Levels, seed: int) -> Iterator[Row]:
@@ -367,10 +373,8 @@ class Susceptibilities(Queries):
         return Axes(str(study.x) if study.show == "factor" else study.show, (VALUE,))
 
     @override
-    def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
-        axes = self.axes(study, rows)
-        lines = [name for name in (*study.cells[0].factors, OPENNESS) if name != axes.x]
-        return figure_of(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer)
+    def lines(self, study: Study, x: str) -> list[str]:
+        return [*super().lines(study, x), *([OPENNESS] if x != OPENNESS else [])]
 
     @override
     def about(self, study: Study) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.written import PRIVATE, replacing, store_errors
 from leakmeter.errors import CapabilityError, DataError, StoreError
 
@@ -38,7 +39,7 @@ def sync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], record: JsonObject) -> None:
     """Write tensors and a record as one safetensors file of mode 0600: its place holds all of it or what was there."""
     metadata = {_RECORD: json.dumps(record, sort_keys=True)}
     with storing(path), replacing(path) as temporary:
@@ -46,7 +47,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], record: Mapping[str
         temporary.chmod(PRIVATE)
 
 
-def read_tensors(path: Path, noun: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def read_tensors(path: Path, noun: str) -> tuple[dict[str, Tensor], JsonObject]:
     """What `write_tensors` wrote; `noun` is for the message."""
     try:
         with safe_open(path, framework="pt") as file:

@@ -21,7 +21,7 @@ from leakmeter.instruments.susceptibility.report import (
 )
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
-from leakmeter.report.scale import nats_cell, nats_in, nats_text
+from leakmeter.report.scale import nats_in, nats_text
 from leakmeter.stats.enough import items_for_correlation
 
 CAVEAT: Final = (
@@ -86,7 +86,7 @@ def report(results: Sequence[FisherResult]) -> b.Report:
         "change.",
         caveat=CAVEAT,
         sections=[_section(result) for result in results] if len(results) > 1 else (),
-        index=_index(results[0]),
+        index=b.heads(_index(results[0])),
         index_caption="Queries, highest first",
         index_first=_QUERIES_LISTED,
         case=("query", "queries"),
@@ -237,7 +237,7 @@ def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator
 
 def _ranking(value: Value) -> b.Cell:
     # Colours stand for nats, which a trace is not.
-    return nats_cell(value.fisher_nats) if _is_rank(value.sigma) else value.fisher_nats
+    return b.finding(value.fisher_nats, is_finding=not _is_rank(value.sigma))
 
 
 def _values(result: FisherResult) -> b.Table:
@@ -251,23 +251,27 @@ def _values(result: FisherResult) -> b.Table:
     return b.table_of(result.values, columns, caption="Values, nats; of identity half the trace", first=20)
 
 
-def _index(first: FisherResult) -> Sequence[b.Column]:
+def _index(first: FisherResult) -> b.Columns[FisherResult]:
     """A value for each Σ, the first of which ranks."""
     ranking, *others = [
-        b.Column(b.Untrusted(value.sigma), "nats", shade=not _is_rank(value.sigma)) for value in first.values
+        (
+            b.Column(b.Untrusted(value.sigma), "nats", shade=not _is_rank(value.sigma)),
+            lambda result, number=number: _ranking(result.values[number]),
+        )
+        for number, value in enumerate(first.values)
     ]
-    return (
-        ranking, b.Column("Text"), b.Column("Interval", "interval"), *others, b.Column("Entropy", "nats"),
-        b.Column("Tokens", "count"),
-    )  # fmt: skip
+    return [
+        ranking,
+        (b.Column("Text"), lambda result: b.Untrusted(result.query, _SHORT)),
+        (b.Column("Interval", "interval"), lambda result: b.interval(result.values[0].interval_nats)),
+        *others,
+        (b.Column("Entropy", "nats"), lambda result: result.entropy_nats),
+        (b.Column("Tokens", "count"), lambda result: result.n_query_tokens),
+    ]
 
 
 def _section(result: FisherResult) -> b.Section:
-    ranking, *others = map(_ranking, result.values)
-    cells = (
-        ranking, b.Untrusted(result.query, _SHORT), b.interval(result.values[0].interval_nats), *others,
-        result.entropy_nats, result.n_query_tokens,
-    )  # fmt: skip
+    cells = b.cells(_index(result), result)
     blocks: list[b.Block] = [b.Text(b.Untrusted(result.query), "prose"), b.Text(explanation(result)), _values(result)]
     return b.Section(b.Untrusted(result.id, ID), blocks, cells, weight=result.values[0].fisher_nats)
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
-from leakmeter.core.measurement import NATS
+from leakmeter.core.measurement import NATS, Params, Texts
 from leakmeter.core.quantity import Quantities, Quantity, SoFar
 from leakmeter.core.record import Record, frame_of
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.result import KeptGradients, QueryResult, Values, check_any, usual_cost
 from leakmeter.overriding import override
-from leakmeter.results.result import Part, PieceFields, Texts
+from leakmeter.results.result import Part, PieceFields
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +84,7 @@ class FisherResult(QueryResult):
     """Probability of the tokens that top-k keeps; None of the other methods."""
 
     @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Self]:
+    def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
         """The results of a run's queries, each as soon as its part is there."""
         measure = Fisher(**{**params, "sigma": tuple(params["sigma"])})
         for texts, measurements in parts:

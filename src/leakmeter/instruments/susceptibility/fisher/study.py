@@ -44,8 +44,8 @@ from leakmeter.stats.clusters import Estimate, Resamples
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.figure import beside, groups_of, intervals
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.kind import Axes, Row, Tables, of_kind
-from leakmeter.studies.tables import items_to_csv
+from leakmeter.studies.kind import Axes, Tables, of_kind
+from leakmeter.studies.tables import Column, Row, cell_text, items_to_csv
 
 _VALUE: Final = "spearman"
 _NEAR: Final = 0.7
@@ -70,7 +70,7 @@ class Levels:
 
     title: str
     y_label: str
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Row]
 
 
 def queries(
@@ -102,7 +102,7 @@ def queries(
         n_left_out = sum(not x > 0 for x in panel.xs)
         label = panel.x_label + (f" ({n_left_out} at 0 or below not shown)" if n_left_out else "")
         scale: Any = "log" if n_left_out < len(panel.xs) else "linear"
-        correlations = [f"{name.capitalize()} {_correlation(panel.row, name)}" for name in ("pearson", "spearman")]
+        correlations = [f"{name.capitalize()} {cell_text(panel.row, name)}" for name in ("pearson", "spearman")]
         axes = b.Axis(label, scale=scale), b.Axis(y_label)
         drawn.append(b.Panel(*axes, series, title=b.Untrusted(panel.name), notes=correlations, guides=guides))
     return b.Chart("queries", title, drawn, footer=footer, columns=3, panel_inches=(3.2, 2.8))
@@ -141,7 +141,7 @@ def levels(panels: Sequence[Levels], *, x: str, lines: Sequence[str], y: str, ti
 
 def _beside(
     draws: b.Draws,
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[Row],
     value: str,
     column: str,
     places: Sequence[object],
@@ -156,13 +156,6 @@ def _beside(
         at = [beside(places.index(row[column]), number, len(groups)) for row in shown]
         series.append(intervals(draws, shown, value, at, ", ".join(map(str, group)), number))
     return series
-
-
-def _correlation(row: Row, method: str) -> str:
-    if row[method] is None:
-        return "–"
-    low, high = row[f"{method}_low"], row[f"{method}_high"]
-    return f"{row[method]:z.2f}" + ("" if math.isnan(low) else f" [{low:z.2f}, {high:z.2f}]")
 
 
 _AGREEMENT: Final = "agreement"
@@ -356,6 +349,14 @@ class FisherSusceptibilities(Queries):
     """The queries of studies of Monte Carlo susceptibility, whose runs they share."""
 
     settings: ClassVar = {**Queries.settings, "answer_tokens": "int"}
+    columns: ClassVar = {
+        **Queries.columns,
+        "sigma": Column("Σ"),
+        "partial_spearman": Column("Spearman given length, entropy, openness"),
+        "chosen_by_spearman": Column("Spearman it was chosen by"),
+        "eq_10_spearman": Column("of Eq. 10"),
+        "spearman_difference": Column("difference"),
+    }
     shows: ClassVar = {_AGREEMENT: "correlations of every variant with Monte Carlo susceptibility", **SHOWS}
 
     @override
