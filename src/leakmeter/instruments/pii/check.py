@@ -231,7 +231,7 @@ def _probed(
     from leakmeter.instruments.pii.tuning.vectors import behind, reading_soft_prompt
 
     settings = ProbeSettings(prompts=check.prompts, decoys=check.decoys, decoy_seed=check.seed)
-    measure = Pii((1,) if prompt is not None else (2,), decoy_test="full")
+    measure = Pii(beams=(1,) if prompt is not None else (2,), decoy_test="full")
     by_repeats: dict[int, list[PiiResult]] = {}
     with ExitStack() as lasting:
         if prompt is not None:
