@@ -3,11 +3,9 @@
 A function of an instrument names a dataclass of its options, which inherits those of others, as a command's do, and a
 second one with the options of how a model is loaded, which no method of a meter has:
 
-    @dataclass(frozen=True, kw_only=True)
     class SayOptions(FunctionOptions, CallOptions, PromptSettings):
         loudly: bool = False
 
-    @dataclass(frozen=True, kw_only=True)
     class SayCall(LoadOptions, SayOptions): ...
 
     @function(SayOptions, SayCall)
@@ -21,11 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
 from functools import partial, wraps
 from inspect import Parameter, Signature, get_annotations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast, dataclass_transform, overload
 
 from leakmeter.commands.given import as_unicode
 from leakmeter.core import registry
@@ -34,6 +32,7 @@ from leakmeter.core.loaded import LoadedCases
 from leakmeter.engine.loading import LOAD_OPTIONS, KeptModel, model_of, tell
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.models import DEFAULT_MODEL
+from leakmeter.overriding import override
 from leakmeter.storage.spec import checked_name
 
 if TYPE_CHECKING:
@@ -129,9 +128,15 @@ class CaseOptions:
         return LoadedCases(loaded.cases, loaded.problems, skip_bad, source=source)
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False, field_specifiers=(field,))
 class FunctionOptions:
-    """The first base of a function's options. Each dataclass among the other bases is a part, made of the options that
-    are its fields; those that the class has itself are the function's own, and keep the defaults of the part."""
+    """The first base of a function's options, which makes them a dataclass. Each dataclass among the other bases is a
+    part, made of the options that are its fields; those that the class has itself are the function's own, and keep the
+    defaults of the part."""
+
+    @override
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
 
     def __post_init__(self) -> None:
         """Refuse what a part refuses."""
@@ -246,12 +251,11 @@ def _function(wrapped: Any, options: Any, call: Any, *, alone: bool = False) -> 
 
 def _made(wrapped: Any, options: Any, keywords: dict[str, Any]) -> Any:
     """The options, with errors that name the function."""
+    # Python's own word on what is missing.
+    options.__init__.__qualname__ = wrapped.__name__
     for name in keywords:
         if name not in _fields(options):
             raise UnknownNameError(f"option of {wrapped.__name__}", name, _fields(options))
-    for name, field in _fields(options).items():
-        if name not in keywords and _default(field) is Parameter.empty:
-            raise TypeError(f"{wrapped.__name__}() missing 1 required keyword-only argument: '{name}'")
     return options(**keywords)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,13 +19,11 @@ if TYPE_CHECKING:
     from leakmeter.engine.loading import KeptModel
 
 
-@dataclass(frozen=True, kw_only=True)
 class TokensOptions(FunctionOptions, PromptSettings, CaseOptions):
     without: Sequence[str] = ()
     skip_bad: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
 class TokensCall(LoadOptions, TokensOptions): ...
 
 

@@ -123,7 +123,6 @@ def decode_command(
         raise KeyboardInterrupt(why) from None
 
 
-@dataclass(frozen=True, kw_only=True)
 class DecodeOptions(FunctionOptions, CallOptions, Decode, CaseOptions):
     delta: float = 1e-5
     template: str | None = None
@@ -132,7 +131,6 @@ class DecodeOptions(FunctionOptions, CallOptions, Decode, CaseOptions):
     nonce: None = field(default=None, init=False)
 
 
-@dataclass(frozen=True, kw_only=True)
 class DecodeCall(LoadOptions, DecodeOptions): ...
 
 
@@ -184,7 +182,6 @@ def decode(model: KeptModel, data: Any, options: DecodeOptions) -> Results[Decod
     return measured(model, Plan("decode", seeded, prompts, cases, size), options, results=results)
 
 
-@dataclass(frozen=True, kw_only=True)
 class FrontierOptions(FunctionOptions, Drawing):
     lambdas: Sequence[float] | None = None
     epsilons: Sequence[float] | None = None
@@ -198,7 +195,6 @@ class FrontierOptions(FunctionOptions, Drawing):
     nonce: None = field(default=None, init=False)
 
 
-@dataclass(frozen=True, kw_only=True)
 class FrontierCall(LoadOptions, FrontierOptions): ...
 
 

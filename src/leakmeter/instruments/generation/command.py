@@ -335,7 +335,6 @@ def _beside(config: Path, name: str) -> str:
 _OF_MEASURE: Final = ("temperature", "clip", "normalise_by", "max_new_tokens", "min_new_tokens", "delta", "seed")
 
 
-@dataclass(frozen=True, kw_only=True)
 class GenerateOptions(FunctionOptions, CallOptions, RowNames, GenerationSettings):
     task: str | Row | None = None
     label: str | None = None
@@ -354,7 +353,6 @@ class GenerateOptions(FunctionOptions, CallOptions, RowNames, GenerationSettings
     skip_bad: bool = field(default=False, init=False)
 
 
-@dataclass(frozen=True, kw_only=True)
 class GenerateCall(LoadOptions, GenerateOptions): ...
 
 

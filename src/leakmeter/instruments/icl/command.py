@@ -210,14 +210,12 @@ class _TaskOptions(RowNames):
         return ExemplarSettings(task=sources.task.task, template=self.template)
 
 
-@dataclass(frozen=True, kw_only=True)
 class IclOptions(FunctionOptions, CallOptions, Icl, _TaskOptions):
     exemplars: Any = None
     pool: Any = None
     shots: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class IclCall(LoadOptions, IclOptions): ...
 
 
@@ -286,7 +284,6 @@ def icl(model: KeptModel, data: Any, options: IclOptions) -> Results[IclResult]:
     return measured(model, Plan("icl", options.part(Icl), options.settings(sources), loaded, size), options)
 
 
-@dataclass(frozen=True, kw_only=True)
 class IclResponsesOptions(FunctionOptions, CallOptions, RowNames, Influence):
     exemplars: Any = None
     pool: Any = None
@@ -298,7 +295,6 @@ class IclResponsesOptions(FunctionOptions, CallOptions, RowNames, Influence):
     template: str | None = "plain"
 
 
-@dataclass(frozen=True, kw_only=True)
 class IclResponsesCall(LoadOptions, IclResponsesOptions): ...
 
 
@@ -361,7 +357,6 @@ def icl_responses(model: KeptModel, data: Any, options: IclResponsesOptions) -> 
     return measured(model, Plan("influence", options.part(Influence), prompts, loaded), options)
 
 
-@dataclass(frozen=True, kw_only=True)
 class IclSelectOptions(FunctionOptions, Icl, _TaskOptions):
     exemplars: Any
     pool: Any = None
@@ -372,7 +367,6 @@ class IclSelectOptions(FunctionOptions, Icl, _TaskOptions):
     progress: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
 class IclSelectCall(LoadOptions, IclSelectOptions): ...
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -45,11 +44,9 @@ def influence_command(
     run_cases(Plan("influence", measure or Influence(), prompts, loaded), run, inputs=[source])
 
 
-@dataclass(frozen=True, kw_only=True)
 class InfluenceOptions(FunctionOptions, CallOptions, PromptSettings, Influence, CaseOptions): ...
 
 
-@dataclass(frozen=True, kw_only=True)
 class InfluenceCall(LoadOptions, InfluenceOptions): ...
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,16 +29,15 @@ if TYPE_CHECKING:
     from leakmeter.results.results import Results
 
 
-@dataclass(frozen=True, kw_only=True)
 class PiiOptions(FunctionOptions, CallOptions, RowNames, ProbeSettings, Pii):
     kinds: Sequence[ProbeKind] = PROBE_KINDS
     templates: ProbeTemplates | None = None
     soft_prompt: str | Path | None = None  # type: ignore[assignment]  # a file here, its hash in the settings
     region: str = "US"
+    beams: tuple[int, ...] = Pii.beams
     soft_tokens: int = field(default=0, init=False)
 
 
-@dataclass(frozen=True, kw_only=True)
 class PiiCall(LoadOptions, PiiOptions): ...
 
 
@@ -97,7 +96,6 @@ def pii(model: KeptModel, data: Any, options: PiiOptions) -> Results[PiiResult]:
         return measured(model, Plan("pii", measure, settings, loaded, TOGETHER), options)
 
 
-@dataclass(frozen=True, kw_only=True)
 class PiiTuneOptions(FunctionOptions, RowNames, SoftPromptTuning):
     out: str | Path
     validation: Any = None
@@ -106,7 +104,6 @@ class PiiTuneOptions(FunctionOptions, RowNames, SoftPromptTuning):
     skip_bad: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
 class PiiTuneCall(LoadOptions, PiiTuneOptions): ...
 
 
@@ -164,12 +161,10 @@ def pii_tune(model: KeptModel, data: Any, options: PiiTuneOptions) -> Tuned:
     return tuned
 
 
-@dataclass(frozen=True, kw_only=True)
 class PiiInsertOptions(FunctionOptions, FineTuning, Insertion):
     out: str | Path
 
 
-@dataclass(frozen=True, kw_only=True)
 class PiiInsertCall(LoadOptions, PiiInsertOptions): ...
 
 
@@ -207,12 +202,10 @@ def pii_insert(model: KeptModel, data: Any, options: PiiInsertOptions) -> Path:
     return out
 
 
-@dataclass(frozen=True, kw_only=True)
 class PiiCheckOptions(FunctionOptions, FineTuning, Check):
     out: str | Path
 
 
-@dataclass(frozen=True, kw_only=True)
 class PiiCheckCall(LoadOptions, PiiCheckOptions): ...
 
 

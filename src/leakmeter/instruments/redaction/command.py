@@ -97,14 +97,12 @@ def _write(path: Path, result: RedactionResult) -> None:
     output.tell(f"redacted text: {path} (private, readable by you alone)")
 
 
-@dataclass(frozen=True, kw_only=True)
 class RedactOptions(FunctionOptions, CallOptions, PromptSettings, Redaction, CaseOptions):
     max_loss: float | None = None
     swap: bool = field(default=False, init=False)
     swap_seed: int = field(default=0, init=False)
 
 
-@dataclass(frozen=True, kw_only=True)
 class RedactCall(LoadOptions, RedactOptions): ...
 
 

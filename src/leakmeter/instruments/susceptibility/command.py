@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
@@ -130,12 +130,10 @@ def _refuse_options(estimator_options: Susceptibility | Fisher | None, estimator
     raise UsageError(f"not for this estimator but for --estimator {estimator}: {names}; give that one, or leave it out")
 
 
-@dataclass(frozen=True, kw_only=True)
 class SusceptibilityOptions(FunctionOptions, CallOptions, RowNames, QuerySettings, Susceptibility):
     contexts: Any
 
 
-@dataclass(frozen=True, kw_only=True)
 class SusceptibilityCall(LoadOptions, SusceptibilityOptions): ...
 
 
@@ -175,13 +173,11 @@ def susceptibility(model: KeptModel, data: Any, options: SusceptibilityOptions) 
     return measured(model, Plan("susceptibility", options.part(Susceptibility), settings, cases, TOGETHER), options)
 
 
-@dataclass(frozen=True, kw_only=True)
 class FisherOptions(FunctionOptions, CallOptions, RowNames, QuerySettings, Fisher):
     contexts: Any = None
     sigma: Sigma | Sequence[Sigma] = "identity"  # type: ignore[assignment]  # one need not be in a tuple
 
 
-@dataclass(frozen=True, kw_only=True)
 class FisherCall(LoadOptions, FisherOptions): ...
 
 
