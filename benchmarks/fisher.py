@@ -27,9 +27,9 @@ from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.instruments.susceptibility.prompts import ContextSet, QueryItem
 
 SETTINGS = {
-    **{f"sketch {n}": Fisher("sketch", probes=n) for n in (4, 8, 16, 24, 64)},
-    "deflated 8 + 8": Fisher("deflated", directions=8, probes=8),
-    "top-k 16": Fisher("top-k", top_k=16),
+    **{f"sketch {n}": Fisher(method="sketch", probes=n) for n in (4, 8, 16, 24, 64)},
+    "deflated 8 + 8": Fisher(method="deflated", directions=8, probes=8),
+    "top-k 16": Fisher(method="top-k", top_k=16),
 }
 
 

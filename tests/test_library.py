@@ -186,6 +186,12 @@ def test_what_cannot_be_is_one_line(call: Callable[[], Any], said: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_an_option_that_is_needed_is_named_as_python_names_it() -> None:
+    call: Any = leakmeter.susceptibility
+    with pytest.raises(TypeError, match=r"^susceptibility\(\) missing 1 required keyword-only argument: 'contexts'$"):
+        call("toy", ["Who?"])
+
+
 def test_weights_are_loaded_once_and_kept_until_they_change(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     loaded: list[Any] = []
     toy = loading.load_backend("toy")

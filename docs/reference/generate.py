@@ -118,7 +118,7 @@ def names_page() -> str:
         where = f"{found.__module__}.{found.__qualname__}"
         block = f'::: {where}\n    options:\n      heading: "leakmeter.{name}"\n      toc_label: "{name}"\n'
         # The options of a function that dataclasses give are in its signature at run time alone.
-        if hasattr(found, "parts"):
+        if hasattr(found, "__signature__"):
             block += f"      show_signature: false\n\n{signature_of(name, found)}"
         blocks.append(block)
     return ABOUT_NAMES + "\n".join(blocks)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from leakmeter import instruments
 
 if TYPE_CHECKING:
-    from leakmeter._typed import tokens
     from leakmeter.checkup.api import doctor
     from leakmeter.checkup.installation import check_installation
     from leakmeter.commands.study import list_studies, study
+    from leakmeter.commands.tokens import tokens
     from leakmeter.engine.loading import forget, load_backend, load_run
     from leakmeter.errors import LeakmeterError
     from leakmeter.instruments import *  # noqa: F403

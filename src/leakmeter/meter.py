@@ -12,14 +12,18 @@ from leakmeter.overriding import override
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leakmeter._typed import MeterMethods
     from leakmeter.core.backend import Backend
     from leakmeter.engine.loading import KeptModel
-else:
-    MeterMethods = object
+    from leakmeter.instruments.decoding import command as decoding_command
+    from leakmeter.instruments.generation import command as generation_command
+    from leakmeter.instruments.icl import command as icl_command
+    from leakmeter.instruments.influence import command as influence_command
+    from leakmeter.instruments.pii import api as pii_api
+    from leakmeter.instruments.redaction import command as redaction_command
+    from leakmeter.instruments.susceptibility import command as susceptibility_command
 
 
-class Meter(MeterMethods):
+class Meter:
     """A model, and the functions of all instruments as methods, those of other packages' instruments too.
 
     `meter.influence(…)` is `leakmeter.influence(model, …)`, on a model that this meter keeps.
@@ -58,7 +62,22 @@ class Meter(MeterMethods):
         """The model as it was given, for what measures with it outside of instruments."""
         return self._model
 
-    if not TYPE_CHECKING:
+    if TYPE_CHECKING:
+        decode = decoding_command.decode
+        fisher_susceptibility = susceptibility_command.fisher_susceptibility
+        frontier = decoding_command.frontier
+        generate = generation_command.generate
+        icl = icl_command.icl
+        icl_responses = icl_command.icl_responses
+        icl_select = icl_command.icl_select
+        influence = influence_command.influence
+        pii = pii_api.pii
+        pii_check = pii_api.pii_check
+        pii_insert = pii_api.pii_insert
+        pii_tune = pii_api.pii_tune
+        redact = redaction_command.redact
+        susceptibility = susceptibility_command.susceptibility
+    else:
 
         def __getattr__(self, name: str) -> Callable[..., Any]:
             for instrument in map(registry.instrument, registry.instruments()):

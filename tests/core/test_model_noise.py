@@ -73,7 +73,7 @@ def values_of(found: Sequence[Measurement], statistic: str) -> list[FloatArray]:
 @pytest.mark.parametrize(("context_weight", "temperature"), [(1.0, 0.5), (0.5, 1.0), (1.5, 0.8)])
 def test_influence(context_weight: float, temperature: float) -> None:
     item = make_item(random_prompt(np.random.default_rng(0), 200, (3, 4)), (5, 6, 7, 8))
-    check(Influence(temperature, context_weight), item, "whole")
+    check(Influence(temperature=temperature, cid_lambda=context_weight), item, "whole")
 
 
 @pytest.mark.parametrize(
@@ -93,4 +93,4 @@ def test_exemplars_over_the_vocabulary() -> None:
 def test_susceptibility(temperature: float, answers: Any) -> None:
     item = query_item(200, answers=answers)
     # Errors of random signs mostly cancel in an expectation.
-    check(Susceptibility(temperature), item, "persuasion", least=0.0003)
+    check(Susceptibility(temperature=temperature), item, "persuasion", least=0.0003)

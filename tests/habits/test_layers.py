@@ -21,8 +21,8 @@ ROWS = """
     data / text / privacy models / core / stats / errors samples / overriding
 """.split("/")  # noqa: SIM905
 LEVEL = {room: level for level, row in enumerate(ROWS) for room in row.split()}
-# Loaded by name at any height: the package's front door, and signatures, which type checkers alone read.
-APART = ("__init__", "_typed")
+# Loaded by name at any height: the package's front door.
+APART = ("__init__",)
 # Where a heavy library may be imported; in `models` within functions only.
 HEAVY = ("torch", "transformers")
 THEIR_ROOMS = ("backends/hf/", "models/", "instruments/pii/tuning/")

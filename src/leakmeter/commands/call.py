@@ -1,23 +1,29 @@
-"""Functions of the library: options that are the fields of dataclasses, and cases measured in memory or into a run.
+"""Functions of the library: options that are the fields of a dataclass, and cases measured in memory or into a run.
 
-A function of an instrument names the dataclasses that its options are fields of, as a command does:
+A function of an instrument names a dataclass of its options, which inherits those of others, as a command's do, and a
+second one with the options of how a model is loaded, which no method of a meter has:
 
-    @function(measure=Influence, prompts=PromptSettings, how=CallOptions)
-    def influence(model: KeptModel, data: Any = None, *, measure: Influence, prompts: …, how: …) -> …:
+    class SayOptions(FunctionOptions, CallOptions, PromptSettings):
+        loudly: bool = False
 
-Its signature, as `help` and editors show it, has every field with the type and default that it has in its class; no
-function restates one. The first parameter is whatever a caller calls a model, and a `KeptModel` within.
+    class SayCall(LoadOptions, SayOptions): ...
+
+    @function(SayOptions, SayCall)
+    def say(model: KeptModel, data: Any, options: SayOptions) -> Results[Said]:
+
+Type checkers derive the function's signature from the constructors of the two, and `help` shows the same. The first
+parameter is whatever a caller calls a model, and a `KeptModel` within.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
 from functools import partial, wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, get_annotations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast, dataclass_transform, overload
 
 from leakmeter.commands.given import as_unicode
 from leakmeter.core import registry
@@ -26,6 +32,7 @@ from leakmeter.core.loaded import LoadedCases
 from leakmeter.engine.loading import LOAD_OPTIONS, KeptModel, model_of, tell
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.models import DEFAULT_MODEL
+from leakmeter.overriding import override
 from leakmeter.storage.spec import checked_name
 
 if TYPE_CHECKING:
@@ -33,11 +40,16 @@ if TYPE_CHECKING:
     from leakmeter.results.result import Part
     from leakmeter.results.results import Results
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+Loading = ParamSpec("Loading")
+Made = TypeVar("Made")
+T = TypeVar("T")
+One = TypeVar("One", covariant=True)
+Many = TypeVar("Many", covariant=True)
 Row = Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CallOptions:
     """How a call measures its cases."""
 
@@ -57,7 +69,7 @@ class CallOptions:
             raise UsageError("name is for runs that are kept; give `out` too")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RowNames:
     """What the fields of the data are called."""
 
@@ -74,10 +86,18 @@ class RowNames:
         return [{name.lower(): value for name, value in row.fields.items()} for row in rows]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseNames:
-    """How cases are read from the data."""
+@dataclass(frozen=True, kw_only=True)
+class CaseOptions:
+    """A single case that stands in the parameters, or how cases are read from the data."""
 
+    context: str | Sequence[Any] | Mapping[str, str] = ()
+    """Of a single case: one text, several documents, or documents by name."""
+    query: str = ""
+    """What the model is asked."""
+    response: str | None = None
+    """What it answered; None to have answers sampled."""
+    messages: Sequence[Mapping[str, Any]] = ()
+    """A chat instead of context and query."""
     map: str | Mapping[str, str] | None = None
     """Map fields of the data that have other names: {'query': 'question', 'context': 'docs[].text'}."""
     format: str | None = None
@@ -87,125 +107,183 @@ class CaseNames:
     """A pattern for the last user message: its group 'context', or its first, is context. Or 'system': the system
     prompt is the context, and all other messages stay."""
 
+    def cases(self, data: Any, *, skip_bad: bool) -> LoadedCases[Case]:
+        """Those of the data; without data the single one."""
+        from leakmeter.data.cases import case_of, cases_of
+        from leakmeter.traces.case import PRESETS
 
-@dataclass(frozen=True, slots=True)
-class Some:
-    """Some fields of a dataclass as options; the others are left at their defaults, or are as in `fixed`. `raw`
-    keeps the options as a dictionary, for who makes the dataclass of them."""
-
-    kind: type
-    only: Collection[str] = ()
-    without: Collection[str] = ()
-    fixed: Mapping[str, Any] | None = None
-    raw: bool = False
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of the fields that are options."""
-        return tuple(
-            field.name
-            for field in fields(self.kind)
-            if field.init and field.name not in self.without and (not self.only or field.name in self.only)
+        one = self.context, self.query, self.response, self.messages
+        if data is None:
+            if self.map is not None or self.format is not None:
+                raise UsageError("map and format describe data; give data, or leave them out")
+            return LoadedCases((case_of(*one, context_from=self.context_from),))
+        if self.context or self.query or self.response is not None or self.messages:
+            raise UsageError("give either data, or one case as context, query and response or as messages")
+        loaded = cases_of(
+            data, map=self.map, format=self.format, context_from=self.context_from, skip_bad=skip_bad, logs=PRESETS
         )
-
-    def parameters(self) -> Iterator[Parameter]:
-        for field in fields(self.kind):
-            if field.name in self.names:
-                has_none = field.default is MISSING and field.default_factory is MISSING
-                default = field.default if field.default is not MISSING else Parameter.empty if has_none else ...
-                yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=field.type)
-
-    def make(self, options: dict[str, Any]) -> Any:
-        """The dataclass of the options that are its fields, which are taken out."""
-        values = {**(self.fixed or {}), **{name: options.pop(name) for name in self.names if name in options}}
-        return values if self.raw else self.kind(**values)
+        for line in loaded.notes:
+            tell(line)
+        source = as_unicode(str(data)) if isinstance(data, str | Path) else None
+        return LoadedCases(loaded.cases, loaded.problems, skip_bad, source=source)
 
 
-def function(*, case: Sequence[str] = (), takes_model: bool = True, **kinds: type | Some) -> Callable[[F], F]:
-    """What makes a function of the library: of any model, with the fields of dataclasses as options. `case` has the
-    parameters of a single case, which go without `data`; a function that takes no model takes its data, if any, alone;
-    `kinds` are the dataclasses by the parameters that take them. The function has `on`, the same of a `KeptModel` in
-    the place of a model, `parts`, its dataclasses, and `case`."""
-    parts = {name: kind if isinstance(kind, Some) else Some(kind) for name, kind in kinds.items()}
+@dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False, field_specifiers=(field,))
+class FunctionOptions:
+    """The first base of a function's options, which makes them a dataclass. Each dataclass among the other bases is a
+    part, made of the options that are its fields; those that the class has itself are the function's own, and keep the
+    defaults of the part."""
 
-    def decorated(wrapped: F) -> F:
-        plain = [argument for name, argument in signature(wrapped).parameters.items() if name not in parts]
-        named = [argument for argument in plain if argument.kind is Parameter.KEYWORD_ONLY]
-        options = [
-            argument
-            for part in parts.values()
-            for argument in part.parameters()
-            if argument.name not in {n.name for n in named}
-        ]
-        option_names = [argument.name for argument in (*named, *options)]
-        name = wrapped.__name__
+    @override
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
 
-        def parsed(keywords: dict[str, Any]) -> dict[str, Any]:
-            own = {argument.name: keywords.pop(argument.name) for argument in named if argument.name in keywords}
-            settings = {parameter: part.make(keywords) for parameter, part in parts.items()}
-            for unknown in keywords:
-                if unknown in LOAD_OPTIONS and takes_model:
-                    raise UsageError(f"'{unknown}' sets how a model is loaded; give it to Meter(…)")
-                raise UnknownNameError(f"option of {name}", unknown, option_names)
-            return {**own, **settings}
+    def __post_init__(self) -> None:
+        """Refuse what a part refuses."""
+        for kind in reversed(type(self).__bases__):
+            if is_dataclass(kind):
+                self.part(kind)
 
-        def on(model: KeptModel, data: Any = None, **keywords: Any) -> Any:
-            return wrapped(model, data, **parsed(keywords))
+    def part(self, kind: Callable[..., T]) -> T:
+        own = get_annotations(type(self))
+        return kind(**{name: getattr(self, name) for name in _fields(kind) if name not in own})
 
+
+class Method(Protocol[P, One]):
+    """What a meter has of a function."""
+
+    def __call__(self, data: Any = None, *args: P.args, **kwargs: P.kwargs) -> One: ...
+
+
+class Function(Protocol[P, Loading, One]):
+    """A function of a model and data; `on` is the same of a `KeptModel`."""
+
+    def __call__(
+        self, model: Any = DEFAULT_MODEL, data: Any = None, *args: Loading.args, **kwargs: Loading.kwargs
+    ) -> One: ...
+    def on(self, model: KeptModel, data: Any = None, *args: P.args, **kwargs: P.kwargs) -> One: ...
+    def __get__(self, meter: Any, kind: Any = None) -> Method[P, One]: ...
+
+
+class CaseMethod(Protocol[P, One, Many]):
+    """What a meter has of a function of cases."""
+
+    @overload
+    def __call__(self, data: Any, *args: P.args, **kwargs: P.kwargs) -> Many: ...
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> One: ...
+
+
+class CaseFunction(Protocol[P, Loading, One, Many]):
+    """A function of cases, or of a single one without data."""
+
+    @overload
+    def __call__(self, model: Any, data: Any, *args: Loading.args, **kwargs: Loading.kwargs) -> Many: ...
+    @overload
+    def __call__(self, model: Any = DEFAULT_MODEL, *args: Loading.args, **kwargs: Loading.kwargs) -> One: ...
+    def on(self, model: KeptModel, data: Any, *args: P.args, **kwargs: P.kwargs) -> Many: ...
+    def __get__(self, meter: Any, kind: Any = None) -> CaseMethod[P, One, Many]: ...
+
+
+class _OfCases(Protocol[P, Loading, One]):
+    @overload
+    def __call__(
+        self, wrapped: Callable[[KeptModel, Any, One], Results[T]], /
+    ) -> CaseFunction[P, Loading, T, Results[T]]: ...
+    @overload
+    def __call__(
+        self, wrapped: Callable[[KeptModel, Any, One], list[T]], /
+    ) -> CaseFunction[P, Loading, T, list[T]]: ...
+
+
+def function(
+    options: Callable[P, Made], call: Callable[Loading, Made]
+) -> Callable[[Callable[[KeptModel, Any, Made], T]], Function[P, Loading, T]]:
+    """What makes a function of the library, of any model, with the fields of two dataclasses as options: those of the
+    function, and the same with those of `LoadOptions`."""
+    return lambda wrapped: _function(wrapped, options, call)
+
+
+def function_of_cases(options: Callable[P, Made], call: Callable[Loading, Made]) -> _OfCases[P, Loading, Made]:
+    """The same of a function whose options are `CaseOptions` too: the single case's result stands alone."""
+    return cast("_OfCases[P, Loading, Made]", lambda wrapped: _function(wrapped, options, call, alone=True))
+
+
+def plain_function(options: Callable[P, Made]) -> Callable[[Callable[[Made], T]], Callable[P, T]]:
+    """What makes a function of the fields of a dataclass and nothing else."""
+
+    def decorated(wrapped: Callable[[Made], T]) -> Callable[P, T]:
         @wraps(wrapped)
-        def called(model: Any = DEFAULT_MODEL, data: Any = None, **keywords: Any) -> Any:
-            loading = {name: keywords.pop(name) for name in LOAD_OPTIONS if name in keywords}
-            return on(model_of(model, **loading), data, **keywords)
+        def called(**keywords: Any) -> T:
+            return wrapped(_made(wrapped, options, keywords))
 
-        @wraps(wrapped)
-        def alone(*data: Any, **keywords: Any) -> Any:
-            return wrapped(*data, **parsed(keywords))
-
-        def showing(target: Any, *parameters: Parameter) -> Any:
-            target.__signature__ = Signature(parameters, return_annotation=signature(wrapped).return_annotation)
-            target.parts, target.case = parts, tuple(case)
-            return target
-
-        shown = [*sorted(named, key=lambda argument: argument.default is not Parameter.empty), *options]
-        if not takes_model:
-            return cast("F", showing(alone, *(argument for argument in plain if argument not in named), *shown))
-        first = [
-            Parameter("model", Parameter.POSITIONAL_OR_KEYWORD, default=DEFAULT_MODEL, annotation="Any"),
-            Parameter("data", Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation="Any"),
-        ]
-        showing(called, *first, *shown, *LOAD_OPTIONS.values())
-        called.on = showing(on, *first, *shown)  # type: ignore[attr-defined]
-        on.__doc__, on.__name__ = wrapped.__doc__, name
-        return cast("F", called)
+        shown = _showing(called, _parameters(options, options), get_annotations(wrapped)["return"])
+        return cast("Callable[P, T]", shown)
 
     return decorated
 
 
-def cases_given(
-    data: Any,
-    context: Any,
-    query: str,
-    response: str | None,
-    messages: Any,
-    names: CaseNames,
-    how: CallOptions,
-) -> tuple[LoadedCases[Case], bool]:
-    """The cases of a call, and whether it is a single one that stands in its parameters."""
-    from leakmeter.data.cases import case_of, cases_of
-    from leakmeter.traces.case import PRESETS
+def _function(wrapped: Any, options: Any, call: Any, *, alone: bool = False) -> Any:
+    def on(model: KeptModel, data: Any = None, **keywords: Any) -> Any:
+        for name in keywords:
+            if name in LOAD_OPTIONS and name not in _fields(options):
+                raise UsageError(f"'{name}' sets how a model is loaded; give it to Meter(…)")
+        found = wrapped(model, data, _made(wrapped, options, keywords))
+        return found[0] if alone and data is None else found
 
-    if data is None:
-        if names.map is not None or names.format is not None:
-            raise UsageError("map and format describe data; give data, or leave them out")
-        case = case_of(context, query, response, messages, context_from=names.context_from)
-        return LoadedCases((case,)), True
-    if context or query or response is not None or messages:
-        raise UsageError("give either data, or one case as context, query and response or as messages")
-    loaded = cases_of(data, **asdict(names), skip_bad=how.skip_bad, logs=PRESETS)
-    for line in loaded.notes:
-        tell(line)
-    source = as_unicode(str(data)) if isinstance(data, str | Path) else None
-    return LoadedCases(loaded.cases, loaded.problems, how.skip_bad, source=source), False
+    @wraps(wrapped)
+    def called(model: Any = DEFAULT_MODEL, data: Any = None, **keywords: Any) -> Any:
+        loading = {name: keywords.pop(name) for name in LOAD_OPTIONS if name in keywords}
+        return on(model_of(model, **loading), data, **keywords)
+
+    returned = get_annotations(wrapped)["return"]
+    if alone:
+        returned = f"{returned.partition('[')[2].removesuffix(']')} | {returned}"
+    first = [
+        Parameter("model", Parameter.POSITIONAL_OR_KEYWORD, default=DEFAULT_MODEL, annotation="Any"),
+        Parameter("data", Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation="Any"),
+    ]
+    on.__doc__, on.__name__ = wrapped.__doc__, wrapped.__name__
+    function: Any = _showing(called, [*first, *_parameters(options, call)], returned)
+    function.on = _showing(on, [*first, *_parameters(options, options)], returned)
+    return function
+
+
+def _made(wrapped: Any, options: Any, keywords: dict[str, Any]) -> Any:
+    """The options, with errors that name the function."""
+    # Python's own word on what is missing.
+    options.__init__.__qualname__ = wrapped.__name__
+    for name in keywords:
+        if name not in _fields(options):
+            raise UnknownNameError(f"option of {wrapped.__name__}", name, _fields(options))
+    return options(**keywords)
+
+
+def _fields(kind: Any) -> dict[str, Field[Any]]:
+    """Those of a dataclass that are parameters of its constructor."""
+    return {field.name: field for field in fields(kind) if field.init}
+
+
+def _default(field: Field[Any]) -> Any:
+    if field.default_factory is not MISSING:
+        return ...
+    return Parameter.empty if field.default is MISSING else field.default
+
+
+def _parameters(options: Any, call: Any) -> list[Parameter]:
+    """The function's own options, those of its parts, and how a model is loaded."""
+    own = get_annotations(options)
+    shown = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=_default(field), annotation=field.type)
+        for name, field in _fields(call).items()
+    ]
+    return sorted(shown, key=lambda one: (one.name not in own, one.name in own and one.default is not Parameter.empty))
+
+
+def _showing(function: Any, parameters: Sequence[Parameter], returned: str) -> Any:
+    """A function with the signature that `help` shows."""
+    function.__signature__ = Signature(parameters, return_annotation=returned)
+    return function
 
 
 def measured(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from leakmeter.commands.call import CallOptions, CaseNames, Some, cases_given, function
+from leakmeter.commands.call import CaseOptions, FunctionOptions, function_of_cases
 from leakmeter.core.case import Case
 from leakmeter.core.loaded import LoadedCases
-from leakmeter.engine.loading import tell
+from leakmeter.engine.loading import LoadOptions, tell
 from leakmeter.errors import UsageError
 from leakmeter.text.build import PreparedContext, PromptSettings
 from leakmeter.text.tokens import TokensResult, tokens_of
@@ -19,25 +19,16 @@ if TYPE_CHECKING:
     from leakmeter.engine.loading import KeptModel
 
 
-@function(
-    case=("context", "query", "response", "messages"),
-    prompts=PromptSettings,
-    names=CaseNames,
-    how=Some(CallOptions, only=("skip_bad",)),
-)
-def tokens(
-    model: KeptModel,
-    data: Any = None,
-    *,
-    context: str | Sequence[Any] | Mapping[str, str] = (),
-    query: str = "",
-    response: str | None = None,
-    messages: Sequence[Mapping[str, Any]] = (),
-    without: Sequence[str] = (),
-    prompts: PromptSettings,
-    names: CaseNames,
-    how: CallOptions,
-) -> TokensResult | list[TokensResult]:
+class TokensOptions(FunctionOptions, PromptSettings, CaseOptions):
+    without: Sequence[str] = ()
+    skip_bad: bool = False
+
+
+class TokensCall(LoadOptions, TokensOptions): ...
+
+
+@function_of_cases(TokensOptions, TokensCall)
+def tokens(model: KeptModel, data: Any, options: TokensOptions) -> list[TokensResult]:
     """Show the prompts that cases are measured with: the rendered text, its token ids, and the piece of each token.
 
     It needs the tokenizer of a model and not its weights.
@@ -68,11 +59,12 @@ def tokens(
         >>> "".join(token.text for token in one.tokens if token.piece == "s2")
         ' She sings.'
     """
-    loaded, is_single = cases_given(data, context, query, response, messages, names, how)
-    results, kept = tokenised(loaded, prompts.resolved(), model.tokenizer, model=model.name, without=without)
+    prompts = options.part(PromptSettings)
+    cases = options.cases(data, skip_bad=options.skip_bad)
+    results, kept = tokenised(cases, prompts.resolved(), model.tokenizer, model=model.name, without=options.without)
     for line in (*kept.notes, *kept.problems[:1]):
         tell(line)
-    return results[0] if is_single else results
+    return results
 
 
 def tokenised(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from functools import cached_property
-from inspect import Parameter, signature
 from pathlib import Path
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +23,28 @@ if TYPE_CHECKING:
     from leakmeter.core.tokenizer import Tokenizer
     from leakmeter.engine.scores import ScoreCache
     from leakmeter.results.run import Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadOptions:
+    """How a model is loaded, as options of what measures with it: those of `load_backend`, which says what each is."""
+
+    dtype: str | None = None
+    device: str | None = None
+    memory: str | None = None
+    model_id: str | None = None
+    cache: bool = True
+    tokenizer: Any = None
+    allow_remote: bool = False
+    concurrency: int | None = None
+    threads: int | None = None
+    on: str | None = None
+    workers: int | None = None
+    gpus_per_worker: float | None = None
+    allow_mixed: bool = False
+
+
+LOAD_OPTIONS: Final = tuple(field.name for field in fields(LoadOptions))
 
 
 def load_backend(
@@ -278,10 +300,6 @@ class KeptModel:
                 backend.reuse = reuse
 
 
-LOAD_OPTIONS: Final[Mapping[str, Parameter]] = {
-    name: parameter for name, parameter in signature(load_backend).parameters.items() if name not in ("model", "notify")
-}
-"""How a model is loaded, as options of what measures with it."""
 _kept: tuple[object, KeptModel] | None = None
 _keeping = Lock()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import signal
+import sys
 import threading
 import time
 from collections import Counter, deque
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
-from leakmeter.errors import LeakmeterError
+from leakmeter.errors import LeakmeterError, ModelError
 
 
 class Queues:
@@ -241,9 +242,7 @@ def failure_of(error: BaseException) -> Failure:
 
 def rebuilt(failure: Failure) -> LeakmeterError:
     """The exception of ours that a failure tells of."""
-    from leakmeter import errors
-
-    kind = getattr(errors, failure.kind, errors.ModelError)
+    kind = getattr(sys.modules[ModelError.__module__], failure.kind, ModelError)
     error: LeakmeterError = kind.__new__(kind)
     error.args = (failure.message or _UNFORESEEN.get(failure.kind, f"internal error ({failure.kind})"),)
     return error

@@ -6,30 +6,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from leakmeter._typed import (
-        calibrate,
-        decode,
-        fisher_susceptibility,
-        frontier,
-        generate,
-        icl,
-        icl_responses,
-        icl_select,
-        influence,
-        pii,
-        pii_check,
-        pii_insert,
-        pii_tune,
-        redact,
-        susceptibility,
-    )
+    from leakmeter.instruments.decoding.command import decode, frontier
     from leakmeter.instruments.decoding.result import DecodeResult
+    from leakmeter.instruments.generation.command import calibrate, generate
     from leakmeter.instruments.generation.result import PrivateGenerationResult
+    from leakmeter.instruments.icl.command import icl, icl_responses, icl_select
     from leakmeter.instruments.icl.result import IclResult
+    from leakmeter.instruments.influence.command import influence
     from leakmeter.instruments.influence.result import InfluenceResult
-    from leakmeter.instruments.pii.api import pii_extract
+    from leakmeter.instruments.pii.api import pii, pii_check, pii_extract, pii_insert, pii_tune
     from leakmeter.instruments.pii.result import PiiResult
+    from leakmeter.instruments.redaction.command import redact
     from leakmeter.instruments.redaction.result import RedactionResult
+    from leakmeter.instruments.susceptibility.command import fisher_susceptibility, susceptibility
     from leakmeter.instruments.susceptibility.fisher.result import FisherResult
     from leakmeter.instruments.susceptibility.result import SusceptibilityResult
 

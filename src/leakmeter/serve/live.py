@@ -417,7 +417,7 @@ def _redact(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonO
     """What to cut so that what is left influences the answer by no more than a limit."""
     limit = bodies.number(body, "max_loss", _DEFAULT_LIMIT)
     kept = serving.use(typed.model, job)
-    measure = Redaction(limit, search=typed.search, max_new_tokens=typed.max_new_tokens, seed=typed.seed)
+    measure = Redaction(max_loss=limit, search=typed.search, max_new_tokens=typed.max_new_tokens, seed=typed.seed)
     prepared = _prepared(serving, kept, measure, typed, job)
     (result,) = RedactionResult.from_run([measured(kept, measure, prepared, Seen(job))], asdict(measure))
     report = RedactionResult.report([result])
@@ -450,8 +450,9 @@ def _keep(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObj
     if not _was_drawn(serving, typed, job):
         record["response"] = typed.response
     with cancellable(kept, job):
-        run = influence.on(  # type: ignore[attr-defined]
-            *(kept, [record]),
+        run: Any = influence.on(
+            kept,
+            [record],
             unit=typed.unit,
             template=typed.template,
             group=typed.prompts.group,

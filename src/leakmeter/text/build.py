@@ -37,7 +37,7 @@ _NOTHING_TO_REMOVE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class PromptSettings:
     """How prompts are made and cut."""
 

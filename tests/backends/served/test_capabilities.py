@@ -113,7 +113,14 @@ def test_without_consent_no_measure_gets_an_interval():
     [
         *((has, Influence(), RESPONSE) for has in (TARGETS, TOP, ROWS)),
         # Whole rows give any temperature and weight.
-        *((ROWS, measure, None) for measure in (Influence(0.7, 1.5), Influence(1.3), Influence(1.0, 0.4))),
+        *(
+            (ROWS, measure, None)
+            for measure in (
+                Influence(temperature=0.7, cid_lambda=1.5),
+                Influence(temperature=1.3),
+                Influence(temperature=1.0, cid_lambda=0.4),
+            )
+        ),
     ],
 )
 def test_influence_is_the_models_own(has, measure, response):
@@ -124,7 +131,14 @@ def test_influence_is_the_models_own(has, measure, response):
         np.testing.assert_allclose(found[key], expected[key], atol=1e-12, err_msg=str(key))
 
 
-@pytest.mark.parametrize("measure", [Influence(0.5), Influence(0.6, 0.5), Influence(1.0, 0.3)])
+@pytest.mark.parametrize(
+    "measure",
+    [
+        Influence(temperature=0.5),
+        Influence(temperature=0.6, cid_lambda=0.5),
+        Influence(temperature=1.0, cid_lambda=0.3),
+    ],
+)
 def test_intervals_hold_what_whole_rows_give(measure):
     expected = readings_of(Toy(), measure, item())
     found = readings_of(toy_served(TOP), measure, item())

@@ -69,7 +69,7 @@ def test_a_response_read_off_as_it_is_drawn_is_scored_the_same(epsilon: float | 
     measure = Decode(temperature=0.8, epsilon=epsilon, samples=3, min_new_tokens=least, max_new_tokens=6, seed=1)
     for receipt in decoded(measure, make_item(PROMPT, None, stop_ids=(3, 4, 5))):
         scored = make_item(PROMPT, response_of(receipt), stop_ids=(3, 4, 5))
-        (again,) = decoded(Decode(0.8, epsilon=epsilon, min_new_tokens=least, max_new_tokens=6), scored)
+        (again,) = decoded(Decode(temperature=0.8, epsilon=epsilon, min_new_tokens=least, max_new_tokens=6), scored)
         assert again.keys() == receipt.keys()
         for name, values in receipt.items():
             np.testing.assert_allclose(again[name], values, rtol=0, atol=1e-14)
@@ -95,7 +95,7 @@ def mixed(prompt: Prompt, response: tuple[int, ...], weights: FloatArray, temper
 @pytest.mark.parametrize("epsilon", [1e-3, 0.4, 3.0])
 def test_two_contexts_are_never_further_apart_than_epsilon(epsilon: float, temperature: float) -> None:
     """One text under several contexts: at no step does any token of the vocabulary tell more than ε of which it was."""
-    measure = Decode(temperature, epsilon=epsilon, lambda_max=1.5, max_new_tokens=10, seed=7)
+    measure = Decode(temperature=temperature, epsilon=epsilon, lambda_max=1.5, max_new_tokens=10, seed=7)
     (receipt,) = decoded(measure)
     y = response_of(receipt)
     rng = np.random.default_rng(0)

@@ -113,7 +113,7 @@ def test_bounded_decoding_is_audited_and_says_what_decode_says() -> None:
     measure = PrivateGeneration(mechanism=BoundedCid(0.6, 0.8, 1.5), sequences=3, max_new_tokens=6, seed=4)
     series = readings_of(TOY, measure, one)
     # The same seed draws other tokens for another measure: decoding scores those that were drawn here.
-    decode = Decode(0.8, epsilon=0.6, lambda_max=1.5)
+    decode = Decode(temperature=0.8, epsilon=0.6, lambda_max=1.5)
     for number, written in enumerate(tokens_of(series)):
         (measurements,), _ = drive(TOY, [decode.trial(batch([(3, 4, 5, 6, 7)], response=written))])
         scored = {r.statistic: r.values for r in measurements}

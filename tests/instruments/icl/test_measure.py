@@ -50,7 +50,14 @@ def test_every_label_and_exemplar_equals_the_naive_calculation(
     scoring: Any, calibration: Any, baseline: Any, temperature: float
 ) -> None:
     item = icl_item(N_VOCAB, labels=LABELS[scoring])
-    measure = Icl("labels", scoring, calibration, baseline, 0.01, temperature)
+    measure = Icl(
+        space="labels",
+        label_scoring=scoring,
+        calibration=calibration,
+        calibration_baseline=baseline,
+        calibration_epsilon=0.01,
+        temperature=temperature,
+    )
     got, hand = readings_of(toy(), measure, item), by_hand(measure, item)
     for name in ("e1", "e2", "e3"):
         # Worst measured: 2.7e-15.
@@ -67,7 +74,7 @@ def test_every_label_and_exemplar_equals_the_naive_calculation(
 @pytest.mark.parametrize("scoring", LABELS)
 def test_the_whole_vocabulary_equals_the_naive_calculation(scoring: Any, temperature: float) -> None:
     item = icl_item(N_VOCAB, labels=LABELS[scoring])
-    measure = Icl("vocabulary", scoring, temperature=temperature)
+    measure = Icl(space="vocabulary", label_scoring=scoring, temperature=temperature)
     got, hand = readings_of(toy(), measure, item), by_hand(measure, item)
     for name in item.cuts:
         for kind, least in (("farthest", 0.0), ("plausible", PLAUSIBLE)):
@@ -78,14 +85,14 @@ def test_the_whole_vocabulary_equals_the_naive_calculation(scoring: Any, tempera
         np.testing.assert_allclose(got["label_loss", name], hand.loss(name), rtol=0, atol=2e-14)
     assert got["farthest_noise", ""].tolist() == got["plausible_noise", ""].tolist() == [0.0]
     # Labels are measured in the same pass.
-    labels = readings_of(toy(), Icl("labels", scoring, temperature=temperature), item)
+    labels = readings_of(toy(), Icl(space="labels", label_scoring=scoring, temperature=temperature), item)
     assert {key: values.tolist() for key, values in labels.items()}.items() <= {
         key: values.tolist() for key, values in got.items()
     }.items()
 
 
 def test_every_reading_says_what_it_is() -> None:
-    (measurements,), _ = drive(toy(), [Icl("vocabulary").trial(icl_item(N_VOCAB))])
+    (measurements,), _ = drive(toy(), [Icl(space="vocabulary").trial(icl_item(N_VOCAB))])
     units = {measurement.statistic: measurement.unit for measurement in measurements}
     assert units == {
         **{name: TOKEN_ID if name.endswith("token") else NATS for name in FARTHEST},
@@ -120,7 +127,7 @@ def test_one_exemplar_is_measured_against_none_and_an_unknown_label_has_no_readi
 
 def test_company_and_order_of_trials_change_nothing() -> None:
     items = [icl_item(N_VOCAB, seed=i, id_=str(i), lengths=n) for i, n in enumerate([(3, 4), (1,), (2, 2, 2)])]
-    measure = Icl("vocabulary")
+    measure = Icl(space="vocabulary")
     together, _ = drive(toy(), [measure.trial(item) for item in items])
     for item, measurements in zip(items, together, strict=True):
         alone = readings_of(toy(), measure, item)
@@ -147,12 +154,14 @@ def test_prompts_are_asked_once_and_three_of_them_again() -> None:
 def test_the_states_of_spaces_are_the_same() -> None:
     """Rows that are kept for one space serve the other."""
     item = icl_item(N_VOCAB)
-    for one, two in zip(chunks_of(Icl(), item), chunks_of(Icl("vocabulary"), item), strict=True):
+    for one, two in zip(chunks_of(Icl(), item), chunks_of(Icl(space="vocabulary"), item), strict=True):
         assert [run.ids.tolist() for run in one.runs] == [run.ids.tolist() for run in two.runs]
         assert [run.row_slots.tolist() for run in one.runs] == [run.row_slots.tolist() for run in two.runs]
 
 
-@pytest.mark.parametrize("measure", [Icl(), Icl("vocabulary", "whole-sequence"), Icl(calibration="average")])
+@pytest.mark.parametrize(
+    "measure", [Icl(), Icl(space="vocabulary", label_scoring="whole-sequence"), Icl(calibration="average")]
+)
 def test_the_toy_takes_what_was_predicted(measure: Icl) -> None:
     item = icl_item(N_VOCAB)
     prediction = predict(planning_backend(toy(), None), measure.trial(item))
@@ -181,7 +190,7 @@ class Drifting(Toy):
 @pytest.mark.parametrize(("scoring", "n_tokens"), [("first-token", 1), ("whole-sequence", 3)])
 def test_known_noise_grows_with_the_tokens_of_a_label(scoring: Any, n_tokens: int, calibration: Any) -> None:
     item = replace(icl_item(N_VOCAB, labels=LABELS[scoring]), model_noise_nats=1e-3)
-    got = readings_of(toy(), Icl("labels", scoring, calibration), item)
+    got = readings_of(toy(), Icl(space="labels", label_scoring=scoring, calibration=calibration), item)
     # Two log-probabilities; those that calibrate twice more; what renormalises doubles it.
     expected = 2 * 1e-3 * n_tokens * (3 if calibration else 1) * 2
     np.testing.assert_allclose(got["noise", ""], [expected], rtol=1e-12)
@@ -189,10 +198,10 @@ def test_known_noise_grows_with_the_tokens_of_a_label(scoring: Any, n_tokens: in
 
 def test_the_noise_is_twice_what_a_second_run_makes_to_a_log_probability() -> None:
     item = icl_item(N_VOCAB)
-    still = readings_of(toy(), Icl("vocabulary"), item)
+    still = readings_of(toy(), Icl(space="vocabulary"), item)
     model = Drifting(N_VOCAB, seed=11)
     model.tokens = (3, int(still["farthest_token", "e1"][0]))
-    got = readings_of(model, Icl("vocabulary"), item)
+    got = readings_of(model, Icl(space="vocabulary"), item)
     assert {key: values.tolist() for key, values in got.items() if "noise" not in key[0]} == {
         key: values.tolist() for key, values in still.items() if "noise" not in key[0]
     }

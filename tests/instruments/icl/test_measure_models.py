@@ -25,7 +25,7 @@ from leakmeter.text.exemplar import Example, ExemplarCase, Task
 MEASURES = {
     "labels": Icl(),
     "sequences": Icl(label_scoring="whole-sequence", temperature=0.8),
-    "vocabulary": Icl("vocabulary"),
+    "vocabulary": Icl(space="vocabulary"),
     "calibrated": Icl(calibration="average"),
     "calibrated by one": Icl(label_scoring="whole-sequence", calibration="blank", calibration_baseline="shared"),
 }
@@ -113,7 +113,7 @@ def test_a_real_model_against_full_passes(real_backend: Any) -> None:
     case = ExemplarCase("q", EXEMPLARS, QUERY)
     item = prepare_exemplars(case, real_backend.tokenizer, ExemplarSettings(TASK), window=real_backend.window).item
     assert item.answers is not None
-    measure = Icl("vocabulary")
+    measure = Icl(space="vocabulary")
     got = readings_of(real_backend, measure, item)
     labels = [ids[0] for ids in item.answers.ids]
 

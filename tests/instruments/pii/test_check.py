@@ -31,7 +31,7 @@ def small() -> HfBackend:
 
 def ps_of(backend: HfBackend, subjects: Sequence[Subject]) -> list[float]:
     """p-value of each one's telephone number."""
-    settings, measure = ProbeSettings(prompts=1, decoys=50), Pii(())
+    settings, measure = ProbeSettings(prompts=1, decoys=50), Pii(beams=())
     cases = [case for case in probes_of(subjects, ("twin",)) if case.type == "phone"]
     prepared = [settings.prepare(case, backend, measure) for case in cases]
     parts = measure_cases(backend, measure, prepared, None, Callbacks())
@@ -67,7 +67,7 @@ def test_those_who_are_inserted_are_others_than_those_tuned_on_and_held_out() ->
 
 
 def test_documents_are_as_many_as_repeats_and_say_all_that_is_asked_for() -> None:
-    groups = Insertion(2, (3, 1), 2).groups
+    groups = Insertion(canaries=2, repeats=(3, 1), held_out=2).groups
     assert [group.name for group in groups] == ["inserted_1", "inserted_3", "held_out"]
     documents = documents_of(groups, seed=0)
     assert len(documents) == 2 * 1 + 2 * 3
@@ -82,7 +82,7 @@ def test_groups_that_make_no_sense_are_refused() -> None:
         (1, (2, 2), 1, "2"),
     ):
         with pytest.raises(UsageError, match=said):
-            Insertion(n, repeats, held_out)
+            Insertion(canaries=n, repeats=repeats, held_out=held_out)
 
 
 def row(repeats: int, *ends: float, score: str = "association") -> AucRow:

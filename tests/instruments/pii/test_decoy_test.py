@@ -179,7 +179,7 @@ class Knowing(Toy):
 def results(
     backend: Toy, test: DecoyTest, kinds: tuple[ProbeKind, ...], group_size: int = TOGETHER, **settings: Any
 ) -> list[PiiResult]:
-    measure = Pii((), test)
+    measure = Pii(beams=(), decoy_test=test)
     cases = LoadedCases(tuple(probes_of(PEOPLE, kinds)))
     plan = Plan("pii", measure, ProbeSettings(**{"prompts": 2, "control_names": 1, **settings}), cases, group_size)
     return list(PiiResult.from_run(make_ready(plan, backend).measure(), asdict(measure)))
@@ -247,8 +247,8 @@ def test_no_more_is_run_than_predicted_and_others_prompts_are_no_cost_of_a_case(
         assert taken.n_tokens_run <= predicted.n_tokens_run
         assert taken.n_prompts <= predicted.n_prompts
         bare = replace(item, values=replace(item.values, beside=()))
-        alone = predict(planning_backend(toy, None), Pii(()).longest_trial(bare))
-        beside = predict(planning_backend(toy, None), Pii(()).longest_trial(item))
+        alone = predict(planning_backend(toy, None), Pii(beams=()).longest_trial(bare))
+        beside = predict(planning_backend(toy, None), Pii(beams=()).longest_trial(item))
         assert alone.n_prompts == beside.n_prompts
         assert alone.n_full_pass_tokens == beside.n_full_pass_tokens
 
@@ -257,10 +257,10 @@ def test_a_case_of_many_is_predicted_without_the_prompts_of_the_others() -> None
     """Other cases of its value ask for them too, and are counted themselves."""
     cases = LoadedCases(tuple(probes_of(canaries_of(4, seed=2), KINDS[:3])))
     predictor = predictor_of(Toy())
-    told, _ = forecast(predictor, Plan("pii", Pii(()), ProbeSettings(prompts=1, decoys=50), cases, TOGETHER))
+    told, _ = forecast(predictor, Plan("pii", Pii(beams=()), ProbeSettings(prompts=1, decoys=50), cases, TOGETHER))
     assert told.sampled_cases is not None
-    every = [ProbeSettings(prompts=1, decoys=50).prepare(case, Toy(), Pii(())) for case in cases.cases]
-    exact = predicted_cases(predictor, Pii(()), every, group_size=TOGETHER)
+    every = [ProbeSettings(prompts=1, decoys=50).prepare(case, Toy(), Pii(beams=())) for case in cases.cases]
+    exact = predicted_cases(predictor, Pii(beams=()), every, group_size=TOGETHER)
     assert told.requests == pytest.approx(exact.requests, rel=0.02)
     assert told.full_pass_tokens == pytest.approx(exact.full_pass_tokens, rel=0.05)
 

@@ -77,7 +77,7 @@ def test_the_papers_studies_are_whole(size: str) -> None:
         for cell in study.cells:
             assert cell.n_records == (1_000 if size == "paper" else 40)
             assert cell.record["settings"]["prompts"] == (5 if size == "paper" else 1)
-            assert cell.measure == Pii((2,) if name == "pii_table_1" else (), "full")
+            assert cell.measure == Pii(beams=(2,) if name == "pii_table_1" else (), decoy_test="full")
 
 
 @pytest.mark.long

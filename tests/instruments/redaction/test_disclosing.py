@@ -43,7 +43,7 @@ NOTE = (
     "It rained. Her number is 617-555-0134. Bread is baked at dawn."
 )
 ANSWER = "The ferry sails at nine. Call 617-555-0134."
-MEASURE = Redaction(None, disclosures=True, max_new_tokens=3)
+MEASURE = Redaction(max_loss=None, disclosures=True, max_new_tokens=3)
 
 
 class Copier(Toy):
@@ -407,9 +407,9 @@ def test_nothing_of_a_disclosure_becomes_markup() -> None:
 
 def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(UsageError, match="give --max-loss NATS, or --disclosures"):
-        Redaction(None)
+        Redaction(max_loss=None)
     with pytest.raises(UsageError, match="leave out --search or --disclosures"):
-        Redaction(None, disclosures=True, search="top:5")
+        Redaction(max_loss=None, disclosures=True, search="top:5")
     assert "disclosures" not in Redaction().record()
     assert MEASURE.record()["disclosures"] is True
 

@@ -112,7 +112,7 @@ class Enumerated:
 @pytest.mark.parametrize(("weight", "temperature"), [(1.0, 1.0), (1.5, 0.7), (0.5, 2.0)])
 def test_every_step_is_the_best_there_was(weight: float, temperature: float, masks: bool) -> None:
     item = item_of(3, masks=masks)
-    measure = Redaction(0.4, temperature=temperature, cid_lambda=weight)
+    measure = Redaction(max_loss=0.4, temperature=temperature, cid_lambda=weight)
     measurements, _ = planned(item, measure)
     hand = Enumerated(item, measure, masks)
     np.testing.assert_allclose(named(measurements, "whole"), hand.left(()), rtol=0, atol=2e-14)
@@ -139,7 +139,7 @@ def test_plans_are_within_the_limit_and_near_the_smallest_of_all_sets() -> None:
     for seed in range(12):
         item = item_of(seed, 8)
         for limit in (0.05, 0.3, 1.0, 3.0):
-            measure = Redaction(limit)
+            measure = Redaction(max_loss=limit)
             measurements, _ = planned(item, measure)
             plan, hand = plan_of(measurements), Enumerated(item, measure)
             assert loss(named(measurements, "left")) <= limit
@@ -154,19 +154,19 @@ def test_plans_are_within_the_limit_and_near_the_smallest_of_all_sets() -> None:
 
 
 def test_nothing_is_cut_where_nothing_has_to_be() -> None:
-    measurements, chunks = planned(item_of(0), Redaction(500.0))
+    measurements, chunks = planned(item_of(0), Redaction(max_loss=500.0))
     assert not steps_of(measurements)
     assert named(measurements, "left").tobytes() == named(measurements, "whole").tobytes()
     assert {r.sample for r in measurements} == {0}
     assert sum(len(r.prompts) for r in chunks[0].requests) == 2
     # Nor of a model that is deaf to the context.
-    measurements, _ = planned(item_of(0), Redaction(1e-9), Toy(N_VOCAB, seed=11, reach=1))
+    measurements, _ = planned(item_of(0), Redaction(max_loss=1e-9), Toy(N_VOCAB, seed=11, reach=1))
     assert not steps_of(measurements)
 
 
 def test_with_everything_cut_nothing_is_left_and_each_round_asks_once_for_every_piece() -> None:
     item = item_of(5)
-    measurements, chunks = planned(item, Redaction(1e-12))
+    measurements, chunks = planned(item, Redaction(max_loss=1e-12))
     assert plan_of(measurements) == {span.name for span in item.spans}
     assert loss(named(measurements, "left")) == 0
     assert not any(r.statistic == "all_removed" for r in measurements)
@@ -182,7 +182,7 @@ def test_where_the_pieces_do_not_reach_far_enough_the_best_of_the_way_is_kept() 
     n_shortened = 0
     for seed in range(4):
         item = item_of(seed, uncovered=True)
-        measure = Redaction(1e-6)
+        measure = Redaction(max_loss=1e-6)
         measurements, _ = planned(item, measure)
         hand = Enumerated(item, measure)
         everything = hand.left([span.name for span in item.spans])
@@ -208,7 +208,7 @@ def test_ties_go_to_the_first_in_the_text() -> None:
         item, prompt=twins, spans=spans, cuts={s.name: twins.without(s.name) for s in spans},
         cut_together=lambda gone: twins.without(*gone),
     )  # fmt: skip
-    measurements, _ = planned(item, Redaction(1e-12))
+    measurements, _ = planned(item, Redaction(max_loss=1e-12))
     assert [step.piece for step in steps_of(measurements)] == [f"c{i}" for i in range(6)]
 
 
@@ -223,7 +223,7 @@ def test_a_value_with_all_its_mentions_is_one_piece_among_the_others() -> None:
     assert candidates(item, ["v1"]) == ["s1", "s2", "s3", "s4"]
     # Within others that were cut later it is put back unasked.
     for seed in range(40):
-        measurements, _ = planned(item, Redaction(1e-9), Toy(seed=seed))
+        measurements, _ = planned(item, Redaction(max_loss=1e-9), Toy(seed=seed))
         if "v1" in {step.piece for step in steps_of(measurements)}:
             break
     back = [step for step in steps_of(measurements) if step.statistic == PUT_BACK]
@@ -234,7 +234,7 @@ def test_a_value_with_all_its_mentions_is_one_piece_among_the_others() -> None:
 
 def test_the_answer_after_is_drawn_from_what_is_left_with_the_same_randomness() -> None:
     item = item_of(3, response=None)
-    measure = Redaction(0.4, seed=5, max_new_tokens=6)
+    measure = Redaction(max_loss=0.4, seed=5, max_new_tokens=6)
     measurements, _ = planned(item, measure)
     assert plan_of(measurements)
     drawing = {"n": 1, "temperature": 1.0, "context_weight": 1.0, "max_new_tokens": 6, "seed": 5}
@@ -249,7 +249,7 @@ def test_the_answer_after_is_drawn_from_what_is_left_with_the_same_randomness() 
 
 def test_the_answer_after_keeps_to_the_window() -> None:
     item = replace(item_of(3), window=len(item_of(3).prompt.ids) + len(RESPONSE))
-    measurements, _ = planned(item, Redaction(0.4, max_new_tokens=1000))
+    measurements, _ = planned(item, Redaction(max_loss=0.4, max_new_tokens=1000))
     left = item.without(plan_of(measurements))
     assert item.window is not None
     assert len(named(measurements, "token", 1)) == item.window - len(left.ids)
@@ -262,7 +262,7 @@ def test_what_a_trial_takes_is_known_from_above() -> None:
         rng = np.random.default_rng(seed)
         item = item_of(seed, int(rng.integers(1, 8)), masks=seed % 2 == 0)
         limit, weight = (1e-9, 0.3, 2.0)[seed % 3], (1.0, 1.5)[seed // 2 % 2]
-        measure = Redaction(limit, cid_lambda=weight, max_new_tokens=3)
+        measure = Redaction(max_loss=limit, cid_lambda=weight, max_new_tokens=3)
         taken: list[tuple[int, int]] = []
         for trial in (measure.trial(item), measure.longest_trial(item)):
             chunks: list[Chunk] = []
@@ -299,7 +299,7 @@ def test_with_a_search_those_are_scored_whose_hiding_leaves_least(k: int, seed: 
     item = item_of(seed)
     names = list(item.cuts)
     chunks: list[Chunk] = []
-    promising = Redaction(1.0, search=f"top:{k}")._promising(item, RESPONSE, ("c4",), names)
+    promising = Redaction(max_loss=1.0, search=f"top:{k}")._promising(item, RESPONSE, ("c4",), names)
     (found,), _ = drive(Toy(N_VOCAB, seed=11), [promising], on_plan=chunks.append)
 
     def log_probs(prompt: Prompt) -> np.ndarray:

@@ -63,7 +63,7 @@ def taken(item: QueryItem, numbers: Sequence[int], weights: Sequence[float]) -> 
 @pytest.mark.parametrize("temperature", [0.7, 1.0])
 def test_every_statistic_equals_the_naive_calculation(answers: Any, weights: Any, temperature: float) -> None:
     item = query_item(N_VOCAB, answers=answers, weights=weights)
-    measure = Susceptibility(temperature)
+    measure = Susceptibility(temperature=temperature)
     got, expected = readings_of(toy(), measure, item), by_hand(measure, item).series()
     # The toy has no neighbours.
     assert got.pop("noise").tolist() == [0.0]

@@ -164,4 +164,4 @@ def test_texts_that_cannot_be_used_are_named() -> None:
         with pytest.raises(UsageError, match=said):
             made(case)
     with pytest.raises(UnknownNameError, match="no template for queries named 'chatt'; did you mean 'chat'"):
-        QuerySettings("chatt")
+        QuerySettings(template="chatt")

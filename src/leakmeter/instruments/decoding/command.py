@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import App, Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.call import CallOptions, CaseNames, Some, cases_given, function, measured
+from leakmeter.commands.call import CallOptions, CaseOptions, FunctionOptions, function, function_of_cases, measured
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.given import read_cases
 from leakmeter.commands.options import Flag, RunOptions, Source
 from leakmeter.core.loaded import LoadedCases, Plan
+from leakmeter.engine.loading import LoadOptions
 from leakmeter.errors import UsageError
-from leakmeter.instruments.decoding.frontier_command import frontier_command
+from leakmeter.instruments.decoding.frontier_command import Drawing, frontier_command
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.text.build import PromptSettings
 
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from leakmeter.instruments.decoding.result import DecodeResult
     from leakmeter.results.result import AnyResult, Part
     from leakmeter.results.results import Results
+
+
+WHOLE: Final = "whole"
+"""Only the whole context is taken away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +98,7 @@ def decode_command(
     if measure.epsilon is not None and measure.seed is not None:
         output.tell(SEED_WARNING)
     seeded = measure.seeded()
-    # Only the whole context is taken away.
-    settings = PromptSettings(unit="whole", template=template, truncate=truncate)
+    settings = PromptSettings(unit=WHOLE, template=template, truncate=truncate)
 
     def results(parts: Iterable[Part]) -> Iterator[AnyResult]:
         from leakmeter.instruments.decoding.result import DecodeResult
@@ -122,30 +126,19 @@ def decode_command(
         raise KeyboardInterrupt(why) from None
 
 
-# Only the whole context is taken away.
-_PROMPTS = Some(PromptSettings, only=("template", "truncate"), fixed={"unit": "whole"})
+class DecodeOptions(FunctionOptions, CallOptions, Decode, CaseOptions):
+    delta: float = 1e-5
+    template: str | None = None
+    truncate: bool = False
+    response: None = field(default=None, init=False)
+    nonce: None = field(default=None, init=False)
 
 
-@function(
-    case=("context", "query", "messages"),
-    measure=Some(Decode, without=("nonce",)),
-    prompts=_PROMPTS,
-    names=CaseNames,
-    how=CallOptions,
-)
-def decode(
-    model: KeptModel,
-    data: Any = None,
-    *,
-    context: str | Sequence[Any] | Mapping[str, str] = (),
-    query: str = "",
-    messages: Sequence[Mapping[str, Any]] = (),
-    delta: float = 1e-5,
-    measure: Decode,
-    prompts: PromptSettings,
-    names: CaseNames,
-    how: CallOptions,
-) -> DecodeResult | Results[DecodeResult]:
+class DecodeCall(LoadOptions, DecodeOptions): ...
+
+
+@function_of_cases(DecodeOptions, DecodeCall)
+def decode(model: KeptModel, data: Any, options: DecodeOptions) -> Results[DecodeResult]:
     """Draw a response by context influence decoding and measure, in nats, what each token leaks of the context.
 
     With `epsilon` each token is ε-DP for the context (Flemings et al., Algorithm 1 and Theorem B.1) as long as a seed
@@ -176,35 +169,40 @@ def decode(
     from leakmeter.instruments.decoding.result import DecodeResult
     from leakmeter.privacy.draws import SEED_WARNING
 
-    loaded, is_single = cases_given(data, context, query, None, messages, names, how)
-    seeded = measure.seeded()
-    check_guarantee(seeded, loaded.cases, delta)
-    if measure.epsilon is not None and measure.seed is not None:
+    cases = options.cases(data, skip_bad=options.skip_bad)
+    seeded = options.part(Decode).seeded()
+    check_guarantee(seeded, cases.cases, options.delta)
+    if options.epsilon is not None and options.seed is not None:
         tell(SEED_WARNING)
     model = model.in_precision(precision_for(seeded, model.source, model.dtype))
     check_precision(seeded, model.backend.dtype)
 
     def results(parts: Iterable[Part]) -> Iterator[DecodeResult]:
-        return DecodeResult.from_run(parts, asdict(seeded), delta=delta)
+        return DecodeResult.from_run(parts, asdict(seeded), delta=options.delta)
 
-    size = seeded.together if len(loaded.cases) > 1 else 1
-    decoded = measured(model, Plan("decode", seeded, prompts, loaded, size), how, results=results)
-    return decoded[0] if is_single else decoded
+    size = seeded.together if len(cases.cases) > 1 else 1
+    prompts = PromptSettings(unit=WHOLE, template=options.template, truncate=options.truncate)
+    return measured(model, Plan("decode", seeded, prompts, cases, size), options, results=results)
 
 
-@function(prompts=_PROMPTS, drawing=Some(Decode, without=("epsilon", "cid_lambda", "nonce"), raw=True))
-def frontier(
-    model: KeptModel,
-    data: Any = None,
-    *,
-    lambdas: Sequence[float] | None = None,
-    epsilons: Sequence[float] | None = None,
-    context_from: str | None = None,
-    bertscore: str | None = None,
-    bertscore_layer: int | None = None,
-    prompts: PromptSettings,
-    drawing: dict[str, Any],
-) -> Frontier:
+class FrontierOptions(FunctionOptions, Drawing):
+    lambdas: Sequence[float] | None = None
+    epsilons: Sequence[float] | None = None
+    context_from: str | None = None
+    bertscore: str | None = None
+    bertscore_layer: int | None = None
+    template: str | None = None
+    truncate: bool = False
+    cid_lambda: float = field(default=1.0, init=False)
+    epsilon: None = field(default=None, init=False)
+    nonce: None = field(default=None, init=False)
+
+
+class FrontierCall(LoadOptions, FrontierOptions): ...
+
+
+@function(FrontierOptions, FrontierCall)
+def frontier(model: KeptModel, data: Any, options: FrontierOptions) -> Frontier:
     """Sweep λ or ε and compare the leakage and utility of each setting.
 
     Nothing is written. All settings draw with one seed, or under a bound from the operating system's source. With
@@ -247,16 +245,16 @@ def frontier(
     from leakmeter.text import templates
     from leakmeter.traces.case import PRESETS
 
-    sweep = sweep_of(lambdas, epsilons, drawing)
-    loaded = load_referenced(data, context_from=context_from, logs=PRESETS)
+    sweep = sweep_of(options.lambdas, options.epsilons, asdict(options.part(Drawing)))
+    loaded = load_referenced(data, context_from=options.context_from, logs=PRESETS)
     records = loaded.records
-    settings = replace(
-        prompts,
-        template=templates.resolved(prompts.template or loaded.template),
-        truncate=prompts.truncate or loaded.max_context_tokens is not None,
+    settings = PromptSettings(
+        unit=WHOLE,
+        template=templates.resolved(options.template or loaded.template),
+        truncate=options.truncate or loaded.max_context_tokens is not None,
         max_context_tokens=loaded.max_context_tokens,
     )
-    if epsilons is not None and sweep.given_seed is not None:
+    if options.epsilons is not None and sweep.given_seed is not None:
         tell(SEED_WARNING)
     model = model.in_precision(precision_for(sweep.measures[0], model.source, model.dtype))
     with model.lock:
@@ -264,7 +262,7 @@ def frontier(
         check_precision(sweep.measures[0], backend.dtype)
         sweep = sweep.seeded(drawn_nonce())
         cases = LoadedCases(tuple(record.case for record in records))
-        quality = Quality(bertscore, bertscore_layer)
+        quality = Quality(options.bertscore, options.bertscore_layer)
         model_facts = {"name": backend.name, "weights_sha256": backend.weights_sha256, "dtype": backend.dtype}
         model_facts["device"] = device_of(backend)
         finished = []

@@ -31,8 +31,8 @@ _Values = list[float] | None
 _SWEPT = Parameter(consume_multiple=True, negative="")
 
 
-@dataclass(frozen=True, slots=True)
-class _Drawing(Decode):
+@dataclass(frozen=True, kw_only=True)
+class Drawing(Decode):
     """Decoding's other fields as options; λ and ε have several values."""
 
     cid_lambda: Annotated[float, Parameter(parse=False)] = 1.0
@@ -53,7 +53,7 @@ def frontier_command(
     context_from: Text | None = None,
     lambdas: Annotated[_Values, Parameter(name=("--lambda", "--cid-lambda")), _SWEPT] = None,
     epsilon: Annotated[_Values, _SWEPT] = None,
-    drawing: Annotated[_Drawing | None, Parameter(name="*")] = None,
+    drawing: Annotated[Drawing | None, Parameter(name="*")] = None,
     records: int | None = None,
     bertscore: str | None = None,
     bertscore_layer: int | None = None,
@@ -118,7 +118,7 @@ def frontier_command(
 
     if records is not None and records < 1:
         raise UsageError(f"records is {records}; it has to be 1 or more")
-    sweep = sweep_of(lambdas, epsilon, asdict(drawing or _Drawing()))
+    sweep = sweep_of(lambdas, epsilon, asdict(drawing or Drawing()))
     loaded = load_referenced(data, n=records, map=map, format=format, context_from=context_from, logs=PRESETS)
     for note in loaded.notes:
         output.tell(note)

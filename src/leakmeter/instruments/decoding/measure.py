@@ -32,7 +32,7 @@ _NONCE_BITS: Final = 128
 _DRAWN_TOGETHER: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Decode(Measure):
     """A response drawn by context influence decoding, and the privacy loss of each of its tokens, nats.
 
@@ -128,7 +128,7 @@ class Decode(Measure):
     @override
     def record(self) -> JsonObject:
         """Without a bound nothing is said of a nonce, as in runs that were made before there were any."""
-        parameters = super(Decode, self).record()
+        parameters = super().record()
         if self.epsilon is None and self.nonce is None:
             del parameters["nonce"]
         return parameters

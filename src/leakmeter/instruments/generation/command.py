@@ -17,19 +17,20 @@ delta = 1e-5
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_type_hints
 
 from cyclopts import App, Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.call import CallOptions, Row, RowNames, Some, function, measured
+from leakmeter.commands.call import CallOptions, FunctionOptions, Row, RowNames, function, measured, plain_function
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.options import Explain, Flag, RunOptions, Text
 from leakmeter.core.files import parsed_toml, read_text, sample_path
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.loaded import LoadedCases, Plan
+from leakmeter.engine.loading import LoadOptions
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.prompts import GenerationSettings
@@ -206,7 +207,7 @@ def generate_command(
 
 
 @Parameter(name="*", negative="")
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Wanted:
     """What is calibrated, and to what."""
 
@@ -332,33 +333,32 @@ def _beside(config: Path, name: str) -> str:
     return str(path) if Path(name).suffix and not Path(name).is_absolute() else name
 
 
-@function(
-    measure=Some(
-        PrivateGeneration,
-        only=("clip", "normalise_by", "max_new_tokens", "min_new_tokens", "delta", "seed"),
-        raw=True,
-    ),
-    settings=Some(GenerationSettings, raw=True),
-    names=RowNames,
-    how=Some(CallOptions, only=("out", "name", "progress")),
-)
-def generate(
-    model: KeptModel,
-    data: Any = None,
-    *,
-    task: str | Row | None = None,
-    label: str | None = None,
-    subset_size: int | None = None,
-    batches: int | None = None,
-    epsilon: float | None = None,
-    temperature: float | None = None,
-    samples: int | None = None,
-    mechanism: Mechanism | None = None,
-    measure: dict[str, Any],
-    settings: dict[str, Any],
-    names: RowNames,
-    how: CallOptions,
-) -> Results[PrivateGenerationResult]:
+_OF_MEASURE: Final = ("temperature", "clip", "normalise_by", "max_new_tokens", "min_new_tokens", "delta", "seed")
+
+
+class GenerateOptions(FunctionOptions, CallOptions, RowNames, GenerationSettings):
+    task: str | Row | None = None
+    label: str | None = None
+    subset_size: int | None = None
+    batches: int | None = None
+    epsilon: float | None = None
+    temperature: float | None = None
+    samples: int | None = None
+    mechanism: Mechanism | None = None
+    clip: float = PrivateGeneration.clip
+    normalise_by: NormaliseBy = PrivateGeneration.normalise_by
+    max_new_tokens: int = PrivateGeneration.max_new_tokens
+    min_new_tokens: int = PrivateGeneration.min_new_tokens
+    delta: float = PrivateGeneration.delta
+    seed: int | None = None
+    skip_bad: bool = field(default=False, init=False)
+
+
+class GenerateCall(LoadOptions, GenerateOptions): ...
+
+
+@function(GenerateOptions, GenerateCall)
+def generate(model: KeptModel, data: Any, options: GenerateOptions) -> Results[PrivateGenerationResult]:
     """Write texts like private exemplars by private token generation, and hold what they tell against the guarantee.
 
     Every exemplar stands alone in a prompt, the clipped logits of all prompts are averaged at every token, and at each
@@ -403,21 +403,22 @@ def generate(
     from leakmeter.privacy.draws import SEED_WARNING
     from leakmeter.storage.nonce import kept_nonce
 
-    # None stands for the default, but of a template.
-    options = {**measure, **settings, "temperature": temperature}
-    set_options = {name: value for name, value in options.items() if value is not None or name == "template"}
-    if mechanism is not None and how.out is not None:
+    label, mechanism, out = options.label, options.mechanism, options.out
+    names = [*_OF_MEASURE, *(part.name for part in fields(GenerationSettings))]
+    values = {name: getattr(options, name) for name in names}
+    if mechanism is not None and out is not None:
         raise UsageError("a run cannot keep your own mechanism; give either out or mechanism")
     model = model.in_precision(precision_for(model.source, model.dtype))
     audited = audit_of(
-        lambda: _examples(data, task, label, names),
+        lambda: _examples(data, options),
         label=label,
-        subset_size=subset_size,
-        batches=batches,
-        epsilon=epsilon,
-        samples=samples,
+        subset_size=options.subset_size,
+        batches=options.batches,
+        epsilon=options.epsilon,
+        samples=options.samples,
         mechanism=mechanism,
-        **set_options,
+        # None stands for the default, but of a template.
+        **{name: value for name, value in values.items() if value is not None or name == "template"},
     )
     if audited.measure.seed is not None:
         tell(SEED_WARNING)
@@ -426,22 +427,22 @@ def generate(
 
     def settled() -> tuple[PrivateGeneration, Path]:
         machine = {name: model.options.get(name) for name in ("dtype", "device", "memory")}
-        directory = audit_directory(audited, model.name, Path(how.out or ""), **machine)
+        directory = audit_directory(audited, model.name, Path(out or ""), **machine)
         return replace(seeded, nonce=kept_nonce(directory)), directory
 
     def results(parts: Iterable[Part]) -> Iterator[PrivateGenerationResult]:
         params = {**asdict(replace(seeded, mechanism=None)), "mechanism": described(mechanism)}
         return PrivateGenerationResult.from_run(parts, params)
 
-    if how.out is None:
+    if out is None:
         seeded = seeded.seeded()
-    settle = settled if seeded.seed is None and how.out is not None else None
+    settle = settled if seeded.seed is None and out is not None else None
     plan = Plan("private_generation", seeded, audited.settings, LoadedCases(audited.cases), settle=settle)
-    return measured(model, plan, how, results=results if how.out is None else None)
+    return measured(model, plan, options, results=results if out is None else None)
 
 
-@function(takes_model=False, wanted=Wanted)
-def calibrate(*, wanted: Wanted) -> Calibration:
+@plain_function(Wanted)
+def calibrate(wanted: Wanted) -> Calibration:
     """Find the temperature, clip or subset size at which private token generation has a guarantee.
 
     Nothing is loaded or run: a guarantee depends on these three and on how many tokens there may be (Li et al.,
@@ -475,7 +476,7 @@ def described(mechanism: Mechanism | None) -> dict[str, object] | None:
     return {"name": type(mechanism).__name__, **(asdict(mechanism) if is_dataclass(mechanism) else {})}
 
 
-def _examples(data: Any, task: str | Row | None, label: str | None, names: RowNames) -> list[Example]:
+def _examples(data: Any, options: GenerateOptions) -> list[Example]:
     """Texts as they are, all with the label; or what a task reads in records."""
     from leakmeter.data.tasks import load_task, task_of
     from leakmeter.data.text import checked_text
@@ -484,12 +485,13 @@ def _examples(data: Any, task: str | Row | None, label: str | None, names: RowNa
 
     if data is None or (isinstance(data, list | tuple) and not data):
         raise UsageError("there are no exemplars; give at least one")
+    task, label = options.task, options.label
     if task is None:
-        rows = names.rows(data, "text", known=("text",))
+        rows = options.rows(data, "text", known=("text",))
         where = "exemplars, record {}"
         texts = [checked_text(row.get("text"), "text", where.format(i)) for i, row in enumerate(rows, 1)]
         return [Example(str(i), (text,), label) for i, text in enumerate(texts)]
     if isinstance(data, list | tuple) and any(isinstance(row, str) for row in data):
         raise UsageError("exemplars of a task are mappings of columns to values; leave the task out to give texts")
     kind = load_task(task) if isinstance(task, str) else task_of(task, "task")
-    return with_label(kind.examples(names.rows(data, "text"), "exemplars"), kind.task, label)
+    return with_label(kind.examples(options.rows(data, "text"), "exemplars"), kind.task, label)

@@ -200,7 +200,7 @@ still there."""
 _CLIP, _TEMPERATURE = 10.0, 4.8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class PrivateGeneration(Measure):
     """Samples by clipped-logit aggregation over exemplars, and what each token told of each exemplar, in nats.
 

@@ -27,7 +27,7 @@ from leakmeter.text.exemplar_prompts import Writer, written
 from leakmeter.text.templates import check_plain_or_chat, plain_or_chat
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class GenerationSettings(PlainSettings):
     """How prompts are made; the format is that of Table 3."""
 

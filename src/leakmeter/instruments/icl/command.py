@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.call import CallOptions, Row, RowNames, Some, function, measured
+from leakmeter.commands.call import CallOptions, FunctionOptions, Row, RowNames, function, measured
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.options import Flag, RowOptions, RunOptions, Text
 from leakmeter.core.loaded import LoadedCases, Plan
+from leakmeter.engine.loading import LoadOptions
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.given import InputFile, Sources, TaskOptions
 from leakmeter.instruments.icl.measure import Icl
@@ -183,28 +184,43 @@ def icl_responses_command(
     run_cases(plan, run, inputs=[data, exemplars, pool])
 
 
-_SETTINGS = Some(ExemplarSettings, without=("task",), raw=True)
+@dataclass(frozen=True, kw_only=True)
+class _TaskOptions(RowNames):
+    """What all that measures the exemplars of a task is given."""
+
+    task: str | Row | None = None
+    text_column: str | None = None
+    label_column: str | None = None
+    instruction: str | None = None
+    max_queries: int | None = None
+    seed: int = 0
+    template: str | None = "plain"
+
+    def sources(self, **sources: Any) -> Sources:
+        """What the task and the columns say of exemplars, pool and queries."""
+        from leakmeter.data.tasks import task_of
+        from leakmeter.instruments.icl.given import Sources, TaskOptions
+
+        task = self.task
+        named, own = (task, None) if task is None or isinstance(task, str) else (None, task_of(task, "task"))
+        columns = TaskOptions(None, named, self.text_column, self.label_column, self.instruction)
+        return Sources(columns, **sources, task=own, map=self.map)
+
+    def settings(self, sources: Sources) -> ExemplarSettings:
+        return ExemplarSettings(task=sources.task.task, template=self.template)
 
 
-@function(settings=_SETTINGS, measure=Icl, names=RowNames, how=CallOptions)
-def icl(
-    model: KeptModel,
-    data: Any = None,
-    *,
-    exemplars: Any = None,
-    pool: Any = None,
-    task: str | Row | None = None,
-    text_column: str | None = None,
-    label_column: str | None = None,
-    instruction: str | None = None,
-    shots: int | None = None,
-    seed: int = 0,
-    max_queries: int | None = None,
-    settings: dict[str, Any],
-    measure: Icl,
-    names: RowNames,
-    how: CallOptions,
-) -> Results[IclResult]:
+class IclOptions(FunctionOptions, CallOptions, Icl, _TaskOptions):
+    exemplars: Any = None
+    pool: Any = None
+    shots: int | None = None
+
+
+class IclCall(LoadOptions, IclOptions): ...
+
+
+@function(IclOptions, IclCall)
+def icl(model: KeptModel, data: Any, options: IclOptions) -> Results[IclResult]:
     """Measure, in nats, the influence of each exemplar of a prompt on the answer to a query.
 
     ICLInf = mean_j max_i max_y |log A(S_j, x_j)(y) − log A(S_j∖i, x_j)(y)| over queries x_j, exemplars i of S_j and
@@ -252,44 +268,38 @@ def icl(
         fixed_cases,
     )
 
-    _check_one(exemplars, pool)
+    exemplars, shots, seed = options.exemplars, options.shots, options.seed
+    _check_one(exemplars, options.pool)
     if exemplars is not None and shots is not None:
         raise UsageError("shots is for drawn exemplars, and exemplars gives all of them; leave one out")
-    sources = _sources(
-        task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data
-    )
-    queries = choose_queries(_queries(sources, data), max_queries, seed)
+    sources = options.sources(exemplars=exemplars, pool=options.pool, queries=data)
+    queries = choose_queries(_queries(sources, data), options.max_queries, seed)
     if exemplars is not None:
         cases, size = fixed_cases(sources.examples(exemplars, "train", "exemplars"), queries), FIXED_TOGETHER
     else:
-        drawn_from = sources.examples(pool, "train", "a pool")
+        drawn_from = sources.examples(options.pool, "train", "a pool")
         cases = draw_cases(drawn_from, queries, shots=4 if shots is None else shots, seed=seed)
         size = REDRAWN_TOGETHER
-    prompts = ExemplarSettings(task=sources.task.task, **settings)
-    loaded = LoadedCases(tuple(cases), skip_bad=how.skip_bad)
-    return measured(model, Plan("icl", measure, prompts, loaded, size), how)
+    loaded = LoadedCases(tuple(cases), skip_bad=options.skip_bad)
+    return measured(model, Plan("icl", options.part(Icl), options.settings(sources), loaded, size), options)
 
 
-@function(
-    settings=Some(ResponseSettings, without=("task",), raw=True), measure=Influence, names=RowNames, how=CallOptions
-)
-def icl_responses(
-    model: KeptModel,
-    data: Any = None,
-    *,
-    exemplars: Any = None,
-    pool: Any = None,
-    input_column: str = "input",
-    output_column: str = "output",
-    instruction: str | None = None,
-    shots: int = 4,
-    max_queries: int | None = None,
-    seed: int = 0,
-    settings: dict[str, Any],
-    measure: Influence,
-    names: RowNames,
-    how: CallOptions,
-) -> Results[InfluenceResult]:
+class IclResponsesOptions(FunctionOptions, CallOptions, RowNames, Influence):
+    exemplars: Any = None
+    pool: Any = None
+    input_column: str = "input"
+    output_column: str = "output"
+    instruction: str | None = None
+    shots: int = 4
+    max_queries: int | None = None
+    template: str | None = "plain"
+
+
+class IclResponsesCall(LoadOptions, IclResponsesOptions): ...
+
+
+@function(IclResponsesOptions, IclResponsesCall)
+def icl_responses(model: KeptModel, data: Any, options: IclResponsesOptions) -> Results[InfluenceResult]:
     """Measure, in nats, the influence of each input–output exemplar of a prompt on a free response.
 
     Of exemplar i and response y it gives Σ_t |log p(y_t | S, x, y_<t) − log p(y_t | S∖i, x, y_<t)| (Flemings et al.,
@@ -328,46 +338,40 @@ def icl_responses(
     from leakmeter.instruments.icl.given import response_cases
     from leakmeter.instruments.icl.responses import free_form
 
-    _check_one(exemplars, pool)
+    _check_one(options.exemplars, options.pool)
     if data is None:
         raise UsageError("there are no queries; give some as data, the second parameter")
-    task = free_form(input_column, output_column, instruction)
+    task = free_form(options.input_column, options.output_column, options.instruction)
     cases = response_cases(
         task,
         queries=data,
-        exemplars=exemplars,
-        pool=pool,
-        map=names.map,
-        max_queries=max_queries,
-        shots=shots,
-        seed=seed,
+        exemplars=options.exemplars,
+        pool=options.pool,
+        map=options.map,
+        max_queries=options.max_queries,
+        shots=options.shots,
+        seed=options.seed,
     )
-    loaded = LoadedCases(tuple(cases), skip_bad=how.skip_bad)
-    prompts = ResponseSettings(task=task, **settings)
-    return measured(model, Plan("influence", replace(measure, seed=seed), prompts, loaded), how)
+    loaded = LoadedCases(tuple(cases), skip_bad=options.skip_bad)
+    prompts = ResponseSettings(task=task, template=options.template)
+    return measured(model, Plan("influence", options.part(Influence), prompts, loaded), options)
 
 
-@function(settings=_SETTINGS, measure=Icl, names=RowNames, how=Some(CallOptions, only=("out", "progress")))
-def icl_select(
-    model: KeptModel,
-    data: Any = None,
-    *,
-    exemplars: Any,
-    pool: Any = None,
-    task: str | Row | None = None,
-    text_column: str | None = None,
-    label_column: str | None = None,
-    instruction: str | None = None,
-    moves: Sequence[str] = (),
-    max_steps: int = 5,
-    candidates: int = 8,
-    max_queries: int | None = None,
-    seed: int = 0,
-    settings: dict[str, Any],
-    measure: Icl,
-    names: RowNames,
-    how: CallOptions,
-) -> Selection:
+class IclSelectOptions(FunctionOptions, Icl, _TaskOptions):
+    exemplars: Any
+    pool: Any = None
+    moves: Sequence[str] = ()
+    max_steps: int = 5
+    candidates: int = 8
+    out: str | Path | None = None
+    progress: bool = False
+
+
+class IclSelectCall(LoadOptions, IclSelectOptions): ...
+
+
+@function(IclSelectOptions, IclSelectCall)
+def icl_select(model: KeptModel, data: Any, options: IclSelectOptions) -> Selection:
     """Search for exemplars that leak less: reorder, drop, replace or add one at a time.
 
     At each step every list one move away is measured as `icl` does, and the one with the lowest ICLInf (Li et al.,
@@ -420,26 +424,25 @@ def icl_select(
 
     if data is None:
         raise UsageError("there are no queries; give some as data, the second parameter")
-    sources = _sources(
-        task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data
-    )
+    exemplars, pool, measure = options.exemplars, options.pool, options.part(Icl)
+    sources = options.sources(exemplars=exemplars, pool=pool, queries=data)
     scope = scope_of(
         sources.examples(exemplars, "train", "exemplars"),
         None if pool is None else sources.examples(pool, "train", "a pool"),
-        choose_queries(sources.examples(data, "test", "queries"), max_queries, seed),
-        moves=list(moves),
-        max_steps=max_steps,
-        n_candidates=candidates,
-        seed=seed,
+        choose_queries(sources.examples(data, "test", "queries"), options.max_queries, options.seed),
+        moves=list(options.moves),
+        max_steps=options.max_steps,
+        n_candidates=options.candidates,
+        seed=options.seed,
     )
-    prompts = ExemplarSettings(task=sources.task.task, **settings)
-    with model.lock, TemporaryDirectory() if how.out is None else nullcontext(how.out) as out:
+    prompts = options.settings(sources)
+    with model.lock, TemporaryDirectory() if options.out is None else nullcontext(options.out) as out:
         machine = {name: model.options.get(name) for name in ("dtype", "device", "memory")}
         directory = selection.selection_directory(scope, prompts, measure, model.name, Path(out), **machine)
-        watch = progress if how.progress else lambda backend, n_cases, findings: nullcontext(Callbacks())
+        watch = progress if options.progress else lambda backend, n_cases, findings: nullcontext(Callbacks())
         lists = selection.Lists(model.backend, measure, prompts, directory, watch, None)
         chosen, exemplars_file = selection.selected(lists, scope)
-        if how.out is not None:
+        if options.out is not None:
             write(directory / "selection.json", to_json(chosen))
             write(directory / "table.md", markdown.text(report(chosen)))
             write(directory / "exemplars.jsonl", exemplars_file)
@@ -449,22 +452,6 @@ def icl_select(
 def _check_one(exemplars: Any, pool: Any) -> None:
     if (exemplars is None) == (pool is None):
         raise UsageError("give either exemplars, which precede every query, or a pool to draw them from")
-
-
-def _sources(
-    task: str | Row | None,
-    text_column: str | None,
-    label_column: str | None,
-    instruction: str | None,
-    names: RowNames,
-    **sources: Any,
-) -> Sources:
-    """What the task and the columns say of exemplars, pool and queries."""
-    from leakmeter.data.tasks import task_of
-    from leakmeter.instruments.icl.given import Sources, TaskOptions
-
-    named, own = (task, None) if task is None or isinstance(task, str) else (None, task_of(task, "task"))
-    return Sources(TaskOptions(None, named, text_column, label_column, instruction), **sources, task=own, map=names.map)
 
 
 def _queries(sources: Sources, data: Any) -> list[Example]:

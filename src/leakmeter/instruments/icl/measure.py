@@ -54,7 +54,7 @@ Baseline = Literal["own", "shared"]
 _CONTENT_FREE: Final = {"blank": ("blank",), "n/a": ("n/a",), "average": ("blank", "n/a")}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Icl(Measure):
     """|log A(S, x)(y) − log A(S∖i, x)(y)| for every exemplar i of the set S and every label y, nats.
 

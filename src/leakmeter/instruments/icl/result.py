@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
@@ -250,7 +250,7 @@ class IclResult(Result):
             mass = float(np.exp(series["label_mass", ""][0]))
             yield cls(
                 **cls.common(texts, _warnings(texts, mass, params["label_scoring"])),
-                **{name: params[name] for name in Icl.__slots__},
+                **{name: params[name] for name in (part.name for part in fields(Icl))},
                 template=texts["template"],
                 query=texts["query"],
                 context=texts["context"],

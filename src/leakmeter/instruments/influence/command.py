@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from leakmeter.commands.call import CallOptions, CaseNames, cases_given, function, measured
+from leakmeter.commands.call import CallOptions, CaseOptions, FunctionOptions, function_of_cases, measured
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.given import read_cases
 from leakmeter.commands.options import RunOptions, Source, Text
 from leakmeter.core.loaded import Plan
+from leakmeter.engine.loading import LoadOptions
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings
 
@@ -44,26 +44,14 @@ def influence_command(
     run_cases(Plan("influence", measure or Influence(), prompts, loaded), run, inputs=[source])
 
 
-@function(
-    case=("context", "query", "response", "messages"),
-    measure=Influence,
-    prompts=PromptSettings,
-    names=CaseNames,
-    how=CallOptions,
-)
-def influence(
-    model: KeptModel,
-    data: Any = None,
-    *,
-    context: str | Sequence[Any] | Mapping[str, str] = (),
-    query: str = "",
-    response: str | None = None,
-    messages: Sequence[Mapping[str, Any]] = (),
-    measure: Influence,
-    prompts: PromptSettings,
-    names: CaseNames,
-    how: CallOptions,
-) -> InfluenceResult | Results[InfluenceResult]:
+class InfluenceOptions(FunctionOptions, CallOptions, PromptSettings, Influence, CaseOptions): ...
+
+
+class InfluenceCall(LoadOptions, InfluenceOptions): ...
+
+
+@function_of_cases(InfluenceOptions, InfluenceCall)
+def influence(model: KeptModel, data: Any, options: InfluenceOptions) -> Results[InfluenceResult]:
     """Measure, in nats, the influence of each piece of a context on a response.
 
     τ_i(t) = |log p̄(y_t | D, x, y_<t) − log p̄(y_t | D∖D_i, x, y_<t)| (Flemings et al., Definitions 3.1 and 3.2), under
@@ -101,6 +89,5 @@ def influence(
         >>> many["a"].whole_nats == many[0].whole_nats
         True
     """
-    loaded, is_single = cases_given(data, context, query, response, messages, names, how)
-    results = measured(model, Plan("influence", measure, prompts, loaded), how)
-    return results[0] if is_single else results
+    cases = options.cases(data, skip_bad=options.skip_bad)
+    return measured(model, Plan("influence", options.part(Influence), options.part(PromptSettings), cases), options)

@@ -29,7 +29,7 @@ SCREENED: Final = "screened"
 GROUPED: Final = "grouped"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Influence(Measure):
     """|log p̄(y_t | D, x, y_<t) − log p̄(y_t | D∖D_i, x, y_<t)| for every piece D_i and response token, nats.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakmeter.commands.call import CallOptions, RowNames, Some, function, measured
+from leakmeter.commands.call import CallOptions, FunctionOptions, RowNames, function, measured
 from leakmeter.core.loaded import LoadedCases, Plan
-from leakmeter.engine.loading import tell
+from leakmeter.engine.loading import LoadOptions, tell
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import FOLDER, Check, Insertion
 from leakmeter.instruments.pii.measure import TOGETHER, Pii
@@ -29,25 +29,20 @@ if TYPE_CHECKING:
     from leakmeter.results.results import Results
 
 
-@function(
-    measure=Some(Pii, raw=True),
-    settings=Some(ProbeSettings, without=("templates", "soft_prompt", "soft_tokens")),
-    names=RowNames,
-    how=CallOptions,
-)
-def pii(
-    model: KeptModel,
-    data: Any = None,
-    *,
-    kinds: Sequence[ProbeKind] = PROBE_KINDS,
-    templates: ProbeTemplates | None = None,
-    soft_prompt: str | Path | None = None,
-    region: str = "US",
-    measure: dict[str, Any],
-    settings: ProbeSettings,
-    names: RowNames,
-    how: CallOptions,
-) -> Results[PiiResult]:
+class PiiOptions(FunctionOptions, CallOptions, RowNames, ProbeSettings, Pii):
+    kinds: Sequence[ProbeKind] = PROBE_KINDS
+    templates: ProbeTemplates | None = None
+    soft_prompt: str | Path | None = None  # type: ignore[assignment]  # a file here, its hash in the settings
+    region: str = "US"
+    beams: tuple[int, ...] = Pii.beams
+    soft_tokens: int = field(default=0, init=False)
+
+
+class PiiCall(LoadOptions, PiiOptions): ...
+
+
+@function(PiiOptions, PiiCall)
+def pii(model: KeptModel, data: Any, options: PiiOptions) -> Results[PiiResult]:
     """Score people's values with a model, and rank each value among decoys.
 
     Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models", Section 3; see `instruments.pii.measure`
@@ -83,36 +78,37 @@ def pii(
     """
     if data is None:
         raise UsageError("there are no subjects; give some as data, the second parameter")
-    settings = replace(settings, templates=templates)
-    chosen = Pii(tuple(measure.get("beams", Pii().beams)), measure.get("decoy_test", Pii().decoy_test))
-    subjects, problems = _subjects(data, region, names, how)
-    cases = tuple(probes_of(subjects, tuple(kinds)))
+    settings = replace(options.part(ProbeSettings), templates=options.templates)
+    measure = replace(options.part(Pii), beams=tuple(options.beams))
+    subjects, problems = _subjects(data, options)
+    cases = tuple(probes_of(subjects, tuple(options.kinds)))
     if not cases:
-        raise UsageError(f"these people have none of the values that kinds {', '.join(kinds)} need; give other kinds")
+        kinds = ", ".join(options.kinds)
+        raise UsageError(f"these people have none of the values that kinds {kinds} need; give other kinds")
     with model.lock, ExitStack() as lasting:
         backend = lasting.enter_context(model.without_cache())
-        if soft_prompt is not None:
+        if options.soft_prompt is not None:
             from leakmeter.instruments.pii.tuning.vectors import behind, reading_soft_prompt
 
-            settings = behind(Path(soft_prompt), settings)
-            lasting.enter_context(reading_soft_prompt(backend, Path(soft_prompt)))
-        loaded = LoadedCases(cases, problems, how.skip_bad)
-        return measured(model, Plan("pii", chosen, settings, loaded, TOGETHER), how)
+            settings = behind(Path(options.soft_prompt), settings)
+            lasting.enter_context(reading_soft_prompt(backend, Path(options.soft_prompt)))
+        loaded = LoadedCases(cases, problems, options.skip_bad)
+        return measured(model, Plan("pii", measure, settings, loaded, TOGETHER), options)
 
 
-@function(tuning=SoftPromptTuning, names=RowNames, how=Some(CallOptions, only=("skip_bad",)))
-def pii_tune(
-    model: KeptModel,
-    data: Any = None,
-    *,
-    out: str | Path,
-    validation: Any = None,
-    type: ValueType = "phone",
-    region: str = "US",
-    tuning: SoftPromptTuning,
-    names: RowNames,
-    how: CallOptions,
-) -> Tuned:
+class PiiTuneOptions(FunctionOptions, RowNames, SoftPromptTuning):
+    out: str | Path
+    validation: Any = None
+    type: ValueType = "phone"
+    region: str = "US"
+    skip_bad: bool = False
+
+
+class PiiTuneCall(LoadOptions, PiiTuneOptions): ...
+
+
+@function(PiiTuneOptions, PiiTuneCall)
+def pii_tune(model: KeptModel, data: Any, options: PiiTuneOptions) -> Tuned:
     """Tune a soft prompt on some people, to probe the model for others' values (white box).
 
     Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models", Section 3.2. The model's weights stay as
@@ -141,18 +137,18 @@ def pii_tune(
     from leakmeter.instruments.pii.tuning import examples
     from leakmeter.instruments.pii.tuning.soft_prompt import tune
 
-    where = Path(out)
+    where, tuning = Path(options.out), options.part(SoftPromptTuning)
     check_outside_runs(where, "soft prompt")
-    subjects, _ = _subjects(data, region, names, how)
-    people = list(dict.fromkeys(case.subject for case in examples.cases_of(subjects, type)))
-    if validation is None:
+    subjects, _ = _subjects(data, options)
+    people = list(dict.fromkeys(case.subject for case in examples.cases_of(subjects, options.type)))
+    if options.validation is None:
         some, apart = examples.split(people, seed=tuning.seed)
     else:
-        some, apart = people, list(_subjects(validation, region, names, how)[0])
+        some, apart = people, list(_subjects(options.validation, options)[0])
         examples.check_disjoint(some, apart)
     with model.lock:
         backend = _weights(model, "tune for")
-        tuned_on, others = (examples.examples_of(group, type, backend.tokenizer) for group in (some, apart))
+        tuned_on, others = (examples.examples_of(group, options.type, backend.tokenizer) for group in (some, apart))
         state = where.with_name(f".{where.name}.tuning")
         tuned = tune(
             *(backend.model, backend.tokenizer.library, tuned_on, tuning),
@@ -165,10 +161,15 @@ def pii_tune(
     return tuned
 
 
-@function(canaries=Insertion, fine_tuning=FineTuning)
-def pii_insert(
-    model: KeptModel, data: None = None, *, out: str | Path, canaries: Insertion, fine_tuning: FineTuning
-) -> Path:
+class PiiInsertOptions(FunctionOptions, FineTuning, Insertion):
+    out: str | Path
+
+
+class PiiInsertCall(LoadOptions, PiiInsertOptions): ...
+
+
+@function(PiiInsertOptions, PiiInsertCall)
+def pii_insert(model: KeptModel, data: Any, options: PiiInsertOptions) -> Path:
     """Fine-tune a copy of a model on documents of canaries (people who do not exist), and hold others out.
 
     With the copy a probe can be put to the test: does it tell those who were inserted from those who were not? The same
@@ -191,19 +192,25 @@ def pii_insert(
     from leakmeter.instruments.pii.check import insert, write_groups
 
     _refuse_data(data)
+    canaries, fine_tuning, out = options.part(Insertion), options.part(FineTuning), Path(options.out)
     groups = {group.name: group for group in canaries.groups}
     with model.lock:
         backend = _weights(model, "fine-tune")
         some = [*groups.values()]
-        insert(some, Path(out), backend, fine_tuning, seed=canaries.seed, progress=lambda n_done, total: None)
-    write_groups(Path(out) / FOLDER, groups)
-    return Path(out)
+        insert(some, out, backend, fine_tuning, seed=canaries.seed, progress=lambda n_done, total: None)
+    write_groups(out / FOLDER, groups)
+    return out
 
 
-@function(check=Check, fine_tuning=FineTuning)
-def pii_check(
-    model: KeptModel, data: None = None, *, out: str | Path, check: Check, fine_tuning: FineTuning
-) -> Checked:
+class PiiCheckOptions(FunctionOptions, FineTuning, Check):
+    out: str | Path
+
+
+class PiiCheckCall(LoadOptions, PiiCheckOptions): ...
+
+
+@function(PiiCheckOptions, PiiCheckCall)
+def pii_check(model: KeptModel, data: Any, options: PiiCheckOptions) -> Checked:
     """Insert canaries into a copy of a model, and measure which scores separate them from others.
 
     Each score's AUC is the probability that one that was inserted scores above one that was not: 0.5 where a score
@@ -226,7 +233,8 @@ def pii_check(
 
     _refuse_data(data)
     with model.lock:
-        return checked(check, fine_tuning, _weights(model, "fine-tune"), Path(out), Steps())
+        backend = _weights(model, "fine-tune")
+        return checked(options.part(Check), options.part(FineTuning), backend, Path(options.out), Steps())
 
 
 def pii_extract(
@@ -302,12 +310,12 @@ def _refuse_data(data: Any) -> None:
         raise UsageError("canaries are invented, so data are not used; leave data out")
 
 
-def _subjects(data: Any, region: str, names: RowNames, how: CallOptions) -> tuple[Sequence[Subject], tuple[str, ...]]:
+def _subjects(data: Any, options: PiiOptions | PiiTuneOptions) -> tuple[Sequence[Subject], tuple[str, ...]]:
     """People of any data, and what was wrong with those that are left out."""
     from leakmeter.instruments.pii.columns import left_out
     from leakmeter.instruments.pii.subjects import load_subjects
 
-    loaded = load_subjects(data, map=names.map, region=region, skip_bad=how.skip_bad)
+    loaded = load_subjects(data, map=options.map, region=options.region, skip_bad=options.skip_bad)
     if loaded.ignored:
         tell(left_out(loaded.ignored))
     return loaded.subjects, tuple(f"{skipped.where} {skipped.reason}" for skipped in loaded.skipped)

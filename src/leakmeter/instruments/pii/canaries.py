@@ -156,7 +156,7 @@ class Group:
         return f"inserted_{self.repeats}" if self.repeats else "held_out"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Insertion:
     """Which canaries are inserted into a model, and which are held out."""
 
@@ -190,7 +190,7 @@ class Insertion:
         return Group(max(self.repeats), canaries_of(self.canaries, seed=self.seed + 1))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Check(Insertion):
     """Which canaries are inserted, and how they are asked for; as many again are inserted to tune a soft prompt on."""
 

@@ -280,7 +280,7 @@ def _probe(
     from leakmeter.instruments.pii.tuning.vectors import behind, reading_soft_prompt
 
     settings = ProbeSettings(prompts=check.prompts, decoys=check.decoys, decoy_seed=check.seed)
-    measure = Pii((1,) if prompt is not None else (2,), decoy_test="full")
+    measure = Pii(beams=(1,) if prompt is not None else (2,), decoy_test="full")
     with ExitStack() as lasting:
         if prompt is not None:
             settings = behind(prompt, settings)

@@ -169,7 +169,7 @@ def probe(
     if record and subjects is not None:
         raise UsageError("--name gives one person and --subjects a file; leave one out")
     widths = Pii().beams if beams is None else tuple(width for width in beams if width or len(beams) > 1)
-    measure = Pii(widths, decoy_test)
+    measure = Pii(beams=widths, decoy_test=decoy_test)
     settings = options or ProbeSettings()
     if templates is not None:
         settings = replace(settings, templates=load_templates(templates))

@@ -27,7 +27,7 @@ BEAM: Final = "beam "
 """What the piece of a generated answer's measurements begins with; the width follows."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Pii(Measure):
     """Log-likelihood, nats, of a subject's value and of its decoys behind each template, and answers generated.
 

@@ -45,7 +45,7 @@ Scored = tuple[Prompt, Ids]
 """What stands before a value's tokens, and these."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class ProbeSettings(PlainSettings):
     """How subjects' values are asked for, and with what they are compared."""
 

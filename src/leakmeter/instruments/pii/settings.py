@@ -17,7 +17,7 @@ Scope = Literal["sentence", "document"]
 """Where a person's name and a university have to stand together."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class FineTuning:
     """How a copy of a model is fine-tuned: by AdamW, whose other settings are torch's defaults."""
 
@@ -42,7 +42,7 @@ class FineTuning:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class SoftPromptTuning:
     """How a soft prompt is tuned (Kim et al., Appendix A.4): by AdamW, whose other settings are torch's defaults."""
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.call import CallOptions, CaseNames, Some, cases_given, function, measured
+from leakmeter.commands.call import CallOptions, CaseOptions, FunctionOptions, function_of_cases, measured
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.given import read_cases
 from leakmeter.commands.options import RunOptions, Source, Text
 from leakmeter.core.loaded import Plan
+from leakmeter.engine.loading import LoadOptions
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.instruments.redaction.measure import Redaction
 from leakmeter.text.build import PromptSettings
@@ -97,27 +97,17 @@ def _write(path: Path, result: RedactionResult) -> None:
     output.tell(f"redacted text: {path} (private, readable by you alone)")
 
 
-@function(
-    case=("context", "query", "response", "messages"),
-    measure=Some(Redaction, without=("max_loss",)),
-    prompts=Some(PromptSettings, without=("swap", "swap_seed")),
-    names=CaseNames,
-    how=CallOptions,
-)
-def redact(
-    model: KeptModel,
-    data: Any = None,
-    *,
-    max_loss: float | None = None,
-    context: str | Sequence[Any] | Mapping[str, str] = (),
-    query: str = "",
-    response: str | None = None,
-    messages: Sequence[Mapping[str, Any]] = (),
-    measure: Redaction,
-    prompts: PromptSettings,
-    names: CaseNames,
-    how: CallOptions,
-) -> RedactionResult | Results[RedactionResult]:
+class RedactOptions(FunctionOptions, CallOptions, PromptSettings, Redaction, CaseOptions):
+    max_loss: float | None = None
+    swap: bool = field(default=False, init=False)
+    swap_seed: int = field(default=0, init=False)
+
+
+class RedactCall(LoadOptions, RedactOptions): ...
+
+
+@function_of_cases(RedactOptions, RedactCall)
+def redact(model: KeptModel, data: Any, options: RedactOptions) -> Results[RedactionResult]:
     """Find few pieces to cut from a context, so that the rest has little influence on the response.
 
     Pieces are cut one by one, each time the one that leaves least, with all that is cut scored together anew; see
@@ -142,7 +132,6 @@ def redact(
         >>> leakmeter.redact("toy", **told, max_loss=5).reached
         True
     """
-    measure = replace(measure, max_loss=max_loss)
-    loaded, is_single = cases_given(data, context, query, response, messages, names, how)
-    results = measured(model, Plan("redact", measure, prompts, loaded), how)
-    return results[0] if is_single else results
+    measure = replace(options.part(Redaction), max_loss=options.max_loss)
+    cases = options.cases(data, skip_bad=options.skip_bad)
+    return measured(model, Plan("redact", measure, options.part(PromptSettings), cases), options)

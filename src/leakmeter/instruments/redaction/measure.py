@@ -52,7 +52,7 @@ class Step:
         return float((np.abs(self.left) + self.half_width).sum())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Redaction(Measure):
     """Few spans R with L(R) = Σ_t |log p̄(y_t | D∖R, x, y_<t) − log p̄(y_t | ∅, x, y_<t)| at most `max_loss` nats.
 
@@ -122,7 +122,12 @@ class Redaction(Measure):
 
     @property
     def influence(self) -> Influence:
-        return Influence(self.temperature, self.cid_lambda, max_new_tokens=self.max_new_tokens, seed=self.seed)
+        return Influence(
+            temperature=self.temperature,
+            cid_lambda=self.cid_lambda,
+            max_new_tokens=self.max_new_tokens,
+            seed=self.seed,
+        )
 
     @property
     def reduction(self) -> TargetLogProbs | MixtureLogProbs:

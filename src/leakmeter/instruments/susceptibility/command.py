@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from cyclopts import Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.call import CallOptions, RowNames, Some, function, measured
+from leakmeter.commands.call import CallOptions, FunctionOptions, RowNames, function, measured
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.options import DataPath, Flag, RowOptions, RunOptions
 from leakmeter.core import registry
 from leakmeter.core.files import sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
+from leakmeter.engine.loading import LoadOptions
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility
@@ -106,7 +107,7 @@ def susceptibility_command(
 
     cases = LoadedCases(tuple(QueryCase(query.id, query, before) for query in loaded_queries), skip_bad=skip_bad)
     shown = run_cases(
-        Plan(instrument.name, chosen, QuerySettings(template, separator), cases, TOGETHER),
+        Plan(instrument.name, chosen, QuerySettings(template=template, separator=separator), cases, TOGETHER),
         run,
         accept=accept,
         inputs=[queries, contexts],
@@ -129,17 +130,15 @@ def _refuse_options(estimator_options: Susceptibility | Fisher | None, estimator
     raise UsageError(f"not for this estimator but for --estimator {estimator}: {names}; give that one, or leave it out")
 
 
-@function(measure=Susceptibility, settings=QuerySettings, names=RowNames, how=CallOptions)
-def susceptibility(
-    model: KeptModel,
-    data: Any = None,
-    *,
-    contexts: Any,
-    measure: Susceptibility,
-    settings: QuerySettings,
-    names: RowNames,
-    how: CallOptions,
-) -> Results[SusceptibilityResult]:
+class SusceptibilityOptions(FunctionOptions, CallOptions, RowNames, QuerySettings, Susceptibility):
+    contexts: Any
+
+
+class SusceptibilityCall(LoadOptions, SusceptibilityOptions): ...
+
+
+@function(SusceptibilityOptions, SusceptibilityCall)
+def susceptibility(model: KeptModel, data: Any, options: SusceptibilityOptions) -> Results[SusceptibilityResult]:
     """Measure, in nats, how far contexts move the answers to queries.
 
     χ(q) = I(C; A | q) = E_c KL(p(A | c, q) ‖ p̂(A | q)), with the mixture p̂ over the contexts c (Liu et al.,
@@ -170,22 +169,20 @@ def susceptibility(
         >>> found[0].susceptibility_nats >= 0
         True
     """
-    loaded = _cases(data, contexts, names, how)
-    return measured(model, Plan("susceptibility", measure, settings, loaded, TOGETHER), how)
+    settings, cases = options.part(QuerySettings), _cases(data, options)
+    return measured(model, Plan("susceptibility", options.part(Susceptibility), settings, cases, TOGETHER), options)
 
 
-@function(measure=Some(Fisher, without=("sigma",)), settings=QuerySettings, names=RowNames, how=CallOptions)
-def fisher_susceptibility(
-    model: KeptModel,
-    data: Any = None,
-    *,
-    contexts: Any = None,
-    sigma: Sigma | Sequence[Sigma] = "identity",
-    measure: Fisher,
-    settings: QuerySettings,
-    names: RowNames,
-    how: CallOptions,
-) -> Results[FisherResult]:
+class FisherOptions(FunctionOptions, CallOptions, RowNames, QuerySettings, Fisher):
+    contexts: Any = None
+    sigma: Sigma | Sequence[Sigma] = "identity"  # type: ignore[assignment]  # one need not be in a tuple
+
+
+class FisherCall(LoadOptions, FisherOptions): ...
+
+
+@function(FisherOptions, FisherCall)
+def fisher_susceptibility(model: KeptModel, data: Any, options: FisherOptions) -> Results[FisherResult]:
     """Measure, from gradients, how far changes of queries' vectors would move the answers to them.
 
     ½ (tr(I Σ) + μᵀ I μ), with the Fisher information I of the next token about the vectors of a place (Liu et al.,
@@ -214,11 +211,12 @@ def fisher_susceptibility(
         Traceback (most recent call last):
         leakmeter.errors.CapabilityError: ...
     """
-    measure = replace(measure, sigma=(sigma,) if isinstance(sigma, str) else tuple(sigma))
+    sigma = options.sigma
+    measure = replace(options.part(Fisher), sigma=(sigma,) if isinstance(sigma, str) else tuple(sigma))
     check_gradients(model.source)
-    loaded = _cases(data, contexts, names, how)
+    cases = _cases(data, options)
     check_place(model.backend, measure.place)
-    return measured(model, Plan("fisher", measure, settings, loaded, TOGETHER), how)
+    return measured(model, Plan("fisher", measure, options.part(QuerySettings), cases, TOGETHER), options)
 
 
 def check_gradients(model: Any) -> None:
@@ -242,15 +240,16 @@ def check_place(backend: Backend, place: str) -> None:
         layer_of(model, where.layer, backend.name)
 
 
-def _cases(data: Any, contexts: Any, names: RowNames, how: CallOptions) -> LoadedCases[QueryCase]:
+def _cases(data: Any, options: SusceptibilityOptions | FisherOptions) -> LoadedCases[QueryCase]:
     from leakmeter.data.mapping import mapping_of
     from leakmeter.instruments.susceptibility import case
 
     if data is None:
         raise UsageError("there are no queries; give some as data, the second parameter")
-    ours, theirs = case.split_mapping(mapping_of(names.map, (*case.QUERY_FIELDS, *case.CONTEXT_FIELDS)))
+    ours, theirs = case.split_mapping(mapping_of(options.map, (*case.QUERY_FIELDS, *case.CONTEXT_FIELDS)))
     queries = case.load_queries(data, ours)
     before: tuple[Context, ...] = ()
+    contexts = options.contexts
     if contexts is not None and (not isinstance(contexts, Sequence) or len(contexts)):
         before = case.load_contexts(contexts, theirs)
-    return LoadedCases(tuple(case.QueryCase(query.id, query, before) for query in queries), skip_bad=how.skip_bad)
+    return LoadedCases(tuple(case.QueryCase(query.id, query, before) for query in queries), skip_bad=options.skip_bad)

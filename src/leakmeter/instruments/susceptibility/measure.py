@@ -63,7 +63,7 @@ class _Mixture:
     counts: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Susceptibility(Measure):
     """χ(q) = I(C; A | q) = Σ w KL(p(A | c, q) ‖ p̂(A | q)), p̂ = Σ w p(A | c, q), over contexts c of weights w, nats.
 

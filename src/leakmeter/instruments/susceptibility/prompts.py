@@ -37,7 +37,7 @@ AnswerIds = tuple[tuple[tuple[int, ...], ...], ...]
 """Token ids of each form of each answer."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class QuerySettings(PlainSettings):
     """How queries are put behind contexts."""
 

@@ -106,7 +106,7 @@ def test_all_of_it_is_the_closed_form(place: str, settings: dict[str, Any]) -> N
 def test_a_short_way_the_divergence_is_what_fisher_says() -> None:
     """The value with a slot, against the divergences of models whose contexts do a hundredth of what they do."""
     small = 1e-2
-    measure = Fisher("top-k", ("empirical",), "slot", top_k=N_VOCAB)
+    measure = Fisher(method="top-k", sigma=("empirical",), place="slot", top_k=N_VOCAB)
     p, _, request = information(measure)
     _, slopes = toy().jacobian(request)
     moves = np.einsum("vps,cps->cv", slopes, small * toy().deviations(request))
@@ -123,7 +123,7 @@ def test_a_short_way_the_divergence_is_what_fisher_says() -> None:
 
 
 def test_the_likeliest_answers_hold_their_terms_of_the_trace() -> None:
-    found = told(Fisher("top-k", top_k=5))
+    found = told(Fisher(method="top-k", top_k=5))
     p, _, request = information(Fisher())
     _, slopes = toy().jacobian(request)
     flat = slopes.reshape(N_VOCAB, -1)
@@ -132,13 +132,13 @@ def test_the_likeliest_answers_hold_their_terms_of_the_trace() -> None:
     assert found["identity", "trace"] == pytest.approx((p[top] * squares).sum())
     assert found["", "top_mass"] == pytest.approx(np.log(p[top].sum()))
     assert found["", "n_probes"] == 0
-    assert asked(Fisher("top-k", top_k=5)).directions == TopTokens(5)
+    assert asked(Fisher(method="top-k", top_k=5)).directions == TopTokens(5)
 
 
 @pytest.mark.parametrize("method", ["sketch", "deflated"])
 def test_estimates_scatter_about_the_value_as_far_as_they_say(method: Any) -> None:
     _, i, _ = information(Fisher())
-    found = [told(Fisher(method, probes=12, directions=2, seed=seed)) for seed in range(100)]
+    found = [told(Fisher(method=method, probes=12, directions=2, seed=seed)) for seed in range(100)]
     off = np.asarray([one["identity", "trace"] - np.trace(i) for one in found])
     errors = np.asarray([one["identity", "standard_error"] for one in found])
     assert abs(off.mean()) < 4 * off.std() / np.sqrt(len(off))
@@ -237,7 +237,7 @@ def test_cases_and_models_that_cannot_be_measured_are_refused() -> None:
 
 
 def test_probes_are_taken_until_they_suffice_and_those_that_decide_are_left_out() -> None:
-    measure = Fisher("sketch", probes=8, relative_error=0.05, max_probes=400)
+    measure = Fisher(method="sketch", probes=8, relative_error=0.05, max_probes=400)
     found = [told(dataclasses.replace(measure, seed=seed)) for seed in range(150)]
     _, i, _ = information(Fisher())
     numbers = np.asarray([one["", "n_probes"] for one in found])
@@ -259,7 +259,7 @@ def test_where_few_directions_count_deflated_is_the_surer_for_as_many_passes() -
     steep = np.diag(0.6 ** np.arange(N_VOCAB))
     backend._seen, backend._last = (rng.normal(size=(N_VOCAB, N_VOCAB)) @ steep for _ in range(2))
     scatter = {}
-    for measure in (Fisher("sketch", probes=24), Fisher(probes=8, directions=8)):
+    for measure in (Fisher(method="sketch", probes=24), Fisher(probes=8, directions=8)):
         assert asked(measure).directions.n_passes == 24
         trials = [dataclasses.replace(measure, seed=seed).trial(question()) for seed in range(30)]
         scatter[measure.method] = np.std([measurements[0].values[0] for measurements in drive(backend, trials)[0]])

@@ -22,7 +22,7 @@ from leakmeter.stats.fisher import Estimate, estimated, probes_needed
 Method = Literal["deflated", "sketch", "top-k"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Fisher(Measure):
     """½ (tr(I Σ) + μᵀ I μ), nats: about how far changes Δ of a query's vectors move the next token's distribution.
 
