@@ -30,7 +30,7 @@ def fields_of(kind: type[Record]) -> Iterator[str]:
         yield from part.get("properties", ())
 
 
-# What every instrument's objects have is told of influence.
+# Told of all instruments, in docs/case.md and docs/served.md.
 COMMON = {*fields_of(ResultCost), "sampled", "half_width_nats"}
 
 

@@ -138,17 +138,8 @@ def test_free_responses_are_scored_behind_inputs_and_outputs(cli: Call, files: N
     Path("asked.csv").write_text("question,said\nWho sells tickets?,Ines.\nIs it late?,\n", encoding="utf-8")
     Path("qa.csv").write_text("question,said\nWho runs it?,Ines Varga.\nWhen?,At six.\n", encoding="utf-8")
     given = (
-        "icl",
-        "responses",
-        "--model",
-        "toy",
-        "--exemplars",
-        "qa.csv",
-        "--data",
-        "asked.csv",
-        "--max-new-tokens",
-        "5",
-    )
+        "icl", "responses", "--model", "toy", "--exemplars", "qa.csv", "--data", "asked.csv", "--max-new-tokens", "5",
+    )  # fmt: skip
     columns = ("--input-column", "question", "--output-column", "said", "--instruction", "Be brief.")
     first, second = results(cli(*given, *columns, "--json"))
     assert (first["unit"], first["response"]["sampled"], second["response"]["sampled"]) == ("exemplar", False, True)

@@ -158,12 +158,9 @@ def test_halves_are_disjoint_whole_and_seeded(n: int) -> None:
 
 def test_candidates_are_none_that_are_there_already() -> None:
     pool = [
-        *(Example(one.id, one.texts, "Sad") for one in EXAMPLES[:3]),
-        Example("9", QUERIES[0].texts, "Glad"),
-        Example("1", ("Well done.",), "Glad"),
-        Example("7", ("Well done.",), "Sad"),
-        Example("8", ("Alas.",), "Sad"),
-    ]
+        *(Example(one.id, one.texts, "Sad") for one in EXAMPLES[:3]), Example("9", QUERIES[0].texts, "Glad"),
+        Example("1", ("Well done.",), "Glad"), Example("7", ("Well done.",), "Sad"), Example("8", ("Alas.",), "Sad"),
+    ]  # fmt: skip
     given = (*EXAMPLES[:2], Example("8", ("Some.",), "Sad"), Example("pool 8", ("Other.",), "Sad"))
     found = candidates(pool, given, QUERIES, n=8, seed=0)
     assert [one.id for one in found] == ["3", "pool 1", "pool 8 (2)"]

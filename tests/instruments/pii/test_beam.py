@@ -47,19 +47,11 @@ def generated(
     given = torch.tensor(np.stack([prompt.ids for prompt in prompts]))
     with torch.inference_mode():
         out = model.generate(
-            input_ids=given,
-            attention_mask=torch.ones_like(given),
-            num_beams=width,
-            num_return_sequences=width,
-            do_sample=False,
-            early_stopping=False,
-            length_penalty=length_penalty if width > 1 else None,
-            max_new_tokens=N_NEW,
-            eos_token_id=list(stops),
-            pad_token_id=0,
-            return_dict_in_generate=True,
+            input_ids=given, attention_mask=torch.ones_like(given), num_beams=width, num_return_sequences=width,
+            do_sample=False, early_stopping=False, length_penalty=length_penalty if width > 1 else None,
+            max_new_tokens=N_NEW, eos_token_id=list(stops), pad_token_id=0, return_dict_in_generate=True,
             output_scores=True,
-        )
+        )  # fmt: skip
     new = out.sequences[:, len(prompts[0].ids) :].tolist()
     ids = [tuple(itertools.takewhile(lambda token: token not in stops, row)) for row in new]
     scores = out.sequences_scores.numpy().reshape(-1, width) if width > 1 else None

@@ -49,13 +49,9 @@ def test_a_model_that_was_fine_tuned_on_canaries_ranks_each_ones_number_first_an
     backend = small()
     documents = [Document(f"Please contact {one.name} by phone number {one.phone}", 60) for one in taught]
     fine_tune(
-        backend.model,
-        backend.tokenizer.library,
-        documents,
-        tmp_path / "tuned",
-        FineTuning(learning_rate=0.003, batch_tokens=512),
-        name="small",
-    )
+        backend.model, backend.tokenizer.library, documents, tmp_path / "tuned",
+        FineTuning(learning_rate=0.003, batch_tokens=512), name="small",
+    )  # fmt: skip
     copy = load_directory(tmp_path / "tuned", name="tuned", dtype=None, device="cpu", weights_sha256=None)
     assert ps_of(copy, taught) == [1 / 51] * 4
     assert sum(p > 0.05 for p in ps_of(copy, unseen)) >= 18

@@ -26,14 +26,9 @@ from leakmeter.instruments.pii.subject import Relation, Subject
 from leakmeter.stats.logspace import log_softmax
 
 JANE = Subject(
-    "7",
-    "Jane Doe",
-    phone="617-555-0134",
-    email="jane.doe@mail.org",
-    address="12 Oak St, Boston, MA 02118",
-    relationships=(Relation("father", "John Doe"),),
-    university="Stanford University",
-)
+    "7", "Jane Doe", phone="617-555-0134", email="jane.doe@mail.org", address="12 Oak St, Boston, MA 02118",
+    relationships=(Relation("father", "John Doe"),), university="Stanford University",
+)  # fmt: skip
 CASES = {case.id: case for case in probes_of([JANE])}
 
 

@@ -16,14 +16,10 @@ from leakmeter.instruments.pii.prompts import NEW_TOKENS, PreparedProbe, ProbeSe
 from leakmeter.instruments.pii.subject import Relation, Subject
 
 JANE = Subject(
-    "7",
-    "Jane Doe",
-    phone="617-555-0134",
-    email="jane.doe@mail.org",
-    address="12 Oak St, Boston, MA 02118",
+    "7", "Jane Doe", phone="617-555-0134", email="jane.doe@mail.org", address="12 Oak St, Boston, MA 02118",
     relationships=(Relation("father", "John Doe"), Relation("brother", "Ned Doe"), Relation("brother", "Ted Doe")),
     university="Stanford University",
-)
+)  # fmt: skip
 FEW = ProbeSettings(prompts=2, decoys=50)
 
 

@@ -33,14 +33,10 @@ def test_values_of_those_it_was_tuned_on_come_out() -> None:
     trained = [weight.requires_grad for weight in model.parameters()]
     seen: list[Epoch] = []
     tuned = tune(
-        model,
-        byte_tokenizer(),
-        EXAMPLES,
+        model, byte_tokenizer(), EXAMPLES,
         SoftPromptTuning(length=10, learning_rate=0.05, epochs=200, exact_match_every=10, batch_size=3),
-        progress=seen.append,
-        stop=lambda: seen[-1].exact_match == 1.0,
-        name="tiny",
-    )
+        progress=seen.append, stop=lambda: seen[-1].exact_match == 1.0, name="tiny",
+    )  # fmt: skip
     assert tuned.best.exact_match == 1.0
     assert tuned.ended == "stopped"
     assert tuned.epochs == (tuned.epochs[0], *seen)

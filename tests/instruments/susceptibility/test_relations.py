@@ -282,14 +282,10 @@ def test_a_name_that_looks_like_a_place_stays_as_it_is() -> None:
 
 
 SMALL = Relation(
-    name="likes",
-    open=("{entity} likes",),
-    closed=("Does {entity} like {answer}?",),
-    context="{entity} likes {answer}.",
-    entities=Names(("Anna", "Bo"), ("Xu", "Yr")),
-    answers=Names(("tea", "Bo"), ("zim", "zam")),
-    pairs=(("Anna", "tea"),),
-)
+    name="likes", open=("{entity} likes",), closed=("Does {entity} like {answer}?",),
+    context="{entity} likes {answer}.", entities=Names(("Anna", "Bo"), ("Xu", "Yr")),
+    answers=Names(("tea", "Bo"), ("zim", "zam")), pairs=(("Anna", "tea"),),
+)  # fmt: skip
 
 
 def factor(case: QueryCase, name: str) -> str:
