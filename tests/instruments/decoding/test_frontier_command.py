@@ -257,9 +257,7 @@ def test_secrets_are_neither_printed_nor_written_but_where_they_belong(cli: Call
     [
         ((), "nothing to sweep; give one of lambda and epsilon"),
         (("--lambda", "1", "--epsilon", "1"), "lambda and epsilon do not go together"),
-        (("--lambda", "nan"), "cid-lambda is nan; it has to be 0 or more"),
         (("--lambda", "much"), 'Invalid value for --lambda: unable to convert "much" into float'),
-        (("--epsilon", "0", "1"), "epsilon is 0.0; it has to be above 0"),
         (("--epsilon", "501"), "epsilon is 501.0 for a token; it has to be above 0 and at most 500"),
         (("--epsilon", "1", "--dtype", "bfloat16"), "dtype is 'bfloat16'; epsilon is certified from logits"),
         (("--lambda", "1", "--lambda-max", "2"), "lambda-max needs a bound"),

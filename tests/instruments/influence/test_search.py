@@ -238,8 +238,6 @@ def test_reach_is_the_largest_ratio_and_more_than_the_screen_says() -> None:
     [
         ({"audit": "0.95:1"}, "give --search top:K"),
         ({"search": "top:2", "audit_rounds": 2}, "give --audit"),
-        ({"search": "best"}, "give top:K"),
-        ({"search": "top:2", "audit": "2"}, "CONFIDENCE:B"),
         ({"search": "top:2", "audit": "0.9:1", "audit_rounds": 0}, "audit-rounds"),
     ],
 )

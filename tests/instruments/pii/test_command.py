@@ -116,8 +116,6 @@ TEMPLATES = {
     ("options", "said"),
     [
         *(({"templates": text}, said) for text, said in TEMPLATES.items()),
-        ({"decoys": 10}, "decoys is 10; it has to be 50 or more"),
-        ({"prompts": 0}, "prompts is 0"),
         ({"control_names": 0}, "control-names is 0"),
         ({"region": "ZZ"}, "ZZ"),
         ({"soft_prompt": "nosuch.safetensors"}, "nosuch.safetensors"),

@@ -104,7 +104,6 @@ def test_the_response_is_given_or_drawn_and_the_answer_after_drawn(plan: Call) -
     ("options", "said"),
     [
         ({"max_loss": None}, "--max-loss"),
-        ({"max_loss": "0"}, "max-loss is 0.0; it has to be above 0 (nats)"),
         ({"max_loss": "much"}, "--max-loss"),
         ({"samples": "3"}, "--samples"),
         ({"write_redacted": "no/such/left.txt"}, "is in a directory that does not exist"),

@@ -182,8 +182,6 @@ def test_a_spec_holds_no_contexts_and_another_one_is_another_run(susceptibility:
         ({"contexts": "WEIGHT"}, "'weight' has to be a number above 0"),
         ({"contexts": "ONE"}, "case 'q0' has fewer than two contexts"),
         ({"queries": "ALIKE"}, "case 'q0': a form of answer 2 begins with the tokens of one of answer 1"),
-        ({"temperature": 0}, "temperature is 0.0; it has to be above 0"),
-        ({"answer_tokens": -1}, "answer-tokens is -1"),
         ({"template": "chat"}, "the toy model has no chat template"),
         ({"estimator": "carlo"}, "carlo"),
     ],

@@ -140,8 +140,6 @@ def test_from_python_it_is_the_same(fisher: Call, model: Path) -> None:
         ({"sigma": "empirical"}, "sigma 'empirical' is zero at place query"),
         ({"sigma": "empirical", "place": "slot"}, "case 'q0' has no contexts, which sigma 'empirical' needs"),
         ({"place": "layer:1"}, "has layers 0 to 0"),
-        ({"place": "head"}, "place is 'head'"),
-        ({"probes": 1}, "probes is 1"),
         ({"method": "exact"}, "exact"),
     ],
 )
