@@ -177,25 +177,6 @@ def test_a_promise_is_drawn_by_the_operating_system_and_a_seed_gets_a_warning(de
     assert object_of(free)["public"] is None
 
 
-def test_the_session_is_all_responses_of_the_run(cli: Call, tmp_path: Path) -> None:
-    data = tmp_path / "cases.jsonl"
-    lines = [{"id": f"c{i}", "context": f"Anna sang {i} songs.", "query": "Who?"} for i in range(3)]
-    data.write_text("\n".join(map(json.dumps, lines)))
-    words = ("decode", "--model", "toy", "--data", data, "--epsilon", 0.25, "--samples", 2, "--max-new-tokens", 4)
-    cases = [json.loads(line) for line in cli(*words, "--json").out.splitlines()]
-    n = sum(len(one["response"]["tokens"]) for case in cases for one in case["samples"])
-    for case in cases:
-        session = case["guarantee"]["session"]
-        assert (session["n_responses"], session["n_tokens"], session["n_tokens_max"]) == (6, n, 24)
-        assert session["basic_nats"] == pytest.approx(0.25 * n)
-        assert len(case["samples"]) == 2
-        assert case["samples"][0]["ledger"] == case["ledger"]
-    public = cli(*words, "--public").out
-    table = public[public.index("\nResponse ") + 1 :].splitlines()[1:4]
-    assert [line.split()[0] for line in table] == ["1", "2", "3"]
-    assert "c0" not in public
-
-
 def test_terminal_and_page_and_report(cli: Call, decode: Call, tmp_path: Path) -> None:
     page = tmp_path / "private.html"
     ended = decode("--html", page, "--explain", epsilon=0.5)

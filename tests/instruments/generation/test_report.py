@@ -171,20 +171,7 @@ def test_no_line_is_wider_than_the_terminal_and_none_is_coloured(audited: list[C
             assert "\x1b" not in said
 
 
-def test_several_batches_have_one_verdict_and_a_line_each(audited: list[Case]) -> None:
-    failed = "Broken: a measurement is above its bound in 1 of 2 batches, 50 % [9, 91] of such batches."
-    several = [audited[0], broken(audited[1])]
-    told, page = said_of(several)
-    assert flat(told).startswith(failed)
-    assert failed in flat(page)
-    assert "1 kept" in told
-    assert "share no exemplar" in page
-    ranked = b.ranked(report(several))
-    assert [b.plain(section.name) for section in ranked] == ["2", "1"]  # broken first
-    # Private of all, it says so before what is guaranteed.
-    for said in (*said_of(audited), flat(markdown.text(report(audited)))):
-        assert "Private: everything except the texts and their guarantee depends on the exemplars" in said
-        assert said.index("Private: everything") < said.index("ε = 8.00 at")
+def test_batches_with_the_same_texts_add_up(audited: list[Case]) -> None:
     same = "7 exemplars stand in several batches with the same text; for the author of that text, these batches add up."
     for said in said_of([audited[0], replace(audited[0], id="again")]):
         assert same in said

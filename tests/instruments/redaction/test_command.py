@@ -12,7 +12,6 @@ import pytest
 
 import leakmeter
 from helpers.command_line import assert_refused, object_of
-from helpers.resumed_runs import resumed
 from leakmeter.errors import UsageError
 
 Call = Callable[..., Any]
@@ -66,13 +65,6 @@ def test_the_whole_context_has_one_posterior_whichever_command_is_asked(
     for last in planned["steps"][-1:]:
         assert last["left_posterior"] == planned["left_posterior"]
         assert last["left_posterior_note"] == planned["left_posterior_note"]
-
-
-def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(cli: Call, plan: Call, tmp_path: Path) -> None:
-    words = ("redact", "--model", "toy", "--data", cases_file(tmp_path, 3), "--max-loss", 1, "--max-new-tokens", 4)
-    run, _ = resumed(cli, words)
-    assert run.name.startswith("redact-")
-    assert [result.id for result in leakmeter.load_run(run)] == ["c0", "c1", "c2"]
 
 
 def test_a_dry_run_tells_the_most_it_can_take(plan: Call) -> None:

@@ -78,19 +78,6 @@ def test_every_statistic_equals_the_naive_calculation(answers: Any, weights: Any
     assert got["susceptibility"][0] > (0.001 if answers else 0.01)
 
 
-def test_an_answer_is_the_product_of_its_tokens_summed_over_its_forms_and_never_a_sum_of_logits() -> None:
-    item = query_item(N_VOCAB, answers=ANSWERS)
-    hand = by_hand(Susceptibility(), item)
-    ids = item.prompt.ids.tolist()
-    p = hand.next_token(ids)
-    behind_11 = hand.next_token([*ids, 11])
-    expected = p[3] + p[11] * behind_11[5]
-    assert hand.bare[0] == pytest.approx(expected, rel=1e-12)
-    assert math.fsum(hand.bare) == pytest.approx(1.0)
-    got = readings_of(toy(), Susceptibility(), item)
-    assert got["bare_entropy"][0] == pytest.approx(hand.entropy(hand.bare), abs=1e-14)
-
-
 @sets
 def test_another_order_of_contexts_and_other_company_change_nothing(answers: Any) -> None:
     weights, order = (1.0, 2.0, 0.5, 4.0, 1.5), [3, 0, 4, 2, 1]

@@ -243,7 +243,11 @@ def test_a_study_whose_back_end_dies_goes_on_without_repeating_or_losing_a_query
     assert n_deaths > 0
     assert len(finished.measured) == len({texts["id"] for texts, _ in finished.measured}) == 24
     again, _ = measured(study, {}, Mortal(0))
-    assert chi_of(again[0]) == chi_of(finished)
+    chi = chi_of(finished)
+    assert chi_of(again[0]) == chi
+    Path("runs").rename("killed")
+    (calm,), _ = measured(study, {})
+    assert chi_of(calm) == chi
 
 
 def test_the_command_predicts_and_runs(capsys: pytest.CaptureFixture[str]) -> None:
