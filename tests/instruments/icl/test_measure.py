@@ -262,12 +262,10 @@ def test_parameters_without_meaning_are_refused(given_: dict[str, Any], error: t
 
 
 MEASURES = {
-    "labels": Icl(),
-    "sequences": Icl(label_scoring="whole-sequence", temperature=0.8),
-    "vocabulary": Icl("vocabulary"),
-    "calibrated": Icl(calibration="average"),
+    "labels": Icl(), "sequences": Icl(label_scoring="whole-sequence", temperature=0.8),
+    "vocabulary": Icl("vocabulary"), "calibrated": Icl(calibration="average"),
     "calibrated by one": Icl(label_scoring="whole-sequence", calibration="blank", calibration_baseline="shared"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
