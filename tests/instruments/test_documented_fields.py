@@ -25,8 +25,8 @@ PAGES: dict[type[Record], str] = {
 
 
 def fields_of(kind: type[Record]) -> Iterator[str]:
-    told = schema(kind, "")
-    for part in (told, *told.get("$defs", {}).values()):
+    whole = schema(kind, "")
+    for part in (whole, *whole.get("$defs", {}).values()):
         yield from part.get("properties", ())
 
 

@@ -1,4 +1,4 @@
-"""Relations: the set that ships, a user's own, the published form."""
+"""Relations: the set that ships, a user's own, the published form, and what is drawn of them."""
 
 from __future__ import annotations
 
