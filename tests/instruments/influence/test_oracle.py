@@ -1,4 +1,4 @@
-"""Influence, and what is swapped, on the toy model against direct enumeration, to twelve digits; properties of any model."""
+"""Influence on the toy model against direct enumeration, to twelve digits; and properties of any model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People's values behind prompts: filled as the paper has them, tokenised as one string, and data whatever they say; and measured."""
+"""People's values behind prompts: filled as the paper has them, tokenised as one string, always data; and measured."""
 
 from __future__ import annotations
 

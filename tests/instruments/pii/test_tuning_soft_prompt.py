@@ -1,4 +1,4 @@
-"""Soft prompts are tuned until values come out, on a model that stays as it was; their vectors stand before a prompt as embeddings of tokens do."""
+"""Soft prompts are tuned until values come out, and do what the tokens do whose embeddings they are."""
 
 from __future__ import annotations
 
