@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from helpers.examples import few
 from leakmeter.backends.toy import ByteTokenizer, Toy
@@ -271,3 +272,21 @@ def test_what_it_takes_is_known_before() -> None:
     without = predict(planning_backend(toy, None), full.longest_trial(probe.item))
     _, taken = drive(toy, [full.trial(probe.item)])
     assert taken.n_tokens_run == without.n_tokens_run
+
+
+@pytest.mark.long
+def test_likelihoods_on_the_real_model_are_those_of_full_passes(real_backend: Any) -> None:
+    probe = prepared(real_backend, CASES["7: email by phone"])
+    measurements = measured(real_backend, probe.item)
+    tokenizer = real_backend.tokenizer.library
+    for template, prompt in enumerate(probe.prompts):
+        found = of(measurements, "log_likelihood", template)
+        for number in (0, 7):
+            text = prompt.rstrip() + " " + probe.values[number]
+            told = tokenizer(text, return_offsets_mapping=True, add_special_tokens=False)
+            first = next(i for i, (_, end) in enumerate(told["offset_mapping"]) if end > len(prompt.rstrip()) + 1)
+            ids = torch.tensor([told["input_ids"]])
+            with torch.no_grad():
+                log_probs = real_backend.model(input_ids=ids).logits[0].double().log_softmax(-1)
+            expected = sum(log_probs[i - 1, ids[0, i]] for i in range(first, ids.shape[1]))
+            assert found[number] == pytest.approx(float(expected), abs=1e-3)
