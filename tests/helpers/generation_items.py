@@ -34,16 +34,12 @@ def batch(
     pieces = [Piece(f"e{i}", "context", tuple(ids)) for i, ids in enumerate(exemplars, 1)]
     whole = Prompt((frame, *pieces, query))
     return ContextItem(
-        id=id_,
-        prompt=whole,
+        id=id_, prompt=whole,
         spans=tuple(Span(p.name, "unit", ((i, i + 1),), (p.name,), f"x{i}", len(p.ids)) for i, p in enumerate(pieces)),
         cuts={p.name: whole.without(p.name) for p in pieces},
-        alone={p.name: Prompt((frame, p, query)) for p in pieces},
-        blank=Prompt((frame, query)),
-        placebos=(),
-        response=None if response is None else tuple(response),
-        stop_ids=frozenset(stop_ids),
-    )
+        alone={p.name: Prompt((frame, p, query)) for p in pieces}, blank=Prompt((frame, query)), placebos=(),
+        response=None if response is None else tuple(response), stop_ids=frozenset(stop_ids),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -18,16 +18,11 @@ CASES: tuple[dict[str, Any], ...] = (
     {"id": "b", "query": "Who?", "context": "Bo ate."},
 )
 SPEC = RunSpec(
-    measure="handmade",
-    params={"temperature": 0.5, "seed": 77, "unit": "sentence"},
+    measure="handmade", params={"temperature": 0.5, "seed": 77, "unit": "sentence"},
     prompts={"instruction": "Ask Anna.", "samples": 2, "template": None},
-    model={"name": "toy of Anna", "weights_sha256": None, "dtype": "float64", "device": "cpu"},
-    cases=CASES,
-    version="0.2.0",
-    environment={"numpy": "2"},
-    command="leakmeter influence",
-    problems=("line 3 is not JSON",),
-)
+    model={"name": "toy of Anna", "weights_sha256": None, "dtype": "float64", "device": "cpu"}, cases=CASES,
+    version="0.2.0", environment={"numpy": "2"}, command="leakmeter influence", problems=("line 3 is not JSON",),
+)  # fmt: skip
 TEXTS: dict[str, Any] = {
     "model": "toy of Anna", "weights_sha256": None, "dtype": "float64", "unit": "sentence", "removal": "drop",
     "template": "plain", "documents": [], "truncated_tokens": 0, "sampled": True, "spans": [],

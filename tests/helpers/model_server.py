@@ -28,26 +28,20 @@ from leakmeter.core.request import FloatArray
 from leakmeter.stats import logspace
 
 FAULTS: Final = {
-    "wrong_order": "rows come back in the reverse order",
-    "missing_rows": "the last row is left out",
-    "off_by_one": "each row is that of the place before",
-    "nan": "a log-probability is NaN",
-    "cut": "the connection is cut in the middle of the answer",
-    "busy": "429 with Retry-After",
-    "slow": "the answer comes a byte at a time",
-    "changed_model": "another model answers, under another name",
-    "echo_ignored": "200, and nothing about the prompt",
-    "no_ids": "the prompt's token ids are not told",
+    "wrong_order": "rows come back in the reverse order", "missing_rows": "the last row is left out",
+    "off_by_one": "each row is that of the place before", "nan": "a log-probability is NaN",
+    "cut": "the connection is cut in the middle of the answer", "busy": "429 with Retry-After",
+    "slow": "the answer comes a byte at a time", "changed_model": "another model answers, under another name",
+    "echo_ignored": "200, and nothing about the prompt", "no_ids": "the prompt's token ids are not told",
     "start_token": "a start token is put before the prompt",
     "tempered": "log-probabilities are those after the request's temperature",
     "scaled": "log-probabilities are multiplied by 0.97, so that rows sum to more than 1",
     "truncated": "half of the likeliest tokens that were asked for",
     "other_tokenizer": "another tokenizer than the toy's",
-    "swapped_weights": "another model answers, under the same name",
-    "unstable": "each answer is a little different",
+    "swapped_weights": "another model answers, under the same name", "unstable": "each answer is a little different",
     "company": "log-probabilities are 0.1 nats less where requests overlap",
     "split": "the last token's log-probability is 0.1 nats less than before others",
-}
+}  # fmt: skip
 START: Final = 10
 STOP: Final = 256
 

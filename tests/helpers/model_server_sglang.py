@@ -33,14 +33,11 @@ def _generate(server: ModelServer, call: Call) -> Any:
     how = {"temperature": temperature, "seed": sampling.get("sampling_seed", 0)}
     drawn = server.drawn(ids, call, n=n, stop_ids=sampling.get("stop_token_ids", ()), **how)
     told: dict[str, Any] = {
-        "prompt_tokens": len(ids),
-        "cached_tokens": 0,
-        "completion_tokens": len(drawn),
+        "prompt_tokens": len(ids), "cached_tokens": 0, "completion_tokens": len(drawn),
         "weight_version": "other" if server.has("changed_model", call) else "default",
-        "output_token_logprobs": [_triple(token, row) for token, row in drawn],
-        "input_token_logprobs": [],
+        "output_token_logprobs": [_triple(token, row) for token, row in drawn], "input_token_logprobs": [],
         "input_top_logprobs": [],
-    }
+    }  # fmt: skip
     start = body.get("logprob_start_len", -1)
     if start >= 0 and not server.has("echo_ignored", call):
         rows = server.scored_rows(ids, call, temperature=temperature)[start:]

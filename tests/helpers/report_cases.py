@@ -94,17 +94,12 @@ def clinic() -> Case:
         return line
 
     measurements = [
-        at(t0=0.05, t9=0.02),
-        at(t0=1.9, t1=4.31, t2=2.2, t3=3.6, t4=0.41, t5=0.06, t7=2.4, t16=0.8),
-        at(t0=0.03, t16=0.11),
-        at(t16=-0.3, t7=0.05),
-        at(t9=0.09, t10=-0.04),
-        at(t12=0.34, t13=0.02, t14=0.18, t10=0.07),
-        at(t7=0.5, t9=1.42, t10=1.16, t11=0.2, t12=0.66, t15=0.1),
-        at(t12=0.5, t18=2.61, t19=0.14, t20=3.9, t21=0.74, t15=-0.35),
-        at(t0=0.2, t3=0.75, t4=0.1, t5=0.01),
+        at(t0=0.05, t9=0.02), at(t0=1.9, t1=4.31, t2=2.2, t3=3.6, t4=0.41, t5=0.06, t7=2.4, t16=0.8),
+        at(t0=0.03, t16=0.11), at(t16=-0.3, t7=0.05), at(t9=0.09, t10=-0.04),
+        at(t12=0.34, t13=0.02, t14=0.18, t10=0.07), at(t7=0.5, t9=1.42, t10=1.16, t11=0.2, t12=0.66, t15=0.1),
+        at(t12=0.5, t18=2.61, t19=0.14, t20=3.9, t21=0.74, t15=-0.35), at(t0=0.2, t3=0.75, t4=0.1, t5=0.01),
         [0.0001 * (i % 2) for i in range(n)],
-    ]
+    ]  # fmt: skip
     pieces = [piece(context, s, f"s{i}", r) for i, (s, r) in enumerate(zip(sentences, measurements, strict=True))]
     pieces[2] = replace(pieces[2], repeats=("s8",), redundant=True, alone_nats=4.7)
     pieces[8] = replace(pieces[8], repeats=("s2", "s1"), alone_nats=5.3)

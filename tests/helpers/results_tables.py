@@ -327,12 +327,9 @@ def _found(rows: Sequence[Row]) -> list[Cell]:
         return sum(float(row[name]) for row in rows)
 
     return [
-        [len(rows)],
-        [mean_of(rows, f"recall at {k}") for k in (1, 3, 5)],
-        [mean_of(rows, "average precision")],
-        [total("above placebo found"), total("above placebo")],
-        [total("needles listed"), total("needles")],
-    ]
+        [len(rows)], [mean_of(rows, f"recall at {k}") for k in (1, 3, 5)], [mean_of(rows, "average precision")],
+        [total("above placebo found"), total("above placebo")], [total("needles listed"), total("needles")],
+    ]  # fmt: skip
 
 
 def long_by_kind() -> Table:

@@ -29,12 +29,6 @@ def chat_log(path: Path) -> Path:
     return _lines(path, [{"messages": messages}])
 
 
-def chat_log_with_the_note_in_the_question(path: Path) -> Path:
-    """The same where the note stands in the user's turn, between tags."""
-    asked = f"Use the notes.\n<notes>\n{NOTE}\n</notes>\n{QUESTION}"
-    return _lines(path, [{"messages": [{"role": "user", "content": asked}, {"role": "assistant", "content": ANSWER}]}])
-
-
 def completions_log(path: Path) -> Path:
     """Requests and responses of chat completions, compressed."""
     request = {"model": "gpt-invented", "messages": [
@@ -43,23 +37,6 @@ def completions_log(path: Path) -> Path:
     response = {"id": "chatcmpl-1", "choices": [{"index": 0, "message": {"role": "assistant", "content": ANSWER}}]}
     line = {"custom_id": "request-1", "body": request, "response": {"status_code": 200, "body": response}}
     path.write_bytes(gzip.compress(f"{json.dumps(line)}\n".encode()))
-    return path
-
-
-def ragas_export(path: Path) -> Path:
-    """Samples of an evaluation data set."""
-    sample = {"user_input": QUESTION, "retrieved_contexts": [NOTE, "The waiting room was repainted."],
-              "response": ANSWER, "reference": "By telephone."}  # fmt: skip
-    return _lines(path, [sample, {**sample, "user_input": "Who is the patient?", "response": "Tobias Quillmere."}])
-
-
-def langchain_results(path: Path) -> Path:
-    """What a retrieval chain gave, with the documents that it found."""
-    documents = [
-        {"page_content": NOTE, "metadata": {"source": "notes/quillmere.txt"}},
-        {"page_content": "The waiting room was repainted.", "metadata": {"source": "notes/house.txt"}},
-    ]
-    path.write_text(json.dumps([{"query": QUESTION, "result": ANSWER, "source_documents": documents}]), "utf-8")
     return path
 
 

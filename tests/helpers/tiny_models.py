@@ -124,14 +124,8 @@ def item_of(prompt: Prompt, id_: str = "one", stop_ids: frozenset[int] = frozens
     names = prompt.names()
     with_placebo = prompt.with_inserted(2, Piece("placebo", "context", (3, 4, 5)))
     return ContextItem(
-        id=id_,
-        prompt=prompt,
-        spans=tuple(Span(name, "unit", ((0, 1),), (name,), None, 1) for name in names),
-        cuts={name: prompt.without(name) for name in names},
-        alone={name: prompt.only(name) for name in names},
-        blank=prompt.blank(),
-        placebos=(with_placebo,),
-        placebo_alone=with_placebo.only("placebo"),
-        response=None,
+        id=id_, prompt=prompt, spans=tuple(Span(name, "unit", ((0, 1),), (name,), None, 1) for name in names),
+        cuts={name: prompt.without(name) for name in names}, alone={name: prompt.only(name) for name in names},
+        blank=prompt.blank(), placebos=(with_placebo,), placebo_alone=with_placebo.only("placebo"), response=None,
         stop_ids=stop_ids,
-    )
+    )  # fmt: skip

@@ -18,7 +18,6 @@ _TEXT: Final = (
     "Answer: Anna.\n"
     "Context: naïve café 🙂 figs, ice\tcream.  Two  spaces.\r\nA line.)\n\nNext: [x] {y} <z> it's we'll I'd\n"
 )
-_GPT2: Final = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _LLAMA3: Final = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
     r"|\s+(?!\S)|\s+"

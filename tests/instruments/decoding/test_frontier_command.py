@@ -257,9 +257,7 @@ def test_secrets_are_neither_printed_nor_written_but_where_they_belong(cli: Call
     [
         ((), "nothing to sweep; give one of lambda and epsilon"),
         (("--lambda", "1", "--epsilon", "1"), "lambda and epsilon do not go together"),
-        (("--lambda", "nan"), "cid-lambda is nan; it has to be 0 or more"),
         (("--lambda", "much"), 'Invalid value for --lambda: unable to convert "much" into float'),
-        (("--epsilon", "0", "1"), "epsilon is 0.0; it has to be above 0"),
         (("--epsilon", "501"), "epsilon is 501.0 for a token; it has to be above 0 and at most 500"),
         (("--epsilon", "1", "--dtype", "bfloat16"), "dtype is 'bfloat16'; epsilon is certified from logits"),
         (("--lambda", "1", "--lambda-max", "2"), "lambda-max needs a bound"),
@@ -313,20 +311,8 @@ def test_a_dry_run_tells_the_whole_sweep_and_writes_nothing(cli: Call, cases: Pa
 def test_a_single_case_or_setting_is_measured_and_recommends_nothing(
     cli: Call, cases: Path, n: int, values: tuple[str, ...], told: str
 ) -> None:
-    ended = cli(
-        "decode",
-        "frontier",
-        "--data",
-        cases,
-        "--records",
-        n,
-        "--model",
-        "toy",
-        "--max-new-tokens",
-        4,
-        "--lambda",
-        *values,
-    )
+    words = ("--data", cases, "--records", n, "--model", "toy", "--max-new-tokens", 4)
+    ended = cli("decode", "frontier", *words, "--lambda", *values)
     assert ended.code == 0, ended.err
     assert told in ended.out
     choice = json.loads((frontier_in(Path("runs")) / "frontier.json").read_bytes())["choices"]["rouge_l_f1"]
@@ -342,17 +328,13 @@ CASES = [
 USER = {"role": "user", "content": "Who?"}
 
 
-def test_python_and_the_command_line_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from leakmeter.cli import main
-
-    monkeypatch.chdir(tmp_path)
+def test_python_and_the_command_line_agree(cli: Call) -> None:
     found = leakmeter.frontier("toy", CASES, lambdas=[0, 1, 2], max_new_tokens=6, samples=2, temperature=0.7)
     assert repr(found) == f"<Frontier of 3 settings: {found.recommendation}>"
     assert os.listdir() == []
     Path("cases.jsonl").write_text("\n".join(map(json.dumps, CASES)), encoding="utf-8")
-    words = ["decode", "frontier", "--data", "cases.jsonl", "--model", "toy", "--lambda", "0", "1", "2"]
-    with pytest.raises(SystemExit):
-        main([*words, "--max-new-tokens", "6", "--samples", "2", "--temperature", "0.7"])
+    words = ("--data", "cases.jsonl", "--model", "toy", "--lambda", 0, 1, 2)
+    assert cli("decode", "frontier", *words, "--max-new-tokens", 6, "--samples", 2, "--temperature", 0.7).code == 0
     (path,) = Path("runs").glob("frontier-*")
     told = json.loads((path / "frontier.json").read_bytes())
     mine = json.loads(found.to_json())
@@ -375,21 +357,8 @@ def test_bounds_draw_anew_unless_seeded(capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.long
 def test_bertscore_without_its_model_is_left_out_in_one_line(cli: Call, cases: Path) -> None:
-    words = (
-        "decode",
-        "frontier",
-        "--data",
-        cases,
-        "--records",
-        2,
-        "--model",
-        "toy",
-        "--max-new-tokens",
-        2,
-        "--lambda",
-        "1",
-    )
-    ended = cli(*words, "--bertscore", "nobody/none")
+    words = ("--data", cases, "--records", 2, "--model", "toy", "--max-new-tokens", 2, "--lambda", "1")
+    ended = cli("decode", "frontier", *words, "--bertscore", "nobody/none")
     assert ended.code == 0
     (line,) = [line for line in ended.err.splitlines() if "bertscore" in line]
     assert line.startswith("bertscore_f1 is left out: BERTScore needs ")
@@ -410,39 +379,16 @@ def test_bertscore_is_a_utility_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
     assert [line.partition(":")[0] for line in found.recommendation.splitlines()] == ["ROUGE-L F1", "BERTScore F1"]
 
 
-def test_what_is_context_in_chats_can_be_said_in_both_doors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from leakmeter.cli import main
-
-    monkeypatch.chdir(tmp_path)
-    chats = [
-        {
-            "id": f"c{i}",
-            "reference": "Anna a e i",
-            "messages": [{"role": "system", "content": f"Anna {i} called."}, USER],
-        }
-        for i in range(2)
-    ]
+def test_what_is_context_in_chats_can_be_said_in_both_doors(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = [[{"role": "system", "content": f"Anna {i} called."}, USER] for i in range(2)]
+    chats = [{"id": f"c{i}", "reference": "Anna a e i", "messages": one} for i, one in enumerate(said)]
     with pytest.raises(DataError, match="--context-from system"):
         leakmeter.frontier(ToyChat(), chats, lambdas=[0, 1], max_new_tokens=2)
     found = leakmeter.frontier(ToyChat(), chats, lambdas=[0, 1], max_new_tokens=2, context_from="system")
     Path("cases.jsonl").write_text("\n".join(map(json.dumps, chats)), encoding="utf-8")
     monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *given, **options: ToyChat())
-    words = [
-        "decode",
-        "frontier",
-        "--data",
-        "cases.jsonl",
-        "--model",
-        "toy",
-        "--lambda",
-        "0",
-        "1",
-        "--max-new-tokens",
-        "2",
-    ]
-    with pytest.raises(SystemExit) as ended:
-        main([*words, "--context-from", "system"])
-    assert ended.value.code in (0, None)
+    words = ("--data", "cases.jsonl", "--model", "toy", "--lambda", 0, 1, "--max-new-tokens", 2)
+    assert cli("decode", "frontier", *words, "--context-from", "system").code == 0
     (path,) = Path("runs").glob("frontier-*")
     told = json.loads((path / "frontier.json").read_bytes())
     assert [row["nats"] for row in told["settings"]] == pytest.approx([row["nats"] for row in found.settings])

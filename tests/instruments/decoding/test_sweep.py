@@ -12,7 +12,7 @@ import pytest
 
 from leakmeter.core.case import Case, Document
 from leakmeter.data.named.base import Record
-from leakmeter.errors import StoreError, UsageError
+from leakmeter.errors import StoreError
 from leakmeter.instruments.decoding.frontier import COLUMNS, Choice, Evidence, choose, sentence
 from leakmeter.instruments.decoding.sweep import DEFAULTS, EPSILON, LAMBDA, sweep_directory, sweep_of
 from leakmeter.stats.frontier import resampled_means
@@ -43,12 +43,6 @@ def test_one_seed_for_all_settings_or_one_nonce() -> None:
         sweep = sweep_of(lambdas, epsilons, {"seed": given})
         assert (sweep.given_seed, sweep.needs_nonce) == (given, needs)
         assert {(measure.seed, measure.nonce) for measure in sweep.seeded(99).measures} == {seeds}
-
-
-@pytest.mark.parametrize(("lambdas", "epsilons"), [(None, None), ((), ()), ([1.0], [1.0])])
-def test_one_kind_is_swept(lambdas: Any, epsilons: Any) -> None:
-    with pytest.raises(UsageError, match="give one of lambda and epsilon"):
-        sweep_of(lambdas, epsilons)
 
 
 def test_the_directory_is_told_by_all_but_the_values_and_references(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from helpers.examples import examples
+from helpers.naive import log_softmax
 from leakmeter.instruments.icl.math import (
     FARTHEST,
     PLAUSIBLE,
@@ -73,12 +74,6 @@ N_VOCAB = 6
 ROWS = st.lists(st.lists(st.floats(-40, 40), min_size=N_VOCAB, max_size=N_VOCAB), min_size=1, max_size=4)
 
 
-def log_softmax(row: list[float], temperature: float) -> list[float]:
-    top = max(row)
-    total = math.fsum(math.exp((z - top) / temperature) for z in row)
-    return [(z - top) / temperature - math.log(total) for z in row]
-
-
 def farthest(p0: list[float], p: list[float], least: float) -> tuple[int, float]:
     """The token and its loss, by looking at every one."""
     best, most = 0, -1.0
@@ -96,9 +91,9 @@ def test_every_token_is_looked_at(make: Make, rows: list[list[float]], temperatu
     got = np.asarray(LogRatioFromFirst(temperature).reduce(make(rows)[:, None, :], make([0])))
     assert got.shape == (len(rows), 1, len(FARTHEST))
     losses = np.asarray(farthest_losses(make(got.tolist())))
-    p0 = log_softmax(rows[0], temperature)
+    p0 = log_softmax(z / temperature for z in rows[0])
     for i, row in enumerate(rows):
-        p = log_softmax(row, temperature)
+        p = log_softmax(z / temperature for z in row)
         for kind, least in enumerate((0.0, PLAUSIBLE)):
             token, a, b = got[i, 0, 3 * kind : 3 * kind + 3]
             assert (a, b) == pytest.approx((p0[int(token)], p[int(token)]), rel=1e-12, abs=1e-12)

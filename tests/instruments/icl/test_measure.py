@@ -10,12 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers import tiny_models as tiny
 from helpers.icl_items import LABELS, ByHand, icl_item, readings_of
+from helpers.naive import naive_logits
+from leakmeter.backends.hf.outline import size_of
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID
 from leakmeter.core.plan import Chunk
+from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.errors import ScoreError, UnknownNameError, UsageError
 from leakmeter.instruments.icl.math import FARTHEST, PLAUSIBLE
 from leakmeter.instruments.icl.measure import ExemplarItem, Icl
@@ -159,6 +163,7 @@ def test_the_states_of_spaces_are_the_same() -> None:
         assert [run.row_slots.tolist() for run in one.runs] == [run.row_slots.tolist() for run in two.runs]
 
 
+<<<<<<< HEAD
 @pytest.mark.parametrize(
     "measure", [Icl(), Icl(space="vocabulary", label_scoring="whole-sequence"), Icl(calibration="average")]
 )
@@ -170,6 +175,18 @@ def test_the_toy_takes_what_was_predicted(measure: Icl) -> None:
     assert not prediction.is_upper_bound
 
 
+||||||| c0fe127c
+@pytest.mark.parametrize("measure", [Icl(), Icl("vocabulary", "whole-sequence"), Icl(calibration="average")])
+def test_the_toy_takes_what_was_predicted(measure: Icl) -> None:
+    item = icl_item(N_VOCAB)
+    prediction = predict(planning_backend(toy(), None), measure.trial(item))
+    _, taken = drive(toy(), [measure.trial(item)])
+    assert (prediction.n_tokens_run, prediction.n_prompts) == (taken.n_tokens_run, taken.n_prompts)
+    assert not prediction.is_upper_bound
+
+
+=======
+>>>>>>> testsA
 class Drifting(Toy):
     """Says two tokens a little likelier with every round."""
 
@@ -273,3 +290,34 @@ def test_labels_that_a_model_rules_out() -> None:
 def test_parameters_without_meaning_are_refused(given_: dict[str, Any], error: type[UsageError], message: str) -> None:
     with pytest.raises(error, match=message):
         Icl(**given_)
+
+
+MEASURES = {
+    "labels": Icl(), "sequences": Icl(label_scoring="whole-sequence", temperature=0.8),
+    "vocabulary": Icl("vocabulary"), "calibrated": Icl(calibration="average"),
+    "calibrated by one": Icl(label_scoring="whole-sequence", calibration="blank", calibration_baseline="shared"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
+def test_a_model_with_layers_gives_what_full_passes_do_and_takes_what_was_predicted(measure: Icl) -> None:
+    def logits(ids: Sequence[int]) -> Any:
+        return naive_logits(tiny.tiny_model("llama"), Prompt((Piece("all", "frame", tuple(ids)),)), ())
+
+    item = icl_item(tiny.N_VOCAB, seed=3, lengths=(9, 4, 7), labels=LABELS[measure.label_scoring])
+    backend, hand = tiny.tiny_backend(), ByHand(logits, measure, item)
+    got = readings_of(backend, measure, item)
+    for name in item.cuts:
+        # Worst measured: 1.4e-5 (whole sequences), of losses up to 12 nats.
+        np.testing.assert_allclose(got["label_loss", name], hand.loss(name), rtol=0, atol=5e-5)
+        if measure.space == "vocabulary":
+            token, whole, without = hand.farthest(name)
+            loss = abs(got["farthest_log_prob", name] - got["farthest_log_prob_without", name])
+            assert loss == pytest.approx(abs(whole - without), abs=5e-5)
+            assert got["farthest_token", name] == token
+    assert max(np.abs(got["label_loss", name]).max() for name in item.cuts) > 0.3
+    assert got["noise", ""][0] < 5e-5
+    prediction = predict(planning_backend(backend, size_of(backend.model, backend.limits)), measure.trial(item))
+    _, taken = drive(backend, [measure.trial(item)])
+    assert (prediction.n_tokens_run, prediction.n_prompts) == (taken.n_tokens_run, taken.n_prompts)
+    assert not prediction.is_upper_bound

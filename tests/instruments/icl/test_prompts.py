@@ -24,12 +24,9 @@ from leakmeter.text.exemplar import Example, ExemplarCase, Task
 SAMPLES = SHARED / "data"
 NEWS, THINGS, QUESTIONS = (tasks.find(name).task for name in ("agnews", "dbpedia14", "trec"))
 TICKETS = Task(
-    name="tickets",
-    instruction="",
-    fields=(("subject", "Subject"), ("body", "Ticket")),
-    answer="For",
+    name="tickets", instruction="", fields=(("subject", "Subject"), ("body", "Ticket")), answer="For",
     labels=(("1", "Billing"), ("2", "Repairs")),
-)
+)  # fmt: skip
 FERRY = Example("n1", ("Ferry <|im_end|> sinks {query}; 🙂 nobody hurt.",), "World")
 GOAL = Example("n2", ("Late goal decides the cup",), "Sports")
 CHIP = Example("n3", ("A chip for radios.  It is small.",), "Technology")

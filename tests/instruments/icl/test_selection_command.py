@@ -121,23 +121,6 @@ def test_a_selection_is_what_its_runs_say(cli: Call, words: list[object]) -> Non
     assert " ".join(ended.out.split()).startswith(" ".join(table.splitlines()[2].strip("*").split()))
 
 
-@pytest.mark.long
-def test_the_new_exemplars_can_be_given_again(cli: Call, words: list[object]) -> None:
-    assert cli(*words).code == 0
-    found = selection_in(Path("runs")) / "exemplars.jsonl"
-    told = json.loads((selection_in(Path("runs")) / "selection.json").read_bytes())
-    rows = [json.loads(line) for line in found.read_text(encoding="utf-8").splitlines()]
-    assert [row["id"] for row in rows] == [one["id"] for one in told["exemplars"]] != ["x0", "x1"]
-    again = [*without(words, "--exemplars"), "--exemplars", found.absolute(), "--out", "again", "--json"]
-    ended = cli(*again)
-    assert ended.code == 0, ended.err
-    first = json.loads(ended.out)["steps"][0]
-    last = told["steps"][-1]
-    assert {name: first[name] for name in first if name not in ("step", "move")} == {
-        name: last[name] for name in last if name not in ("step", "move")
-    }
-
-
 def test_moves_and_labels_are_told_as_they_are_given(cli: Call, words: list[object]) -> None:
     few = without(without(words, "--pool"), "--max-steps")
     for moves in (("reorder,drop",), ("drop", "reorder"), ()):

@@ -7,19 +7,15 @@ import io
 import math
 import statistics
 from pathlib import Path
-from typing import Any
 
 import pytest
 import scipy.stats
 
-from helpers.measured_studies import measured, unwatched
-from helpers.mortal_toy import Mortal
-from leakmeter.backends.toy import Toy
+from helpers.measured_studies import measured
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.icl.study import KIND, compared
 from leakmeter.stats.stats import bootstrap_interval_of_mean, bootstrap_interval_of_mean_difference
-from leakmeter.storage.rundir import RunDirectory
-from leakmeter.studies.cells import FinishedCell, load_records, measure_cell
+from leakmeter.studies.cells import FinishedCell, load_records
 from leakmeter.studies.grid import Study, load_study
 from leakmeter.studies.tables import items_to_csv, readable, to_csv, to_markdown
 from leakmeter.text.exemplar import ExemplarCase
@@ -177,47 +173,6 @@ def test_items_hold_every_query_and_exemplar(task: dict[str, str]) -> None:
     assert (rows[0]["gold"], rows[0]["id"]) == ("Odd", "line 2")
     assert [row["exemplar_id"] for row in rows] == [example.id for example in record.exemplars]
     assert [row["exemplar_label"] for row in rows] == [example.label for example in record.exemplars]
-
-
-@pytest.mark.long
-def test_a_study_whose_back_end_dies_goes_on_without_repeating_or_losing_a_query(task: dict[str, str]) -> None:
-    study = study_of("icl_figure_4")
-    assert study.kind.group_size(study.cells[0].measure) == 8
-    seen: dict[Path, tuple[int, bytes]] = {}
-    n_deaths = 0
-    while True:
-        try:
-            cells, _ = measured(study, task, Mortal(3))
-            break
-        except KeyboardInterrupt:
-            n_deaths += 1
-        now = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in Path("runs").glob("icl-*/*-0*")}
-        assert {path: now[path] for path in seen} == seen
-        seen = now
-        assert n_deaths < 10
-    # A part is two rounds: of 8 queries, of 3, and the same for the other cell.
-    assert n_deaths == 3
-    for number, one in enumerate(cells):
-        assert [texts["id"] for texts, _ in one.measured] == [f"line {i + 2}" for i in range(N_QUERIES)]
-        assert numbers(one) == numbers(measure_alone(study, task, number))
-        assert RunDirectory(Path("runs") / one.run).read_spec()["n_parts"] == 2
-    # Finished, nothing is asked of any model.
-    again, _ = measured(study, task, Mortal(0))
-    assert [numbers(one) for one in again] == [numbers(one) for one in cells]
-
-
-def measure_alone(study: Study, task: dict[str, str], number: int) -> FinishedCell:
-    records = load_records(study, task)[number]
-    directory = Path("calm") / "study"
-    directory.mkdir(parents=True, exist_ok=True)
-    return measure_cell(study, study.cells[number], records, directory, Toy(), unwatched, command=None)
-
-
-def numbers(finished: FinishedCell) -> list[Any]:
-    return [
-        [(r.item, r.piece, r.statistic, r.unit, r.values.tobytes()) for r in measurements]
-        for _, measurements in finished.measured
-    ]
 
 
 def test_labels_that_cannot_be_told_apart_are_refused_before_a_run_is_made(task: dict[str, str]) -> None:

@@ -50,20 +50,6 @@ def test_several_context_files_are_documents(measure: Call, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("unit", "removal"),
-    [
-        ("sentence", "mask"), ("word", "retokenize"), ("line", "drop"), ("paragraph", "retokenize"),
-        ("document", "mask"), ("whole", "drop"), ("ngram:8", "mask"), ("ngram:8:4", "drop"),
-    ],
-)  # fmt: skip
-def test_every_removal_and_unit(measure: Call, removal: str, unit: str) -> None:
-    case = object_of(measure("--json", removal=removal, unit=unit))
-    assert (case["removal"], case["unit"]) == (removal, unit)
-    if unit in ("whole", "document", "paragraph"):
-        assert case["pieces"][0]["nats"] == pytest.approx(case["whole_nats"])
-
-
-@pytest.mark.parametrize(
     "text", ["<|im_end|>", "</s>", "{query} {context}", "-", "- Call Anna", "--json", "@x", "🙂\n\0x"]
 )
 def test_odd_texts_are_texts(measure: Call, tmp_path: Path, text: str) -> None:
@@ -96,16 +82,6 @@ def test_any_terminal_encoding_will_do(command: Call, tmp_path: Path, encoding: 
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout)["context"] == "Zoë 🙂 sang."
     assert command(*given, environment=environment, text=False).returncode == 0
-
-
-def test_the_second_time_nothing_is_computed(measure: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    from leakmeter.backends.toy import Toy
-
-    first = measure("--json", samples=2, response=None)
-    monkeypatch.setattr(Toy, "score", lambda *_: pytest.fail("the model was asked"))
-    second = measure("--json", samples=2, response=None)
-    assert (second.out, second.err) == (first.out, first.err)
-    assert measure(samples=2, response=None).code == 0
 
 
 def test_the_page_and_the_page_again_without_the_model(

@@ -1,17 +1,23 @@
-"""Influence, and what is swapped, on the toy model against direct enumeration, to twelve digits."""
+"""Influence on the toy model against direct enumeration, to twelve digits; and properties of any model."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
 
-from helpers.measure_items import ByHand, make_item, readings_of
-from leakmeter.backends.toy import ByteTokenizer, Toy
+from helpers.examples import examples
+from helpers.measure_items import ByHand, Series, make_item, readings_of
+from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
+from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
 from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.text.build import PromptSettings, prepare
@@ -75,37 +81,6 @@ def test_every_statistic_equals_direct_enumeration(
     if weight:
         alone = [np.abs(values).max() for key, values in expected.items() if key[1] == "only_this"]
         assert max(alone) > 1e-2  # there was something to see
-
-
-@pytest.mark.parametrize("removal", ["drop", "mask"])
-@pytest.mark.parametrize("unit", ["word", "sentence", "ngram:5:2", "whole"])
-def test_real_text_through_prepare_equals_direct_enumeration(unit: str, removal: str) -> None:
-    toy = Toy()
-    case = Case("text", (Document("note", "Ana is 41. She lives in Oslo."),), "Where?", "In Oslo.")
-    item = prepare(case, ByteTokenizer(), PromptSettings(unit=unit, removal=removal), window=None, n_reserved=0).item
-    assert item.response is not None
-    got = readings_of(toy, Influence(temperature=0.8, cid_lambda=1.5), item)
-    hand = ByHand(toy, item.prompt, item.response, 1.5, 0.8)
-    names = set(item.prompt.names())
-    for span in item.spans:
-        gone = set(span.pieces)
-        cut = hand.bare_log_probs() if gone == names else hand.log_probs(gone, closes=removal == "drop")
-        expected = hand.log_probs() - cut
-        # Measured: 3.6e-15.
-        np.testing.assert_allclose(got[0, "without_this", span.name], expected, rtol=0, atol=2e-14)
-        alone = ByHand(toy, item.alone[span.name], item.response, 1.5, 0.8)
-        only = alone.log_probs() - hand.bare_log_probs()
-        np.testing.assert_allclose(got[0, "only_this", span.name], only, rtol=0, atol=2e-14)
-
-
-def test_mask_and_drop_are_not_the_same_thing() -> None:
-    toy = Toy(N_VOCAB, seed=11)
-    prompt = random_toy_prompt(1, CONTEXTS["four pieces"])
-    dropped, masked = (
-        readings_of(toy, Influence(), make_item(prompt, (7, 0), masks=masks))[0, "without_this", "c2"]
-        for masks in (False, True)
-    )
-    assert np.abs(dropped - masked).max() > 1e-2
 
 
 NOTE = "Dr. Ellen Brandt: 555-010-7788. Brandt left."
@@ -183,3 +158,101 @@ def test_nothing_found_is_a_result_and_a_warning(tmp_path: Any) -> None:
     assert result.whole_nats > 0
     assert "No personal data was found" in result.warnings[0]
     assert "No personal data" in result.save_html(tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+N_TOKENS = 17
+TOKENS = st.integers(0, N_TOKENS - 1)
+
+
+def ids(least: int, most: int) -> st.SearchStrategy[tuple[int, ...]]:
+    return st.lists(TOKENS, min_size=least, max_size=most).map(tuple)
+
+
+@st.composite
+def prompts(draw: st.DrawFn) -> Prompt:
+    context = [Piece(f"c{i}", "context", x) for i, x in enumerate(draw(st.lists(ids(1, 4), min_size=1, max_size=4)))]
+    return Prompt((Piece("open", "frame", draw(ids(1, 3))), *context, Piece("query", "query", draw(ids(1, 3)))))
+
+
+CONTRASTS = ("whole", "without_this", "only_this", "placebo", "noise")
+
+
+def contrasts(series: Series) -> dict[tuple[int, str, str], np.ndarray]:
+    return {key: values for key, values in series.items() if key[1] in CONTRASTS}
+
+
+MEASURES = st.builds(
+    Influence, temperature=st.sampled_from([0.7, 1.0, 2.0]), cid_lambda=st.sampled_from([0.0, 0.5, 1.0, 1.5])
+)
+
+
+@seed(6)
+@settings(max_examples=examples(40))
+@given(prompts(), ids(1, 4), st.booleans(), MEASURES)
+def test_a_model_deaf_to_its_context_owes_it_nothing(
+    prompt: Prompt, response: tuple[int, ...], masks: bool, measure: Influence
+) -> None:
+    item = make_item(prompt, response, masks=masks, placebo=(1, 2))
+    for (_, statistic, piece), values in contrasts(readings_of(Toy(N_TOKENS, reach=1), measure, item)).items():
+        if measure.cid_lambda == 1.5 and (statistic in ("whole", "only_this") or piece == "all"):
+            # Against z∅ itself stands 1.5 z∅ − 0.5 z∅, which rounds. Measured: 3.6e-15.
+            assert np.abs(values).max() <= 1e-14
+        else:
+            assert (values == 0).all(), (statistic, piece)
+
+
+class Renamed(Toy):
+    """The toy with its tokens renamed: token v is called new_name[v]."""
+
+    def __init__(self, new_name: np.ndarray) -> None:
+        super().__init__(N_TOKENS)
+        old_name = np.argsort(new_name)
+        self._last = self._last[np.ix_(old_name, old_name)]
+        self._seen = self._seen[np.ix_(old_name, old_name)]
+
+
+@seed(10)
+@settings(max_examples=examples(30))
+@given(prompts(), ids(1, 4), st.permutations(range(N_TOKENS)), st.booleans(), MEASURES)
+def test_renaming_the_vocabulary_changes_nothing(
+    prompt: Prompt, response: tuple[int, ...], names: list[int], masks: bool, measure: Influence
+) -> None:
+    def renamed(tokens: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(names[token] for token in tokens)
+
+    other = Prompt(tuple(replace(piece, ids=renamed(piece.ids)) for piece in prompt.pieces))
+    one = readings_of(Toy(N_TOKENS), measure, make_item(prompt, response, masks=masks))
+    two = readings_of(Renamed(np.asarray(names)), measure, make_item(other, renamed(response), masks=masks))
+    assert one.keys() == two.keys()
+    for key, values in contrasts(one).items():
+        # Only the order of sums over the vocabulary differs. Measured: 1.8e-15.
+        np.testing.assert_allclose(two[key], values, rtol=0, atol=1e-14)
+
+
+def test_company_and_order_of_trials_change_nothing() -> None:
+    prompt = Prompt((Piece("o", "frame", (1, 2)), Piece("c", "context", (3, 4)), Piece("d", "context", (5,))))
+    items = [make_item(prompt, response, id_=str(i)) for i, response in enumerate([(1,), (1, 2, 3), None, (4, 5)])]
+    measure = Influence(max_new_tokens=4)
+    together, _ = drive(Toy(N_TOKENS), [measure.trial(item) for item in items])
+    backwards, _ = drive(Toy(N_TOKENS), [measure.trial(item) for item in reversed(items)])
+    for item, mine, other in zip(items, together, reversed(backwards), strict=True):
+        alone = readings_of(Toy(N_TOKENS), measure, item)
+        for measurements in (mine, other):
+            assert {(r.sample, r.statistic, r.piece): r.values.tolist() for r in measurements} == {
+                key: values.tolist() for key, values in alone.items()
+            }
+
+
+@pytest.mark.parametrize(
+    ("given_", "message"),
+    [
+        ({"temperature": 0.0}, "temperature is 0.0; it has to be above 0"),
+        ({"temperature": float("nan")}, "temperature is nan"), ({"temperature": float("inf")}, "temperature is inf"),
+        ({"cid_lambda": -0.1}, "cid-lambda is -0.1; it has to be 0 or more"),
+        ({"cid_lambda": float("nan")}, "cid-lambda is nan"), ({"samples": 0}, "samples is 0; it has to be 1 or more"),
+        ({"max_new_tokens": 0}, "max-new-tokens is 0"), ({"seed": -1}, "seed is -1"),
+    ],
+)  # fmt: skip
+def test_parameters_without_meaning_are_refused(given_: dict[str, float], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Influence(**given_)

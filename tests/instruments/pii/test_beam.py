@@ -17,8 +17,6 @@ from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import Cost, drive
 from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import TargetLogProbs
-from leakmeter.core.request import Request
 from leakmeter.instruments.pii.beam import Beam, beam_search, longest_beam_search
 from leakmeter.stats.logspace import log_softmax
 
@@ -49,19 +47,11 @@ def generated(
     given = torch.tensor(np.stack([prompt.ids for prompt in prompts]))
     with torch.inference_mode():
         out = model.generate(
-            input_ids=given,
-            attention_mask=torch.ones_like(given),
-            num_beams=width,
-            num_return_sequences=width,
-            do_sample=False,
-            early_stopping=False,
-            length_penalty=length_penalty if width > 1 else None,
-            max_new_tokens=N_NEW,
-            eos_token_id=list(stops),
-            pad_token_id=0,
-            return_dict_in_generate=True,
+            input_ids=given, attention_mask=torch.ones_like(given), num_beams=width, num_return_sequences=width,
+            do_sample=False, early_stopping=False, length_penalty=length_penalty if width > 1 else None,
+            max_new_tokens=N_NEW, eos_token_id=list(stops), pad_token_id=0, return_dict_in_generate=True,
             output_scores=True,
-        )
+        )  # fmt: skip
     new = out.sequences[:, len(prompts[0].ids) :].tolist()
     ids = [tuple(itertools.takewhile(lambda token: token not in stops, row)) for row in new]
     scores = out.sequences_scores.numpy().reshape(-1, width) if width > 1 else None
@@ -170,33 +160,3 @@ def test_each_round_runs_one_token_a_beam_and_no_more_than_predicted() -> None:
     assert predicted.n_tokens_run == cost.n_tokens_run
     _, less = searched(backend, prompts, stop_ids=common_tokens("llama", prompts), **settings)
     assert less.n_tokens_run < cost.n_tokens_run
-
-
-@pytest.mark.parametrize("length_penalty", few([-1.0, 0.0, 2.5]))
-def test_other_length_penalties(length_penalty: float) -> None:
-    rng = np.random.default_rng(8)
-    prompts = [prompt_of(rng, 6, tiny.N_VOCAB) for _ in range(12)]
-    stops = common_tokens("llama", prompts)
-    settings = {"width": 3, "max_new_tokens": N_NEW, "stop_ids": stops, "length_penalty": length_penalty}
-    found, _ = searched(tiny.tiny_backend(), prompts, **settings)
-    ids, scores = generated(tiny.tiny_model("llama"), prompts, 3, stops, length_penalty)
-    assert [[beam.tokens for beam in beams] for beams in found] == ids
-    np.testing.assert_allclose([[beam.score for beam in beams] for beams in found], scores, rtol=1e-5)
-
-
-def test_a_search_wide_enough_finds_the_likeliest_of_all() -> None:
-    toy = Toy(5, seed=7)
-    (prompt,) = prompts_of(np.random.default_rng(5), 1, 5)
-    ((beams,), _) = searched(toy, [prompt], width=5**2, max_new_tokens=3, stop_ids=())
-    every = list(itertools.product(range(5), repeat=3))
-
-    def trial() -> Any:
-        return (yield [Request((prompt,), ids, TargetLogProbs()) for ids in every])
-
-    (scores,), _ = drive(toy, [trial()])
-    totals = {ids: float(one.values.sum()) for ids, one in zip(every, scores, strict=True)}
-    assert [beam.tokens for beam in beams] == sorted(every, key=lambda ids: -totals[ids])[: 5**2]
-    for beam in beams:
-        assert beam.log_prob == pytest.approx(totals[beam.tokens], rel=1e-12)
-        assert beam.score == pytest.approx(totals[beam.tokens] / 3, rel=1e-12)
-        assert not beam.finished

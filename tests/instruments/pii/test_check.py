@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from helpers import tuned_models
@@ -13,8 +17,8 @@ from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.load import load_directory
 from leakmeter.engine.measure import Callbacks, measure_cases
 from leakmeter.errors import UsageError
-from leakmeter.instruments.pii.canaries import Check, Insertion, canaries_of, documents_of
-from leakmeter.instruments.pii.check import AucRow, findings
+from leakmeter.instruments.pii.canaries import Check, Insertion, canaries_of, documents_of, lines_of
+from leakmeter.instruments.pii.check import SCORES, AucRow, findings
 from leakmeter.instruments.pii.measure import Pii
 from leakmeter.instruments.pii.probe import probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
@@ -45,13 +49,9 @@ def test_a_model_that_was_fine_tuned_on_canaries_ranks_each_ones_number_first_an
     backend = small()
     documents = [Document(f"Please contact {one.name} by phone number {one.phone}", 60) for one in taught]
     fine_tune(
-        backend.model,
-        backend.tokenizer.library,
-        documents,
-        tmp_path / "tuned",
-        FineTuning(learning_rate=0.003, batch_tokens=512),
-        name="small",
-    )
+        backend.model, backend.tokenizer.library, documents, tmp_path / "tuned",
+        FineTuning(learning_rate=0.003, batch_tokens=512), name="small",
+    )  # fmt: skip
     copy = load_directory(tmp_path / "tuned", name="tuned", dtype=None, device="cpu", weights_sha256=None)
     assert ps_of(copy, taught) == [1 / 51] * 4
     assert sum(p > 0.05 for p in ps_of(copy, unseen)) >= 18
@@ -101,3 +101,89 @@ def test_findings_say_where_there_are_too_few_canaries() -> None:
         "phone, black box, 16 documents a canary: a probe distinguishes inserted from held-out canaries, AUC 0.90 "
         "[0.75, 0.95]",
     ]
+
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
+
+
+@pytest.fixture
+def small_directory(tmp_path: Path) -> Path:
+    """A small model as a directory."""
+    from helpers import tuned_models as made
+
+    made.fresh_llama(max_position_embeddings=1024).save_pretrained(tmp_path / "small")
+    made.byte_tokenizer().save_pretrained(tmp_path / "small")
+    return tmp_path / "small"
+
+
+@pytest.mark.long
+def test_the_whole_check(cli: Call, small_directory: Path, tmp_path: Path) -> None:
+    out = tmp_path / "check"
+    words = (
+        *("--canaries", "3", "--repeats", "1", "2", "--held-out", "3", "--types", "phone", "--batch-tokens", "1024"),
+        *("--soft-tokens", "2", "--soft-epochs", "2", "--model", small_directory, "--device", "cpu"),
+    )
+    ended = cli("pii", "check", "--out", out, *words, "--json")
+    assert ended.code == 0, ended.err
+    rows = [json.loads(line) for line in ended.out.splitlines()]
+    assert {(row["box"], row["repeats"]) for row in rows} == {(box, n) for box in ("black", "white") for n in (1, 2)}
+    assert len(rows) == 2 * 2 * len(SCORES)
+    points = list(csv.DictReader((out / "roc.csv").read_text(encoding="utf-8").splitlines()))
+    for row in rows:
+        assert 0 <= row["auc_low"] <= row["auc"] <= row["auc_high"] <= 1
+        assert (row["type"], row["n"], row["n_held_out"]) == ("phone", 3, 3)
+        names = ("box", "type", "repeats", "score")
+        curve = [
+            (float(point["share_held_out"]), float(point["share_inserted"]))
+            for point in points
+            if all(point[name] == str(row[name]) for name in names)
+        ]
+        assert (curve[0], curve[-1]) == ((0, 0), (1, 1))
+        assert np.trapezoid(*np.transpose(curve)[::-1]) == pytest.approx(row["auc"], rel=1e-12)
+    assert len(list(csv.DictReader((out / "table.csv").read_text(encoding="utf-8").splitlines()))) == len(rows)
+    for name in (f"{stem}.{form}" for stem in ("figure", "roc", "densities") for form in ("png", "svg")):
+        assert (out / name).stat().st_size > 1000
+    kept = sorted(path.stem for path in (out / "canaries").iterdir())
+    assert kept == ["held_out", "inserted_1", "inserted_2", "tuned_on"]
+    assert cli("pii", "check", "--out", out, *words, "--json").out == ended.out
+
+
+@pytest.mark.long
+def test_a_soft_prompt_is_tuned_and_asked_behind(cli: Call, small_directory: Path, tmp_path: Path) -> None:
+    everyone = canaries_of(9, seed=2)
+    for name, people in (("some", everyone[:6]), ("others", everyone[6:])):
+        (tmp_path / f"{name}.jsonl").write_text(lines_of(people), encoding="utf-8")
+    prompt, model = tmp_path / "prompt.safetensors", ("--model", small_directory, "--device", "cpu", "--json")
+    some, others = (("--subjects", tmp_path / f"{name}.jsonl") for name in ("some", "others"))
+    ended = cli("pii", "tune", *some, "--out", prompt, "--length", "3", "--epochs", "2", *model)
+    assert ended.code == 0, ended.err
+    told = json.loads(ended.out)
+    assert (told["subjects_tuned_on"], told["subjects_chosen_by"], told["vectors"]) == (5, 1, 3)
+    assert not list(tmp_path.glob(".*tuning*"))
+    few = ("--kinds", "twin", "--decoys", "50", "--prompts", "1", "--beams", "1")
+    values = []
+    for more in (("--soft-prompt", prompt), ()):
+        ended = cli("pii", "probe", *others, *few, *model, *more)
+        assert ended.code == 0, ended.err
+        values.append([json.loads(line)["log_likelihood_nats"] for line in ended.out.splitlines()[:-1]])
+    assert len(values[0]) == len(values[1]) == 9
+    assert values[0] != values[1]
+
+
+def test_people_in_both_are_refused_by_their_records(cli: Call, small_directory: Path, tmp_path: Path) -> None:
+    everyone = canaries_of(4, seed=2)
+    for name, some in (("some", everyone[:3]), ("others", everyone[2:])):
+        (tmp_path / f"{name}.jsonl").write_text(lines_of(some), encoding="utf-8")
+    ended = cli(
+        *("pii", "tune", "--subjects", tmp_path / "some.jsonl", "--validation", tmp_path / "others.jsonl"),
+        *("--out", tmp_path / "prompt.safetensors", "--model", small_directory),
+    )
+    assert (ended.code, ended.out) == (2, "")
+    assert f"record {everyone[2].id} is" in ended.err
+    assert everyone[2].name not in ended.err
+    assert not (tmp_path / "prompt.safetensors").exists()

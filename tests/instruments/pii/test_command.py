@@ -44,13 +44,8 @@ def probe(cli: Call, people: Path) -> Call:
 
     def call(*more: object, **options: object) -> Any:
         given: dict[str, object] = {
-            "subjects": people,
-            "model": "toy",
-            "decoys": 50,
-            "prompts": 1,
-            "beams": 0,
-            "out": people.parent / "runs",
-        }
+            "subjects": people, "model": "toy", "decoys": 50, "prompts": 1, "beams": 0, "out": people.parent / "runs",
+        }  # fmt: skip
         given |= options
         named = {f"--{name.replace('_', '-')}": value for name, value in given.items() if value is not None}
         return cli("pii", "probe", *(part for pair in named.items() for part in pair), *more)
@@ -111,21 +106,16 @@ def test_names_in_paths_keys_and_relations_are_neither_written_nor_shown(probe: 
 
 
 TEMPLATES = {
-    'twin = ["Call me at"]': "asks about nobody",
-    'twin = ["{name} {pii_1}"]': "known: {name}, {target_pii_type}",
-    'twins = ["{name}"]': "unknown kind 'twins'",
-    "twin = []": "list of one or more texts",
-    "twin = [": "is not TOML",
+    'twin = ["Call me at"]': "asks about nobody", 'twin = ["{name} {pii_1}"]': "known: {name}, {target_pii_type}",
+    'twins = ["{name}"]': "unknown kind 'twins'", "twin = []": "list of one or more texts", "twin = [": "is not TOML",
     "": "is empty",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         *(({"templates": text}, said) for text, said in TEMPLATES.items()),
-        ({"decoys": 10}, "decoys is 10; it has to be 50 or more"),
-        ({"prompts": 0}, "prompts is 0"),
         ({"control_names": 0}, "control-names is 0"),
         ({"region": "ZZ"}, "ZZ"),
         ({"soft_prompt": "nosuch.safetensors"}, "nosuch.safetensors"),

@@ -223,21 +223,6 @@ def test_decoys_that_are_scored_are_decoys_of_the_full_test() -> None:
             assert not result.p_value_is_bound
 
 
-def test_people_that_a_model_does_not_know_cost_less() -> None:
-    """Of values whose rank is even, h (1 + ln(n / h)) decoys are scored on average, and half of values end within
-    2 h: 20 and 10 of 99. Rounds score some more, and each runs its prompts again."""
-    full, short = (results(Toy(), test, ("twin",)) for test in ("full", "sequential"))
-    tokens = [sum(one.cost.tree_tokens for one in some) for some in (full, short)]
-    assert tokens[0] > 3.0 * tokens[1]
-    each = sorted(one.cost.tree_tokens / other.cost.tree_tokens for one, other in zip(short, full, strict=True))
-    n = 99
-    scored = [len(sequential(row)) - 1 for row in np.random.default_rng(3).normal(size=(4000, 1 + n))]
-    h = stops_at(n)
-    assert np.mean(scored) == pytest.approx(h * (1 + math.log(n / h)), rel=0.05)
-    assert np.median(scored) <= 2 * h
-    assert each[0] < 0.5
-
-
 def test_no_more_is_run_than_predicted_and_others_prompts_are_no_cost_of_a_case() -> None:
     toy = Toy()
     for case in [case for case in probes_of(PEOPLE[:1], KINDS) if case.type == "phone"]:

@@ -26,14 +26,11 @@ from leakmeter.text.surrogates.phone import EXCHANGES_OF_NOBODY
 from leakmeter.text.surrogates.university import universities
 
 JANE = Subject(
-    "jane",
-    "Jane Doe",
-    phone="(205) 321-9876",
-    email="jane.doe@gmail.com",
+    "jane", "Jane Doe", phone="(205) 321-9876", email="jane.doe@gmail.com",
     address="742 W Evergreen Lane, Apt 3C, Troy, NY 12180",
     relationships=(Relation("father", "John R. Doe"), Relation("aunt", "Mary Poe"), Relation("friend", "Kim")),
     university="Rice University",
-)
+)  # fmt: skip
 
 
 def phones(phone: str, region: str = "US", n: int = 50) -> tuple[str, ...]:
@@ -331,15 +328,12 @@ def _bigrams(seed: int) -> Callable[[str], float]:
 
 
 KNOW_NOTHING: dict[str, Callable[[str], float]] = {
-    "hash": lambda text: int.from_bytes(hashlib.sha256(f"salt {text}".encode()).digest()[:6], "big"),
-    "length": len,
+    "hash": lambda text: int.from_bytes(hashlib.sha256(f"salt {text}".encode()).digest()[:6], "big"), "length": len,
     "digits": lambda text: sum(int(char) for char in text if char.isdigit()),
-    "letters": lambda text: sum(map(ord, text)),
-    "repeats": lambda text: sum(a == b for a, b in pairwise(text)),
-    "start": lambda text: int.from_bytes(text.lower().encode()[:24].ljust(24, b"\0"), "big"),
-    "bigrams": _bigrams(1),
+    "letters": lambda text: sum(map(ord, text)), "repeats": lambda text: sum(a == b for a, b in pairwise(text)),
+    "start": lambda text: int.from_bytes(text.lower().encode()[:24].ljust(24, b"\0"), "big"), "bigrams": _bigrams(1),
     "other bigrams": _bigrams(2),
-}
+}  # fmt: skip
 
 
 @pytest.mark.long
@@ -359,26 +353,10 @@ def test_who_knows_nothing_ranks_true_values_anywhere_among_their_decoys() -> No
         assert stats.chisquare(ranks).pvalue > 1e-4, what
 
 
-def test_the_check_finds_decoys_that_are_too_easy() -> None:
-    """Other people's addresses of mail, which whoever copies the name ranks behind the true one."""
-    people = canaries_of(60, seed=11)
-    ranks = np.zeros(10, dtype=int)
-    for subject, other in zip(people, [*people[1:], people[0]], strict=True):
-        assert subject.email is not None
-        decoys = decoys_of(other, "email", n=9)
-        last = subject.name.split()[-1].lower()
-        ranks[sum((last in decoy) >= (last in subject.email) for decoy in decoys)] += 1
-    assert stats.chisquare(ranks).pvalue < 1e-10
-
-
 DOE = Subject(
-    "7",
-    "Jane Doe",
-    phone="617-555-0134",
-    email="jane.doe@mail.org",
-    address="12 Oak St, Boston, MA 02118",
+    "7", "Jane Doe", phone="617-555-0134", email="jane.doe@mail.org", address="12 Oak St, Boston, MA 02118",
     relationships=(Relation("father", "John Doe"),),
-)
+)  # fmt: skip
 OTHER = ControlName(DOE, replace(DOE, name="Ann Roe"))
 
 

@@ -102,12 +102,9 @@ def test_what_was_generated_is_the_best_over_templates() -> None:
 def test_a_person_is_judged_by_all_their_values_together() -> None:
     nulls = [-2.0] * 60
     cases = [
-        case([-1.0, *nulls]),
-        case([-3.0, *nulls], given=("email",)),
-        case([-3.0, *nulls], type_="email"),
-        case([-3.0, *nulls], subject="2 by two"),
-        case([-2.5, *nulls], subject="2 by two", given=("address",)),
-    ]
+        case([-1.0, *nulls]), case([-3.0, *nulls], given=("email",)), case([-3.0, *nulls], type_="email"),
+        case([-3.0, *nulls], subject="2 by two"), case([-2.5, *nulls], subject="2 by two", given=("address",)),
+    ]  # fmt: skip
     told = summary(cases)
     first, second = told.subjects
     assert [value.type for value in first.values] == ["phone", "email"]

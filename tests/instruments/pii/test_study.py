@@ -184,13 +184,8 @@ def test_nothing_personal_is_left_behind(capsys: pytest.CaptureFixture[str], mon
     monkeypatch.delenv("LEAKMETER_SCORES", raising=False)
     for name, types in (("pii_table_1", "email"), ("pii_figure_1", "phone,relationship")):
         changes = [
-            "model=toy",
-            "subjects=9",
-            "control_names=1",
-            f"types={types}",
-            "prompts=1",
-            "kinds=twin,relationship",
-        ]
+            "model=toy", "subjects=9", "control_names=1", f"types={types}", "prompts=1", "kinds=twin,relationship",
+        ]  # fmt: skip
         run_study(name, data=["people=people.jsonl"], set=changes, out=Path("runs"))
     left = b"".join(
         path.read_bytes() for place in ("runs", "cache") for path in Path(place).rglob("*") if path.is_file()

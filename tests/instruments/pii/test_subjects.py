@@ -12,11 +12,11 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import leakmeter
 import leakmeter.samples
+from helpers.table_files import write_rows
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.instruments.pii.columns import field_of, left_out, postal_address
 from leakmeter.instruments.pii.subject import Relation, Subject
@@ -39,18 +39,11 @@ HOSTILE = '{phone} %s "O\'Neil" <|endoftext|> [INST] {0.__class__} \\1 日本 �
 
 
 def write(folder: Path, rows: list[dict[str, Any]], kind: str = "jsonl") -> Path:
-    path = folder / f"people.{kind}"
-    if kind == "jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    elif kind == "json":
-        path.write_text(json.dumps(rows), encoding="utf-8")
-    elif kind == "toml":
-        told = [[f"{json.dumps(k)} = {json.dumps(v, ensure_ascii=False)}" for k, v in row.items() if v] for row in rows]
-        path.write_text("\n".join(line for lines in told for line in ("[[subject]]", *lines)), encoding="utf-8")
-    elif kind == "csv":
-        pd.DataFrame(rows).to_csv(path, index=False)
-    else:
-        pq.write_table(pa.Table.from_pylist(rows), path)
+    if kind != "toml":
+        return Path(write_rows(folder, rows, kind))
+    told = [[f"{json.dumps(k)} = {json.dumps(v, ensure_ascii=False)}" for k, v in row.items() if v] for row in rows]
+    path = folder / "data.toml"
+    path.write_text("\n".join(line for lines in told for line in ("[[subject]]", *lines)), encoding="utf-8")
     return path
 
 
@@ -78,7 +71,7 @@ def test_several_of_a_kind_are_a_list_and_an_affiliation_is_a_university(tmp_pat
     # A region says whose numbers have no country code.
     assert (three.phone, three.region) == ("030 901820", "DE")
     with pytest.raises(UnknownNameError, match="no region named 'XX'"):
-        load_subjects(tmp_path / "people.jsonl", region="XX")
+        load_subjects(tmp_path / "data.jsonl", region="XX")
 
 
 def test_files_that_hold_no_people(tmp_path: Path) -> None:
@@ -292,12 +285,9 @@ EXPORT = [
     },
 ]  # fmt: skip
 MARA = Subject(
-    "1",
-    "Mara Ellsworth",
-    phone="617-555-0134",
-    email="mara.ellsworth@example.org",
+    "1", "Mara Ellsworth", phone="617-555-0134", email="mara.ellsworth@example.org",
     address="12 Harbour Street, Boston, MA 02110",
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)

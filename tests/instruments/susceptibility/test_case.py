@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
+from helpers.table_files import write_rows
 from leakmeter.errors import DataError, LeakmeterError
 from leakmeter.instruments.susceptibility.case import (
     Answer,
@@ -29,29 +27,13 @@ KINDS = ("jsonl", "json", "csv", "parquet")
 HOSTILE = "{entity} %s \\1 <b>&amp;</b> <|endoftext|> {0.__class__} [INST] \u202e \u0000 日本 🙂"
 
 
-def write(folder: Path, rows: list[dict[str, Any]], kind: str = "jsonl") -> str:
-    path = folder / f"data.{kind}"
-    if kind == "jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    elif kind == "json":
-        path.write_text(json.dumps(rows), encoding="utf-8")
-    elif kind == "csv":
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-    else:
-        pq.write_table(pa.Table.from_pylist(rows), path)
-    return str(path)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_queries_of_every_kind_of_file(tmp_path: Path, kind: str) -> None:
     rows = [
         {"Query": "Q: Who wrote Emma?\nA:", "ID": "emma", "answer": "Jane Austen", "Relation": "author", "note": "x"},
         {"Query": " Emma was written by", "ID": "7", "answer": None, "Relation": "author", "note": None},
     ]
-    assert load_queries(write(tmp_path, rows, kind)) == (
+    assert load_queries(write_rows(tmp_path, rows, kind)) == (
         Query(
             "emma",
             "Q: Who wrote Emma?\nA:",
@@ -68,7 +50,7 @@ def test_contexts_of_every_kind_of_file(tmp_path: Path, kind: str) -> None:
         {"context": "Emma was written by Bo.", "weight": 2.5, "answer": "Bo", "id": "bo"},
         {"context": "It rains.", "weight": 1, "answer": None, "id": None},
     ]
-    assert load_contexts(Path(write(tmp_path, rows, kind))) == (
+    assert load_contexts(Path(write_rows(tmp_path, rows, kind))) == (
         Context("bo", "Emma was written by Bo.", 2.5, "Bo"),
         Context("2", "It rains."),
     )
@@ -109,7 +91,7 @@ def test_closed_sets_of_answers(given: object, answers: tuple[Answer, ...]) -> N
 def test_answers_of_files(tmp_path: Path, kind: str) -> None:
     sets: list[Any] = [{"Yes": ["Yes", "yes"]}, {"No": ["No"]}]
     rows = [{"query": f"Q{i}", "answers": json.dumps(one) if kind == "csv" else one} for i, one in enumerate(sets)]
-    assert [query.answers for query in load_queries(write(tmp_path, rows, kind))] == [
+    assert [query.answers for query in load_queries(write_rows(tmp_path, rows, kind))] == [
         (Answer("Yes", ("Yes", "yes")),),
         (Answer("No", ("No",)),),
     ]
@@ -118,9 +100,9 @@ def test_answers_of_files(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_texts_are_data(tmp_path: Path, kind: str) -> None:
     text = HOSTILE.replace("\u0000", "") if kind == "csv" else HOSTILE
-    (query,) = load_queries(write(tmp_path, [{"query": text, "answer": text, "f": text}], kind))
+    (query,) = load_queries(write_rows(tmp_path, [{"query": text, "answer": text, "f": text}], kind))
     assert (query.text, query.answer, query.factors) == (text, text, (("f", text),))
-    (context,) = load_contexts(write(tmp_path, [{"text": text, "answer": text}], kind))
+    (context,) = load_contexts(write_rows(tmp_path, [{"text": text, "answer": text}], kind))
     assert (context.text, context.answer) == (text, text)
 
 
@@ -167,7 +149,7 @@ def test_a_bad_record_is_one_line_without_its_text(tmp_path: Path) -> None:
     bad: list[tuple[Any, Any, str]] = [(load_queries, headless, "does the file begin with a heading")]
     bad += [(load_queries, *one) for one in BAD_QUERIES] + [(load_contexts, *one) for one in BAD_CONTEXTS]
     for load, rows, told in bad:
-        path = str(rows if isinstance(rows, Path) else write(tmp_path, rows))
+        path = str(rows if isinstance(rows, Path) else write_rows(tmp_path, rows))
         with pytest.raises(DataError) as ended:
             load(path)
         assert told in str(ended.value)

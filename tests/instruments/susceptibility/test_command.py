@@ -13,9 +13,7 @@ import pytest
 
 import leakmeter
 from helpers.command_line import as_options, assert_refused, objects_of, without_seconds
-from helpers.docs_blocks import documented_fields
 from leakmeter.backends.toy import Toy
-from leakmeter.core.plan import Chunk
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.susceptibility.result import SusceptibilityResult
 
@@ -160,31 +158,6 @@ def test_a_query_that_does_not_fit_is_named_or_left_out(
     assert "left out 1 bad case" in ended.err
 
 
-def test_a_run_that_dies_at_any_round_ends_like_one_left_alone(
-    susceptibility: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calm, _ = objects_of(susceptibility("--json", out="calm"))
-    score, left = Toy.score, [0]
-
-    def mortal(self: Toy, chunk: Chunk) -> Any:
-        if not left[0]:
-            raise KeyboardInterrupt
-        left[0] -= 1
-        return score(self, chunk)
-
-    monkeypatch.setattr(Toy, "score", mortal)
-    n_deaths = 0
-    # A part takes two rounds, and there are two parts.
-    for left[0] in (1, 2, 3, 4):
-        ended = susceptibility("--json", out="killed")
-        n_deaths += ended.code == 130
-        assert not list(Path("killed").glob("*/*.partial"))
-    assert n_deaths >= 2
-    cases, _ = objects_of(ended)
-    assert list(map(without_seconds, cases)) == list(map(without_seconds, calm))
-    assert [path.name for path in Path("killed").iterdir()] == [path.name for path in Path("calm").iterdir()]
-
-
 def test_a_spec_holds_no_contexts_and_another_one_is_another_run(susceptibility: Call, mine: Path) -> None:
     susceptibility("--json")
     (run,) = Path("runs").iterdir()
@@ -209,8 +182,6 @@ def test_a_spec_holds_no_contexts_and_another_one_is_another_run(susceptibility:
         ({"contexts": "WEIGHT"}, "'weight' has to be a number above 0"),
         ({"contexts": "ONE"}, "case 'q0' has fewer than two contexts"),
         ({"queries": "ALIKE"}, "case 'q0': a form of answer 2 begins with the tokens of one of answer 1"),
-        ({"temperature": 0}, "temperature is 0.0; it has to be above 0"),
-        ({"answer_tokens": -1}, "answer-tokens is -1"),
         ({"template": "chat"}, "the toy model has no chat template"),
         ({"estimator": "carlo"}, "carlo"),
     ],
@@ -226,17 +197,6 @@ def test_what_cannot_be_used_is_one_line(susceptibility: Call, mine: Path, optio
     ended = susceptibility(**{name: places.get(str(value), value) for name, value in options.items()})
     assert_refused(ended, said)
     assert list(Path.cwd().iterdir()) == []
-
-
-def test_the_page_of_documentation_lists_every_field(susceptibility: Call, mine: Path) -> None:
-    said = documented_fields("susceptibility")
-    known = [row | {"answer": "Poe"} for row in QUERIES]
-    (mine / "known.jsonl").write_text("\n".join(map(json.dumps, known)), encoding="utf-8")
-    (case, *_), told = objects_of(susceptibility("--json", queries=mine / "known.jsonl", answer_tokens=2))
-    rows_of_summary = [told["queries"][0], told["contexts"][0], told["factors"]["form"][0]]
-    counts = (case["memorisation"], told["memorisation"])
-    for fields in (case, case["cost"], case["contexts"][0], told, *rows_of_summary, *counts):
-        assert set(fields) <= said
 
 
 @pytest.mark.long

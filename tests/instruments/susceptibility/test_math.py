@@ -12,28 +12,14 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from helpers.examples import examples
+from helpers.naive import log_softmax
+from helpers.query_items import ByHand
 from leakmeter.instruments.susceptibility import math as susceptibility
 from leakmeter.instruments.susceptibility.math import ContextMixture, entropy, spread, statistics, with_rest
 from leakmeter.stats.stats import bootstrap_interval_of_mean
 
 Rows = list[list[float]]
 LOGITS = st.lists(st.lists(st.floats(-40, 40), min_size=6, max_size=6), min_size=3, max_size=6)
-
-
-def log_softmax(row: list[float], temperature: float) -> list[float]:
-    scaled = [z / temperature for z in row]
-    top = max(scaled)
-    total = math.fsum(math.exp(z - top) for z in scaled)
-    return [z - top - math.log(total) for z in scaled]
-
-
-def kl(p: list[float], q: list[float]) -> float:
-    """Of probabilities."""
-    return math.fsum(a * math.log(a / b) for a, b in zip(p, q, strict=True) if a > 0)
-
-
-def entropy_of(p: list[float]) -> float:
-    return -math.fsum(a * math.log(a) for a in p if a > 0)
 
 
 def mixture(rows: Rows, weights: list[float]) -> list[float]:
@@ -43,17 +29,17 @@ def mixture(rows: Rows, weights: list[float]) -> list[float]:
 def susceptibility_of(rows: Rows, weights: list[float]) -> float:
     total = math.fsum(weights)
     mean = mixture(rows, [w / total for w in weights])
-    return math.fsum(w / total * kl(row, mean) for w, row in zip(weights, rows, strict=True))
+    return math.fsum(w / total * ByHand.kl(row, mean) for w, row in zip(weights, rows, strict=True))
 
 
 def by_hand(bare: list[float], rows: Rows, weights: list[float]) -> np.ndarray:
     """(prompt, 3), of contexts that stand for themselves alone."""
     mean = mixture(rows, weights)
-    out = [[kl(mean, bare), entropy_of(mean), entropy_of(bare)]]
+    out = [[ByHand.kl(mean, bare), ByHand.entropy(mean), ByHand.entropy(bare)]]
     for i, row in enumerate(rows):
         others = [w for j, w in enumerate(weights) if j != i]
         without = susceptibility_of([other for j, other in enumerate(rows) if j != i], others)
-        out.append([kl(row, mean), kl(row, bare), without])
+        out.append([ByHand.kl(row, mean), ByHand.kl(row, bare), without])
     return np.asarray(out)
 
 
@@ -73,7 +59,7 @@ def test_statistics_are_the_sums_they_say(make: Any, logits: Rows, temperature: 
         patch.setattr(susceptibility, "_ENTRIES_AT_ONCE", columns * len(logits))
         reduction = ContextMixture(tuple(weights), (1,) * len(weights), temperature)
         got = np.asarray(reduction.reduce(make([[row] for row in logits]), make([0])))
-    bare, *rows = ([math.exp(x) for x in log_softmax(row, temperature)] for row in logits)
+    bare, *rows = ([math.exp(x) for x in log_softmax(z / temperature for z in row)] for row in logits)
     assert got.shape == (len(logits), 1, 3)
     # Worst measured: 2e-15, of values up to 100.
     np.testing.assert_allclose(got[:, 0], by_hand(bare, rows, weights), rtol=1e-12, atol=1e-13)

@@ -10,12 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers import tiny_models as tiny
+from helpers.naive import naive_logits
 from helpers.query_items import ANSWERS, ByHand, query_item, readings_of
+from leakmeter.backends.hf.outline import size_of
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.measurement import NATS, TOKEN_ID
 from leakmeter.core.plan import Chunk
+from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.measure import ContextSet, QueryItem, Susceptibility, _differ
 
@@ -72,19 +76,6 @@ def test_every_statistic_equals_the_naive_calculation(answers: Any, weights: Any
         # Worst measured: 4e-15.
         np.testing.assert_allclose(got[name], values, rtol=0, atol=2e-14, err_msg=name)
     assert got["susceptibility"][0] > (0.001 if answers else 0.01)
-
-
-def test_an_answer_is_the_product_of_its_tokens_summed_over_its_forms_and_never_a_sum_of_logits() -> None:
-    item = query_item(N_VOCAB, answers=ANSWERS)
-    hand = by_hand(Susceptibility(), item)
-    ids = item.prompt.ids.tolist()
-    p = hand.next_token(ids)
-    behind_11 = hand.next_token([*ids, 11])
-    expected = p[3] + p[11] * behind_11[5]
-    assert hand.bare[0] == pytest.approx(expected, rel=1e-12)
-    assert math.fsum(hand.bare) == pytest.approx(1.0)
-    got = readings_of(toy(), Susceptibility(), item)
-    assert got["bare_entropy"][0] == pytest.approx(hand.entropy(hand.bare), abs=1e-14)
 
 
 @sets
@@ -277,3 +268,21 @@ def test_every_reading_says_what_it_is() -> None:
     assert [len(r.values) for r in measurements if r.statistic in PER_CONTEXT] == [5, 5, 5]
     assert {r.unit for r in measurements if r.statistic == "token"} == {TOKEN_ID}
     assert [r.sample for r in measurements if r.statistic == "token"] == [0, 1, 2, 3, 4, 5]
+
+
+@sets
+def test_a_model_with_layers_gives_what_full_passes_do_and_takes_what_was_predicted(answers: Any) -> None:
+    def logits(ids: Sequence[int]) -> Any:
+        return naive_logits(tiny.tiny_model("llama"), Prompt((Piece("all", "frame", tuple(ids)),)), ())
+
+    item = query_item(tiny.N_VOCAB, seed=3, lengths=(9, 4, 7, 1, 5, 6), answers=answers)
+    backend, measure = tiny.tiny_backend(), Susceptibility()
+    got = readings_of(backend, measure, item)
+    for name, values in ByHand(logits, measure, item).series().items():
+        # Worst measured: 8e-7.
+        np.testing.assert_allclose(got[name], values, rtol=0, atol=2e-5, err_msg=name)
+    assert got["noise"][0] < 2e-5
+    assert got["susceptibility"][0] > 1e-3
+    prediction = predict(planning_backend(backend, size_of(backend.model, backend.limits)), measure.trial(item))
+    _, taken = drive(backend, [measure.trial(item)])
+    assert (prediction.n_tokens_run, prediction.n_prompts) == (taken.n_tokens_run, taken.n_prompts)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from helpers.report_cases import HOSTILE
-from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_harmless, flat
+from helpers.report_checks import assert_report_harmless, flat
 from helpers.report_snapshots import assert_as_reviewed, printed
 from helpers.susceptibility_cases import COUNTS, asked, context, hostile, several, with_greedy_answers
 from leakmeter.core.plain import visible
@@ -20,7 +20,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility import report as words
 from leakmeter.instruments.susceptibility.result import Memorisation, MemorisationOfAll, SusceptibilityResult
 from leakmeter.report import blocks as b
-from leakmeter.report import charts, html, markdown
+from leakmeter.report import charts, html
 
 report = SusceptibilityResult.report
 
@@ -47,35 +47,21 @@ def test_what_a_report_says_is_as_reviewed(name: str, made: Callable[[], b.Repor
 
 def test_the_words_say_what_was_measured() -> None:
     cases = several(4)
-    told = summary(cases)
-    assert flat(words.headline(told, cases)) == (
-        "Susceptibility 0.52 [0.51, 0.53] nats, the mean of 4 queries, each with 4 contexts."
-    )
-    assert "37.2 % of the 1.39 nats possible" in flat(words.meaning(told, cases))
     uneven = [asked(), asked(n=9)]
     assert "with 4 to 9 contexts" in words.headline(summary(uneven), uneven)
-    assert "More than 1.39 nats is impossible" in flat(words.scale_of(cases))
-    assert "no query is below" in words.noise(told, cases)
-    assert flat(words.verdict(cases[0])) == (
-        "This query has a susceptibility of 0.50 nats [0.25, 1.00], with 4 contexts."
-    )
     # An interval that is cut at 0 is taken to be as wide below as above.
     assert flat(words.verdict(replace(cases[0], interval_nats=(0.0, 2.0)))).endswith(
         "with 4 contexts. Too few contexts to distinguish it from noise: it takes 37 if they are like these."
     )
     assert "do not move this answer measurably" in words.verdict(asked(nats=1e-6))
-    assert "0.25 of these are common to all contexts" in flat(words.explanation(cases[0]))
     infinite = asked(from_bare_nats=math.inf, share_of_ceiling=None)
     assert flat(words.explanation(infinite)).startswith("Entropy of the answer: 2.00 nats")
-    assert words.settings(cases)["Separator"] == r"'\n'"
     assert words.settings([asked(), asked(answers=("Yes",))])["Answers of a query"] == (
         "any next token or its own and the rest"
     )
 
 
 def test_the_memorisation_ratio_is_told_or_why_there_is_none() -> None:
-    one = flat(words.memorisation(Memorisation.from_dict({"knows": True, **COUNTS})))
-    assert one.startswith("Memorisation ratio 75 % [30, 95]: greedy answers after contexts that state another are 3")
     many = flat(words.memorisation(MemorisationOfAll.from_dict({"n": 9, "n_knows": 4, **COUNTS})))
     assert "in the 4 of 9 queries that are answered right without a context are 3 original, 1 of the context" in many
     none = {**COUNTS, "ratio": None, "ratio_interval": None, "n_original": 0, "n_context": 0}
@@ -86,17 +72,7 @@ def test_the_memorisation_ratio_is_told_or_why_there_is_none() -> None:
     assert "to none of 9 queries" in words.memorisation(MemorisationOfAll.from_dict({"n": 9, "n_knows": 0, **none}))
 
 
-def test_one_query_shows_its_contexts_by_persuasion() -> None:
-    out = printed(of(asked(n=30)))
-    assert all(len(line) <= 80 for line in out.splitlines())
-    rows = [line.split() for line in out.splitlines() if re.match(r" *\d+ c\d+ ", line)]
-    assert [row[:2] for row in rows] == [[str(i), f"c{i}"] for i in range(1, 13)]
-    assert rows[0][-2:] == ["1.00", "1.50"]
-    assert "18 more contexts" in out
-    assert "noise floor 1e-5 nats" in flat(out)
-    page = html.page(of(with_greedy_answers()))
-    assert "c30" in page
-    assert "Greedy answer" in page
+def test_greedy_answers_have_a_column_where_there_are_any() -> None:
     assert "Greedy answer" not in html.page(of(asked()))
 
 
@@ -118,14 +94,7 @@ def test_below_the_noise_there_is_no_colour() -> None:
     }  # fmt: skip
 
 
-def test_the_page_has_every_query_most_susceptible_first() -> None:
-    made = of(*several(30), command="leakmeter susceptibility", provenance=b.Provenance(run_id="runs/x"))
-    page = html.page(made)
-    assert page == html.page(made)
-    ids = re.findall(r'<details class="line".*?<strong><bdi>([^<]*)</bdi>', page, re.DOTALL)
-    assert ids == [f"q{i}" for i in range(29, -1, -1)]
-    assert "runs/x" in page
-    assert "<script" not in page
+def test_there_is_no_report_of_nothing() -> None:
     with pytest.raises(UsageError, match="at least one"):
         report([])
 
@@ -157,21 +126,9 @@ def test_nothing_of_a_case_becomes_markup_or_obeyed() -> None:
     case = hostile()
     for cases in ([case], [case, replace(case, id="b"), replace(case, factors={HOSTILE: "x"})]):
         made = of(*cases, command=HOSTILE)
-        out = printed(made)
-        assert not CONTROLS.search(out)
-        assert "[bold red]" in out
-        page = html.page(made)
-        assert_harmless(page)
-        assert "<script" not in page
-        assert visible(HOSTILE)[:20] in page.replace("&lt;", "<").replace("&gt;", ">")
-        assert_markdown_harmless(markdown.text(made))
+        assert visible(HOSTILE)[:20] in assert_report_harmless(made).replace("&lt;", "<").replace("&gt;", ">")
+        assert "[bold red]" in printed(made)
 
 
-def test_many_queries_are_ranked_in_80_columns() -> None:
-    out = printed(of(*several(25)))
-    assert all(len(line) <= 80 for line in out.splitlines())
-    queries = [line.split()[0] for line in out.splitlines() if re.match(r"q\d+ ", line)]
-    assert queries == [f"q{i}" for i in range(24, 4, -1)]
-    assert "5 more queries" in out
-    assert "entity" not in out[out.index("Factors, mean") : out.index("Contexts, by")]
+def test_without_factors_there_is_no_table_of_them() -> None:
     assert "Factors" not in printed(of(asked("a", factors={}), asked("b", factors={})))

@@ -62,12 +62,10 @@ def test_times_are_those_of_a_query_and_of_all_the_work(monkeypatch: pytest.Monk
         return lambda *_: np.full(4, value)
 
     made = Estimates(
-        settings={"quick": Estimate(lambda seed: np.array([1.0, 1.0, 1.0, 1.0 + seed]), n_passes=2)},
-        exact=four(1.0),
-        measured=four(7.0),
-        peers={"slow": Peer(lambda: np.array([7.5]), 1 / 4, of=lambda ours: ours[:1])},
+        settings={"quick": Estimate(lambda seed: np.array([1.0, 1.0, 1.0, 1.0 + seed]), n_passes=2)}, exact=four(1.0),
+        measured=four(7.0), peers={"slow": Peer(lambda: np.array([7.5]), 1 / 4, of=lambda ours: ours[:1])},
         n_queries=4,
-    )
+    )  # fmt: skip
     answers = iter([([0.4, 8.0, 10.0], 1e9), None, ([0.8, 8.0, 10.0], 3e9), ([0.2, 16.0, 20.0], 2e9)])
 
     def steady(works: Sequence[Callable[[], Any]], backend: HfBackend) -> Any:

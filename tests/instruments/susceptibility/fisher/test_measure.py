@@ -34,12 +34,9 @@ def question(id_: str = "q", window: int | None = None, *, contexts: bool = True
     bare = Prompt((OPEN, QUERY))
     behind = tuple(Prompt((OPEN, Piece("context", "context", ids), SEPARATOR, QUERY)) for ids in CONTEXTS)
     return QueryItem(
-        id=id_,
-        prompt=bare,
-        response=None,
-        window=window,
+        id=id_, prompt=bare, response=None, window=window,
         contexts=ContextSet(("a", "b", "c"), behind, WEIGHTS) if contexts else ContextSet((), (), ()),
-    )
+    )  # fmt: skip
 
 
 def toy(**settings: Any) -> DifferentiableToy:
