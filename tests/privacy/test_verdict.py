@@ -70,16 +70,6 @@ TABLE_4 = Aggregation(10.0, N_EXEMPLARS, 4.8)
 COLD = Aggregation(10.0, N_EXEMPLARS, 0.94)
 
 
-@libraries
-@pytest.mark.parametrize("voting", [TABLE_4, COLD, Aggregation(10.0, N_EXEMPLARS, 68.58)])
-def test_a_sound_mechanism_passes_on_the_votes_that_tell_most(library: Any, voting: Aggregation) -> None:
-    for n_voted_for, n_vocab in ((5, 5), (2, 5), (2, 2)):
-        found = audited(one_hot_votes(n_voted_for, n_vocab), voting, library=library)
-        assert found.holds
-        assert (found.ratio <= 1.0).all()
-        assert all(worst.holds for worst in found.worst_tokens)
-
-
 def test_a_mechanism_that_is_deaf_to_its_exemplars_measures_nothing() -> None:
     rows = np.broadcast_to(np.random.default_rng(1).normal(size=(3, 1, 9)), (3, 4, 9))
     # With those present counted, exemplars that all say the same are not missed.
