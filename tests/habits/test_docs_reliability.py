@@ -46,7 +46,6 @@ GUARANTEES: Final = {
         "instruments/pii/test_extraction_run:test_after_a_kill_the_same_begins_anew_and_no_half_file_stays",
     ),
     "SIGKILL, conversion of a model": (
-        "models/test_pull:test_a_killed_conversion_leaves_nothing_that_counts",
         "models/test_pull:test_a_process_killed_while_converting_holds_nobody_up",
     ),
     "SIGKILL, worker, machine or driver": (

@@ -9,10 +9,14 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
 
+from helpers.examples import examples
 from leakmeter.errors import UsageError
 from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.privacy.rdp import ORDERS, bound, conversion, exponential, guarantee, line, to_epsilon, zcdp
+from leakmeter.privacy.renyi import both_ways, from_tilts
 
 DELTA = 1e-5
 # α b from 1e-8 to 1e7, where e^x is far beyond a float64.
@@ -48,6 +52,19 @@ def test_the_line_is_the_divergence_of_two_normal_distributions(sensitivity: flo
             total = mpmath.quad(integrand, [-20, -5, 0, peak, peak + 5, peak + 20])
             found = float(mpmath.log(total) / (order - 1))
         assert float(line(sensitivity, [order])[0]) == pytest.approx(found, rel=1e-10)
+
+
+@seed(80)
+@settings(max_examples=examples(40))
+@given(st.floats(1e-4, 3.0), st.floats(0.01, 0.99))
+def test_no_mechanism_of_that_width_is_above_either_bound(sensitivity: float, share: float) -> None:
+    orders = (*ORDERS, math.inf)
+    # Tilts of width b about a distribution of two answers: an even one comes nearest to the line.
+    for p in (share, 0.5, 1 / (1 + math.exp(sensitivity))):
+        found = both_ways(from_tilts(np.log([p, 1 - p]), np.asarray([[2.0 * sensitivity, 0.0]]), orders))[0]
+        assert (found <= bound(sensitivity, orders) * (1 + 1e-12)).all()
+    small = both_ways(from_tilts(np.log([0.5, 0.5]), np.asarray([[2e-3, 0.0]]), [2]))[0]
+    assert float(small[0] / bound(1e-3, [2])[0]) > 1 - 1e-6
 
 
 def test_the_smaller_bound_counts_and_where_they_meet() -> None:
