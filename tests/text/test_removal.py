@@ -103,14 +103,6 @@ def test_a_context_too_long_is_refused_with_its_numbers_or_cut(prepared: Prepare
             prepared("🙂🙂🙂", query="q", response="r", window=window, truncate=True)
 
 
-def test_alone_is_the_blank_frame_with_the_piece_put_back(tokenizer: Any, prepared: Prepare) -> None:
-    one = prepared(NOTE, tokenizer=tokenizer, template="plain", unit="sentence", group=True)
-    for span in one.item.spans:
-        said = " ".join(one.context[a:b] for a, b in span.ranges)
-        alone = prepared(said, tokenizer=tokenizer, template="plain", unit="whole").item
-        assert one.item.alone[span.name].ids.tolist() == alone.prompt.ids.tolist()
-
-
 def test_a_group_is_cut_wherever_it_is_said(tokenizer: Any, prepared: Prepare) -> None:
     one = prepared(NOTE, tokenizer=tokenizer, template="plain", unit="sentence", group=True, removal="retokenize")
     (value,) = [span for span in one.item.spans if span.kind == "value"]
