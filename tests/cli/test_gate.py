@@ -108,10 +108,8 @@ BELOW = ("--max", "influence.max <= 5")
     [
         (["RUN"], "nothing to check the run against"),
         (["RUN", "--max", "influence.p95 >= 5"], "has the wrong direction"),
-        (["RUN", "--min", "influence.p95 <= 5"], "has the wrong direction"),
         (["RUN", "--max", "influence.p95"], "is not a bound; --max takes QUANTITY.AGGREGATE <= or < NUMBER, such as"),
         (["RUN", "--max", "icl.mean <= 5"], "no quantity named 'icl.mean'; known: 'influence', 'influence.disclosures"),
-        (["RUN", "--max", "influence <= 5"], "'influence' has one number per case; write influence.max"),
         (["RUN", "--max", "influence.repeated.max <= 5"], "none of the 6 cases of run 1 has influence.repeated"),
         (["RUN", *BELOW, "--junit", "no/x.xml"], "is in a directory that does not exist"),
         (["RUN", *BELOW, "--junit", "."], "JUnit file '.' is a directory"),
