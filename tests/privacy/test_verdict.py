@@ -185,6 +185,7 @@ def test_a_sound_mechanism_passes_on_any_votes(
     for library in LIBRARIES.values():
         found = audited(rows, Aggregation(clip, rows.shape[1], temperature, normalise_by), library=library)
         assert found.holds
+        assert all(worst.holds for worst in found.worst_tokens)
         assert (found.per_exemplar <= found.bound * (1 + 1e-9)).all()
         assert (found.per_exemplar.max(axis=0) <= found.sum_of_maxima * (1 + 1e-12)).all()
 
