@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers import GenerationConfig, LogitsProcessorList
 from transformers.generation.logits_process import (
     MinNewTokensLengthLogitsProcessor,
     SuppressTokensLogitsProcessor,
@@ -63,31 +63,6 @@ def test_scores_are_those_of_classifier_free_guidance() -> None:
                 # Worst measured: 5.7e-6, of float32 log-probabilities mixed with weights of 3 and −2.
                 np.testing.assert_allclose(ours(ids, scores).numpy(), expected, rtol=0, atol=3e-5)
                 ids = torch.cat([ids, torch.tensor([[token]])], dim=1)
-
-
-class Widened(LogitsProcessor):
-    """Sampling in float32 and in float64 takes other random numbers."""
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        return scores.double()
-
-
-def test_generate_gives_the_text_that_guidance_gives() -> None:
-    model = tiny_model("llama")
-    given = {"attention_mask": torch.ones_like(PROMPT), "pad_token_id": 0, "negative_prompt_ids": BARE}
-    for weight in (0.5, 1.5):
-        ours = generate(model, PROMPT, ContextInfluenceProcessor(model, BARE, cid_lambda=weight)).sequences
-        torch.manual_seed(0)
-        theirs = model.generate(
-            PROMPT,
-            do_sample=True,
-            top_k=0,
-            max_new_tokens=12,
-            guidance_scale=weight,
-            logits_processor=LogitsProcessorList([Widened()]),
-            **given,
-        )
-        assert ours.tolist() == theirs.tolist()
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "gemma3", "mamba"])

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-import leakmeter
 from helpers import role_files
 from helpers.command_line import Ended
 
@@ -60,27 +59,6 @@ def test_few_shot_examples_from_a_table(cli: Cli, tmp_path: Path) -> None:
     assert "reveal" in ended.out.split("worst case")[0], "what the answers reveal comes before the worst case"
     page = Path("icl.html").read_text("utf-8")
     assert "The kettle leaked on the first day." in page
-
-
-# ---- a researcher, with a frame and SQL ------------------------------------------------------------------------------
-def test_a_frame_is_measured_kept_and_asked_in_sql(cli: Cli) -> None:
-    import pandas as pd
-
-    rows = [
-        {"question": "Who?", "passages": ["Ana is 41.", "It rains."], "answer": "Ana"},
-        {"question": "How old?", "passages": ["Ana is 41."], "answer": "41"},
-    ]
-    meter = leakmeter.Meter("toy")
-    names = {"query": "question", "context": "passages", "response": "answer"}
-    many = meter.influence(pd.DataFrame(rows), map=names, unit="document", out="runs")
-    again = meter.influence(pd.DataFrame(rows), map=names, unit="document", out="runs")
-    assert [one.whole_nats for one in many] == [one.whole_nats for one in again]
-    assert len(many) == 2
-    assert list(many.to_frame()["id"]) == ["1", "2"]
-    assert many.findings.headline
-    many.save_html("report.html")
-    asked = cli("runs", "query", "select sum(nats) as nats from pieces", "--json")
-    assert printed(asked)[0]["nats"] == pytest.approx(sum(p.nats for one in many for p in one.pieces))
 
 
 # ---- a model provider, with an export of customers -------------------------------------------------------------------

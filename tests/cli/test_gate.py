@@ -1,4 +1,4 @@
-"""`leakmeter gate`: exit codes, files, baselines; and that every measure's runs can be held.
+"""`leakmeter gate`: exit codes, files, baselines.
 
 What bounds and baselines say of numbers is in `tests/gating`.
 """
@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 import leakmeter
-from leakmeter.core.quantity import RunQuantity
 from leakmeter.results.measured import read_measured
 
 Call = Callable[..., Any]
@@ -109,10 +108,8 @@ BELOW = ("--max", "influence.max <= 5")
     [
         (["RUN"], "nothing to check the run against"),
         (["RUN", "--max", "influence.p95 >= 5"], "has the wrong direction"),
-        (["RUN", "--min", "influence.p95 <= 5"], "has the wrong direction"),
         (["RUN", "--max", "influence.p95"], "is not a bound; --max takes QUANTITY.AGGREGATE <= or < NUMBER, such as"),
         (["RUN", "--max", "icl.mean <= 5"], "no quantity named 'icl.mean'; known: 'influence', 'influence.disclosures"),
-        (["RUN", "--max", "influence <= 5"], "'influence' has one number per case; write influence.max"),
         (["RUN", "--max", "influence.repeated.max <= 5"], "none of the 6 cases of run 1 has influence.repeated"),
         (["RUN", *BELOW, "--junit", "no/x.xml"], "is in a directory that does not exist"),
         (["RUN", *BELOW, "--junit", "."], "JUnit file '.' is a directory"),
@@ -249,38 +246,3 @@ def test_several_runs(cli: Call, run: Path, data: Path) -> None:
         ended = cli("gate", *given, "--against", "b.json")
         assert ended.code == (2 if said else 0)
         assert said in ended.err
-
-
-@pytest.mark.parametrize(
-    ("words", "bound"),
-    [
-        (["decode", "--epsilon", "0.5", "--max-new-tokens", "4"], "decode.ratio <= 1"),
-        (["decode", "--max-new-tokens", "4", "--samples", "2"], "decode.worst_response.max <= 1e6"),
-        pytest.param(["icl", "--label-scoring", "whole-sequence"], "icl.max <= 1e6", marks=pytest.mark.long),
-        (["susceptibility"], "susceptibility.p95 <= 1e6"),
-        (["generate"], "generate.ratio <= 1"),
-        pytest.param(
-            ["pii", "probe", "--decoys", "50", "--prompts", "1", "--beams", "0"],
-            "pii.people_at_risk <= 1",
-            marks=pytest.mark.long,
-        ),
-    ],
-)
-def test_every_measure_has_its_numbers(cli: Call, tmp_path: Path, words: list[str], bound: str) -> None:
-    note = tmp_path / "note.txt"
-    note.write_text("Anna Ek lives in Graz.", encoding="utf-8")
-    given = ["--context-file", note, "--query", "Who?"] if words[0] == "decode" else []
-    assert cli(*words, *given, "--model", "toy", "--json").code == 0
-    (run,) = (path.parent for path in Path("runs").glob("*/spec.json"))
-    assert cli("gate", run, "--max", bound).code == 0
-    found = read_measured(run)
-    for quantity in found.quantities:
-        if isinstance(quantity, RunQuantity):
-            assert quantity.compute(found.cases) is not None
-            continue
-        values = found.values(quantity)
-        assert values.dtype == np.float64
-        assert found.floor(quantity, range(len(values))) >= 0
-    main = found.quantities[0]
-    assert not isinstance(main, RunQuantity)
-    assert np.isfinite(found.values(main)).all()

@@ -1,10 +1,8 @@
-"""`leakmeter runs`: listed, shown, checked, exported; and several processes that write at once."""
+"""`leakmeter runs`: listed, shown, checked, exported."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,6 @@ from typing import Any
 import pytest
 
 from leakmeter.storage.rundir import RunDirectory
-from leakmeter.storage.verify import verify
 
 Call = Callable[..., Any]
 TEXTS = ("Anna sang. Bo ate.", "Cid left. Dora came.", "Ek slept. Finn ran.")
@@ -249,32 +246,3 @@ def test_a_redacted_export(cli: Call, run: Path, tmp_path: Path, monkeypatch: py
     # The user's key makes the hashes, so that the same comes out again.
     assert cli("runs", "export", run, "--out", "again", "--redact").code == 0
     assert contents("again") == contents("out")
-
-
-SLOWLY = """
-import time
-from leakmeter.backends.toy import Toy
-score = Toy.score
-Toy.score = lambda self, chunk: (time.sleep(0.02), score(self, chunk))[1]
-from leakmeter.cli import main; main()
-"""
-
-
-@pytest.mark.long
-def test_processes_that_write_at_once_do_no_harm(cli: Call, run: Path, data: Path) -> None:
-    def start(*more: str) -> subprocess.Popen[str]:
-        words = [sys.executable, "-c", SLOWLY, "influence", *options(data, "shared"), *more]
-        return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-
-    same, different = [start(), start()], start("--seed", "5")
-    told = [process.communicate(timeout=120)[1] for process in (*same, different)]
-    assert different.returncode == 0, told
-    # Whoever comes second is refused, or finds everything done.
-    assert sorted(process.returncode for process in same) in ([0, 0], [0, 2]), told
-    for process, said in zip(same, told, strict=False):
-        assert process.returncode == 0 or said.endswith("is being written by another process; wait for it to end\n")
-    runs = sorted(Path("shared").iterdir())
-    assert [verify(path).state for path in runs] == ["whole", "whole"]
-    for one, out in ((Path("shared") / run.name, "a"), (run, "b")):
-        assert cli("runs", "export", one, "--out", out).code == 0
-    assert contents("a") == contents("b")

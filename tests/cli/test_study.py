@@ -6,19 +6,16 @@ import csv
 import json
 import random
 import re
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from helpers.command_line import PROGRAM
 from helpers.examples import few
 from helpers.places import TESTS
 from leakmeter.report.console import LEFT_OUT
@@ -206,33 +203,6 @@ def exported(out: Path) -> dict[str, bytes]:
             write(run, Path(made))
             found |= {f"{run.name}/{file.name}": file.read_bytes() for file in Path(made).iterdir()}
     return found
-
-
-@pytest.mark.long
-def test_a_study_of_a_real_model_killed_twice_ends_like_one_left_alone(real_backend: Any, tmp_path: Path) -> None:
-    settings = ("relations=2", "entities=2", "contexts=2", "mentioning=0")
-    words = ["study", "run", "susceptibility_contexts", *(word for one in settings for word in ("--set", one))]
-
-    def start(out: Path) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([*PROGRAM, *words, "--out", str(out)], stdout=subprocess.DEVNULL)
-
-    calm, rng = tmp_path / "calm", random.Random(1)
-    began = time.monotonic()
-    assert start(calm).wait(timeout=600) == 0
-    seconds = time.monotonic() - began
-    n_killed = n_studies = 0
-    while n_killed < 2:
-        out, code = tmp_path / str(n_studies), -1
-        n_studies += 1
-        while code != 0:
-            process = start(out)
-            try:
-                code = process.wait(timeout=rng.uniform(0.3, 1.0) * seconds if n_killed < 2 else 600)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                code = process.wait()  # it may have ended just before
-                n_killed += code == -signal.SIGKILL
-        check_same(calm, out)
 
 
 @pytest.mark.parametrize(

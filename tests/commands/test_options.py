@@ -83,10 +83,6 @@ def test_one_source_of_cases(note: Path) -> None:
     (case,) = read_cases(Source(context_file=[note, note], query="Who?"), "Anna").cases
     assert (case.id, case.query, case.response) == ("note", "Who?", "Anna")
     assert [document.name for document in case.documents] == ["note.txt", "note.txt (2)"]
-    with pytest.raises(UsageError, match="give one of --context-file, --data"):
-        read_cases(Source(query="Who?"))
-    with pytest.raises(UsageError, match="--context-file and --data do not go together"):
-        read_cases(Source(context_file=[note], data=note))
 
 
 def test_what_settings_cannot_use_is_said_before_a_model_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,14 +88,6 @@ def test_a_drawn_response_that_never_stops_takes_what_was_predicted(kind: str, w
     assert predicted.n_full_pass_tokens == taken.n_full_pass_tokens
 
 
-@pytest.mark.parametrize("seed", few(range(6), 2))
-def test_drawn_responses_take_no_more_than_was_predicted(seed: int) -> None:
-    backend = tiny.tiny_backend()
-    predicted, taken = both(backend, Influence(samples=5, max_new_tokens=8, seed=seed), item_of(backend, None))
-    assert 0 < taken.n_tokens_run <= predicted.n_tokens_run
-    assert taken.n_prompts <= predicted.n_prompts
-
-
 def test_no_stop_token_is_drawn_and_responses_part_at_once() -> None:
     tokenizer = replace(Toy().tokenizer, stop_ids=frozenset({0, 2, 70_000}))
     backend = PlanningBackend(name="x", tokenizer=tokenizer, dtype="float32", window=None, sharing="prefixes")

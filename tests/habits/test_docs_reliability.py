@@ -45,10 +45,7 @@ GUARANTEES: Final = {
     "SIGKILL, extraction of people": (
         "instruments/pii/test_extraction_run:test_after_a_kill_the_same_begins_anew_and_no_half_file_stays",
     ),
-    "SIGKILL, conversion of a model": (
-        "models/test_pull:test_a_killed_conversion_leaves_nothing_that_counts",
-        "models/test_pull:test_a_process_killed_while_converting_holds_nobody_up",
-    ),
+    "SIGKILL, conversion of a model": ("models/test_pull:test_a_process_killed_while_converting_holds_nobody_up",),
     "SIGKILL, worker, machine or driver": (
         "execute/test_ray:test_a_node_goes_and_another_comes",
         "execute/test_ray:test_a_killed_driver_goes_on",

@@ -273,7 +273,11 @@ def test_what_forgetting_does_not_reach_is_said_or_refused(
 
 def test_a_copy_without_the_key_tells_nothing(empty: Ledger) -> None:
     add(empty, day(), KeptModel(Echo()), Measuring())
-    assert left_in(empty.path, "Ana Quill", "Quill", PHONE, WEATHER, "reader-0", "What is new", SECRET) == set()
+    assert empty.rows("disclosures")
+    assert (
+        left_in(empty.path, "Ana Quill", "Quill", PHONE, "2025550143", WEATHER, "reader-0", "What is new", SECRET)
+        == set()
+    )
     other = Keys(b"x" * 32)
     assert left_in(empty.path, other.entity("person", "ana quill"), other.recipient("reader-0") or "") == set()
 

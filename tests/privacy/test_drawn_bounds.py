@@ -11,7 +11,7 @@ import torch
 
 from helpers.exact_bounds import exact_loss_is_within, exact_range_is_within, whole
 from leakmeter.privacy.bounded import bounded_mixture
-from leakmeter.privacy.clipped_logits import Aggregation, average, clipped
+from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.privacy.mechanism import ClippedLogitAggregation
 from leakmeter.stats.exact_draw import draw, weights_of
 from leakmeter.stats.stats import FloatArray
@@ -135,22 +135,6 @@ def test_clipped_votes_with_and_without_an_exemplar_keep_their_range_exactly(lib
             # What is drawn is what was asked for row by row.
             whole_rows = library(rows)
             np.testing.assert_array_equal(rule.vote(whole_rows).log_probs, rule.log_probs(whole_rows))
-
-
-def test_clipping_at_c_itself_would_break_the_bound_by_rounding() -> None:
-    """The case that the smaller clip is for: some of these are above their bound, by less than 1e-12 nats."""
-    rng = np.random.default_rng(12)
-    broken = 0
-    for aggregation in SETTINGS:
-        rows = votes(rng, aggregation.subset_size, 60, aggregation.clip)
-        if aggregation.normalise_by == "fixed":
-            pair = [
-                weights_of(average(clipped(of, aggregation.clip), aggregation).log_probs) for of in (rows, rows[1:])
-            ]
-            bound = 2.0 * aggregation.sensitivity()
-            broken += not exact_range_is_within(pair[0], pair[1], bound)
-            assert exact_range_is_within(pair[0], pair[1], bound * (1.0 + 1e-12) + 1e-12)
-    assert broken
 
 
 def test_clipped_votes_of_50_000_tokens_keep_their_range_exactly() -> None:

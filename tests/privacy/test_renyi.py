@@ -182,18 +182,3 @@ def test_screening_misses_nothing_and_measures_what_it_doubts(library: Any, sens
     np.testing.assert_allclose(ratio[broken], exact.max(axis=1)[broken], rtol=1e-12)
     np.testing.assert_array_equal(order[broken], np.asarray(ORDERS)[exact.argmax(axis=1)][broken])
     assert (ratio >= exact.max(axis=1) * (1 - 1e-12)).all()
-
-
-@seed(72)
-@settings(max_examples=examples(100))
-@given(st.floats(0.001, 0.999), st.floats(1e-6, 50.0), st.floats(1.001, 200))
-def test_two_tokens_have_a_divergence_that_can_be_written_down(share: float, width: float, order: float) -> None:
-    log_p = np.log([share, 1.0 - share])
-    found = from_tilts(log_p, np.asarray([[width, 0.0]]), (order, math.inf))[0]
-    with mpmath.workdps(60):
-        p = [mpmath.exp(mpmath.mpf(float(v))) for v in log_p]
-        p = [v / sum(p) for v in p]
-        q = [p[0] * mpmath.exp(-mpmath.mpf(width)), p[1]]
-        q = [v / sum(q) for v in q]
-        expected = [[float(slow(*pair, a)) for pair in ((p, q), (q, p))] for a in (order, math.inf)]
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-17)

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from helpers.examples import examples
-from helpers.neighbours import without_each
 from leakmeter.privacy.clipped_logits import Aggregation, NormaliseBy, average, clipped
 from leakmeter.privacy.rdp import ORDERS, Bound, bound, conversion, guarantee
-from leakmeter.privacy.renyi import both_ways, from_tilts, screened
+from leakmeter.privacy.renyi import screened
 from leakmeter.privacy.verdict import Verdict, judge, paper_figure
 
 LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
@@ -71,16 +70,6 @@ TABLE_4 = Aggregation(10.0, N_EXEMPLARS, 4.8)
 COLD = Aggregation(10.0, N_EXEMPLARS, 0.94)
 
 
-@libraries
-@pytest.mark.parametrize("voting", [TABLE_4, COLD, Aggregation(10.0, N_EXEMPLARS, 68.58)])
-def test_a_sound_mechanism_passes_on_the_votes_that_tell_most(library: Any, voting: Aggregation) -> None:
-    for n_voted_for, n_vocab in ((5, 5), (2, 5), (2, 2)):
-        found = audited(one_hot_votes(n_voted_for, n_vocab), voting, library=library)
-        assert found.holds
-        assert (found.ratio <= 1.0).all()
-        assert all(worst.holds for worst in found.worst_tokens)
-
-
 def test_a_mechanism_that_is_deaf_to_its_exemplars_measures_nothing() -> None:
     rows = np.broadcast_to(np.random.default_rng(1).normal(size=(3, 1, 9)), (3, 4, 9))
     # With those present counted, exemplars that all say the same are not missed.
@@ -91,20 +80,6 @@ def test_a_mechanism_that_is_deaf_to_its_exemplars_measures_nothing() -> None:
     found = audited(one_hot_votes(2), TABLE_4, runs=Aggregation(10.0, N_EXEMPLARS, 4.8**2))
     assert found.holds
     assert (found.ratio[:-1] < 0.05).all()
-
-
-def test_how_near_to_its_bound_a_sound_mechanism_comes() -> None:
-    three = MEASURED.index(3)
-    spread, alternating = (audited(one_hot_votes(n), TABLE_4) for n in (5, 2))
-    # A tilt of ±Δ under a token's probability m has variance 4 m (1 − m) Δ², and Δ² is the bound.
-    assert spread.ratio[three] == pytest.approx(4 * 0.2 * 0.8, rel=0.02)  # measured: 0.651
-    assert alternating.ratio[three] == pytest.approx(0.979, abs=0.001)
-    # Those present counted, the average without one is (50 / 49)² farther; its own bound is four times as wide.
-    present = Aggregation(10.0, N_EXEMPLARS, 4.8, "present")
-    against_its_own = audited(one_hot_votes(5), present)
-    against_the_theorem = audited(one_hot_votes(5), TABLE_4, runs=present)
-    assert against_the_theorem.ratio[three] == pytest.approx(0.68, abs=0.005)
-    assert against_its_own.ratio[three] == pytest.approx(0.68 / 4, abs=0.002)
 
 
 BROKEN: dict[str, tuple[Aggregation, dict[str, Any]]] = {
@@ -210,6 +185,7 @@ def test_a_sound_mechanism_passes_on_any_votes(
     for library in LIBRARIES.values():
         found = audited(rows, Aggregation(clip, rows.shape[1], temperature, normalise_by), library=library)
         assert found.holds
+        assert all(worst.holds for worst in found.worst_tokens)
         assert (found.per_exemplar <= found.bound * (1 + 1e-9)).all()
         assert (found.per_exemplar.max(axis=0) <= found.sum_of_maxima * (1 + 1e-12)).all()
 
@@ -242,55 +218,6 @@ def test_totals_are_sums_over_tokens_by_the_slow_way() -> None:
 
 
 N_TOKENS, N_VOCAB, N_VOTERS = 3, 5, 4
-ENUMERATED = Aggregation(2.0, N_VOTERS, 0.6)
-SEQUENCES = list(itertools.product(range(N_VOCAB), repeat=N_TOKENS))
-
-
-def enumerated(logits_after: Callable[[tuple[int, ...]], np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Every sequence: its log-probability, that without each exemplar, and Σ_t D_α↔ along it.
-
-    Returns:
-        (sequence,), (exemplar, sequence), (sequence, exemplar, order).
-    """
-    votes = {
-        before: average(clipped(logits_after(before), ENUMERATED.clip), ENUMERATED)
-        for n in range(N_TOKENS)
-        for before in itertools.product(range(N_VOCAB), repeat=n)
-    }
-    losses = {before: both_ways(from_tilts(*vote, MEASURED)) for before, vote in votes.items()}
-    steps = [[(sequence[:t], sequence[t]) for t in range(N_TOKENS)] for sequence in SEQUENCES]
-    with_all = [sum(votes[before].log_probs[token] for before, token in path) for path in steps]
-    each = {before: without_each(vote) for before, vote in votes.items()}
-    missing = [[sum(each[before][i, token] for before, token in path) for path in steps] for i in range(N_VOTERS)]
-    spent = [sum(losses[before] for before, _ in path) for path in steps]
-    return np.asarray(with_all), np.asarray(missing), np.asarray(spent)
-
-
-def test_tokens_that_do_not_hang_on_each_other_add_up_to_the_sequence_exactly() -> None:
-    rows = np.random.default_rng(3).normal(size=(N_TOKENS, N_VOTERS, N_VOCAB)) * 3
-    with_all, missing, spent = enumerated(lambda before: rows[len(before)])
-    assert np.exp(with_all).sum() == pytest.approx(1.0, abs=1e-14)
-    np.testing.assert_allclose(spent, np.broadcast_to(spent[0], spent.shape), rtol=1e-14)
-    directions = from_tilts(with_all, with_all - missing, MEASURED)
-    per_token = [from_tilts(*average(clipped(z, 2.0), ENUMERATED), MEASURED) for z in rows]
-    np.testing.assert_allclose(directions, sum(per_token), rtol=1e-10)
-    assert (both_ways(directions) <= spent[0] * (1 + 1e-10)).all()
-
-
-def test_what_a_sequence_tells_is_within_what_its_tokens_tell_and_may_tell() -> None:
-    """Votes that depend on what came before: every sequence is enumerated, with and without each exemplar."""
-
-    def logits_after(before: tuple[int, ...]) -> np.ndarray:
-        rng = np.random.default_rng([4, *before, len(before)])
-        return rng.normal(size=(N_VOTERS, N_VOCAB)) * rng.choice([0.2, 4.0])
-
-    with_all, missing, spent = enumerated(logits_after)
-    whole = both_ways(from_tilts(with_all, with_all - missing, MEASURED))
-    most, least = spent.max(axis=0), spent.min(axis=0)
-    assert (whole <= most * (1 + 1e-10)).all()
-    assert (most <= N_TOKENS * bound(ENUMERATED.sensitivity(), MEASURED)).all()
-    # Along one sequence less may be measured than the sequence tells: that never proves a bound.
-    assert (least < whole).all()
 
 
 def test_the_paper_s_figures_are_mostly_conversion() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,6 @@ from leakmeter.errors import UsageError
 from leakmeter.report import html as pages
 from leakmeter.report import scale
 from leakmeter.studies.generations_report import CellColumn, Generation, Generations, generations_report
-from leakmeter.text.overlap import copied, words_of
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 CONTEXT = "The vault code is 7731 and the key hangs by the door."
@@ -47,19 +45,6 @@ def page(*records: Generations, room: int = pages.PAGE_BYTES, **more: Any) -> st
 
 def body(text: str) -> str:
     return text.split("</style>")[1]
-
-
-def test_words_are_found_alone_and_in_a_row() -> None:
-    """Each run is the longest that goes through its word."""
-    assert copied("the code is 7731 by day", CONTEXT) == [1, 3, 3, 3, 1, 0]
-    assert words_of(" a  bc\n") == [(1, 2), (4, 6)]
-    rng = random.Random(3)
-    for _ in range(200):
-        ours, others = (rng.choices("abc", k=rng.randrange(12)) for _ in range(2))
-        runs = [(a, b) for a in range(len(ours)) for b in range(a + 1, len(ours) + 1)]
-        shared = [(a, b) for a, b in runs if any(others[j : j + b - a] == ours[a:b] for j in range(len(others)))]
-        longest = [max((b - a for a, b in shared if a <= i < b), default=0) for i in range(len(ours))]
-        assert copied(" ".join(ours), " ".join(others)) == longest
 
 
 def test_passages_are_underlined_token_by_token() -> None:

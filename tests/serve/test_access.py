@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,12 +14,6 @@ from leakmeter.serve import access
 from leakmeter.serve.access import MOST_BYTES, MOST_SESSIONS, Access, is_loopback
 
 OTHERS = {"x-leakmeter": "1", "sec-fetch-mode": "cors"}
-
-
-@pytest.fixture
-def made(tmp_path: Path) -> Iterator[TestClient]:
-    with client(serving_of(tmp_path)) as opened:
-        yield opened
 
 
 def test_a_link_opens_the_page_once_and_leaves_no_token_in_the_address(tmp_path: Path) -> None:

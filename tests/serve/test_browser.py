@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
 import leakmeter
 from helpers.accessibility import check_page
 from helpers.report_browser import CHROMIUM, Browser
-from helpers.serving import CASE, listening
+from helpers.serving import CASE
 from leakmeter.report import scale
 from leakmeter.serve.serving import Serving
 
@@ -22,12 +20,6 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here"),
 ]
 _DONE = "document.getElementById('status').textContent === 'Done.'"
-
-
-@pytest.fixture
-def serving(tmp_path: Path) -> Iterator[Serving]:
-    with listening(tmp_path) as made:
-        yield made
 
 
 def fill(browser: Browser, **fields: str) -> None:

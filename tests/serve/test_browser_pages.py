@@ -3,7 +3,6 @@ hostile texts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from helpers.accessibility import check_page
 from helpers.logged_answers import ChatToy, logged
 from helpers.report_browser import CHROMIUM, Browser
-from helpers.serving import listening
 from leakmeter.engine.loading import KeptModel
 from leakmeter.ledger.measuring import Measuring, add
 from leakmeter.ledger.store import Ledger
@@ -23,12 +21,6 @@ pytestmark = [
 ]
 _HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script>\u202e'
 _SECRET = "Ms Ana Alvi, 12 Elm Street: call 202-555-0143."
-
-
-@pytest.fixture
-def serving(tmp_path: Path) -> Iterator[Serving]:
-    with listening(tmp_path) as made:
-        yield made
 
 
 def test_the_ledger_from_its_matrix_to_one_answer(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,6 @@ from leakmeter.checkup.checks import CHECKS
 from leakmeter.checkup.report import report
 from leakmeter.report import html
 from leakmeter.serve import doctor
-
-
-@pytest.fixture
-def made(tmp_path: Path) -> Iterator[TestClient]:
-    with client(serving_of(tmp_path)) as opened:
-        yield opened
 
 
 def examined(made: TestClient, **fields: Any) -> list[tuple[str, dict[str, Any]]]:

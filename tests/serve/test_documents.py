@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from helpers.report_browser import CHROMIUM, Browser
-from helpers.serving import CASE, listening
+from helpers.serving import CASE
 from leakmeter.serve.live import Typed
 from leakmeter.serve.serving import Serving
 
@@ -27,12 +25,6 @@ def test_lines_of_dashes_divide_documents(context: str, documents: int) -> None:
     case = Typed("toy", context, "Who?", "Anna").case
     assert len(case.documents) == documents
     assert documents == 1 or not any("--" in document.text for document in case.documents)
-
-
-@pytest.fixture
-def serving(tmp_path: Path) -> Iterator[Serving]:
-    with listening(tmp_path) as made:
-        yield made
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")

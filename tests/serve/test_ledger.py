@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sqlite3
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from html import unescape
 from pathlib import Path
@@ -15,7 +14,6 @@ import pytest
 from starlette.testclient import TestClient
 
 from helpers.logged_answers import ChatToy, logged
-from helpers.serving import client, serving_of
 from leakmeter.engine.loading import KeptModel
 from leakmeter.ledger.budgets import PER
 from leakmeter.ledger.forget import forget
@@ -57,12 +55,6 @@ def written(folder: Path, of: list[Any], *, keep_texts: bool = False) -> Ledger:
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     return written(tmp_path, answers(), keep_texts=True)
-
-
-@pytest.fixture
-def made(tmp_path: Path) -> Iterator[TestClient]:
-    with client(serving_of(tmp_path)) as opened:
-        yield opened
 
 
 def links(page: str) -> set[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import stat
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,10 @@ import pytest
 from starlette.testclient import TestClient
 
 import leakmeter
-from helpers.serving import CASE, HEADERS, asked, client, serving_of
+from helpers.serving import CASE, HEADERS, asked
 from leakmeter.errors import UnknownNameError
 from leakmeter.report import scale
 from leakmeter.serve import serving
-
-
-@pytest.fixture
-def made(tmp_path: Path) -> Iterator[TestClient]:
-    with client(serving_of(tmp_path)) as opened:
-        yield opened
 
 
 def nats_of(pieces: Any) -> dict[str, str]:

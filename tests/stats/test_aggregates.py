@@ -69,11 +69,3 @@ def test_order_statistics_are_the_narrowest_with_a_fortieth_beyond_each(n: int, 
     # The lowest item above the true percentile: i − 1 or fewer are below it.
     assert low == max((float(i) for i in range(1, n + 1) if below[i] < 0.025), default=-math.inf)
     assert high == min((float(i) for i in range(1, n + 1) if 1 - below[i] <= 0.025 + 1e-12), default=math.inf)
-
-
-def test_intervals_of_percentiles_cover() -> None:
-    rng = np.random.default_rng(0)
-    truth = -math.log(0.05)
-    found = [interval_of_aggregate(rng.exponential(size=100), "p95", seed=0) for _ in range(400)]
-    covered = np.mean([low <= truth <= high for low, high in filter(None, found)])
-    assert covered > 0.94

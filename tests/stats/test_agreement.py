@@ -75,16 +75,6 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert spearman(x, y, over).interval == pytest.approx(whole.interval, abs=1e-12)
 
 
-def test_an_interval_of_clusters_is_wider_than_one_of_alike_items() -> None:
-    rng = np.random.default_rng(0)
-    clusters = np.repeat(np.arange(10), 30)
-    x, y = (rng.normal(size=10)[clusters] + 0.1 * rng.normal(size=300) for _ in range(2))
-    of_clusters, of_items = (spearman(x, y, Resamples(list(of), seed=0)).interval for of in (clusters, range(300)))
-    assert of_clusters is not None
-    assert of_items is not None
-    assert of_clusters[1] - of_clusters[0] > 3 * (of_items[1] - of_items[0])
-
-
 def test_what_is_the_same_everywhere_has_no_correlation() -> None:
     x, y, z, clusters = drawn()
     over = Resamples(clusters, seed=0, n_resamples=FEW)

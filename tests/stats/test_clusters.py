@@ -70,19 +70,6 @@ def test_p_is_of_the_means_of_clusters() -> None:
         assert Resamples([*range(n)] * 9, seed=0, n_resamples=2).signed_rank_p(np.arange(1.0, 9 * n + 1)) == p
 
 
-def test_a_mean_of_alike_items_is_covered_as_often_as_it_says() -> None:
-    rng = np.random.default_rng(0)
-    clusters = np.repeat(np.arange(20), 6)
-    covered = {"clusters": 0, "items": 0}
-    for _ in range(150):
-        values = rng.normal(size=20)[clusters] + 0.7 * rng.normal(size=120)
-        for name, of in (("clusters", clusters), ("items", np.arange(120))):
-            low, high = Resamples(of.tolist(), seed=1, n_resamples=200).mean(values).interval or (0.0, 0.0)
-            covered[name] += low <= 0.0 <= high
-    assert 0.85 * 150 <= covered["clusters"] <= 0.99 * 150
-    assert covered["items"] < 0.75 * 150
-
-
 def test_an_interval_needs_nine_of_ten_resamples() -> None:
     resamples = Resamples(["a", "b"], seed=0)
     for n_unknown, interval in ((1, (2.0, 2.0)), (2, None)):

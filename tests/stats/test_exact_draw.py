@@ -64,18 +64,6 @@ def test_every_number_below_the_total_stands_for_one_token() -> None:
         assert drawn_at(weights, total, total + 1, 0) == drawn_at(weights, 0)
 
 
-def test_a_token_of_1e_30_has_its_own_weight_beside_one_near_1() -> None:
-    weights = np.array([1.0 - 2e-16, 1e-30, 0.0, 3e-308])
-    units = whole(weights)
-    assert units[1] == int(Fraction(1e-30) * 2**1126)
-    assert [token for token in range(4) if units[token]] == [0, 1, 3]
-    hits = {token: (drawn_at(weights, at), drawn_at(weights, at + units[token] - 1)) for token, at in
-            ((3, 0), (1, units[3]), (0, units[3] + units[1]))}  # fmt: skip
-    assert hits == {token: (token, token) for token in (3, 1, 0)}
-    # Added up in float64, neither of the small ones would be there.
-    assert np.diff(np.cumsum(weights)).tolist() == [0.0, 0.0, 0.0]
-
-
 @pytest.mark.parametrize("library", few([np.asarray, torch.from_numpy]), ids=["numpy", "torch"])
 @pytest.mark.parametrize("bits", [SystemBits, lambda: StreamBits(b"chi-square")], ids=["system", "stream"])
 def test_draws_are_as_often_as_weights_say(library: Any, bits: Any) -> None:

@@ -95,17 +95,6 @@ def test_neither_units_nor_the_order_of_settings_move_the_knee(
     assert found == NO_KNEE or found not in ends(leaks, uses)
 
 
-@given(points, coarse, coarse)
-def test_a_setting_that_another_beats_in_both_is_no_knee_and_moves_none(
-    pair: tuple[np.ndarray, np.ndarray], more: float, less: float
-) -> None:
-    leaks, uses = pair
-    for i in range(len(leaks)):
-        worse = np.append(leaks, leaks[i] + more + 1.0), np.append(uses, uses[i] - less - 1.0)
-        assert int(knees(*worse)) == int(knees(leaks, uses))
-        assert efficient(*worse) == efficient(leaks, uses)
-
-
 def test_knees_by_hand() -> None:
     # Scaled: (0, 0), (¼, ¾), (½, 9/10), (1, 1): ½ above the chord at the second, 0.4 at the third.
     assert int(knees([0, 1, 2, 4], [10, 25, 28, 30])) == 1

@@ -162,17 +162,6 @@ def test_the_interval_of_groups_that_are_apart_has_a_width() -> None:
     assert 0.75 < low < 0.9
 
 
-@pytest.mark.parametrize(("apart", "truth"), [(0.0, 0.5), (1.19, 0.8), (2.326, 0.95)])
-def test_intervals_of_the_auc_cover_it(apart: float, truth: float) -> None:
-    rng = np.random.default_rng(7)
-    covered = []
-    for _ in range(500):
-        _, low, high = auc(rng.normal(apart, 1.0, 15), rng.normal(0.0, 1.0, 25))
-        covered.append(low <= truth <= high)
-    # Measured: 0.92, 0.94 and 0.97.
-    assert 0.92 <= np.mean(covered) <= 0.98
-
-
 def test_subjects_needed_by_hand() -> None:
     # All above 0: (1.6449 + 0.8416)² / (3 / 4) = 8.24.
     assert subjects_needed([1.0, 2.0, 3.0, 4.0, 5.0]) == 9
@@ -196,15 +185,3 @@ def test_subjects_needed_have_no_unit_and_grow_with_the_power(differences: list[
         assert more is not None
         assert more >= needed
         assert subjects_needed(-given_) is None
-
-
-@pytest.mark.parametrize("effect", [0.3, 0.5, 0.8])
-def test_so_many_subjects_have_the_power(effect: float) -> None:
-    rng = np.random.default_rng(5)
-    # A pilot that is the truth.
-    needed = subjects_needed(scipy.stats.norm.ppf((np.arange(400) + 0.5) / 400) + effect)
-    assert needed is not None
-    draws = rng.normal(effect, 1.0, (800, needed))
-    power = (scipy.stats.wilcoxon(draws, axis=1, alternative="greater").pvalue <= 0.05).mean()
-    # Measured: 0.83, 0.84 and 0.89: where the effect is large, Noether's variance is too large.
-    assert 0.78 <= power <= 0.92

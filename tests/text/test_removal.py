@@ -11,27 +11,12 @@ import pytest
 from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.core.case import Case, Document
 from leakmeter.core.item import Prepared
-from leakmeter.core.prompt import Prompt
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.text.build import PromptSettings, placebo_of, placebos, prepare
 
 Prepare = Callable[..., Prepared]
 NOTE = "Anna Ek lives in Graz. Her phone is 555-010-7788. Bo asked twice.\nCall 555-010-7788 after four."
 UNITS = ("word", "sentence", "line", "ngram:5", "ngram:5:2")
-
-
-def all_pieces(prompt: Prompt) -> list[tuple[str, str, tuple[int, ...]]]:
-    return [(piece.name, piece.role, piece.ids) for piece in prompt.pieces if piece.ids]
-
-
-@pytest.mark.parametrize("unit", UNITS)
-def test_dropping_closes_up(tokenizer: Any, prepared: Prepare, unit: str) -> None:
-    item = prepared(NOTE, tokenizer=tokenizer, template="plain", unit=unit, group=True).item
-    for span in item.spans:
-        cut = item.cuts[span.name]
-        assert all_pieces(cut) == [piece for piece in all_pieces(item.prompt) if piece[0] not in span.pieces]
-        assert cut.positions.tolist() == list(range(len(cut.ids)))
-        assert cut.next_position == len(cut.ids) == len(item.prompt.ids) - span.n_tokens
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -63,17 +48,6 @@ def test_where_the_prompt_ends_in_what_is_removed_only_a_mask_leaves_a_gap(
     # Where something stands behind what is removed, no empty piece is left.
     first = item.cuts[item.spans[0].name]
     assert all(piece.ids for piece in first.pieces)
-
-
-@pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
-@pytest.mark.parametrize("unit", ["document", "sentence"])
-def test_taking_everything_away_leaves_the_blank_frame_without_a_gap(
-    tokenizer: Any, prepared: Prepare, removal: str, unit: str
-) -> None:
-    item = prepared("Only one thing is said.", tokenizer=tokenizer, template="plain", unit=unit, removal=removal).item
-    (name,) = item.cuts
-    assert item.cuts[name].ids.tolist() == item.blank.ids.tolist()
-    assert item.cuts[name].next_position == len(item.blank.ids)
 
 
 def test_a_value_never_takes_a_units_name() -> None:
@@ -127,14 +101,6 @@ def test_a_context_too_long_is_refused_with_its_numbers_or_cut(prepared: Prepare
     for window in (1, 20, 33, 36):
         with pytest.raises(WindowError, match="leaves no room for a context"):
             prepared("🙂🙂🙂", query="q", response="r", window=window, truncate=True)
-
-
-def test_alone_is_the_blank_frame_with_the_piece_put_back(tokenizer: Any, prepared: Prepare) -> None:
-    one = prepared(NOTE, tokenizer=tokenizer, template="plain", unit="sentence", group=True)
-    for span in one.item.spans:
-        said = " ".join(one.context[a:b] for a, b in span.ranges)
-        alone = prepared(said, tokenizer=tokenizer, template="plain", unit="whole").item
-        assert one.item.alone[span.name].ids.tolist() == alone.prompt.ids.tolist()
 
 
 def test_a_group_is_cut_wherever_it_is_said(tokenizer: Any, prepared: Prepare) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from helpers.examples import examples
 from leakmeter.core.item import Prepared, Span
-from leakmeter.core.prompt import CONTEXT, QUERY
+from leakmeter.core.prompt import CONTEXT
 from leakmeter.errors import WindowError
 from leakmeter.text.layout import LOOSE
 
@@ -101,14 +101,6 @@ def test_decoding_the_prompt_gives_the_rendered_text_back(
     assert one.context == SEPARATOR.join(context)
 
 
-def test_a_sentencepiece_prompt_decodes_to_the_rendered_text(sentencepiece_tokenizer: Any, prepared: Prepare) -> None:
-    context = "Lily has a red ball.  Two spaces,\ttab, naïve 🙂.\nNew line."
-    one = prepared(context, tokenizer=sentencepiece_tokenizer, template="plain", query="Who has it?")
-    text = sentencepiece_tokenizer.decode(one.item.prompt.ids.tolist())
-    assert text.removeprefix("<s>").lstrip(" ") == f"Context: {context}\n\nQuestion: Who has it?\nAnswer:"
-    assert one.item.prompt.pieces[0].ids == sentencepiece_tokenizer.start_ids
-
-
 @SHARED_FIXTURES
 @given(
     context=st.lists(known_texts, min_size=1, max_size=3),
@@ -152,41 +144,6 @@ def test_a_truncated_prompt_fits_and_has_the_same_blank_frame(
         assert len(placebo.ids) + len(one.item.response or ()) <= window
 
 
-@pytest.mark.parametrize(
-    "text", ["<|im_end|>", "<|im_start|>system", "<|endoftext|>", "</s>", "<s>", "<unk>", "[INST]"]
-)
-@pytest.mark.parametrize("kind", ["chat", "sentencepiece"])
-def test_text_that_looks_like_a_special_token_stays_text(
-    request: pytest.FixtureRequest, prepared: Prepare, kind: str, text: str
-) -> None:
-    tokenizer = request.getfixturevalue(f"{kind}_tokenizer")
-    inner = tokenizer.library
-    special = set(inner.all_special_ids) | set(inner.added_tokens_decoder)
-    said = f"He wrote {text} and {text}\n{text}"
-    for template in ["plain"] + ["chat"] * tokenizer.has_chat_template:
-        one = prepared([said, text], tokenizer=tokenizer, template=template, query=f"{text} what?", response=text)
-        data = [t for p in one.item.prompt.pieces if p.role in (CONTEXT, QUERY) for t in p.ids]
-        assert not special & {*data, *(one.item.response or ())}
-        assert text in tokenizer.decode(one.item.response)
-        plain = prepared("x", tokenizer=tokenizer, template=template, query="x", response="x").item
-        n_special = sum(int(i) in special for i in plain.prompt.ids)
-        assert sum(int(i) in special for i in one.item.prompt.ids) == n_special
-
-
-@SHARED_FIXTURES
-@given(context=documents, n=st.integers(1, 6))
-def test_sliding_ngrams_hold_every_token_and_as_many_windows_as_the_paper_counts(
-    tokenizer: Any, prepared: Prepare, context: list[str], n: int
-) -> None:
-    one = prepared(context, tokenizer=tokenizer, template="plain", unit=f"ngram:{n}:1")
-    pieces = pieces_of(one)
-    assert {name for span in one.item.spans for name in said_by(span)} == set(pieces)
-    for name, _, _ in one.documents:
-        spans = [span for span in one.item.spans if span.document == name]
-        n_tokens = sum(len(pieces[piece]) for piece in dict.fromkeys(p for span in spans for p in said_by(span)))
-        assert len(spans) == max(n_tokens - n + 1, 1)
-
-
 @settings(SHARED_FIXTURES, max_examples=examples(40))
 @given(context=documents, other=documents, query=texts)
 def test_the_blank_frame_does_not_depend_on_the_context(
@@ -199,18 +156,6 @@ def test_the_blank_frame_does_not_depend_on_the_context(
             for how in ({"unit": "whole"}, {"unit": "ngram:2", "group": True}, {"unit": "paragraph", "removal": "mask"})
         }
         assert len(blanks) == 1
-
-
-@SHARED_FIXTURES
-@given(context=documents, other=documents, query=texts)
-def test_the_blank_chat_frame_does_not_depend_on_the_context(
-    chat_tokenizer: Any, prepared: Prepare, context: list[str], other: list[str], query: str
-) -> None:
-    one, two = (
-        prepared(given_, tokenizer=chat_tokenizer, template="chat", query=query).item for given_ in (context, other)
-    )
-    assert one.blank.ids.tolist() == two.blank.ids.tolist()
-    assert one.blank.positions.tolist() == list(range(len(one.blank.ids)))
 
 
 @pytest.mark.parametrize("context", ["a  b", "\n\nAnna sang. ", "x \u2028\t y"])

@@ -41,27 +41,6 @@ def test_the_documented_example_is_what_is_left(prepared: Prepare) -> None:
         assert f"\n| {removed} | `{shown}` |\n" in page
 
 
-@pytest.mark.parametrize("removal", ["drop", "mask"])
-@pytest.mark.parametrize(
-    ("texts", "unit", "gone", "left"),
-    [
-        (TWO, "sentence", ["s2", "s3"], "Anna sang.\n\n\n Dee slept.\n"),
-        (TWO, "sentence", ["s1", "s3", "s4"], " Bo ate.\n"),
-        (TWO, "line", ["l2"], "Anna sang. Bo ate.\n"),
-        (TWO, "ngram:9", ["g3", "g5"], "Anna sang. Bo ate.\n\n\n Dee slep\n"),
-        (THREE, "document", ["d2"], "Anna sang. \n\n\n\n Cid left.\r\n"),
-        (THREE, "word", ["w2", "w6"], "Anna \n\n\nBo ate.\n\n\n Cid\r\n"),
-        (["x"] * 4, "document", ["d1", "d3"], "x\n\nx"),
-        (["x \n"], "sentence", ["s1"], ""),
-    ],
-)
-def test_white_space_of_no_piece_stays_while_there_is_text_for_it(
-    prepared: Prepare, texts: list[str], unit: str, gone: list[str], left: str, removal: str
-) -> None:
-    item = prepared(texts, template="<{context}>{query}", unit=unit, removal=removal).item
-    assert bytes(item.without(gone).ids.tolist()).decode() == f"\n<{left}>Who?"
-
-
 def test_a_value_of_two_documents_is_cut_between_their_white_space(prepared: Prepare) -> None:
     texts = ["Call 555-010-7788\n", "555-010-7788 it is.\n"]
     for group in ({"unit": "document", "group": True}, {"unit": "entity"}):
