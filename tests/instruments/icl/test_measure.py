@@ -163,30 +163,6 @@ def test_the_states_of_spaces_are_the_same() -> None:
         assert [run.row_slots.tolist() for run in one.runs] == [run.row_slots.tolist() for run in two.runs]
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize(
-    "measure", [Icl(), Icl(space="vocabulary", label_scoring="whole-sequence"), Icl(calibration="average")]
-)
-def test_the_toy_takes_what_was_predicted(measure: Icl) -> None:
-    item = icl_item(N_VOCAB)
-    prediction = predict(planning_backend(toy(), None), measure.trial(item))
-    _, taken = drive(toy(), [measure.trial(item)])
-    assert (prediction.n_tokens_run, prediction.n_prompts) == (taken.n_tokens_run, taken.n_prompts)
-    assert not prediction.is_upper_bound
-
-
-||||||| c0fe127c
-@pytest.mark.parametrize("measure", [Icl(), Icl("vocabulary", "whole-sequence"), Icl(calibration="average")])
-def test_the_toy_takes_what_was_predicted(measure: Icl) -> None:
-    item = icl_item(N_VOCAB)
-    prediction = predict(planning_backend(toy(), None), measure.trial(item))
-    _, taken = drive(toy(), [measure.trial(item)])
-    assert (prediction.n_tokens_run, prediction.n_prompts) == (taken.n_tokens_run, taken.n_prompts)
-    assert not prediction.is_upper_bound
-
-
-=======
->>>>>>> testsA
 class Drifting(Toy):
     """Says two tokens a little likelier with every round."""
 
@@ -294,7 +270,7 @@ def test_parameters_without_meaning_are_refused(given_: dict[str, Any], error: t
 
 MEASURES = {
     "labels": Icl(), "sequences": Icl(label_scoring="whole-sequence", temperature=0.8),
-    "vocabulary": Icl("vocabulary"), "calibrated": Icl(calibration="average"),
+    "vocabulary": Icl(space="vocabulary"), "calibrated": Icl(calibration="average"),
     "calibrated by one": Icl(label_scoring="whole-sequence", calibration="blank", calibration_baseline="shared"),
 }  # fmt: skip
 

@@ -26,6 +26,7 @@ from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.instruments.pii.settings import FineTuning
 from leakmeter.instruments.pii.subject import Subject
 from leakmeter.instruments.pii.tuning.finetune import Document, fine_tune
+from leakmeter.storage.rundir import RunDirectory
 
 
 def small() -> HfBackend:
@@ -187,3 +188,33 @@ def test_people_in_both_are_refused_by_their_records(cli: Call, small_directory:
     assert f"record {everyone[2].id} is" in ended.err
     assert everyone[2].name not in ended.err
     assert not (tmp_path / "prompt.safetensors").exists()
+
+
+@pytest.mark.long
+def test_an_interrupted_check_compares_what_is_measured(
+    cli: Call, small_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, write, written = tmp_path / "check", RunDirectory.write_part, list[int]()
+    words = (
+        *("pii", "check", "--out", out, "--canaries", "9", "--repeats", "1", "2", "--held-out", "3"),
+        *("--types", "phone", "--batch-tokens", "1024", "--decoys", "50", "--prompts", "1", "--white-box", "none"),
+        *("--model", small_directory, "--device", "cpu"),
+    )
+
+    def write_and_end(self: RunDirectory, number: int, *part: Any) -> None:
+        if len(written) == 2:
+            raise KeyboardInterrupt
+        write(self, number, *part)
+        written.append(number)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunDirectory, "write_part", write_and_end)
+        ended = cli(*words)
+    assert ended.code == 130, ended.err
+    # Those held out are measured first, and of the inserted ones eight at a time.
+    assert ended.out.startswith("Interrupted: 11 of 21 probes are measured, and all numbers here are for these.\n")
+    assert "| black | phone | 1 | association | 8 | 3 |" in ended.out
+    assert not (out / "table.md").exists()
+    whole = cli(*words)
+    assert whole.code == 0, whole.err
+    assert "| black | phone | 2 | association | 9 | 3 |" in whole.out

@@ -205,7 +205,7 @@ def prepared(backend: Backend, case: ProbeCase, **settings: Any) -> PreparedProb
 
 
 def measured(backend: Backend, item: ProbeItem, measure: Pii | None = None) -> list[Measurement]:
-    (measurements,), _ = drive(backend, [(measure or Pii((), "full")).trial(item)])
+    (measurements,), _ = drive(backend, [(measure or Pii(beams=(), decoy_test="full")).trial(item)])
     return measurements
 
 
@@ -217,7 +217,7 @@ def of(measurements: Sequence[Measurement], statistic: str, template: int = 0, p
 def test_what_is_generated_is_judged_and_kept_where_that_is_asked_for() -> None:
     toy = Toy()
     probe = prepared(toy, CASES["7: phone"])
-    measurements = measured(toy, probe.item, Pii((1, 2), "full"))
+    measurements = measured(toy, probe.item, Pii(beams=(1, 2), decoy_test="full"))
     assert probe.item.values is not None
     for piece in ("beam 1", "beam 2"):
         for template in (0, 1):
@@ -226,7 +226,9 @@ def test_what_is_generated_is_judged_and_kept_where_that_is_asked_for() -> None:
             for statistic in STATISTICS["phone"]:
                 assert of(measurements, statistic, template, piece).shape == (1,)
     assert not [measurement for measurement in measurements if measurement.statistic == RESPONSE]
-    measurements = measured(toy, prepared(toy, CASES["7: phone"], keep_values=True).item, Pii((2,), "full"))
+    measurements = measured(
+        toy, prepared(toy, CASES["7: phone"], keep_values=True).item, Pii(beams=(2,), decoy_test="full")
+    )
     assert len(of(measurements, RESPONSE, 1, "beam 2")) == of(measurements, "generated_tokens", 1, "beam 2")[0]
 
 
@@ -234,7 +236,7 @@ def test_widths_that_make_no_sense_are_refused() -> None:
     assert Pii(beams=(1, MOST_BEAMS)).beams == (1, MOST_BEAMS)
     for beams in ((0,), (2, 2), (MOST_BEAMS + 1,)):
         with pytest.raises(UsageError, match="width"):
-            Pii(beams)
+            Pii(beams=beams)
 
 
 def naive(toy: Toy, before: Prompt, ids: Sequence[int]) -> float:
@@ -265,10 +267,10 @@ def test_likelihoods_on_the_toy_are_those_of_one_pass_a_token(id_: str) -> None:
 def test_what_it_takes_is_known_before() -> None:
     toy = Toy()
     probe = prepared(toy, CASES["7: phone"])
-    predicted = predict(planning_backend(toy, None), Pii((2,)).longest_trial(probe.item))
-    _, taken = drive(toy, [Pii((2,)).trial(probe.item)])
+    predicted = predict(planning_backend(toy, None), Pii(beams=(2,)).longest_trial(probe.item))
+    _, taken = drive(toy, [Pii(beams=(2,)).trial(probe.item)])
     assert taken.n_tokens_run <= predicted.n_tokens_run
-    full = Pii((), "full")
+    full = Pii(beams=(), decoy_test="full")
     without = predict(planning_backend(toy, None), full.longest_trial(probe.item))
     _, taken = drive(toy, [full.trial(probe.item)])
     assert taken.n_tokens_run == without.n_tokens_run

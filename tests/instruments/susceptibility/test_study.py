@@ -325,14 +325,14 @@ def test_a_table_is_the_statistics_of_its_queries() -> None:
     assert interval_of(row, "susceptibility_nats") == pytest.approx(interval_over(of_open), abs=1e-12)
     assert row["ceiling_share"] == pytest.approx(of_open.mean() / np.log(5))
     assert row["from_bare_nats"] > row["susceptibility_nats"]
-    assert "| 5 | all | 32 | 4 |" in to_markdown("T", [], made.summary)
+    assert "| 5 | all | 32 | 4 |" in to_markdown(readable("T", [], made.summary, study.kind.columns))
     (found,) = [row for row in made.comparisons if row["compared"] == "contexts"]
     assert (found["level"], found["less"], found["n"], found["n_relations"]) == (9, 5, N_QUERIES, 4)
     more = by_relation(cells[0], np.subtract(chi_of(cells[1]), chi).tolist(), lambda known: True)
     assert found["paired_nats"] == pytest.approx(more.mean(), abs=1e-12)
     assert interval_of(found, "paired_nats") == pytest.approx(interval_over(more), abs=1e-12)
     assert found["wilcoxon_p"] == pytest.approx(scipy.stats.wilcoxon(more).pvalue)
-    page = to_markdown(made.compared_title, made.compared_by, made.comparisons, level=2)
+    page = to_markdown(readable(made.compared_title, made.compared_by, made.comparisons, study.kind.columns), level=2)
     assert page.startswith("## Pairs\n")
 
 
