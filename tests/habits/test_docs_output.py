@@ -43,7 +43,7 @@ WITHOUT_OUTPUT = {
     ("pii", "pii probe --subjects"): "needs people of the training data",
     ("pii", "pii check --out"): "fine-tunes a model for half an hour",
     ("serve", "serve --host 192.168.1.5"): "needs that address",
-    ("studies", "study run pii_figure_1"): "needs the papers' data, or a GPU",
+    ("studies", "study run icl_table_1"): "needs data",
 }
 """Commands of tutorials and how-tos without an output: page, first words, and why."""
 SHOWING = [page for page in PAGES if any(block.title in OUTPUTS for block in blocks(page=page))]
