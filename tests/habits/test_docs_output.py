@@ -41,7 +41,6 @@ _BUCKET = "audits"
 WITHOUT_OUTPUT = {
     ("provider", "pii check --out"): "fine-tunes a model for half an hour",
     ("pii", "pii probe --subjects"): "needs people of the training data",
-    ("pii", "pii check --out"): "fine-tunes a model for half an hour",
     ("serve", "serve --host 192.168.1.5"): "needs that address",
     ("studies", "study run icl_table_1"): "needs data",
 }
