@@ -1,9 +1,9 @@
 """What pages show below a command is what it prints: text word for word, numbers within what processors differ by.
 
 A block `title="Output"` below a console block has the first lines of the last command's output, and one
-`title="One output"` those of a command that draws again each time, which is not compared. Ids, secrets, dates, ports
-and predicted times may differ. LEAKMETER_SNAPSHOTS=1 writes the blocks again, as many lines as there are, or N where
-the block says '@N'. Every command of a tutorial or how-to has an output, or a reason.
+`title="One output"` those of a command that draws again each time, which is not compared. Ids, secrets, dates, ports,
+rounding errors and predicted times may differ. LEAKMETER_SNAPSHOTS=1 writes the blocks again, as many lines as there
+are, or N where the block says '@N'. Every command of a tutorial or how-to has an output, or a reason.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from leakmeter.models import DEFAULT_MODEL, resolve
 
 _NUMBER = re.compile(r"[−+-]?\d+(?:,\d{3})*(?:\.\d+)?")
 _VARYING = re.compile(
-    r"[\w-]{40,}|\b[0-9a-f]{10,}\b|(?<=127\.0\.0\.1):\d+|\d{4}-\d\d-\d\d(?: \d\d:\d\d)?|about [\d.]+ (?:s|min|h)\b"
+    r"[\w-]{40,}|\b[0-9a-f]{10,}\b|(?<=127\.0\.0\.1):\d+|\d{4}-\d\d-\d\d(?: \d\d:\d\d)?"
+    r"|about [\d.]+ (?:s|min|h)\b|[\d.]+e-\d+(?= nats)"
 )
 _CUT = "…"
-_MOST_CHARACTERS = 110
+_MOST_CHARACTERS = 180
 _SERVED = "http://127.0.0.1:8080"
 """Where pages have llama.cpp's server."""
 _BUCKET = "audits"

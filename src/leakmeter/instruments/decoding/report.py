@@ -209,7 +209,9 @@ def _findings(cases: Sequence[DecodeResult]) -> Iterator[b.Block]:
     )
     if n_given:
         verb = "was" if n_given == 1 else "were"
-        yield b.Text(f"{n_given:,} of the responses {verb} given, not drawn; the numbers of another model would differ.")
+        yield b.Text(
+            f"{n_given:,} of the responses {verb} given, not drawn; the numbers of another model would differ."
+        )
 
 
 _INDEX: Final[b.Columns[DecodeResult]] = [
