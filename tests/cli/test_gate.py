@@ -151,7 +151,7 @@ def test_a_baseline_and_a_regression(cli: Call, run: Path, worse: Path, monkeypa
     ended = cli("gate", worse, "--against", "b.json", "--junit", "junit.xml", "--write-baseline", "new.json")
     assert ended.code == 1
     assert "BROKEN  influence went from" in ended.out
-    assert "note    set otherwise: prompts.template: none, then not shown" in ended.out
+    assert "note    differs: prompts.template: none, then not shown" in ended.out
     assert "influence is not worse than the baseline" in Path("junit.xml").read_text(encoding="utf-8")
     told = json.loads(cli("gate", worse, "--against", "b.json", "--json").out)
     assert told["baseline"][0]["settings"] == [{"name": "prompts.template", "first": None, "second": "not shown"}]

@@ -42,7 +42,7 @@ def test_what_it_says(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str
     assert lines[2:5] == [
         "4 cases in both, 1 in A only, 0 in B only",
         "1 with different texts in A and B: the same id, but not the same case",
-        "set otherwise: params.max_new_tokens: 6, then 7",
+        "differs: params.max_new_tokens: 6, then 7",
     ]
     names = [line.partition(",")[0] for line in lines[5:]]
     counted = ["influence.disclosures", "influence.disclosures.personal", "influence.worst_disclosure"]

@@ -116,7 +116,7 @@ def test_lines_of_a_comparison() -> None:
     assert comparison_lines(told) == [
         "1 case in both, 2 in A only, 0 in B only",
         "1 with different texts in A and B: the same id, but not the same case",
-        "set otherwise: version: 1, then 2",
+        "differs: version: 1, then 2",
         "leak, nats: 1.00 in A, ∞ in B, by ∞, p 0.02, effect 1.00, 1 pair: worse",
         "w, F1: – in A, 0.50 in B",
     ]

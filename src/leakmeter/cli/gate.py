@@ -218,7 +218,7 @@ def _print(checks: Sequence[Check], held: Sequence[Held]) -> None:
     lines = check_lines(checks)
     for number, held_run in enumerate(held, 1):
         run = f"run {number}: " if len(held) > 1 else ""
-        lines += [f"note    {run}set otherwise: {setting_line(s.name, s.first, s.second)}" for s in held_run.settings]
+        lines += [f"note    {run}differs: {setting_line(s.name, s.first, s.second)}" for s in held_run.settings]
         if held_run.n_unknown_settings:
             lines.append(
                 f"note    {run}{held_run.n_unknown_settings} settings were hashed with another key and cannot be "

@@ -121,7 +121,7 @@ def comparison_lines(comparison: JsonObject) -> list[str]:
     settings = [
         setting_line(setting["name"], setting["first"], setting["second"]) for setting in comparison["settings"]
     ]
-    lines += [f"set otherwise: {line}" for line in settings]
+    lines += [f"differs: {line}" for line in settings]
     if comparison["incomparable"]:
         lines.append(incomparable_line(comparison["incomparable"]))
     return [*lines, *map(_moved, comparison["quantities"]), *map(left_out_line, comparison["left_out"])]

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from leakmeter.core.measurement import Texts
+from leakmeter.core.plain import counted
 from leakmeter.errors import UsageError
 from leakmeter.ledger.keys import RECIPIENT
 from leakmeter.ledger.measuring import Measuring
@@ -288,8 +289,8 @@ def _left(book: Book, removed: _Gone, kind: str, names: Collection[str]) -> tupl
     sentences = []
     if n:
         sentences.append(
-            f"{n} answers whose prompts contained it remain, with the numbers of the rest of those prompts; these "
-            "were measured with it present."
+            f"{counted(n, 'answer')} had it in the prompt: the numbers of the rest of each prompt remain, and were "
+            "measured with it present."
         )
     ids = {id_ for id_, content in book.documents if content not in removed.contents and id_ not in removed.documents}
     ids |= {event[name] for event in book.events if event["event"] not in removed.events for name in ("trace", "span")}

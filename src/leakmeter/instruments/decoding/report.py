@@ -208,7 +208,10 @@ def _findings(cases: Sequence[DecodeResult]) -> Iterator[b.Block]:
         f"{nats_text(max(values))}\u00a0nats{bound}."
     )
     if n_given:
-        yield b.Text(f"{n_given:,} of the responses were given, not drawn; the numbers of another model would differ.")
+        verb = "was" if n_given == 1 else "were"
+        yield b.Text(
+            f"{n_given:,} of the responses {verb} given, not drawn; the numbers of another model would differ."
+        )
 
 
 _INDEX: Final[b.Columns[DecodeResult]] = [

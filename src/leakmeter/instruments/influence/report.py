@@ -152,9 +152,10 @@ def _overview(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
     )
     if n_given:
         share = "The" if n_given == n else f"{n_given:,} of the"
+        verb = "was" if n_given == 1 < n else "were"
         yield b.Text(
-            f"{share} responses were given, not drawn from the scoring model. The numbers hold for the scoring model; "
-            "another model would give different numbers."
+            f"{share} responses {verb} given, not drawn from the scoring model. The numbers hold for the scoring "
+            "model; another model would give different numbers."
         )
 
 

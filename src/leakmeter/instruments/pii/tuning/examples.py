@@ -36,9 +36,7 @@ def split(subjects: Sequence[Subject], *, seed: int) -> tuple[list[Subject], lis
     """Subjects at random into those to tune on and a fifth to choose the epoch by, both in the order they came."""
     n = max(1, round(_CHOOSING * len(subjects)))
     if len(subjects) - n < _LEAST:
-        raise UsageError(
-            f"there are {len(subjects)} people who have the value; a soft prompt needs {_LEAST + 1} or more"
-        )
+        raise UsageError(f"a soft prompt needs {_LEAST + 1} or more people with the value, not {len(subjects)}")
     chosen = set(random.Random(seed).sample(range(len(subjects)), n))
     apart = [subject for i, subject in enumerate(subjects) if i in chosen]
     return [subject for i, subject in enumerate(subjects) if i not in chosen], apart
