@@ -34,17 +34,14 @@ def test_the_table_of_draws() -> None:
     assert table(["N", f"B = {head[0]}", *head[1:]], rows) in PAGE
 
 
-def test_the_table_of_what_was_found() -> None:
-    rows = []
+def test_what_is_left_where_the_audit_finds_pieces() -> None:
     for n_left in (50, 100, 200, 500, 1000):
         audit = Audit(1 - ALPHA, 5.0)
-        drawn = audit.draws(n_left)
-        left = [upper_limit(n_left, drawn, n_found, audit.alpha) - n_found for n_found in range(5)]
+        left = [upper_limit(n_left, audit.draws(n_left), n_found, audit.alpha) - n_found for n_found in range(5)]
         assert left[0] == audit.most_missed_of(n_left)
-        rows.append([n_left, audit.most_missed_of(n_left), drawn, *left])
-    assert table(["N", "B", "s", "a = 0", "1", "2", "3", "4"], rows) in PAGE
-    assert "of 100 pieces left, 39 were drawn, and two of them were above x" in FLOWING
-    assert f"at most {upper_limit(100, 39, 2, ALPHA) - 2} of the {100 - 39} that were not drawn" in FLOWING
+        assert left == sorted(left)
+    assert "if 39 of 100 pieces were drawn, and two of these were above x" in FLOWING
+    assert f"at most {upper_limit(100, 39, 2, ALPHA) - 2} of the {100 - 39} others are above x" in FLOWING
 
 
 def test_the_shares_and_numbers_of_draws() -> None:

@@ -255,7 +255,7 @@ def test_many_cases_of_which_some_hold_nothing(cli: Call, tmp_path: Path) -> Non
     data.write_text("\n".join(json.dumps({"context": text, "query": "Who?", "response": "A"}) for text in texts))
     ended = cli("influence", "--model", "toy", "--data", data, "--unit", "entity")
     assert ended.code == 0, ended.err
-    assert "nothing above placebo" in ended.out
+    assert "no disclosure" in ended.out
 
 
 @pytest.mark.parametrize(

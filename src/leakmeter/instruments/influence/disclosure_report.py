@@ -73,7 +73,7 @@ def summary(case: InfluenceResult) -> str:
         return kinds_text(leaks)
     if retold(case):
         return "content in other words"
-    return "copied content" if case.disclosed else "nothing above placebo"
+    return "copied content" if case.disclosed else "no disclosure"
 
 
 def _is_partly_known(case: InfluenceResult) -> bool:
