@@ -168,6 +168,9 @@ def test_an_id_beside_the_list_is_numbered() -> None:
     data = [{"sid": "S-1", "calls": CALLS}, {"sid": "S-2", "calls": CALLS[:1]}]
     cases = cases_of(data, map="cases=calls,id=sid,query=q,context=files[].body").cases
     assert [case.id for case in cases] == ["S-1.1", "S-1.2", "S-2.1"]
+    nested = [{"calls": [{**call, "meta": {"id": call["call_id"]}} for call in CALLS]}]
+    cases = cases_of(nested, map="cases=calls,id=meta.id,query=q,context=files[].body").cases
+    assert [case.id for case in cases] == ["a", "b"]
 
 
 def test_lists_in_the_place_of_texts_are_answered_with_what_reads_them() -> None:

@@ -129,15 +129,13 @@ def _parts_of_chat(value: Any) -> dict[str, str] | None:
     if not isinstance(value, list) or not value or not all(isinstance(message, Mapping) for message in value):
         return None
     keys = [str(key) for key in value[0] if _is_plain_name(str(key)) and all(key in message for message in value)]
-    speakers = [
-        key for key in keys if _SPEAKERS & set(_words(key)) and len(_names_in(value, key)) in range(1, _MOST_ROLES)
-    ]
+    speakers = [key for key in keys if _SPEAKERS & {*_words(key)} and 0 < len(_names_in(value, key)) <= _MOST_ROLES]
     role = "role" if "role" in keys else next(iter(speakers), None)
     if role is None:
         return None
     texts = [key for key in keys if key not in speakers and all(_is_text(message[key]) for message in value)]
     parts: dict[str, str] = {}
-    if (role, "content") != (role if role == "role" else "", "content" if "content" in keys else ""):
+    if role != "role" or "content" not in keys:
         if not texts:
             return {} if role == "role" else None
         content = max(texts, key=lambda key: sum(len(message[key]) for message in value))

@@ -80,7 +80,8 @@ class Shape:
         if not isinstance(held, list) or not held or not all(isinstance(record, Mapping) for record in held):
             raise DataError(f"{row.where}: --map {_CASES}={self.cases}: expected a list of records")
         shared = _beside(outer, self.cases)
-        named = self.fields.get("id", "id")
+        path = self.fields.get("id", "")
+        named = path if path in shared else "id"
         outer_id = shared.pop(named, row.number if row.place else None)
         for number, record in enumerate(held, 1):
             id_ = str(number) if outer_id is None else f"{outer_id}.{number}"
