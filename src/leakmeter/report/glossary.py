@@ -75,7 +75,10 @@ TERMS: Final = (
         "share of answers that keep to what the model knew, among those that give either",
     ),
     Term(
-        "Rényi divergence", r"Rényi", "how far leaving one exemplar out moves the next token’s distribution, by order"
+        "Rényi divergence",
+        r"Rényi",
+        "how far leaving out what is protected (one exemplar, or the context) moves the next token’s distribution, by "
+        "order",
     ),
     Term("perplexity", r"[Pp]erplexity", "e to the mean of −log p of the tokens, without exemplars"),
     Term("λ", "λ", "weight of the context in the distribution drawn from: 0 ignores it, 1 is the model itself"),

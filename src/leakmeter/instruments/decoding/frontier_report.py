@@ -13,7 +13,10 @@ from leakmeter.studies.tables import Row, cell_text, decimals, interval_of, shar
 
 _ADVICE: Final = {
     "settled": ("A knee in half of the resamples or more", "ship it"),
-    "unsettled": ("A knee in fewer, or one case", "measure more cases before you choose"),
+    "unsettled": (
+        "A knee in fewer than half of the resamples, or one case alone",
+        "measure more cases before you choose",
+    ),
     "same utility": ("No setting is more useful than the least leaking", "ship the least leaking"),
     "same leakage": ("No setting leaks more than another", "choose by the utility"),
     "no knee": ("Utility rises with leakage all the way", "choose by the leakage you can accept"),
