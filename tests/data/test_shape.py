@@ -195,3 +195,48 @@ def test_named_groups_are_documents_and_documents_that_the_query_repeats_are_ann
     row = {"query": asked, "context": ["Anna Ek rang at nine\nfrom the harbour office."], "response": "Anna."}
     (note,) = cases_of([row]).notes
     assert note.startswith("data: in 1 of 1 case the query repeats text of the documents")
+
+
+def test_names_of_texts_are_in_columns_beside_them() -> None:
+    row = {"q": "Who?", "t1": "IT", "b1": "Anna rang.", "t2": "HR", "b2": "Bo slept.", "a": "Anna."}
+    mapping = "query=q,response=a,context=b1,context.name=t1,context=b2,context.name=t2"
+    (case,) = cases_of([row], map=mapping).cases
+    assert [document.name for document in case.documents] == ["IT", "HR"]
+    (case,) = cases_of([row], map="query=q,response=a,context=b1,context.name=t1").cases
+    assert [document.name for document in case.documents] == ["IT"]
+    with pytest.raises(DataError, match=r"there is no 't3'; there is 'q', 't1'"):
+        cases_of([row], map="query=q,response=a,context=b1,context.name=t3")
+    with pytest.raises(UsageError, match=r"2 context.name for 1 context; give one, or one for each"):
+        cases_of([row], map="query=q,context=b1,context.name=t1,context.name=t2")
+
+
+VERLAUF = [["Anweisung", "Sei kurz."], ["Fundstelle", "Anna rief an."], ["Mitarbeiter", "Wer?"]]
+
+
+def test_pairs_of_role_and_text_are_a_chat_with_roles_of_any_name() -> None:
+    log = {"Zeit": "10:00", "Verlauf": [*VERLAUF, ["Bot", "Anna."]]}
+    with pytest.raises(
+        DataError, match=r"give --map messages=Verlauf,messages.user=Mitarbeiter,messages.assistant=Bot"
+    ):
+        cases_of([log])
+    roles = "messages.system=Anweisung,messages.tool=Fundstelle,messages.user=Mitarbeiter"
+    (case,) = cases_of([{**log, "Verlauf": VERLAUF, "a": "Anna."}], map=f"messages=Verlauf,response=a,{roles}").cases
+    assert [message.role for message in case.messages] == ["system", "tool", "user"]
+    with pytest.raises(DataError, match=r"role 'Anweisung' is none of .*name the roles in --map"):
+        cases_of([log], map="messages=Verlauf")
+
+
+def test_elements_by_number_of_lists_of_several_lengths_are_announced() -> None:
+    longer = [*VERLAUF[:1], ["Mitarbeiter", "Hallo?"], *VERLAUF[1:]]
+    logs = [{"v": chat, "a": "Anna."} for chat in (VERLAUF, longer)]
+    notes = cases_of(logs, map="query=v[2][1],context=v[1][1],response=a").notes
+    assert notes[-1].startswith("data: lists at v have 3 to 4 elements, so v[1][1] may be something else")
+    assert len(cases_of(logs, map="query=v[-1][1],context=v[-2][1],response=a").notes) == 1
+
+
+def test_an_object_in_the_place_of_a_text_names_its_parts() -> None:
+    row = {"query": "Who?", "context": "Anna rang.", "answers": {"red": "Anna.", "blue": "Bo."}}
+    with pytest.raises(DataError, match=r"it has 'red', 'blue': take one with response=PATH.NAME"):
+        cases_of([row], map="response=answers")
+    with pytest.raises(UsageError, match="'response' is given twice; measure each in a run of its own"):
+        cases_of([row], map="response=answers.red,response=answers.blue")

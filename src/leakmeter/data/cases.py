@@ -22,7 +22,7 @@ from leakmeter.core.plain import counted
 from leakmeter.data import formats
 from leakmeter.data.chat import ContextMarker, context_marker, messages_of, with_context, without_answer
 from leakmeter.data.foreign import fields_of, plain
-from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell, renamed
+from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell, renamed, value_at
 from leakmeter.data.opened import named as named_file
 from leakmeter.data.opened import open_data
 from leakmeter.data.proposed import ROLES, proposed_cases, proposed_mapping, text_paths
@@ -112,7 +112,8 @@ def cases_of(
             raise error
         problems.append(str(error))
 
-    good = _good(read_rows(data, text_field="context", whole=shape.root), shape, bad)
+    sizes: dict[str, set[int]] = {}
+    good = _good(read_rows(data, text_field="context", whole=shape.root), shape, bad, sizes)
     first = next(good, None)
     preset = None
     if first is not None:
@@ -165,6 +166,12 @@ def cases_of(
     if shape.names_fields:
         notes.append(_mapped_note(cases))
     notes += filter(None, (_missing_note(cases), _repeated_note(cases)))
+    notes += (
+        f"data: lists at {path} have {min(lengths):,} to {max(lengths):,} elements, so {shape.indexed[path]} may be "
+        "something else in some of them; [-1] is the last"
+        for path, lengths in sizes.items()
+        if len(lengths) > 1
+    )
     if left_out:
         notes.append(f"data: columns left out: {', '.join(left_out)}")
     return Loaded(
@@ -179,15 +186,22 @@ def _commonest(problems: Sequence[str]) -> str:
     return (f"{n} of {len(problems)} have this problem: " if len(problems) > 1 else "") + problems[kinds.index(kind)]
 
 
-def _good(rows: Iterable[Row], shape: Shape, bad: Any) -> Iterator[tuple[Row, Fields | Case]]:
-    """Rows that are records, with their fields; of a table without its empty cells and its numbers of rows."""
+def _good(
+    rows: Iterable[Row], shape: Shape, bad: Any, sizes: dict[str, set[int]]
+) -> Iterator[tuple[Row, Fields | Case]]:
+    """Rows that are records, with their fields; of a table without its empty cells and its numbers of rows. `sizes`
+    gets the lengths of lists of which one element is taken."""
     for outer in rows:
         if isinstance(outer.content, Case):
             yield outer, outer.content
             continue
         try:
             for row in shape.records(outer):
-                fields = shape.fields_of(row.fields, row.where)
+                record = row.fields
+                fields = shape.fields_of(record, row.where)
+                for path in shape.indexed:
+                    if isinstance(held := parsed_cell(value_at(record, path, row.where)), list):
+                        sizes.setdefault(path, set()).add(len(held))
                 if row.is_table:
                     kept = ((k, value) for k, value in fields.items() if value not in (None, "") and not _is_index(k))
                     fields = {name: _unpacked(name, value) for name, value in kept}

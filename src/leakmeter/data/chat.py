@@ -43,7 +43,10 @@ def messages_of(value: object, where: str) -> tuple[Message, ...]:
             # What has spaces may be a text that slipped into the place of a role, and private.
             is_short = role.isprintable() and " " not in role and len(role) <= _LONGEST_NAME
             shown = f"role '{role}'" if is_short else "its role"
-            raise DataError(f"{at}: {shown} is not a plain word such as 'system', 'user', 'assistant', 'tool'")
+            raise DataError(
+                f"{at}: {shown} is none of 'system', 'user', 'assistant', 'tool', nor another word in lower case; name "
+                "the roles in --map, as in messages.user=Customer,messages.assistant=Agent"
+            )
         name = turn.get("name")
         name = unused(checked_text(f"{role} {number}" if name in (None, [], {}) else name, "name", at), names)
         names.add(name)

@@ -29,6 +29,7 @@ _IDS: Final = frozenset(("id", "uuid", "key"))
 _SHARED: Final = frozenset(("user", "session", "customer", "client", "tenant", "account", "model", "thread", "parent"))
 """Words in the names of ids that several records share."""
 _MOST_ROLES: Final = 4
+_LEAST_PROSE: Final = 16
 _LISTS_DEEPEST: Final = 3
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _SAYING_NOTHING: Final = ("text", "content", "value", "body", "message", "page_content", "items", "list")
@@ -66,13 +67,13 @@ def proposed_mapping(fields: Fields, aliases: Mapping[str, Sequence[str]]) -> di
             best_place = _named(free, (role, *aliases[role]))
             if best_place is None and role == "context":
                 # The list of texts or documents, where there is a single one.
-                lists = [place for place in free if _is_list(place.value)]
+                lists = [place for place in free if _is_list(place.value) and _has_prose(place.value)]
                 best_place = lists[0] if len(lists) == 1 else None
             out |= {} if best_place is None else {role: best_place.path}
     chat = None
     if "messages" not in out and not {"query", "context"} <= out.keys():
         chats = [place for place in places if "[0]" not in place.path and _parts_of_chat(place.value) is not None]
-        chat = _named(chats, aliases["messages"])
+        chat = _named(chats, aliases["messages"]) or next((place for place in chats if _is_of_pairs(place.value)), None)
         out |= {} if chat is None else {"messages": chat.path}
     elif "messages" in out:
         chat = next((place for place in places if place.path == out["messages"]), None)
@@ -83,7 +84,7 @@ def proposed_mapping(fields: Fields, aliases: Mapping[str, Sequence[str]]) -> di
         }
     proposal: dict[str, str] = {role: out[role] for role in ROLES if role in out}
     if chat is not None:
-        proposal |= _parts_of_chat(chat.value) or {}
+        proposal |= _parts_of_chat(chat.value, is_answered="response" in proposal) or {}
         systems = (place for place in places if _words(place.name) in _SYSTEM and _is_text(place.value))
         if all(turn_of(turn).role != "system" for turn in chat.value) and (prompt := next(systems, None)) is not None:
             proposal["system"] = prompt.path
@@ -124,16 +125,18 @@ def _lists_of_records(value: Any, path: str, depth: int) -> Iterator[str]:
                 yield from _lists_of_records(held, f"{path}.{key}" if path else str(key), depth + 1)
 
 
-def _parts_of_chat(value: Any) -> dict[str, str] | None:
-    """What `--map` has to say of a chat's messages; None where it is no chat."""
+def _parts_of_chat(value: Any, *, is_answered: bool = False) -> dict[str, str] | None:
+    """What `--map` has to say of a chat's messages; None where it is no chat. `is_answered` elsewhere."""
+    if _is_of_pairs(value):
+        value = [{"role": role, "content": text} for role, text in value]
     if not isinstance(value, list) or not value or not all(isinstance(message, Mapping) for message in value):
         return None
     keys = [str(key) for key in value[0] if _is_plain_name(str(key)) and all(key in message for message in value)]
-    speakers = [key for key in keys if _SPEAKERS & {*_words(key)} and 0 < len(_names_in(value, key)) <= _MOST_ROLES]
-    role = "role" if "role" in keys else next(iter(speakers), None)
+    said_by = [key for key in keys if _SPEAKERS & {*_words(key)} and 0 < len(_names_in(value, key)) <= _MOST_ROLES]
+    role = "role" if "role" in keys else next(iter(said_by), None)
     if role is None:
         return None
-    texts = [key for key in keys if key not in speakers and all(_is_text(message[key]) for message in value)]
+    texts = [key for key in keys if key not in said_by and all(_is_text(message[key]) for message in value)]
     parts: dict[str, str] = {}
     if role != "role" or "content" not in keys:
         if not texts:
@@ -144,11 +147,19 @@ def _parts_of_chat(value: Any) -> dict[str, str] | None:
     known = {turn_of({"role": name, "content": ""}).role: name for name in names}
     if "user" in known:
         return parts
-    *others, last = [name for name in names if name not in ("system", "developer", "tool")] or [""]
-    # The last to speak has answered, unless there is one speaker alone.
-    answers = str(value[-1][role])
-    asks = next((name for name in (*others, last) if name != answers), None)
-    return parts if asks is None else parts | {"messages.user": asks, "messages.assistant": answers}
+    # The last to speak has answered, unless the answer is elsewhere.
+    speakers = [str(message[role]) for message in reversed(value)]
+    asks = next((name for name in speakers if is_answered or name != speakers[0]), None)
+    if asks is None:
+        return parts
+    return parts | {"messages.user": asks} | ({} if is_answered else {"messages.assistant": speakers[0]})
+
+
+def _is_of_pairs(value: object) -> bool:
+    """Whether it is a chat of [role, text] pairs."""
+    if not isinstance(value, list) or len(value) < 2 or not all(isinstance(turn, list) for turn in value):
+        return False
+    return all(len(turn) == 2 and all(map(_is_text, turn)) and is_name(turn[0]) for turn in value)
 
 
 def _names_in(messages: Sequence[Any], key: str) -> list[str]:
@@ -214,11 +225,14 @@ def _places(value: Any, path: str, name: str, depth: int, *, every_text: bool = 
     elif isinstance(value, list) and value and all(isinstance(record, Mapping) for record in value):
         if len(value) == 1:
             yield from _places(value[0], f"{path}[0]", name, depth + 1, every_text=every_text)
-        elif (every_text or not _is_list(value)) and (shared := _shared_texts(value, depth + 1)):
+        elif every_text:
+            texts = [_texts_in(record, depth + 1) for record in value]
+            for key in dict.fromkeys(key for found in texts for key in found):
+                yield _Place(f"{path}[].{key}", name, [found[key] for found in texts if key in found])
+        elif not _is_list(value) and (shared := _shared_texts(value, depth + 1)):
             # An id may be a text too; the retrieved text is the longest.
             longest = max(shared, key=lambda key: len("".join(shared[key])))
-            for key in shared if every_text else (longest,):
-                yield _Place(f"{path}[].{key}", name, shared[key])
+            yield _Place(f"{path}[].{longest}", name, shared[longest])
 
 
 def _shared_texts(records: Sequence[Mapping[Any, Any]], depth: int = 1) -> dict[str, list[str]]:
@@ -287,6 +301,11 @@ def _is_context(value: object) -> bool:
         has_records = len(records) > 1 and len(records) == len(value) and bool(_shared_texts(records))
         return has_records or (bool(value) and all(map(_is_text, value.values())))
     return _is_text(value) or _is_list(value)
+
+
+def _has_prose(value: Any) -> bool:
+    """Whether a list of texts or documents has more than names and values."""
+    return any(len(str(document_of(entry, 1, "")["text"])) >= _LEAST_PROSE for entry in value)
 
 
 def _is_list(value: object) -> bool:

@@ -32,6 +32,8 @@ from leakmeter.errors import DataError, UsageError
 
 _CASES: Final = "cases"
 _SYSTEM: Final = "system"
+_NUMBERED: Final = re.compile(r"\[\d+\]")
+_PAIR: Final = ("role", "content")
 _TURNS: Final = ("user", "assistant", *SYSTEM_ROLES, "tool")
 PARTS: Final[Mapping[str, tuple[str, ...]]] = {"context": ("text", "name"), "messages": ("role", "content", *_TURNS)}
 """What may be said of each document or message of a list."""
@@ -47,8 +49,11 @@ class Shape:
     """Paths of the fields of a case."""
     contexts: Sequence[str] = ()
     """Paths of the context, where there are several."""
-    documents: Mapping[str, str] = field(default_factory=dict)
-    """Paths of `text` and `name` within a document."""
+    text: str = ""
+    """Path of the text within a document."""
+    names: Sequence[str] = ()
+    """Paths of the names of documents, within each, or, of a context that is a text, beside it: one for all, or one for
+    each path of the context."""
     messages: Mapping[str, str] = field(default_factory=dict)
     """Paths of `role` and `content` within a message."""
     roles: Mapping[str, str] = field(default_factory=dict)
@@ -60,6 +65,12 @@ class Shape:
     def names_fields(self) -> bool:
         """Whether it names the fields of a case, so that others are left out."""
         return bool(self.fields or self.contexts)
+
+    @property
+    def indexed(self) -> dict[str, str]:
+        """Paths that take one element of a list by its number, by the path of the list."""
+        paths = (*self.fields.values(), *self.contexts, self.system)
+        return {path[: match.start()]: path for path in paths if (match := _NUMBERED.search(path)) is not None}
 
     @property
     def root(self) -> str:
@@ -92,38 +103,51 @@ class Shape:
         """The fields of a case."""
         fields = mapped(record, self.fields, where)
         if self.contexts:
-            fields["context"] = [entry for path in self.contexts for entry in self._texts_at(record, path, where)]
-        elif self.documents and "context" in fields:
-            fields["context"] = [self._document(entry, where) for entry in _listed(fields["context"])]
+            paths = enumerate(self.contexts)
+            fields["context"] = [entry for n, path in paths for entry in self._texts_at(record, path, n, where)]
+        elif (self.text or self.names) and "context" in fields:
+            name = self._name_of(0)
+            entries = [self._document(entry, name, where) for entry in _listed(fields["context"])]
+            if name and all(isinstance(entry, str) for entry in entries):
+                beside = str(value_at(record, name, where))
+                entries = [{"name": beside, "text": entry} for entry in entries]
+            fields["context"] = entries
         if "messages" in fields and (self.messages or self.roles or self.system):
             fields["messages"] = self._chat(fields["messages"], record, where)
         return fields
 
-    def _texts_at(self, record: Fields, path: str, where: str) -> Iterator[Any]:
+    def _name_of(self, number: int) -> str:
+        return self.names[number if len(self.names) > 1 else 0] if self.names else ""
+
+    def _texts_at(self, record: Fields, path: str, number: int, where: str) -> Iterator[Any]:
         """What is at one of several paths of the context, texts under the name of their field."""
         value = parsed_cell(value_at(record, path, where))
         if value in (None, "", [], {}):
             return
         name = path.replace("[]", "").rpartition(".")[2]
         entries = _listed(value)
-        for number, entry in enumerate(entries, 1):
+        named = self._name_of(number)
+        # One name for several contexts may be meant for the documents of another.
+        if named and len(self.names) > 1 and all(isinstance(entry, str) for entry in entries):
+            name = str(value_at(record, named, where))
+        for n, entry in enumerate(entries, 1):
             if isinstance(entry, str) and is_name(name):
-                yield {"name": name if len(entries) == 1 else f"{name} {number}", "text": entry}
+                yield {"name": name if len(entries) == 1 else f"{name} {n}", "text": entry}
             else:
-                yield self._document(entry, where)
+                yield self._document(entry, named, where)
 
-    def _document(self, entry: Any, where: str) -> Any:
+    def _document(self, entry: Any, name_at: str, where: str) -> Any:
         entry = parsed_cell(entry)
         if not isinstance(entry, Mapping):
             return entry
         try:
-            parts = {part: value_at(entry, path, where) for part, path in self.documents.items()}
+            parts = {"text": value_at(entry, self.text, where)} if self.text else {**entry}
+            name = value_at(entry, name_at, where) if name_at else entry.get("name")
         except DataError:
             if self.contexts:
                 return entry  # the parts may be those of another path's documents
             raise
-        name = parts.pop("name", entry.get("name"))
-        return {**(parts or entry), **({"name": str(name)} if isinstance(name, str | int) and name != "" else {})}
+        return parts | ({"name": str(name)} if isinstance(name, str | int) and name != "" else {})
 
     def _chat(self, messages: object, record: Fields, where: str) -> list[Any]:
         held = parsed_cell(messages)
@@ -141,9 +165,11 @@ class Shape:
         return turns
 
     def _message(self, turn: Any, where: str) -> Any:
-        if not isinstance(turn, Mapping):
+        if isinstance(turn, list | tuple) and len(turn) == len(_PAIR):
+            turn = dict(zip(_PAIR, turn, strict=True))
+        elif not isinstance(turn, Mapping):
             return turn
-        if self.messages:
+        elif self.messages:
             # Other fields of the message are left out, since it is said which ones are read.
             turn = {part: value_at(turn, self.messages.get(part, part), where) for part in ("role", "content")}
         role = turn.get("role")
@@ -160,12 +186,15 @@ def shape_of(mapping: str | Iterable[str] | Mapping[str, str] | None, known: Seq
     roles: dict[str, str] = {}
     plain: list[tuple[str, str]] = []
     contexts: list[str] = []
+    names: list[str] = []
     for name, path in pairs_of(mapping):
         field_name, _, part = name.partition(".")
         if part in PARTS.get(field_name, ()):
             if not path:
                 raise UsageError(f"--map: '{name}' needs a value, as in {name}=NAME")
-            if part in _TURNS:
+            if name == "context.name":
+                names.append(path)
+            elif part in _TURNS:
                 roles[path] = part
             else:
                 parts[field_name][part] = path
@@ -173,16 +202,19 @@ def shape_of(mapping: str | Iterable[str] | Mapping[str, str] | None, known: Seq
             contexts.append(path)
         else:
             plain.append((name, path))
-    names = [*known, _CASES, _SYSTEM, *(f"{name}.{part}" for name, its_parts in PARTS.items() for part in its_parts)]
-    paths = checked_pairs(plain, names)
-    for path in filter(None, (*contexts, *parts["context"].values(), *parts["messages"].values())):
+    fields = [*known, _CASES, _SYSTEM, *(f"{name}.{part}" for name, its_parts in PARTS.items() for part in its_parts)]
+    paths = checked_pairs(plain, fields)
+    for path in filter(None, (*contexts, *names, *parts["context"].values(), *parts["messages"].values())):
         check_path(path)
     cases, system = paths.pop(_CASES, ""), paths.pop(_SYSTEM, "")
+    if len(names) > 1 and len(names) != len(contexts):
+        raise UsageError(f"--map: {len(names)} context.name for {len(contexts)} context; give one, or one for each")
     if len(contexts) == 1:
         paths["context"] = contexts.pop()
     if system and "messages" not in paths:
         raise UsageError(f"--map: '{_SYSTEM}' is the system prompt of a chat; give messages=PATH too")
-    return Shape(cases, paths, contexts, parts["context"], parts["messages"], roles, system)
+    text = parts["context"].get("text", "")
+    return Shape(cases, paths, contexts, text, names, parts["messages"], roles, system)
 
 
 def _listed(value: Any) -> list[Any]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from leakmeter.core.plain import half_pair
+from leakmeter.data.mapping import listed
 from leakmeter.errors import DataError
 
 
@@ -15,6 +16,8 @@ def checked_text(value: object, field: str, where: str) -> str:
     if not isinstance(value, str):
         element = f"; take one with {field}=PATH[0], or say with cases=PATH which list holds the cases"
         hint = element if isinstance(value, list) and field in ("query", "response") else ""
+        if isinstance(value, Mapping) and field in ("query", "response"):
+            hint = f"; it has {listed(value)}: take one with {field}=PATH.NAME"
         raise DataError(f"{where}: '{field}' is {_kind(value)}, expected text{hint}")
     if (at := half_pair(value)) is not None:
         raise DataError(f"{where}: '{field}' holds half a surrogate pair at character {at}")

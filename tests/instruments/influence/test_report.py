@@ -295,7 +295,7 @@ def test_what_to_do_names_the_cases_and_is_one_thing_a_finding() -> None:
     assert [b.plain(condition) for condition, _ in advice.rows] == [
         "Personal or secret data disclosed (a)",
         "Content of the documents in other words, or drawn from several pieces (b)",
-        "The context as a whole above placebo and noise, but nothing disclosed (c)",
+        "The context as a whole moved the answer by more than placebo and noise, but nothing is disclosed (c)",
     ]
 
 
@@ -352,7 +352,7 @@ def test_nothing_is_advised_to_be_shipped_whose_context_as_a_whole_leaks() -> No
     none = replace(whole, whole_nats=0.0, whole_signed_nats=0.0, whole_posterior=None)
     ship, look = (
         "No personal or secret data recognised, and nothing reworded: read the",
-        "The context as a whole above placebo and noise",
+        "The context as a whole moved the answer",
     )
     # The terminal has those rows of the table alone that the cases meet.
     for shown, said in (([whole], (look,)), ([none], (ship,)), ([whole, replace(none, id="b")], (look,))):

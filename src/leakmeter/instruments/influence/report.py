@@ -39,8 +39,8 @@ _ADVICE: Final = {
         "read these spans: no recogniser can tell whether they are sensitive",
     ),
     "whole": (
-        "The context as a whole above placebo and noise, but nothing disclosed",
-        "many words moved a little: measure with another --unit (document, whole) before you ship",
+        "The context as a whole moved the answer by more than placebo and noise, but nothing is disclosed",
+        "many words moved a little; measure with another --unit (document, whole) before you ship",
     ),
     "nothing": (
         "No personal or secret data recognised, and nothing reworded",

@@ -42,7 +42,8 @@ ADVICE: Final[dict[str, tuple[b.Phrase, b.Phrase]]] = {
         "the other pieces are unknown: score every piece without --search before you ship",
     ),
     "whole": (
-        "The context as a whole above placebo and noise, but nothing disclosed, and not all pieces scored exactly",
+        "The context as a whole moved the answer by more than placebo and noise, nothing is disclosed, and not all "
+        "pieces were scored exactly",
         "score more pieces: raise M (--search top:K:M), or measure with another --unit (document, "
         "whole) before you ship",
     ),

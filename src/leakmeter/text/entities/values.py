@@ -32,8 +32,8 @@ SEARCHED: Final = (
 
 
 NOWHERE: Final = (
-    "a number of four digits or more, or an e-mail address, that neither context nor query has; if the model read it "
-    "somewhere, that part of its prompt is missing here, or was not measured"
+    "a number of four digits or more, or an e-mail address, that neither context nor query has: it may be made up, or "
+    "come from a part of the prompt that is missing here or was not measured"
 )
 """What `is_unexplained` means, for people."""
 
