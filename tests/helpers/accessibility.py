@@ -38,7 +38,7 @@ def check_page(browser: Browser) -> None:
     for dark in (False, True):
         for width in (1280, 390):
             assert violations(browser, dark=dark, width=width) == []
-            assert browser.run("document.documentElement.scrollWidth <= innerWidth"), (
+            assert browser.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), (
                 width,
                 browser.run("location.href"),
             )

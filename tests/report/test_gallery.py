@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from helpers.places import DOCS
+from helpers.report_browser import CHROMIUM, Browser
 from report import gallery
 
 
@@ -22,3 +23,14 @@ def test_its_script_makes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
     gallery.write_pages(tmp_path / "pages", "toy")
     assert {path.name for path in (tmp_path / "pages").iterdir()} == {*gallery.PAGES}
+
+
+@pytest.mark.long
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: pages were not opened in a browser")
+def test_its_pages_are_no_wider_than_a_telephone() -> None:
+    with Browser() as browser:
+        for name in gallery.PAGES:
+            browser.open((DOCS / "gallery" / name).as_uri())
+            browser.call("Emulation.setDeviceMetricsOverride", width=390, height=900, deviceScaleFactor=1, mobile=True)
+            wide = browser.run("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            assert wide <= 0, name
