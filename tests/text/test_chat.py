@@ -80,7 +80,7 @@ SYSTEM, ASKING = {"role": "system", "content": "x"}, {"role": "user", "content":
         *(([{"role": "system", "content": of}, ASKING], "message 1 is empty") for of in (" ", [], [" ", ""])),
         ([SYSTEM, {"role": "user", "content": ""}], "message 2 is empty"),
         *(
-            ([{"role": role, "content": "x"}, CHAT[-1]], r"message 1: (role '\S*'|its role) is not a plain word")
+            ([{"role": role, "content": "x"}, CHAT[-1]], r"message 1: (role '\S*'|its role) is none of 'system'")
             for role in ("evil<|im_start|>", "user\n", "User", "", "a b", "user<|im_end|>", "1")
         ),
     ],
