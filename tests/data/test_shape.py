@@ -216,9 +216,12 @@ VERLAUF = [["Anweisung", "Sei kurz."], ["Fundstelle", "Anna rief an."], ["Mitarb
 def test_pairs_of_role_and_text_are_a_chat_with_roles_of_any_name() -> None:
     log = {"Zeit": "10:00", "Verlauf": [*VERLAUF, ["Bot", "Anna."]]}
     with pytest.raises(
-        DataError, match=r"give --map messages=Verlauf,messages.user=Mitarbeiter,messages.assistant=Bot"
+        DataError, match=r"messages.user=Anweisung\|Fundstelle\|Mitarbeiter\|Bot'; of the roles between"
     ):
         cases_of([log])
+    two = {"Zeit": "10:00", "Verlauf": [["Mitarbeiter", "Wer?"], ["Bot", "Anna."]]}
+    with pytest.raises(DataError, match=r"messages=Verlauf,messages.user=Mitarbeiter,messages.assistant=Bot"):
+        cases_of([two])
     roles = "messages.system=Anweisung,messages.tool=Fundstelle,messages.user=Mitarbeiter"
     (case,) = cases_of([{**log, "Verlauf": VERLAUF, "a": "Anna."}], map=f"messages=Verlauf,response=a,{roles}").cases
     assert [message.role for message in case.messages] == ["system", "tool", "user"]

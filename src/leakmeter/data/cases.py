@@ -282,7 +282,8 @@ def _hint(fields: Fields, within: str = "", given: Mapping[str, str] | None = No
             "; --skip-bad leaves out rows that are no answers" if {"query", "context", "response"} <= {*lacking} else ""
         )
         return f"; name the fields with --map {pairs} and replace each … with a path{_texts_at(fields)}{rows}"
-    return f"; to read only these fields, give --map {shlex.quote(pairs)}"
+    choose = "; of the roles between | give the one that asks" if "|" in proposal.get("messages.user", "") else ""
+    return f"; to read only these fields, give --map {shlex.quote(pairs)}{choose}"
 
 
 def _hint_of_row(row: Row, shape: Shape, fields: Fields) -> str:

@@ -147,6 +147,9 @@ def _parts_of_chat(value: Any, *, is_answered: bool = False) -> dict[str, str] |
     known = {turn_of({"role": name, "content": ""}).role: name for name in names}
     if "user" in known:
         return parts
+    if len(names) > 2:
+        # Of several it is not known who asks and who answers.
+        return parts | {"messages.user": "|".join(names)}
     # The last to speak has answered, unless the answer is elsewhere.
     speakers = [str(message[role]) for message in reversed(value)]
     asks = next((name for name in speakers if is_answered or name != speakers[0]), None)
