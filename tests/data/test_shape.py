@@ -25,7 +25,7 @@ CALLS = [
 ]
 HITS = [{"piece": "Anna rang.", "file": "p"}, {"piece": "Bo slept.", "file": "r"}]
 CALLS_MAP = "id=call_id,query=q,response=a,context=notes,context=files,context.text=body,context.name=at.f"
-CHAT = {
+CHAT: dict[str, Any] = {
     "preamble": "Be brief.",
     "turns": [
         {"who": "guest", "says": "Hi.", "at": 1},
@@ -80,7 +80,7 @@ def test_a_chat_has_its_own_words_for_roles_and_a_system_prompt_elsewhere() -> N
     marker = "Notes:(.*)Question:"
     written = [
         {"role": "system", "content": "Be brief."},
-        *({"role": {"guest": "user", "desk": "assistant"}[t["who"]], "content": t["says"]} for t in CHAT["turns"]),  # type: ignore[index]
+        *({"role": {"guest": "user", "desk": "assistant"}[t["who"]], "content": t["says"]} for t in CHAT["turns"]),
     ]
     (expected,) = cases_of([{"messages": written}], context_from=marker).cases
     loaded = cases_of([CHAT], map=f"{CHAT_MAP},system=preamble", context_from=marker)
@@ -88,7 +88,7 @@ def test_a_chat_has_its_own_words_for_roles_and_a_system_prompt_elsewhere() -> N
     assert loaded.notes == (
         "data: --map reads chats of 4 messages of 3 to 15 characters; marked context of 10 characters; responses of 5",
     )
-    renamed = [{**turn, "role": turn["who"], "content": turn["says"]} for turn in CHAT["turns"]]  # type: ignore[index]
+    renamed = [{**turn, "role": turn["who"], "content": turn["says"]} for turn in CHAT["turns"]]
     bare = [{name: turn[name] for name in ("role", "content")} for turn in renamed]
     mapping = "messages=messages,messages.user=guest,messages.assistant=desk"
     (case,) = cases_of([{"messages": bare}], map=mapping, context_from=marker).cases
@@ -123,7 +123,7 @@ def test_what_a_shape_cannot_read_is_said_in_a_line(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(json.dumps(CHAT) + "\n", encoding="utf-8")
     for mapping, problem in {
-        "cases=preamble": ": --map cases=preamble: expected a list of records",
+        "cases=preamble": ": --map cases: expected a list of records at 'preamble'",
         "messages=turns,messages.role=who,messages.content=says": ": no message has the role 'user'; the "
         "roles are 'guest', 'desk': name them in --map, as in messages.user=customer,messages.assistant=agent",
         "messages=preamble,messages.user=guest": ": --map messages=preamble: expected a list of messages",
@@ -243,3 +243,29 @@ def test_an_object_in_the_place_of_a_text_names_its_parts() -> None:
         cases_of([row], map="response=answers")
     with pytest.raises(UsageError, match="'response' is given twice; measure each in a run of its own"):
         cases_of([row], map="response=answers.red,response=answers.blue")
+
+
+def test_what_is_beside_every_level_is_said_of_each_case() -> None:
+    log = {
+        "tenant": "t", "sessions": [
+            {"sid": "s1", "docs": "Anna rang.", "turns": [{"q": "Who?"}, {"q": "When?"}]},
+            {"sid": "s2", "docs": "Bo slept.", "turns": []},
+            {"sid": "s3", "docs": "Cy sang.", "turns": [{"q": "What?"}]},
+        ],
+    }  # fmt: skip
+    cases = cases_of([log], map="cases=sessions[].turns,id=sid,query=q,context=docs").cases
+    assert [(case.id, case.query, case.documents[0].text) for case in cases] == [
+        ("s1.1", "Who?", "Anna rang."), ("s1.2", "When?", "Anna rang."), ("s3.3", "What?", "Cy sang."),
+    ]  # fmt: skip
+    with pytest.raises(DataError, match=r"--map cases: expected a list of records at 'answers'"):
+        cases_of([{"answers": {"red": {"q": "Who?"}, "blue": "Bo."}}], map="cases=answers,query=q,context=q")
+
+
+@pytest.mark.parametrize("wrong", ["context.name=title", "context.text=body", "messages.tool=clerk"])
+def test_nothing_that_a_mapping_says_is_ignored_in_silence(wrong: str) -> None:
+    row = {"q": "Who?", "a": "Anna rang.", "b": "Bo slept."}
+    mapping = "query=q,context=a,context=b"
+    if wrong.startswith("messages"):
+        row, mapping = {"m": CHAT["turns"]}, CHAT_MAP.replace("=turns", "=m")
+    notes = cases_of([row], map=f"{mapping},{wrong}", context_from="Notes:(.*)Question:" if "m" in row else None).notes
+    assert f"data: --map {wrong}: no document or message has it" in notes

@@ -112,11 +112,12 @@ class CaseOptions:
         from leakmeter.data.cases import case_of, cases_of
         from leakmeter.traces.case import PRESETS
 
-        one = self.context, self.query, self.response, self.messages
         if data is None:
             if self.map is not None or self.format is not None:
                 raise UsageError("map and format describe data; give data, or leave them out")
-            return LoadedCases((case_of(*one, context_from=self.context_from),))
+            return LoadedCases(
+                (case_of(self.context, self.query, self.response, self.messages, context_from=self.context_from),)
+            )
         if self.context or self.query or self.response is not None or self.messages:
             raise UsageError("give either data, or one case as context, query and response or as messages")
         loaded = cases_of(
@@ -228,8 +229,8 @@ def _function(wrapped: Any, options: Any, call: Any, *, alone: bool = False) -> 
         for name in keywords:
             if name in LOAD_OPTIONS and name not in _fields(options):
                 raise UsageError(f"'{name}' sets how a model is loaded; give it to Meter(…)")
-        found = wrapped(model, data, _made(wrapped, options, keywords))
-        return found[0] if alone and data is None else found
+        results = wrapped(model, data, _made(wrapped, options, keywords))
+        return results[0] if alone and data is None else results
 
     @wraps(wrapped)
     def called(model: Any = DEFAULT_MODEL, data: Any = None, **keywords: Any) -> Any:
@@ -273,11 +274,14 @@ def _default(field: Field[Any]) -> Any:
 def _parameters(options: Any, call: Any) -> list[Parameter]:
     """The function's own options, those of its parts, and how a model is loaded."""
     own = get_annotations(options)
-    shown = [
+    parameters = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=_default(field), annotation=field.type)
         for name, field in _fields(call).items()
     ]
-    return sorted(shown, key=lambda one: (one.name not in own, one.name in own and one.default is not Parameter.empty))
+    return sorted(
+        parameters,
+        key=lambda shown: (shown.name not in own, shown.name in own and shown.default is not Parameter.empty),
+    )
 
 
 def _showing(function: Any, parameters: Sequence[Parameter], returned: str) -> Any:

@@ -182,7 +182,7 @@ def counting(what: str, findings: Mapping[str, float] | None = None) -> Iterator
     """A function to call with how many of how many are done, which shows it, and what was found in them (see
     `progress`). On a terminal its bar ends with the last of them: two bars at a time would draw over each other."""
 
-    def found() -> str:
+    def findings_text() -> str:
         return "".join(f", {words.format(number)}" for words, number in (findings or {}).items())
 
     if not sys.stderr.isatty():
@@ -195,7 +195,7 @@ def counting(what: str, findings: Mapping[str, float] | None = None) -> Iterator
             if (now := time.monotonic()) - shown_at >= LINE_SECONDS:
                 shown_at = now
                 left = f", {about_seconds((now - started) * (n - n_done) / n_done)} left" if n_done else ""
-                tell(f"{what}: {n_done:,} of {n:,}{found()}{left}")
+                tell(f"{what}: {n_done:,} of {n:,}{findings_text()}{left}")
 
         yield write
         return
@@ -209,7 +209,7 @@ def counting(what: str, findings: Mapping[str, float] | None = None) -> Iterator
     )
 
     columns = (
-        TextColumn(f"{what}{{task.fields[found]}}"),
+        TextColumn(f"{what}{{task.fields[findings]}}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -219,9 +219,9 @@ def counting(what: str, findings: Mapping[str, float] | None = None) -> Iterator
 
     def draw(n_done: int, n: int) -> None:
         if not bar.tasks:
-            bar.add_task("", total=n, found="")
+            bar.add_task("", total=n, findings="")
         bar.start()
-        bar.update(bar.task_ids[0], completed=n_done, total=n, found=found())
+        bar.update(bar.task_ids[0], completed=n_done, total=n, findings=findings_text())
         if n_done >= n:
             bar.stop()
 

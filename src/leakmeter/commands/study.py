@@ -204,17 +204,16 @@ def run_study(
                             backend.close()
                         backend = None
                         backend, loaded = replace(options, model=cell.model).load_backend(), cell.model
-                    given = (study, cell, records[cell.number], directory, backend, bar.of_cell(cell.number))
-                    known[cell.number] = measure_cell(*given, command=command)
+                    of_cell, watch = records[cell.number], bar.of_cell(cell.number)
+                    known[cell.number] = measure_cell(study, cell, of_cell, directory, backend, watch, command=command)
                     seconds = time.perf_counter() - started
                     output.tell(f"cell {len(known)} of {len(study.cells)}: {cell.label}: {seconds:.0f} s")
         except KeyboardInterrupt:
             if known:
                 cells = [known[number] for number in sorted(known)]
-                warning = interruption(len(cells), len(study.cells), "cells")
                 # Without the quality that takes a model of its own.
-                made = _written(replace(study, quality=Quality()), cells, directory, command)
-                interrupted(made.tables, warning)
+                written = _written(replace(study, quality=Quality()), cells, directory, command)
+                interrupted(written.tables, interruption(len(cells), len(study.cells), "cells"))
             raise
     return directory, _write(study, [known[number] for number in range(len(study.cells))], directory, command)
 
@@ -273,16 +272,16 @@ def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command
     kind = study.kind
     for finished in cells:
         write(directory / f"cell-{finished.cell.number:02}.csv", items_to_csv(kind.items(finished)))
-    made = _written(study, cells, directory, command)
-    pages = kind.pages(study, cells, [study.reproduces, *made.origin])
-    csvs = {name: to_csv(rows) for name, rows in made.csvs.items()}
-    for name, text in {**csvs, **made.tables.files(), **pages}.items():
+    written = _written(study, cells, directory, command)
+    pages = kind.pages(study, cells, [study.reproduces, *written.origin])
+    csvs = {name: to_csv(rows) for name, rows in written.csvs.items()}
+    for name, text in {**csvs, **written.tables.files(), **pages}.items():
         write(directory / name, text)
     try:
-        kind.draw(study, made.rows, footer="; ".join(made.origin), stem=directory / "figure")
+        kind.draw(study, written.rows, footer="; ".join(written.origin), stem=directory / "figure")
     except UsageError as error:
         output.tell(str(error))
-    return made.tables
+    return written.tables
 
 
 def _summed(study: Study, forecasts: Sequence[Forecast]) -> str:

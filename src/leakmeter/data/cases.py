@@ -22,7 +22,7 @@ from leakmeter.core.plain import counted
 from leakmeter.data import formats
 from leakmeter.data.chat import ContextMarker, context_marker, messages_of, with_context, without_answer
 from leakmeter.data.foreign import fields_of, plain
-from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell, renamed, value_at
+from leakmeter.data.mapping import Fields, is_name, listed, nearest, parsed_cell, renamed, value_at
 from leakmeter.data.opened import named as named_file
 from leakmeter.data.opened import open_data
 from leakmeter.data.proposed import ROLES, proposed_cases, proposed_mapping, text_paths
@@ -161,13 +161,14 @@ def cases_of(
         if problems:
             raise DataError(f"no row of {noun} can be used; {_commonest(problems)}")
         raise DataError(f"{noun} holds no case; expected one JSON object a line, or a table or list of records")
+    notes += (f"data: --map {part}: no document or message has it" for part in shape.unused)
     if preset is not None and all(case.response is None for case in cases):
         notes.append("data: no row has a response")
     if shape.names_fields:
         notes.append(_mapped_note(cases))
     notes += filter(None, (_missing_note(cases), _repeated_note(cases)))
     notes += (
-        f"data: lists at {path} have {min(lengths):,} to {max(lengths):,} elements, so {shape.indexed[path]} may be "
+        f"data: lists at {path} have {min(lengths):,} to {max(lengths):,} elements, so {shape.numbered[path]} may be "
         "something else in some of them; [-1] is the last"
         for path, lengths in sizes.items()
         if len(lengths) > 1
@@ -191,6 +192,7 @@ def _good(
 ) -> Iterator[tuple[Row, Fields | Case]]:
     """Rows that are records, with their fields; of a table without its empty cells and its numbers of rows. `sizes`
     gets the lengths of lists of which one element is taken."""
+    numbered = shape.numbered
     for outer in rows:
         if isinstance(outer.content, Case):
             yield outer, outer.content
@@ -199,7 +201,7 @@ def _good(
             for row in shape.records(outer):
                 record = row.fields
                 fields = shape.fields_of(record, row.where)
-                for path in shape.indexed:
+                for path in numbered:
                     if isinstance(held := parsed_cell(value_at(record, path, row.where)), list):
                         sizes.setdefault(path, set()).add(len(held))
                 if row.is_table:
@@ -367,7 +369,7 @@ def case_of_fields(
     if isinstance(id_, bool) or not isinstance(id_, (str, int)):
         raise DataError(f"{where}: 'id' has to be text or a whole number")
     response, reference = value.get("response"), value.get("reference")
-    response = None if response is None else checked_text(response, "response", where)
+    response = None if response is None else _text_of(response, "response", where)
     messages: tuple[Message, ...] = ()
     if "messages" in value:
         if value.get("query"):
@@ -379,12 +381,24 @@ def case_of_fields(
     case = Case(
         id=checked_text(str(id_), "id", where),
         documents=_documents(value["context"], where) if "context" in value else (),
-        query=checked_text(value.get("query", ""), "query", where),
+        query=_text_of(value.get("query", ""), "query", where),
         response=response,
         messages=messages,
         decoding=_decoding(value, where, response),
     )
     return case, None if reference is None else checked_text(reference, "reference", where)
+
+
+def _text_of(value: object, field: str, where: str) -> str:
+    """The text of a field, for which a mapping may have led to what holds texts."""
+    if isinstance(value, list):
+        hint = f"take one with {field}=PATH[0], or say with cases=PATH which list holds the cases"
+        raise DataError(f"{where}: '{field}' is a list, expected text; {hint}")
+    if isinstance(value, Mapping):
+        raise DataError(
+            f"{where}: '{field}' is an object, expected text; it has {listed(value)}: take one with {field}=PATH.NAME"
+        )
+    return checked_text(value, field, where)
 
 
 def _decoding(value: Fields, where: str, response: str | None) -> str | None:

@@ -53,7 +53,7 @@ def checked_pairs(pairs: Iterable[tuple[str, str]], known: Collection[str] | Non
             hint = f"; did you mean '{guess}'?" if guess else ";"
             raise UsageError(f"--map: there is no field '{field}'{hint} known: {', '.join(known)}")
         if field in out:
-            each = "; measure each in a run of its own" if field in ("query", "response") else ""
+            each = "; measure each in a run of its own" if field == "response" else ""
             raise UsageError(f"--map: field '{field}' is given twice{each}")
         if path:
             check_path(path)

@@ -23,6 +23,7 @@ _SPEAKERS: Final = frozenset((
 ))  # fmt: skip
 """Words in the name of what says whose a message is."""
 _SYSTEM: Final = frozenset((("system",), ("system", "prompt"), ("instruction",), ("preamble",), ("sy",)))
+"""Words of the name of a system prompt, as `_words` has them: 'sys' is 'sy' there."""
 _TITLES: Final = frozenset(("name", "title", "source", "file", "filename", "path", "url", "uri", "ref", "id"))
 """Words in the name of what a document is called."""
 _IDS: Final = frozenset(("id", "uuid", "key"))
@@ -230,8 +231,8 @@ def _places(value: Any, path: str, name: str, depth: int, *, every_text: bool = 
             yield from _places(value[0], f"{path}[0]", name, depth + 1, every_text=every_text)
         elif every_text:
             texts = [_texts_in(record, depth + 1) for record in value]
-            for key in dict.fromkeys(key for found in texts for key in found):
-                yield _Place(f"{path}[].{key}", name, [found[key] for found in texts if key in found])
+            for key in dict.fromkeys(key for held in texts for key in held):
+                yield _Place(f"{path}[].{key}", name, [held[key] for held in texts if key in held])
         elif not _is_list(value) and (shared := _shared_texts(value, depth + 1)):
             # An id may be a text too; the retrieved text is the longest.
             longest = max(shared, key=lambda key: len("".join(shared[key])))
@@ -256,8 +257,8 @@ def _texts_in(record: Mapping[Any, Any], depth: int) -> dict[str, str]:
 def text_paths(fields: Fields) -> list[str]:
     """Paths of the texts of a record, and of the lists of texts, the first few."""
     places = islice(_places(fields, "", "", 0, every_text=True), _MOST_PLACES)
-    found = [place.path for place in places if (_is_text(place.value) or _is_texts(place.value))]
-    return list(dict.fromkeys(found))[:_MOST_NAMED]
+    paths = [place.path for place in places if (_is_text(place.value) or _is_texts(place.value))]
+    return list(dict.fromkeys(paths))[:_MOST_NAMED]
 
 
 def _is_plain_name(name: str) -> bool:

@@ -35,7 +35,7 @@ _SYSTEM: Final = "system"
 _NUMBERED: Final = re.compile(r"\[\d+\]")
 _PAIR: Final = ("role", "content")
 _TURNS: Final = ("user", "assistant", *SYSTEM_ROLES, "tool")
-PARTS: Final[Mapping[str, tuple[str, ...]]] = {"context": ("text", "name"), "messages": ("role", "content", *_TURNS)}
+PARTS: Final[Mapping[str, tuple[str, ...]]] = {"context": ("text", "name"), "messages": (*_PAIR, *_TURNS)}
 """What may be said of each document or message of a list."""
 
 
@@ -60,6 +60,15 @@ class Shape:
     """Roles by what the data call them."""
     system: str = ""
     """Path of the system prompt, the first message of the chat."""
+    _used: set[str] = field(default_factory=set, repr=False)
+    """Values of `text`, `names` and `roles` that some document or message has had."""
+
+    @property
+    def unused(self) -> list[str]:
+        """What it says of documents or messages that none of those read so far has had."""
+        named = [("context.text", self.text), *(("context.name", name) for name in self.names)]
+        named += [(f"messages.{role}", name) for name, role in self.roles.items()]
+        return [f"{part}={value}" for part, value in named if value and value not in self._used]
 
     @property
     def names_fields(self) -> bool:
@@ -67,7 +76,7 @@ class Shape:
         return bool(self.fields or self.contexts)
 
     @property
-    def indexed(self) -> dict[str, str]:
+    def numbered(self) -> dict[str, str]:
         """Paths that take one element of a list by its number, by the path of the list."""
         paths = (*self.fields.values(), *self.contexts, self.system)
         return {path[: match.start()]: path for path in paths if (match := _NUMBERED.search(path)) is not None}
@@ -82,22 +91,13 @@ class Shape:
         if not self.cases:
             yield row
             return
-        outer = row.fields
-        held = parsed_cell(value_at(outer, self.cases, row.where))
-        if isinstance(held, Mapping):
-            held = [{"id": str(key), **record} for key, record in held.items() if isinstance(record, Mapping)]
-        elif isinstance(held, list) and held and all(isinstance(inner, list) for inner in held):
-            held = [record for inner in held for record in inner]
-        if not isinstance(held, list) or not held or not all(isinstance(record, Mapping) for record in held):
-            raise DataError(f"{row.where}: --map {_CASES}={self.cases}: expected a list of records")
-        shared = _beside(outer, self.cases)
         path = self.fields.get("id", "")
-        named = path if path in shared else "id"
-        outer_id = shared.pop(named, row.number if row.place else None)
-        for number, record in enumerate(held, 1):
+        for number, (beside, own) in enumerate(_within(row.fields, self.cases, row.where), 1):
+            named = path if path in beside else "id"
+            outer_id = beside.pop(named, row.number if row.place else None)
             id_ = str(number) if outer_id is None else f"{outer_id}.{number}"
             place = f"{row.place}, case {number}" if row.place else f"case {number}"
-            yield replace(row, number=number, place=place, content={**shared, named: id_, **record})
+            yield replace(row, number=number, place=place, content={**beside, named: id_, **own})
 
     def fields_of(self, record: Fields, where: str) -> Fields:
         """The fields of a case."""
@@ -106,10 +106,9 @@ class Shape:
             paths = enumerate(self.contexts)
             fields["context"] = [entry for n, path in paths for entry in self._texts_at(record, path, n, where)]
         elif (self.text or self.names) and "context" in fields:
-            name = self._name_of(0)
-            entries = [self._document(entry, name, where) for entry in _listed(fields["context"])]
-            if name and all(isinstance(entry, str) for entry in entries):
-                beside = str(value_at(record, name, where))
+            entries = [self._document(entry, self._name_of(0), where) for entry in _listed(fields["context"])]
+            if self.names and all(isinstance(entry, str) for entry in entries):
+                beside = self._name_beside(record, 0, where)
                 entries = [{"name": beside, "text": entry} for entry in entries]
             fields["context"] = entries
         if "messages" in fields and (self.messages or self.roles or self.system):
@@ -119,6 +118,13 @@ class Shape:
     def _name_of(self, number: int) -> str:
         return self.names[number if len(self.names) > 1 else 0] if self.names else ""
 
+    def _name_beside(self, record: Fields, number: int, where: str) -> str:
+        """The name of a context that is a text, which is beside it."""
+        path = self._name_of(number)
+        name = value_at(record, path, where)
+        self._used.add(path)
+        return str(name)
+
     def _texts_at(self, record: Fields, path: str, number: int, where: str) -> Iterator[Any]:
         """What is at one of several paths of the context, texts under the name of their field."""
         value = parsed_cell(value_at(record, path, where))
@@ -126,15 +132,14 @@ class Shape:
             return
         name = path.replace("[]", "").rpartition(".")[2]
         entries = _listed(value)
-        named = self._name_of(number)
-        # One name for several contexts may be meant for the documents of another.
-        if named and len(self.names) > 1 and all(isinstance(entry, str) for entry in entries):
-            name = str(value_at(record, named, where))
+        # One name for several contexts is that of documents, and there may be texts beside them.
+        if len(self.names) > 1 and all(isinstance(entry, str) for entry in entries):
+            name = self._name_beside(record, number, where)
         for n, entry in enumerate(entries, 1):
             if isinstance(entry, str) and is_name(name):
                 yield {"name": name if len(entries) == 1 else f"{name} {n}", "text": entry}
             else:
-                yield self._document(entry, named, where)
+                yield self._document(entry, self._name_of(number), where)
 
     def _document(self, entry: Any, name_at: str, where: str) -> Any:
         entry = parsed_cell(entry)
@@ -147,6 +152,7 @@ class Shape:
             if self.contexts:
                 return entry  # the parts may be those of another path's documents
             raise
+        self._used.update((self.text, name_at))
         return parts | ({"name": str(name)} if isinstance(name, str | int) and name != "" else {})
 
     def _chat(self, messages: object, record: Fields, where: str) -> list[Any]:
@@ -171,9 +177,12 @@ class Shape:
             return turn
         elif self.messages:
             # Other fields of the message are left out, since it is said which ones are read.
-            turn = {part: value_at(turn, self.messages.get(part, part), where) for part in ("role", "content")}
+            turn = {part: value_at(turn, self.messages.get(part, part), where) for part in _PAIR}
         role = turn.get("role")
-        return {**turn, "role": self.roles.get(role, role)} if isinstance(role, str) else turn
+        if not isinstance(role, str):
+            return turn
+        self._used.add(role)
+        return {**turn, "role": self.roles.get(role, role)}
 
 
 def shape_of(mapping: str | Iterable[str] | Mapping[str, str] | None, known: Sequence[str]) -> Shape:
@@ -225,10 +234,26 @@ def _listed(value: Any) -> list[Any]:
     return [value] if (documents := documents_by_name(value)) is None else documents
 
 
+def _within(record: Fields, path: str, where: str) -> Iterator[tuple[dict[str, object], Fields]]:
+    """The records of a list, each with what is beside the list and beside what the list is in."""
+    above, _, below = path.partition("[].")
+    held = parsed_cell(value_at(record, above, where))
+    if isinstance(held, Mapping) and all(isinstance(inner, Mapping) for inner in held.values()):
+        held = [{"id": str(key), **inner} for key, inner in held.items()]
+    if not isinstance(held, list) or not all(isinstance(inner, Mapping) for inner in held):
+        raise DataError(f"{where}: --map {_CASES}: expected a list of records at '{above}'")
+    beside = _beside(record, above)
+    for inner in held:
+        if below:
+            yield from _within({**beside, **inner}, below, where)
+        else:
+            yield {**beside}, inner
+
+
 def _beside(record: Fields, path: str) -> dict[str, object]:
-    """What is beside a list, and beside each record that it is in: it is said of every record of the list."""
-    first, _, rest = path.partition(".")
-    name = first.partition("[")[0]
-    beside = {key: value for key, value in record.items() if key != name or (rest and first == name)}
+    """What is beside a list, and beside each record that it is in."""
+    name, _, rest = path.partition(".")
+    if not rest:
+        return {key: value for key, value in record.items() if key != name}
     inner = parsed_cell(record.get(name))
-    return {**beside, **_beside(inner, rest)} if rest and first == name and isinstance(inner, Mapping) else beside
+    return {**record, **(_beside(inner, rest) if isinstance(inner, Mapping) else {})}

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from leakmeter.core.plain import half_pair
-from leakmeter.data.mapping import listed
 from leakmeter.errors import DataError
 
 
 def checked_text(value: object, field: str, where: str) -> str:
     """A JSON value that has to be text that can be written as UTF-8."""
     if not isinstance(value, str):
-        element = f"; take one with {field}=PATH[0], or say with cases=PATH which list holds the cases"
-        hint = element if isinstance(value, list) and field in ("query", "response") else ""
-        if isinstance(value, Mapping) and field in ("query", "response"):
-            hint = f"; it has {listed(value)}: take one with {field}=PATH.NAME"
-        raise DataError(f"{where}: '{field}' is {_kind(value)}, expected text{hint}")
+        raise DataError(f"{where}: '{field}' is {_kind(value)}, expected text")
     if (at := half_pair(value)) is not None:
         raise DataError(f"{where}: '{field}' holds half a surrogate pair at character {at}")
     return value

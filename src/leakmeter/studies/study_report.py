@@ -38,9 +38,9 @@ class StudyTables(Record):
     def markdown(self, *, brief: bool = False) -> str:
         """The tables; `brief`, with nothing about them but what was found."""
         first, *others = self.tables
-        found = tuple(f"finding: {finding}" for finding in self.findings)
+        findings = tuple(f"finding: {finding}" for finding in self.findings)
         about = () if brief else (*first.about, f"command: {self.command}")
-        shown = [replace(first, about=(*found, *about)), *(replace(t, about=()) if brief else t for t in others)]
+        shown = [replace(first, about=(*findings, *about)), *(replace(t, about=()) if brief else t for t in others)]
         return "\n".join(to_markdown(table, level=1 + (number > 0)) for number, table in enumerate(shown))
 
     def files(self) -> dict[str, str]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 WHOLE: Final = "whole"
-"""Only the whole context is taken away."""
+"""Nothing but the whole context is left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ def frontier_command(
     for note in loaded.notes:
         output.tell(note)
     settings = PromptSettings(
-        # Only the whole context is taken away.
+        # Nothing but the whole context is left out.
         unit="whole",
         template=templates.resolved(template or loaded.template),
         # Data sets by name are cut to what the model takes, as in `leakmeter study`.
