@@ -3,7 +3,7 @@
 A block `title="Output"` below a console block has the first lines of the last command's output, and one
 `title="One output"` those of a command that draws again each time, which is not compared. Ids, secrets, dates, ports,
 rounding errors and predicted times may differ. LEAKMETER_SNAPSHOTS=1 writes the blocks again, as many lines as there
-are, or N where the block says '@N'. Every command of a tutorial or how-to has an output, or a reason.
+are, or N where the block says '@N'. Every command of a tutorial or how-to has an output.
 """
 
 from __future__ import annotations
@@ -39,13 +39,6 @@ _MOST_CHARACTERS = 180
 _SERVED = "http://127.0.0.1:8080"
 """Where pages have llama.cpp's server."""
 _BUCKET = "audits"
-WITHOUT_OUTPUT = {
-    ("provider", "pii check --out"): "fine-tunes a model for half an hour",
-    ("pii", "pii probe --subjects"): "needs people of the training data",
-    ("serve", "serve --host 192.168.1.5"): "needs that address",
-    ("studies", "study run icl_table_1"): "needs data",
-}
-"""Commands of tutorials and how-tos without an output: page, first words, and why."""
 SHOWING = [page for page in PAGES if any(block.title in OUTPUTS for block in blocks(page=page))]
 
 
@@ -73,6 +66,7 @@ def test_output_is_what_the_command_prints(
         pytest.skip(f"the default model is not cached: {error}")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
+    monkeypatch.setenv("LEAKMETER_SERVE_PASSWORD", "twelve letters or more")
     cli("demo", "--write-samples", "samples")
     found = blocks(page=page)
     for block in found:
@@ -90,7 +84,7 @@ def test_output_is_what_the_command_prints(
                         printed = _started(words)
                     elif words:
                         ended = cli(*words)
-                        # Commands without an output may need files or servers that only a user has.
+                        # What stands before may need files or servers that only a user has.
                         assert ended.code in (0, 1) or following.title not in OUTPUTS, (line, ended.err)
                         printed = (ended.out or ended.err).replace(address, _SERVED)
             elif block.language == "python" and page.stem == "integrations":
@@ -111,7 +105,7 @@ def test_output_is_what_the_command_prints(
             assert _agree(shown, line), (block.id, shown, line)
 
 
-def test_commands_of_tutorials_and_how_tos_have_an_output_or_a_reason() -> None:
+def test_every_command_of_a_tutorial_or_how_to_has_an_output() -> None:
     silent = []
     for page in _followed():
         found = blocks(page=page)
@@ -120,7 +114,7 @@ def test_commands_of_tutorials_and_how_tos_have_an_output_or_a_reason() -> None:
             commands = [line for line in lines if line.startswith("leakmeter ")]
             if commands and (following is None or following.title not in OUTPUTS):
                 silent.append((page.stem, " ".join(commands[-1].split()[1:4])))
-    assert silent == list(WITHOUT_OUTPUT)
+    assert silent == []
 
 
 def _followed() -> list[Path]:

@@ -479,6 +479,7 @@ def jobs() -> Table:
 
 
 TABLES: dict[str, Callable[[], list[Table]]] = {
+    "engine": lambda: [unkept(11, 8), unkept(4, 6)],
     "jobs": lambda: [jobs(), unkept(5, 3), unkept(3, 4), unkept(4, 6)],
     "figure_2a": lambda: [figure_2a()],
     "figure_2b": lambda: [over("figure_2b", "max_context_tokens", *_RESPONSES)],
