@@ -45,16 +45,14 @@ before without seven twelve forty red green quiet narrow heavy early late and bu
 class Sizes:
     """How many cases, and how long they are in tokens."""
 
-    cases: int = 200
-    sampled: int = 24
-    """The first of them, which peers are timed on."""
+    cases: int = 40
     documents: int = 3
     document: int = 150
     query: int = 12
     response: int = 60
 
 
-_TINY: Final = Sizes(2, 1, 3, 12, 4, 5)
+_TINY: Final = Sizes(2, 3, 12, 4, 5)
 
 
 def answers(backend: HfBackend, _: Path | None, tiny: bool = False) -> Scenario:
@@ -66,7 +64,6 @@ def answers(backend: HfBackend, _: Path | None, tiny: bool = False) -> Scenario:
     items: list[ContextItem] = [settings.prepare(case, backend, measure).item for case in cases]
     prompts = [_of_peers(item) for item in items]
     responses = [item.response or () for item in items]
-    n_values = [len(some) * len(response) for some, response in zip(prompts, responses, strict=True)]
 
     def ours() -> np.ndarray:
         parts = list(make_ready(Plan("influence", measure, settings, LoadedCases(tuple(cases))), backend).measure())
@@ -79,40 +76,34 @@ def answers(backend: HfBackend, _: Path | None, tiny: bool = False) -> Scenario:
             rows += [whole, *(whole - found["without_this", span.name] for span in item.spans)]
         return np.concatenate(rows)
 
-    n = sizes.sampled
     requests = _requests(prompts, responses)
-    n_tokens = [sum(len(p.ids) + len(y) for p in some) for some, y in zip(prompts, responses, strict=True)]
+    sequences = [(prompt, response) for some, response in zip(prompts, responses, strict=True) for prompt in some]
+    n_tokens = sum(len(prompt.ids) + len(response) for prompt, response in sequences)
 
-    def peer(run: Callable[[], Sequence[np.ndarray]], n_tokens: Sequence[int] = n_tokens) -> Peer:
-        n_compared = sum(n_values[:n])
-        return Peer(
-            lambda: np.concatenate([rows.ravel() for rows in run()]),
-            sum(n_tokens[:n]) / sum(n_tokens),
-            of=lambda ours: ours[:n_compared],
-            n_tokens=sum(n_tokens),
-        )
+    def peer(run: Callable[[], Sequence[np.ndarray]], n_tokens: int = n_tokens) -> Peer:
+        return Peer(lambda: np.concatenate([rows.ravel() for rows in run()]), n_tokens=n_tokens)
 
     def padded(_: np.ndarray) -> Peer:
-        pairs = list(zip(prompts, responses, strict=True))[:n]
+        pairs = list(zip(prompts, responses, strict=True))
         return peer(lambda: [peers.padded_case(backend.model, some, response) for some, response in pairs])
 
     def same_prompts(_: np.ndarray) -> Peer:
-        return peer(lambda: [scored(backend, [request]) for request in requests[:n]], _tree_tokens(requests))
+        return peer(lambda: [scored(backend, [request]) for request in requests], _tree_tokens(requests))
 
     def vllm(_: np.ndarray) -> Peer:
         try:
             directory = Path(resolve(backend.name, notify=lambda line: None, download=False).path)
         except LeakmeterError as error:
             raise UnavailableError(str(error)) from None
-        engine = VllmEngine(directory, window=1 + max(len(p.ids) + len(y) for p, y in _flat(prompts, responses)))
-        sequences = [(p.ids.tolist(), list(y)) for p, y in _flat(prompts[:n], responses[:n])]
+        engine = VllmEngine(directory, window=1 + max(len(prompt.ids) + len(y) for prompt, y in sequences))
         # All at once: that leaves it the choice of its batches.
-        return peer(lambda: [np.asarray(row) for row in engine.log_probs(sequences)])
+        ids = [(prompt.ids.tolist(), list(y)) for prompt, y in sequences]
+        return peer(lambda: [np.asarray(row) for row in engine.log_probs(ids)])
 
-    n_ours = sum(_tree_tokens(_requests([_asked(item) for item in items], responses)))
+    n_ours = _tree_tokens(_requests([_asked(item) for item in items], responses))
     data = (
         f"random words: {sizes.cases} cases of {sizes.documents} documents of {sizes.document} tokens, answers of "
-        f"{sizes.response}; peers are timed on {n} of the cases; ours puts {n_ours:,} tokens through the model"
+        f"{sizes.response}; ours puts {n_ours:,} tokens through the model"
     )
     others = {"padded-case": padded, "leakmeter-same-prompts": same_prompts, "vllm": vllm}
     # What the compared numbers need at least.
@@ -123,15 +114,9 @@ def _requests(prompts: Sequence[tuple[Prompt, ...]], responses: Sequence[Sequenc
     return [Request(some, tuple(y), TargetLogProbs()) for some, y in zip(prompts, responses, strict=True)]
 
 
-def _tree_tokens(requests: Sequence[Request]) -> list[int]:
-    """Of each request alone."""
-    return [plan([request]).n_tree_tokens for request in requests]
-
-
-def _flat(
-    prompts: Sequence[Sequence[Prompt]], responses: Sequence[Sequence[int]]
-) -> list[tuple[Prompt, Sequence[int]]]:
-    return [(p, response) for some, response in zip(prompts, responses, strict=True) for p in some]
+def _tree_tokens(requests: Sequence[Request]) -> int:
+    """What each request shares within itself is counted once."""
+    return sum(plan([request]).n_tree_tokens for request in requests)
 
 
 def _of_peers(item: ContextItem) -> tuple[Prompt, ...]:
