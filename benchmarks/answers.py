@@ -103,7 +103,7 @@ def answers(backend: HfBackend, _: Path | None, tiny: bool = False) -> Scenario:
     n_ours = _tree_tokens(_requests([_asked(item) for item in items], responses))
     data = (
         f"random words: {sizes.cases} cases of {sizes.documents} documents of {sizes.document} tokens, answers of "
-        f"{sizes.response}; ours puts {n_ours:,} tokens through the model"
+        f"{sizes.response}; ours runs {n_ours:,} tokens, and more for the noise"
     )
     others = {"padded-case": padded, "leakmeter-same-prompts": same_prompts, "vllm": vllm}
     # What the compared numbers need at least.
