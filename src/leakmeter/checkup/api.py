@@ -79,7 +79,6 @@ def examined(
 
 
 def _served(name: str, *, notify: Callable[[str], None] = tell, **options: Any) -> Backend:
-    """A model behind a server, whatever its tokenizer; nobody waits minutes for it."""
     from leakmeter.backends.served.load import load_served
 
     for option in set(options) - {"tokenizer", "allow_remote", "concurrency"}:
@@ -162,7 +161,6 @@ def examine(
 
 
 def not_examined(model: str, dialect: str, error: LeakmeterError) -> DoctorResult:
-    """What is said of a server that answers wrongly before it has said what it serves."""
     findings: dict[int, Finding] = {}
     _put(findings, _ROWS, error)
     return DoctorResult(
@@ -172,7 +170,6 @@ def not_examined(model: str, dialect: str, error: LeakmeterError) -> DoctorResul
 
 
 def _make(number: int, check: Callable[[Examined], Finding], examined: Examined, findings: dict[int, Finding]) -> None:
-    """Make a check; raises what any further request would show again."""
     try:
         findings[number] = check(examined)
     except LeakmeterError as error:
@@ -182,7 +179,6 @@ def _make(number: int, check: Callable[[Examined], Finding], examined: Examined,
 
 
 def _put(findings: dict[int, Finding], number: int, error: LeakmeterError) -> None:
-    """Put an error down at the check to which its fault belongs."""
     fault: str | None = None
     seen = ""
     if isinstance(error, AnswerError):
@@ -226,7 +222,6 @@ def _result(examined: Examined, model: str, findings: dict[int, Finding], sha256
 
 
 def _fields(findings: dict[int, Finding], examined: Examined | None) -> JsonObject:
-    """The fields that say what was found."""
     checks = []
     for number in sorted(_NAMES):
         finding = findings.get(number, Finding("Not examined: see the failed checks.", "skipped"))
@@ -262,5 +257,4 @@ def _verdict(checks: Sequence[DoctorCheck], failed: Sequence[DoctorCheck], exami
 
 
 def _lower(text: str) -> str:
-    """A sentence to go on with behind a colon; names in capitals stay."""
     return text if text[1:2].isupper() else f"{text[:1].lower()}{text[1:]}"

@@ -45,8 +45,6 @@ _FORECAST_TOKENS: Final = 1000 * 10 * 292
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found."""
-
     sentence: str
     status: Status = "passed"
     fault: str | None = None
@@ -55,8 +53,6 @@ class Finding:
 
 @dataclass
 class Examined:
-    """A model under examination, and what is known of it so far."""
-
     subject: Subject
     probes: Probes
     against: Subject | None = None
@@ -89,7 +85,6 @@ class Examined:
 
     @cached_property
     def alone(self) -> list[FloatArray]:
-        """Log-probabilities of each response, asked for one after another."""
         return [self.score(request) for request in self.scored]
 
     @cached_property
@@ -109,7 +104,6 @@ class Examined:
         return answered.log_probs_of(np.asarray(values).tolist(), len(scored.response), self.subject.host)
 
     def probe(self, scored: Scored, setting: Setting) -> Probed:
-        """Log-probabilities under a setting; the dialect has to be a `ProbedDialect`."""
         assert isinstance(self.subject.dialect, ProbedDialect)
         return self.subject.dialect.probed_log_probs(scored, setting)
 
@@ -119,13 +113,11 @@ class Examined:
 
 
 def bad(fault: str, seen: str = "") -> Finding:
-    """A fault by its name in `words.FAULTS`, and what was seen beside it."""
     sentence, todo = FAULTS[fault]
     return Finding(f"{sentence} {seen}".strip(), "failed", fault, todo)
 
 
 def steady_at_first(examined: Examined) -> None:
-    """Ask the first probe a few times, to be compared with the end."""
     examined.first = [examined.score(examined.probes.scored[0]) for _ in range(3)]
 
 
@@ -335,7 +327,6 @@ def noise(examined: Examined) -> Finding:
 
 
 def _noise_in_process(examined: Examined) -> DoctorNoise:
-    """The noise of a model that decides itself what is computed at once."""
     subject, scored, alone = examined.subject, examined.scored, examined.alone
     prompts = [request.prompt for request in scored]
     # The engine forks the states of a prompt where another one parts from it: in the middle of a response, or in the
@@ -503,7 +494,6 @@ CHECKS: Final[tuple[tuple[int, str, Callable[[Examined], Finding]], ...]] = (
 
 
 def _apart(log_prob: float, other: float) -> float:
-    """Distance of two log-probabilities; 0 of two that are −∞."""
     return 0.0 if log_prob == other else abs(float(log_prob) - float(other))
 
 

@@ -25,8 +25,6 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Subject:
-    """What is examined."""
-
     name: str
     dialect: Dialect
     tokenizer: Tokenizer
@@ -47,7 +45,6 @@ class Subject:
         return self.settings is not None
 
     def side_by_side(self, work: Callable[[T], R], todo: Sequence[T]) -> list[R]:
-        """What becomes of every item, several at a time where there is a server."""
         return self.connection.in_order(work, todo) if self.connection else [work(item) for item in todo]
 
     @classmethod
@@ -83,7 +80,6 @@ class InProcess:
         return log_probs
 
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
-        """Out of whole rows."""
         order = [(row, np.argsort(-row, kind="stable")[:k]) for row in self.whole_rows(scored, rows)]
         return [TopRow(tuple(top.tolist()), tuple(row[top].tolist())) for row, top in order]
 
@@ -109,7 +105,6 @@ class InProcess:
         return Drawn(tuple(ids), tuple(log_probs))
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
-        """None: there is no other tokenizer than that which the doctor has."""
         return None
 
 

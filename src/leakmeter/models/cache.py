@@ -34,16 +34,12 @@ def cache_dir() -> Path:
     """Directory of all that can be fetched or computed again; the environment variable LEAKMETER_CACHE moves it."""
     import platformdirs
 
-    override = os.environ.get(CACHE_VARIABLE)
-    return Path(override).expanduser().absolute() if override else platformdirs.user_cache_path("leakmeter")
+    return _named_by(CACHE_VARIABLE) or platformdirs.user_cache_path("leakmeter")
 
 
 def scores_dir() -> Path | None:
     """Directory of the score cache; LEAKMETER_SCORES moves it, or turns it off by the word 'off': then None."""
-    override = os.environ.get(SCORES_VARIABLE)
-    if override == "off":
-        return None
-    return Path(override).expanduser().absolute() if override else cache_dir() / "scores"
+    return None if os.environ.get(SCORES_VARIABLE) == "off" else _named_by(SCORES_VARIABLE) or cache_dir() / "scores"
 
 
 def config_dir() -> Path:
@@ -51,8 +47,12 @@ def config_dir() -> Path:
     moved: whoever gets hold of a copy of the cache should not get both."""
     import platformdirs
 
-    override = os.environ.get(CONFIG_VARIABLE)
-    return Path(override).expanduser().absolute() if override else platformdirs.user_config_path("leakmeter")
+    return _named_by(CONFIG_VARIABLE) or platformdirs.user_config_path("leakmeter")
+
+
+def _named_by(variable: str) -> Path | None:
+    path = os.environ.get(variable)
+    return Path(path).expanduser().absolute() if path else None
 
 
 def models_dir() -> Path:
@@ -60,7 +60,6 @@ def models_dir() -> Path:
 
 
 def folder_of(gguf_sha256: str, label: str = "gguf") -> Path:
-    """Where the converted weights of a GGUF file with this SHA-256 are kept."""
     return models_dir() / f"{label}-{gguf_sha256[:16]}"
 
 
@@ -160,7 +159,6 @@ def build_once(final: Path, gguf_sha256: str, build: Callable[[Path], Path], not
 
 @contextmanager
 def disk_errors(where: Path, remedy: str = f"move the cache with {CACHE_VARIABLE}=DIR") -> Iterator[None]:
-    """Turns what the operating system says about a disk into one line that says what to do."""
     try:
         yield
     except OSError as error:
@@ -176,7 +174,6 @@ def disk_errors(where: Path, remedy: str = f"move the cache with {CACHE_VARIABLE
 
 @contextmanager
 def _locked(final: Path, notify: Notify) -> Iterator[None]:
-    """Holds the folder's lock, so that two processes do not convert the same model side by side."""
     from filelock import FileLock, Timeout
 
     lock: BaseFileLock = FileLock(final.parent / f".{final.name}.lock")

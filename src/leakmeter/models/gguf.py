@@ -15,8 +15,8 @@ import re
 import struct
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, suppress
-from importlib.metadata import PackageNotFoundError, version
+from contextlib import contextmanager, redirect_stderr
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -36,7 +36,7 @@ from leakmeter.models.cache import (
     weights_hash,
 )
 from leakmeter.models.gguf_tokenizer import TokenizerHeader, as_llama_cpp
-from leakmeter.models.local import ForeignErrors, check_loaded
+from leakmeter.models.local import check_loaded, foreign_errors
 
 if TYPE_CHECKING:
     from gguf import GGUFReader
@@ -49,10 +49,14 @@ _ADVICE: Final = "give a whole GGUF file of an architecture that transformers re
 _CONVERTERS: Final = ("leakmeter", "transformers", "gguf", "torch", "safetensors")
 
 
-def convert_file(gguf: Path, *, notify: Notify) -> Path:
-    """Folder with the converted weights of a user's own .gguf file, made on first use; keyed by the file's SHA-256."""
+def converted_file(gguf: Path, *, notify: Notify, make: bool) -> Path | None:
+    """Folder with the converted weights of a user's own .gguf file, keyed by the file's SHA-256. Where it is not there
+    yet, it is made if `make`, and None otherwise."""
     with disk_errors(gguf, "check that path"):
         gguf_sha256 = file_sha256(gguf)
+    folder = folder_of(gguf_sha256)
+    if not make:
+        return folder if is_whole(folder, gguf_sha256) else None
 
     def build(scratch: Path) -> Path:
         notify(f"converting '{gguf.name}' once to '{folder}' …")
@@ -61,16 +65,7 @@ def convert_file(gguf: Path, *, notify: Notify) -> Path:
             convert(gguf, folder_in_scratch, gguf_sha256=gguf_sha256, source={"file": gguf.name})
         return folder_in_scratch
 
-    folder = folder_of(gguf_sha256)
     return build_once(folder, gguf_sha256, build, notify)
-
-
-def cached_file(gguf: Path) -> Path | None:
-    """Folder with the converted weights of a .gguf file if it is there already."""
-    with disk_errors(gguf, "check that path"):
-        gguf_sha256 = file_sha256(gguf)
-    folder = folder_of(gguf_sha256)
-    return folder if is_whole(folder, gguf_sha256) else None
 
 
 def convert(gguf: Path, folder: Path, *, gguf_sha256: str, source: JsonObject) -> None:
@@ -80,14 +75,14 @@ def convert(gguf: Path, folder: Path, *, gguf_sha256: str, source: JsonObject) -
     if magic != _MAGIC:
         raise ModelError(f"'{gguf}' is not a GGUF file: it starts with {magic!r}, expected {_MAGIC!r}; fetch it again")
     folder.mkdir()
-    with ForeignErrors(f"'{gguf.name}' cannot be converted", _ADVICE), _quiet():
+    with foreign_errors(f"'{gguf.name}' cannot be converted", _ADVICE), _quiet():
         _write_model(gguf, folder)
     record = {
         "format": RECORD_FORMAT,
         "source": dict(source),
         "gguf_sha256": gguf_sha256,
         "weights_sha256": weights_hash(folder, fresh_sha256),
-        "converted_with": _versions(),
+        "converted_with": {name: version(name) for name in _CONVERTERS},
     }
     (folder / RECORD_NAME).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
@@ -97,13 +92,13 @@ def _write_model(gguf: Path, folder: Path) -> None:
     from gguf import GGUFReader
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-    check_counts(gguf)
+    _check_counts(gguf)
     reader = GGUFReader(gguf)
-    check_layers(reader, gguf.name)
+    _check_layers(reader, gguf.name)
     header = TokenizerHeader.from_reader(reader, gguf.name)
     where = {"gguf_file": gguf.name, "local_files_only": True}
     config = AutoConfig.from_pretrained(str(gguf.parent), **where)
-    check_size(reader, config, gguf.name)
+    _check_size(reader, config, gguf.name)
     model, loaded = AutoModelForCausalLM.from_pretrained(
         str(gguf.parent),
         config=config,
@@ -130,17 +125,8 @@ def _write_model(gguf: Path, folder: Path) -> None:
     path.write_text(json.dumps(spec, ensure_ascii=False, indent=2), encoding="utf-8")
 
 
-def _versions() -> dict[str, str]:
-    versions: dict[str, str] = {}
-    for name in _CONVERTERS:
-        with suppress(PackageNotFoundError):
-            versions[name] = version(name)
-    return versions
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silences the progress bars, log lines and warnings of the libraries that convert, and restores them after."""
     from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
     from transformers.utils import logging as library_logging
 
@@ -173,7 +159,7 @@ _MOST_MADE_UP: Final = 2
 """Weights of the model for each in the file: a head may be the embedding once more, and buffers are in no file."""
 
 
-def check_counts(path: Path) -> None:
+def _check_counts(path: Path) -> None:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         try:
             _Header(content).pass_over()
@@ -231,7 +217,7 @@ class _Header:
             self._skip(_SIZES[kind])
 
 
-def check_layers(reader: GGUFReader, name: str) -> None:
+def _check_layers(reader: GGUFReader, name: str) -> None:
     """Refuse a header of more layers than the file has tensors: each would be set up, whatever it weighs."""
     for key, field in reader.fields.items():
         n_layers = field.contents() if key.endswith(".block_count") else None
@@ -243,7 +229,7 @@ def check_layers(reader: GGUFReader, name: str) -> None:
             )
 
 
-def check_size(reader: GGUFReader, config: PretrainedConfig, name: str) -> None:
+def _check_size(reader: GGUFReader, config: PretrainedConfig, name: str) -> None:
     """Refuse a header whose model is larger than the file's tensors: what is missing would be made up, at any size."""
     import torch
     from transformers import AutoModelForCausalLM

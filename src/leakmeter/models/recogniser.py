@@ -11,7 +11,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import ModelError
 from leakmeter.models.cache import settings_hash, weights_hash
 from leakmeter.models.local import check_loaded, check_model_folder
@@ -25,7 +27,6 @@ _WINDOW_CHARACTERS = 2000
 
 @functools.cache
 def load_recogniser(name: str) -> Recognise:
-    """A recogniser by its directory or package name; loaded once."""
     folder = Path(name).expanduser()
     if (folder / "config.json").is_file():
         return _transformers(folder)
@@ -65,24 +66,14 @@ def recogniser_fingerprint(name: str) -> str:
 
 def _transformers(folder: Path) -> Recognise:
     import torch
-    from transformers import AutoModelForTokenClassification, AutoTokenizer
+    from transformers import AutoModelForTokenClassification
 
     check_model_folder(folder, str(folder))
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        model, loaded = AutoModelForTokenClassification.from_pretrained(
-            folder,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,
-        )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise ModelError(f"recogniser '{folder}' cannot be loaded: {str(error).split(chr(10))[0]}") from None
+    tokenizer, model, loaded = from_folder(
+        AutoModelForTokenClassification, folder, f"recogniser '{folder}'", ignore_mismatched_sizes=True
+    )
     # Poolers of other tasks may be left in the files.
     check_loaded(str(folder), {**loaded, "unexpected_keys": ()})
-    model = model.eval()
     if not tokenizer.is_fast:
         raise ModelError(f"recogniser '{folder}' has no tokenizer.json, which locates tokens in the text")
     labels = {int(number): str(label) for number, label in model.config.id2label.items()}
@@ -109,8 +100,27 @@ def _transformers(folder: Path) -> Recognise:
     return recognise
 
 
+def from_folder(kind: Any, folder: Path, noun: str, **options: bool) -> tuple[Any, Any, JsonObject]:
+    """Tokenizer and model of one of the transformers library's kinds, without network, pickles or code of the model's
+    own, and what the library says about the weights."""
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        model, loaded = kind.from_pretrained(
+            folder,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            output_loading_info=True,
+            **options,
+        )
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise ModelError(f"{noun} cannot be loaded: {str(error).split(chr(10))[0]}") from None
+    return tokenizer, model.eval(), loaded
+
+
 def _runs(text: str, offsets: list[list[int]], labels: list[str]) -> Iterator[tuple[int, int, str]]:
-    """Tokens of one kind in a row, out to the ends of their words."""
     run: tuple[int, int, str] | None = None
     for (start, end), label in zip(offsets, labels, strict=True):
         if start == end:
@@ -119,21 +129,21 @@ def _runs(text: str, offsets: list[list[int]], labels: list[str]) -> Iterator[tu
         # 'B' begins another entity, unless it stands within a word.
         begins = place in ("B", "S", "U") and not (run and start == run[1] and text[start].isalnum())
         if run and (kind != run[2] or begins or text[run[1] : start].strip()):
-            yield _whole_words(text, run)
+            yield (*whole_words(text, run[0], run[1]), run[2])
             run = None
         if kind not in ("O", ""):
             run = (run[0] if run else start, end, kind)
     if run:
-        yield _whole_words(text, run)
+        yield (*whole_words(text, run[0], run[1]), run[2])
 
 
-def _whole_words(text: str, run: tuple[int, int, str]) -> tuple[int, int, str]:
-    start, end, kind = run
+def whole_words(text: str, start: int, end: int) -> tuple[int, int]:
+    """Characters [start, end) out to the ends of the words that they cut."""
     while start and text[start].isalnum() and text[start - 1].isalnum():
         start -= 1
-    while end < len(text) and text[end].isalnum() and text[end - 1].isalnum():
+    while 0 < end < len(text) and text[end].isalnum() and text[end - 1].isalnum():
         end += 1
-    return start, end, kind
+    return start, end
 
 
 def _stretches(text: str, n_characters: int) -> Iterator[tuple[int, int]]:

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
 import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicCache, DynamicLayer
@@ -99,10 +98,8 @@ def attend(
     """An attention function as the transformers library calls it: (row, query, head, size), and no weights. `key` holds
     the stretches of a segment cache."""
     if isinstance(key, Tensor):
-        result: tuple[Tensor, None] = sdpa_attention_forward(
-            module, query, key, value, attention_mask, scaling=scaling, **kwargs
-        )
-        return result
+        weighted, _ = sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
+        return weighted, None
     if any(kwargs.get(name) is not None for name in ("softcap", "position_bias", "s_aux")):
         raise NotImplementedError("attention with caps, sinks or biases")
     _, n_heads, n_queries, _ = query.shape
@@ -117,37 +114,29 @@ def _attend_stretch(query: Tensor, stretch: Stretch, scaling: float | None, out:
     queries = _rows(query, stretch.tokens, stretch.n_rows)
     n_new = queries.shape[2]
     answers = out[0, stretch.tokens].view(stretch.n_rows, n_new, *out.shape[2:])
-    n_start = n_keys - n_new
+    keys, values = stretch.keys, stretch.values
+    partial = shared_start.partial_attention(query.device.type, query.dtype)
     if stretch.viewed is not None:
-        partial = shared_start.partial_attention(query.device.type, query.dtype)
         assert partial is not None
         ranges = [hidden.ranges for hidden in stretch.hidden]
-        seen = shared_start.attend_partly(
-            partial, queries, (stretch.keys, stretch.values), stretch.viewed, ranges, scaling
-        )
+        seen = shared_start.attend_partly(partial, queries, (keys, values), stretch.viewed, ranges, scaling)
         answers.copy_(seen.transpose(1, 2))
         return
-    if stretch.mask is None and shared_start.pays(stretch.n_rows, n_new, stretch.n_shared):
-        partial = shared_start.partial_attention(query.device.type, query.dtype)
-        if partial is not None:
-            answers.copy_(
-                shared_start.attend(
-                    partial, queries, stretch.keys, stretch.values, stretch.n_shared, scaling
-                ).transpose(1, 2)
-            )
-            return
+    if stretch.mask is None and partial and shared_start.pays(stretch.n_rows, n_new, stretch.n_shared):
+        seen = shared_start.attend(partial, queries, keys, values, stretch.n_shared, scaling)
+        answers.copy_(seen.transpose(1, 2))
+        return
     at_once = _QUERIES_AT_ONCE.get(query.device.type, n_new)
     for first in range(0, n_new, at_once):
         last = min(first + at_once, n_new)
-        end = n_start + last
+        end = n_keys - n_new + last
         mask: Tensor | None = None
         if stretch.mask is not None:
             mask = stretch.mask[:, :, first:last, :end]
         elif last - first > 1:
             mask = _staircase(last - first, end, query)
-        answers[:, first:last] = _attention(
-            queries[:, :, first:last], stretch.keys[:, :, :end], stretch.values[:, :, :end], mask, scaling
-        ).transpose(1, 2)
+        seen = _attention(queries[:, :, first:last], keys[:, :, :end], values[:, :, :end], mask, scaling)
+        answers[:, first:last] = seen.transpose(1, 2)
 
 
 def _attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scaling: float | None) -> Tensor:
@@ -185,20 +174,16 @@ def attention_mask(segment: Segment, window: int | None, dtype: torch.dtype, dev
     n_rows = len(segment.starts)
     at = torch.zeros((n_rows, n_start + n_new), dtype=torch.int64)
     real = torch.zeros((n_rows, n_start + n_new), dtype=torch.bool)
-    for row, (columns, where) in enumerate(zip(segment.columns, segment.positions, strict=True)):
-        n_tail = len(where) - len(columns)
-        columns_at = torch.cat([torch.from_numpy(columns), n_start + torch.arange(n_tail)])
-        at[row, columns_at] = torch.from_numpy(where)
-        real[row, columns_at] = True
+    tokens_at = [torch.from_numpy(columns) for columns in segment.token_columns()]
+    for row, where in enumerate(segment.positions):
+        at[row, tokens_at[row]] = torch.from_numpy(where)
+        real[row, tokens_at[row]] = True
     own = (torch.arange(n_start + n_new) - n_start) == torch.arange(n_new)[:, None]  # (query, key)
     seen = real[:, None, :] & ((torch.arange(n_start + n_new) - n_start) <= torch.arange(n_new)[:, None])
     for row, hidden in enumerate(segment.hidden):
-        columns = segment.columns[row]
+        first = max(hidden.first - len(segment.columns[row]), 0)
         for start, end in hidden.ranges:
-            tokens = np.arange(start, end)
-            keys = np.where(tokens < len(columns), np.append(columns, 0)[np.minimum(tokens, len(columns))], 0)
-            keys = np.where(tokens < len(columns), keys, n_start + tokens - len(columns))
-            seen[row, max(hidden.first - len(columns), 0) :, torch.from_numpy(keys)] = False
+            seen[row, first:, tokens_at[row][start:end]] = False
     if window is not None:
         seen &= at[:, n_start:, None] - at[:, None, :] < window
     # Padding queries see themselves, so that no softmax is taken over nothing.

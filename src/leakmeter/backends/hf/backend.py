@@ -32,7 +32,6 @@ from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.core.gradient import GradientRequest, tokens_of
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.plan import Chunk, Run
-from leakmeter.core.prompt import IntArray, Prompt
 from leakmeter.core.request import Gradients, Scores
 from leakmeter.errors import CapabilityError, ModelError, ScoreError
 
@@ -115,7 +114,6 @@ class HfBackend:
         return most_rows(self.limits, self.forward.n_features * self.model.dtype.itemsize)
 
     def score(self, chunk: Chunk) -> list[Scores]:
-        """Run the chunk's runs, parents before children, and reduce their rows."""
         self._check_positions(chunk)
         self.check(chunk)
         if chunk.round == 0:
@@ -132,7 +130,6 @@ class HfBackend:
                     self._halve(error, self.limits.logits_per_slice > self.forward.n_vocab)
 
     def differentiate(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Gradients]:
-        """Carry the requests' directions back, those of prompts of equal length together."""
         gradients: dict[int, Gradients] = {}
         behind = self._behind(requests, contexts)
         todo = alike(requests, self.limits)
@@ -160,17 +157,15 @@ class HfBackend:
         with self.forward.borrowed():
             states = {number: self._features(contexts, layer) for number, layer in layers.items()}
         slots = iter(contexts.slots)
-        return [
-            torch.stack(
-                [
-                    _varied(states[gradient_request.place.layer], prompt, gradient_request, next(slots))
-                    for prompt in gradient_request.contexts
-                ]
-            )
-            if gradient_request.runs_contexts
-            else None
-            for gradient_request in requests
-        ]
+        behind: list[Tensor | None] = []
+        for request in requests:
+            varied = []
+            for prompt in request.contexts if request.runs_contexts else ():
+                tokens = tokens_of(prompt, request.place.role)
+                rows = torch.from_numpy(next(slots)[0, tokens - tokens[0]]).to(self.model.device)
+                varied.append(states[request.place.layer][rows])
+            behind.append(torch.stack(varied) if varied else None)
+        return behind
 
     def _features(self, chunk: Chunk, until: torch.nn.Module | None = None) -> Tensor:
         """Features of every wanted row, (slot, size): the states that enter a layer, where passes stop at one."""
@@ -221,7 +216,7 @@ class HfBackend:
                     run, n_start = chunk.runs[index], starts.pop(index).n_tokens
                     before.drop(index)
                     self.n_tokens_run += len(run.ids) - n_start
-                    put(features, run, out.pop(), n_start)
+                    _put(features, run, out.pop(), n_start)
                     if state is not None and index in parents:
                         states[index] = state
                     if state is not None and continues[index]:
@@ -282,18 +277,18 @@ class HfBackend:
     def _full_passes(self, chunk: Chunk, until: torch.nn.Module | None) -> Tensor:
         features: Tensor | None = None
         for run in chunk.runs:
-            out = self.forward.plain(run.ids, until) if not self.forward.forks else self._alone(run, until)
+            if self.forward.forks:
+                hidden = [Hidden(run.fork, run.hidden)]
+                segment = Segment([Start(None, 0)], [run.positions], len(run.ids), lasts=False, hidden=hidden)
+                (out,) = self.forward.passed([segment], [run.ids], until)
+            else:
+                out = self.forward.plain(run.ids, until)
             self.n_tokens_run += len(run.ids)
             if features is None:
                 features = out.new_empty((chunk.n_slots, out.shape[-1]))
-            put(features, run, out, 0)
+            _put(features, run, out, 0)
         assert features is not None
         return features
-
-    def _alone(self, run: Run, until: torch.nn.Module | None) -> Tensor:
-        hidden = [Hidden(run.fork, run.hidden)]
-        segment = Segment([Start(None, 0)], [run.positions], len(run.ids), lasts=False, hidden=hidden)
-        return self.forward.passed([segment], [run.ids], until)[0]
 
     def _halve(self, error: BaseException, is_possible: bool) -> None:
         """Go on with half of every limit where memory ran out; any other error goes on its way."""
@@ -321,13 +316,7 @@ class HfBackend:
             )
 
 
-def _varied(states: Tensor, prompt: Prompt, request: GradientRequest, slots: IntArray) -> Tensor:
-    """The states of a context's prompt at the tokens whose vectors vary, (position, size)."""
-    tokens = tokens_of(prompt, request.place.role)
-    return states[torch.from_numpy(slots[0, tokens - tokens[0]]).to(states.device)]
-
-
-def put(features: Tensor, run: Run, out: Tensor, n_start: int) -> None:
+def _put(features: Tensor, run: Run, out: Tensor, n_start: int) -> None:
     """Write a run's wanted rows, out of its new tokens' features (new token, size), into their slots."""
     device = out.device
     features[torch.from_numpy(run.row_slots).to(device)] = out[torch.from_numpy(run.row_tokens - n_start).to(device)]

@@ -86,7 +86,6 @@ class Forward:
         return self.joins_segments and partial_attention(self.model.device.type, self.model.dtype) is not None
 
     def logits(self, features: Tensor) -> Tensor:
-        """Features (..., size) to logits (..., vocab)."""
         return self._head(features) if self.has_head else features
 
     def plain(self, ids: IntArray, until: torch.nn.Module | None = None) -> Tensor:
@@ -124,7 +123,6 @@ class Forward:
         return features
 
     def _masks(self, segment: Segment) -> dict[str, Tensor | None]:
-        """A mask for each kind of layer; None where our attention needs none."""
         assert self._windows is not None
         furthest = max((int(where[-1]) for where in segment.positions), default=0)
         masks: dict[int | None, Tensor | None] = {}

@@ -75,8 +75,6 @@ _MASKS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What `generate` has put around a processor."""
-
     masks: tuple[Any, ...] = ()
     """Processors before it, all of which rule out tokens alike whatever the prompt."""
     stop_ids: tuple[int, ...] | None = None

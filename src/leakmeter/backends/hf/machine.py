@@ -10,8 +10,6 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Final
-
 import torch
 
 from leakmeter.core.json_object import JsonObject
@@ -40,14 +38,11 @@ def _processor() -> str:
     return f"{name}, {torch.backends.cpu.get_cpu_capability()}"
 
 
-_CPU_BYTES: Final = 2**30
-
-
 def default_memory(device: torch.device) -> int:
     """Bytes to hold beside the model: 1 GiB on a CPU, a quarter of a GPU's memory. Never a share of what is free."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory) // 4
-    return _CPU_BYTES
+    return 2**30
 
 
 class Surplus:
@@ -93,7 +88,6 @@ def _malloc_trim() -> Callable[[int], int] | None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory could not be had, on any device."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     # The CPU allocator has no class of its own.

@@ -15,7 +15,7 @@ from leakmeter.backends.hf.schedule import Limits, limits_for, most_rows, token_
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.core.cost import ModelSize
 from leakmeter.errors import ModelError, UsageError
-from leakmeter.models.local import ForeignErrors
+from leakmeter.models.local import foreign_errors
 
 FOLDER_ADVICE = "give a directory that save_pretrained wrote, whole and unchanged"
 _DTYPES = ("float32", "bfloat16", "float16")
@@ -42,14 +42,11 @@ def outline_directory(
     """Read configuration and tokenizer of a model's directory; weights are neither read nor made. Defaults are as for
     `load_directory`."""
     where, precision = placement(dtype, device)
-    try:
-        with ForeignErrors(f"'{name}' could not be read as a causal language model", FOLDER_ADVICE):
-            model = outlined(path, precision)
-            tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-    except OSError as error:
-        raise ModelError(f"'{name}' could not be read: {error.strerror or error}; {FOLDER_ADVICE}") from error
-    target, config = torch.device(where), model.config.get_text_config()
-    with ForeignErrors(f"'{name}' could not be read as a causal language model", FOLDER_ADVICE):
+    failure = f"'{name}' could not be read"
+    with foreign_errors(f"{failure} as a causal language model", FOLDER_ADVICE, disk_failure=failure):
+        model = outlined(path, precision)
+        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+        target, config = torch.device(where), model.config.get_text_config()
         limits = limits_for(target.type, memory_bytes or default_memory(target), token_bytes(model))
         return Outline(
             tokenizer=HfTokenizer(tokenizer, model),

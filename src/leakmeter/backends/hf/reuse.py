@@ -186,7 +186,6 @@ def to_array(features: Tensor) -> npt.NDArray[Any]:
 
 
 def to_tensor(array: npt.NDArray[Any]) -> Tensor:
-    """The features that `to_array` was given, on the CPU."""
     tensor = torch.from_numpy(array.copy())
     return tensor.view(torch.bfloat16) if tensor.dtype == torch.uint16 else tensor
 

@@ -51,7 +51,6 @@ class Limits:
     """Features of the rows of a chunk."""
 
     def halved(self) -> Limits:
-        """Half of everything, for a machine that ran out of memory."""
         return replace(
             self,
             tokens_per_pass=max(1, self.tokens_per_pass // 2),
@@ -94,7 +93,6 @@ def token_bytes(model: Any) -> int:
 
 
 def most_rows(limits: Limits, row_bytes: int) -> int:
-    """Rows of a chunk whose features fit, of so many bytes each."""
     return max(1, limits.feature_bytes // row_bytes)
 
 

@@ -39,7 +39,6 @@ class Block:
 
     @property
     def n_spare(self) -> int:
-        """Columns that can be filled without copying."""
         return self.layers[0][0].shape[2] - self.n_columns if self.layers else 0
 
 
@@ -62,7 +61,6 @@ class Start:
 
     @property
     def columns(self) -> IntArray:
-        """Columns of the leading tokens, (n_tokens,)."""
         return self.state.columns[: self.n_tokens] if self.state is not None else np.empty(0, dtype=np.int64)
 
 
@@ -148,11 +146,9 @@ class Segment:
         """Put new keys and values (row, head, n_new, size) behind those of the start; returns all of them."""
         if self.views:
             return keys, values
-        if self._in_place:
-            assert self.block is not None
+        if self.block is not None and self._in_place:
             pair = self.block.layers[layer]
-        elif self.lasts:
-            assert self.block is not None
+        elif self.block is not None:
             pair = self._buffers(keys, values, self._n_spare)
             self.block.layers.append(pair)
         elif self.n_start == 0:
@@ -174,14 +170,17 @@ class Segment:
         keys, values = (_leading(self.starts[0], layer, side)[None] for side in (0, 1))
         return keys, values
 
+    def token_columns(self) -> list[IntArray]:
+        """Where each row's tokens stand after the pass."""
+        return [
+            np.concatenate([columns, self.n_start + np.arange(len(where) - len(columns))])
+            for columns, where in zip(self.columns, self.positions, strict=True)
+        ]
+
     def states(self) -> list[State]:
-        """The rows' sequences after the pass."""
         assert self.block is not None
         self.block.n_columns = self.n_start + self.n_new
-        return [
-            State(self.block, row, np.concatenate([columns, self.n_start + np.arange(len(where) - len(columns))]))
-            for row, (columns, where) in enumerate(zip(self.columns, self.positions, strict=True))
-        ]
+        return [State(self.block, row, columns) for row, columns in enumerate(self.token_columns())]
 
     def _buffers(self, keys: Tensor, values: Tensor, n_spare: int) -> tuple[Tensor, Tensor]:
         n_columns = self.n_start + self.n_new + n_spare

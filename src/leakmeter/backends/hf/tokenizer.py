@@ -14,8 +14,8 @@ from jinja2 import TemplateError
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
 
 from leakmeter.core.tokenizer import Encoded
-from leakmeter.errors import CapabilityError, ModelError, UsageError
-from leakmeter.models.local import ForeignErrors
+from leakmeter.errors import CapabilityError, UsageError
+from leakmeter.models.local import foreign_errors
 
 # One of them stands in front of text that does not begin the prompt, where a tokenizer would put a space before it and
 # no special token can stand there: the first that is a token of its own.
@@ -55,8 +55,6 @@ class HfTokenizer:
         plain = tokenizer("a", add_special_tokens=False)["input_ids"]
         self.start_ids: tuple[int, ...] = tuple(with_specials[: _find(with_specials, plain)])
         self._prepends_space = tokenizer.convert_ids_to_tokens(plain)[0].startswith(("▁", "Ġ"))
-        # A special token behind which text goes on as behind any other.
-        self._mark = ""
         self._mark = self._found_mark()
         self.stop_ids = frozenset(_stop_ids(tokenizer, model))
 
@@ -133,12 +131,11 @@ class HfTokenizer:
 
     def _found_mark(self) -> str:
         """A special token behind which no space is put before text; empty where there is none, or none is needed."""
-        if self._prepends_space:
-            alone = self._encode("a", first=True, split_special_tokens=False).ids
-            for token in self._specials.values():
-                if not token.lstrip and not token.rstrip and not token.single_word:
-                    ids = self._encode(token.content + "a", first=True, split_special_tokens=False).ids
-                    return token.content if ids[1:] != alone else ""
+        kinds = self._specials.values() if self._prepends_space else ()
+        for token in kinds:
+            if not token.lstrip and not token.rstrip and not token.single_word:
+                alone, behind = (self._library_pairs(text, False) for text in ("a", f"{token.content}a"))
+                return token.content if [id_ for id_, _ in behind[1:]] != [id_ for id_, _ in alone] else ""
         return ""
 
     def _encode(self, text: str, *, first: bool, split_special_tokens: bool) -> Encoded:
@@ -147,39 +144,35 @@ class HfTokenizer:
             # Some vocabularies have special tokens as pieces of text too: of such a string the first letter is cut off.
             for token, (start, end) in pairs:
                 if end - start > 1 and self._is_found(token, text[start:end]):
-                    return self._encode_cut(text, start + 1, first=first)
+                    at = start + 1
+                    head = self._encode(text[:at], first=first, split_special_tokens=True)
+                    tail = self._encode(text[at:], first=False, split_special_tokens=True)
+                    return Encoded(head.ids + tail.ids, head.offsets + tuple((a + at, b + at) for a, b in tail.offsets))
         return Encoded(tuple(token for token, _ in pairs), _with_marks(text, [at for _, at in pairs]))
 
+    def _library_pairs(self, text: str, split_special_tokens: bool) -> list[tuple[int, tuple[int, int]]]:
+        encoding = self.library(
+            text,
+            add_special_tokens=False,
+            return_offsets_mapping=True,
+            split_special_tokens=split_special_tokens,
+            verbose=False,  # the window is checked by us, over the whole prompt
+        )
+        return list(zip(encoding["input_ids"], encoding["offset_mapping"], strict=True))
+
     def _coded(self, text: str, *, split_special_tokens: bool, behind: bool) -> list[tuple[int, tuple[int, int]]]:
-        """Ids and offsets as the library has them; `behind` something, so that no space is put before the text."""
-
-        def coded(before: str, split: bool) -> list[tuple[int, tuple[int, int]]]:
-            encoding = self.library(
-                before + text,
-                add_special_tokens=False,
-                return_offsets_mapping=True,
-                split_special_tokens=split,
-                verbose=False,  # the window is checked by us, over the whole prompt
-            )
-            return list(zip(encoding["input_ids"], encoding["offset_mapping"], strict=True))
-
+        """Ids and offsets as the library has them; with `behind`, text that no space is put before."""
         if not behind:
-            return coded("", split_special_tokens)
+            return self._library_pairs(text, split_special_tokens)
         if self._mark:
-            _, *pairs = coded(self._mark, False)
+            _, *pairs = self._library_pairs(self._mark + text, False)
             if not split_special_tokens or not any(token in self._specials for token, _ in pairs):
                 return _moved(pairs, len(self._mark))
         for anchor in _ANCHORS:
-            pairs = coded(anchor, split_special_tokens)
+            pairs = self._library_pairs(anchor + text, split_special_tokens)
             if max((end for _, (start, end) in pairs if start < len(anchor)), default=0) == len(anchor):
                 break
         return _moved([(token, at) for token, at in pairs if at[1] > len(anchor)], len(anchor))
-
-    def _encode_cut(self, text: str, at: int, *, first: bool) -> Encoded:
-        """Data in two pieces, with no token of both."""
-        head = self._encode(text[:at], first=first, split_special_tokens=True)
-        tail = self._encode(text[at:], first=False, split_special_tokens=True)
-        return Encoded(head.ids + tail.ids, head.offsets + tuple((a + at, b + at) for a, b in tail.offsets))
 
 
 def _pairs(coded: Encoded) -> Iterator[tuple[int, tuple[int, int]]]:
@@ -246,26 +239,16 @@ def _stop_ids(tokenizer: Any, model: Any) -> set[int]:
     return {token for token in ids if token is not None}
 
 
-_ADVICE = "give a directory that a tokenizer's save_pretrained wrote"
-
-
 def load_tokenizer(folder: Path, name: str) -> HfTokenizer:
     """The tokenizer of a directory with a tokenizer.json, with what its generation defaults say ends a response; a
     configuration beside it is used, weights are not."""
-    try:
-        with ForeignErrors(f"the tokenizer '{name}' could not be loaded", _ADVICE):
-            return HfTokenizer(_library(folder), SimpleNamespace(generation_config=_defaults(folder)))
-    except OSError as error:
-        raise ModelError(f"the tokenizer '{name}' could not be loaded: {error.strerror or error}; {_ADVICE}") from error
-
-
-def _library(folder: Path) -> Any:
-    if any((folder / file).is_file() for file in ("tokenizer_config.json", "config.json")):
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    return PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
-
-
-def _defaults(folder: Path) -> Any:
-    if not (folder / "generation_config.json").is_file():
-        return None
-    return GenerationConfig.from_pretrained(folder, local_files_only=True)
+    failure = f"the tokenizer '{name}' could not be loaded"
+    with foreign_errors(failure, "give a directory that a tokenizer's save_pretrained wrote", disk_failure=failure):
+        if any((folder / file).is_file() for file in ("tokenizer_config.json", "config.json")):
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        else:
+            tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+        defaults = None
+        if (folder / "generation_config.json").is_file():
+            defaults = GenerationConfig.from_pretrained(folder, local_files_only=True)
+        return HfTokenizer(tokenizer, SimpleNamespace(generation_config=defaults))

@@ -27,8 +27,6 @@ _INTERVAL_TOP: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a server is asked about one sequence."""
-
     scored: Scored
     kind: Literal["targets", "top", "rows"]
     """Log-probabilities of the response's tokens, a row's likeliest tokens, or whole rows."""
@@ -46,7 +44,6 @@ vocab) for `rows`."""
 
 
 def answering(request: Request, has: Capabilities) -> Answering:
-    """What answers a request on a server."""
     kind = kind_of(request, has)
     if kind == "rows":
         return _from_rows(request)
@@ -72,19 +69,17 @@ def _targets(request: Request) -> Answering:
 
 def _from_rows(request: Request) -> Answering:
     """Reduce the server's rows as a model's own are reduced: log-probabilities are logits."""
-    first, others = sequences(request)[:1], sequences(request)[1:]
+    rest = sequences(request)
     values: list[FloatArray] = []
     if bare_first(request.reduction):
         # What is certified is held against these rows, which nothing of the context may have touched.
-        values = yield [Question(scored, "rows", request.rows, is_alone=True) for scored in first]
-        first = []
-    values += yield [Question(scored, "rows", request.rows) for scored in (*first, *others)]
+        values = yield [Question(rest.pop(0), "rows", request.rows, is_alone=True)]
+    values += yield [Question(scored, "rows", request.rows) for scored in rest]
     reduced = request.reduction.reduce(np.stack(values), request.targets)
     return Scores(np.asarray(reduced, dtype=np.float64))
 
 
 def _interval(request: Request, has: Capabilities) -> Answering:
-    """Middles and half-widths of what the likeliest tokens leave open; see `mixture`."""
     reduction: Any = request.reduction
     if isinstance(reduction, Stretch):
         reduction = reduction.reduction
@@ -127,15 +122,15 @@ def _labels(request: Request, reduction: Labels, has: Capabilities) -> Answering
             "that the model is more likely to answer with"
         )
     if missing:
-        n = len(request.response)
-        unscored = [(prompts[i], label) for i, label in missing]
-        values: Sequence[FloatArray] = yield [
-            Question(Scored(scored.prompt, (*scored.response, label)), "targets", range(n, n + 1))
-            for scored, label in unscored
-        ]
+        values: Sequence[FloatArray] = yield [_of_label(prompts[i], label) for i, label in missing]
         for (i, label), value in zip(missing, values, strict=True):
             by_token[i][label] = float(value[0])
     return Scores(np.asarray([[[row[label] for label in labels]] for row in by_token], dtype=np.float64))
+
+
+def _of_label(scored: Scored, label: int) -> Question:
+    n = len(scored.response)
+    return Question(Scored(scored.prompt, (*scored.response, label)), "targets", range(n, n + 1))
 
 
 def to_be_sent(requests: Sequence[Request], has: Capabilities) -> Sent:
@@ -149,12 +144,8 @@ def to_be_sent(requests: Sequence[Request], has: Capabilities) -> Sent:
         if isinstance(request.reduction, Labels) and has.targets and kind_of(request, has) == "top":
             # Labels that turn out not to be among the likeliest tokens are asked for one by one.
             is_most = True
-            n = len(request.response)
-            questions.update(
-                (Question(Scored(scored.prompt, (*scored.response, label)), "targets", range(n, n + 1)), None)
-                for scored in sequences(request)
-                for label in request.reduction.token_ids
-            )
+            labels = request.reduction.token_ids
+            questions.update((_of_label(scored, label), None) for scored in sequences(request) for label in labels)
     return Sent(len(questions), sum(n_tokens(question.scored) for question in questions), is_most)
 
 

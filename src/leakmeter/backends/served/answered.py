@@ -134,25 +134,19 @@ def check_n_rows(n_rows: int, n_asked: int, host: str) -> None:
 
 
 def check_n_top(n_tokens: int, k: int, host: str) -> None:
-    """Refuse a row that lacks some of its likeliest tokens."""
     if n_tokens < k:
         raise AnswerError(
             "few_top", f"the server {host} answers with {n_tokens} tokens of a row instead of the {k} likeliest"
         )
 
 
-def log_prob_of(row: Mapping[int, float], token: int, host: str) -> float:
-    """The given token's entry of a row, which always stands in it."""
-    if token not in row:
+def given_log_probs(rows: Sequence[Mapping[int, float]], tokens: Sequence[int], host: str) -> FloatArray:
+    pairs = list(zip(rows, tokens, strict=True))
+    if any(token not in row for row, token in pairs):
         raise AnswerError(
             "other_places", f"the server {host} returns rows without the given token, so they belong to other positions"
         )
-    return row[token]
-
-
-def given_log_probs(rows: Sequence[Mapping[int, float]], tokens: Sequence[int], host: str) -> FloatArray:
-    """The given token's log-probability of each row."""
-    values = [log_prob_of(row, token, host) for row, token in zip(rows, tokens, strict=True)]
+    values = [row[token] for row, token in pairs]
     return log_probs_of(values, len(values), host)
 
 
@@ -170,11 +164,11 @@ def top_row_of(row: Mapping[int, float], k: int, host: str, excess: float = 0.0)
 
 
 def whole_rows_of(rows: Sequence[Mapping[int, float]], n_vocab: int | None, host: str) -> FloatArray:
-    """Rows of log-probabilities by token id, over the whole vocabulary: (row, vocab)."""
+    """Rows of log-probabilities by token id, over the whole vocabulary and `normalised`: (row, vocab)."""
     n = n_vocab or max((len(row) for row in rows), default=0)
     if any(len(row) != n or min(row) != 0 or max(row) != n - 1 for row in rows):
         raise AnswerError("part_of_vocabulary", f"the server {host} returns rows that lack part of the vocabulary")
-    return _checked([[row[token] for token in range(n)] for row in rows], host)
+    return normalised(_checked([[row[token] for token in range(n)] for row in rows], host), host)
 
 
 def token_id(value: Any) -> int:
@@ -190,7 +184,6 @@ def token_ids(values: Iterable[Any]) -> tuple[int, ...]:
 
 
 def text(value: Any) -> str:
-    """`TypeError` of what is no text; see `reading`."""
     if not isinstance(value, str):
         raise TypeError("no text")
     return value
@@ -237,7 +230,6 @@ def normalised(rows: FloatArray, host: str) -> FloatArray:
 
 
 def sum_in_words(log_sum: float) -> str:
-    """A sum of probabilities that is not 1, by its log in nats."""
     return f"{'more' if log_sum > 0 else 'less'} than 1 (the log of the sum is {log_sum:.2g} nats)"
 
 

@@ -53,8 +53,6 @@ _chance: Final = random.Random()  # of its own: what others draw with a seed sta
 
 
 class StatusError(ModelError):
-    """A server that refuses a request, or does not answer it."""
-
     def __init__(self, status: int, line: str, fault: str = "") -> None:
         super().__init__(line)
         self.status = status
@@ -112,7 +110,6 @@ class Connection:
         return f"Connection({self.host!r})"
 
     def get(self, path: str) -> Any:
-        """The JSON at a path; raises as `post` does."""
         return self._checked(path, *self._tried("GET", path, None, 0))
 
     def post(self, path: str, body: Mapping[str, object], n_values: int = 0) -> Any:
@@ -132,7 +129,6 @@ class Connection:
         return status, None
 
     def in_order(self, work: Callable[[T], R], todo: Sequence[T], after: Sequence[int] | None = None) -> list[R]:
-        """What becomes of every item, in the items' order, however answers arrive; see `in_order.in_order`."""
         return in_order(work, todo, after, n_threads=self.concurrency)
 
     def close(self) -> None:
@@ -256,7 +252,6 @@ def _wait(tries: int, retry_after: float | None) -> float:
 
 
 def _seconds_asked(header: str | None) -> float | None:
-    """What Retry-After asks for: seconds, or a date."""
     if header is None:
         return None
     with suppress(ValueError):

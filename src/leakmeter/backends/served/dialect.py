@@ -68,8 +68,6 @@ class TopRow:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A response that the server drew."""
-
     ids: tuple[int, ...]
     log_probs: tuple[float, ...]
     """Raw (T = 1), nats; empty where the server gives none."""
@@ -93,8 +91,6 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """Log-probabilities that were asked for under a setting."""
-
     log_probs: FloatArray
     """(response,), nats."""
     n_cached: int | None

@@ -37,8 +37,6 @@ _STEP_NATS: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """A served model by its numbers."""
-
     sha256: str
     """First 16 digits of the hash of the sums, each rounded to half a nat."""
     sums_nats: tuple[float, ...]
@@ -56,7 +54,6 @@ class Fingerprint:
 
 
 def fingerprint(dialect: Dialect, tokenizer: Tokenizer) -> Fingerprint:
-    """Take a served model's fingerprint: a request for each probe, one after another."""
     log_probs = [uncached(dialect, scored) for scored in probes(tokenizer)]
     if len({value for values in log_probs for value in values.tolist()}) == 1:
         raise ScoreError(

@@ -64,7 +64,10 @@ def load_served(
         notify(f"sending contexts, queries and responses{also} to '{parts.netloc}' ({parts.scheme}, {how})")
     read, identity = served_tokenizer(tokenizer, notify)
     connection = Connection(url, key=key, concurrency=at_once, notify=notify, **limits)
-    dialect = _dialect(name, connection, served_name, read)
+    dialect_class = import_module(f"leakmeter.backends.served.{name}").DIALECT
+    # Where a server takes text instead of ids, or names tokens by their text, a tokenizer has to translate.
+    translator = (read,) if getattr(dialect_class, "translates", False) else ()
+    dialect: Dialect = dialect_class(connection, served_name, *translator)
     served = dialect.describe()
     if checked:
         _check_vocabulary(served.n_vocab, read, connection.host)
@@ -104,7 +107,6 @@ def _check_vocabulary(n_vocab: int | None, tokenizer: Tokenizer, host: str) -> N
 
 
 def _read(model: str) -> tuple[str, str, str | None]:
-    """Dialect, address, and the name of the model."""
     name, _, rest = model.partition(":")
     if name not in DIALECTS:
         raise UnknownNameError("kind of server", name, DIALECTS)
@@ -112,14 +114,6 @@ def _read(model: str) -> tuple[str, str, str | None]:
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"'{name}:' needs a server's address after it, as in {name}:http://127.0.0.1:8000#NAME")
     return name, url.rstrip("/").removesuffix("/v1"), served_name or None
-
-
-def _dialect(name: str, connection: Connection, model: str | None, tokenizer: Tokenizer) -> Dialect:
-    dialect_class = import_module(f"leakmeter.backends.served.{name}").DIALECT
-    # Where a server takes text instead of ids, or names tokens by their text, a tokenizer has to translate.
-    more = (tokenizer,) if getattr(dialect_class, "translates", False) else ()
-    dialect: Dialect = dialect_class(connection, model, *more)
-    return dialect
 
 
 def served_tokenizer(tokenizer: Any, notify: Callable[[str], None]) -> tuple[Tokenizer, Mapping[str, str | None]]:

@@ -48,7 +48,6 @@ Row = Mapping[int, float]
 
 
 def can_bound(context_weight: float, temperature: float) -> bool:
-    """Whether the likeliest tokens of rows bound what is mixed with λ at T."""
     return 0.0 <= context_weight <= 1.0 and temperature <= 1.0
 
 
@@ -131,7 +130,6 @@ def _weighted(context_weight: float, of_row: float, of_bare: float) -> float:
 
 
 def _log_rest(log_probs: FloatArray, noise: float) -> float:
-    """Log of the most probability that other tokens may have."""
     return float(np.log(-np.expm1(min(0.0, _log_sum(log_probs)) - noise)))
 
 

@@ -9,6 +9,7 @@ are read. A run and the doctor both measure it here.
 from __future__ import annotations
 
 import math
+from functools import partial
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -59,9 +60,7 @@ class Noise:
 def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence[Scored]) -> Noise:
     """Measure it on some sequences, best such as a run asks for: with a common beginning, and as long."""
 
-    def values_of(scored: Scored) -> _Values:
-        return _values(dialect, scored)
-
+    values_of = partial(_values, dialect)
     first, again = ([values_of(scored) for scored in sequences] for _ in range(2))
     other = [values_of(scored) for scored in reversed(sequences)][::-1]
     n = len(sequences)
@@ -117,15 +116,12 @@ def _split(dialect: Dialect, sequences: Sequence[Scored]) -> list[dict[int, Scor
     """For each sequence its response's last tokens, each alone behind those before it, by their number."""
     if not dialect.capabilities().targets:
         return [{} for _ in sequences]
-    return [
-        {
-            t: Scored((*sequence.prompt, *sequence.response[:t]), sequence.response[t : t + 1])
-            for t in range(max(0, n - _SINGLE_TOKENS), n)
-            if n > 1
-        }
-        for sequence in sequences
-        for n in [len(sequence.response)]
-    ]
+    parts: list[dict[int, Scored]] = []
+    for prompt, response in ((sequence.prompt, sequence.response) for sequence in sequences):
+        n = len(response)
+        last = range(max(0, n - _SINGLE_TOKENS), n) if n > 1 else ()
+        parts.append({t: Scored((*prompt, *response[:t]), response[t : t + 1]) for t in last})
+    return parts
 
 
 def _values(dialect: Dialect, scored: Scored) -> _Values:

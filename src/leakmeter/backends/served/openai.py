@@ -61,7 +61,6 @@ class OpenAi:
         return Capabilities.of_targets(0) if self._echoes else replace(_BY_CHAT, most_top=self._most_top)
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
-        """One request, its tokens echoed."""
         ids, n_prompt = (*scored.prompt, *scored.response), len(scored.prompt)
         choice = self._choice(_COMPLETIONS, self._echo(ids), 2 * len(ids))
         with answered.reading(self._host):
@@ -86,13 +85,11 @@ class OpenAi:
         return [answered.top_row_of(log_probs, 0, self._host)]
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
-        """Refused: no such server gives them."""
         raise CapabilityError(f"the server {self._host} does not return rows of the whole vocabulary")
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
     ) -> Drawn:
-        """One request; its text is tokenised on this machine."""
         options = {"max_tokens": n_tokens, "temperature": temperature, "top_p": 1.0, "seed": seed}
         if self._echoes:
             choice = self._choice(_COMPLETIONS, {"model": self._model, "prompt": [list(prompt)], **options}, n_tokens)
@@ -102,11 +99,9 @@ class OpenAi:
             return Drawn(self._ids(choice["text"] if self._echoes else choice["message"]["content"]), ())
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
-        """None: such a server does not say."""
         return None
 
     def _probe_chat(self) -> tuple[Any, int]:
-        """An answer of chat, and how many of an answer's likeliest tokens it tells."""
         for k in _TOPS:
             if (answer := self._connection.post_or_refusal(_CHAT, self._chat(_PROBE, k)))[0] == 200:
                 return answer[1], k
@@ -145,7 +140,6 @@ DIALECT = OpenAi
 
 
 def _n_echoed(answer: Any) -> int:
-    """Rows of an echo; 0 where it was ignored."""
     try:
         return len(answer["choices"][0]["logprobs"]["token_logprobs"])
     except (LookupError, TypeError):
