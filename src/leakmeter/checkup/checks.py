@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from statistics import fmean
 from typing import Final
 
 import numpy as np
@@ -162,29 +163,26 @@ def places(examined: Examined) -> Finding:
     scored = examined.score(Scored(tuple(prompt), drawn.ids))
     if not drawn.log_probs:
         return Finding(f"{sentence}. The server returns no log-probabilities of generated tokens to compare with.")
-    gap, mean = _most(scored, np.asarray(drawn.log_probs)), _mean(scored, np.asarray(drawn.log_probs))
-    if mean > _WRONG:
-        return bad("off_by_one", f"Generated and then scored, tokens differ by {_nats(mean)} on average.")
-    return Finding(f"{sentence}, and generated tokens have the same as when they are scored (within {_nats(gap)}).")
+    gaps = _gaps(scored, drawn.log_probs)
+    if fmean(gaps) > _WRONG:
+        return bad("off_by_one", f"Generated and then scored, tokens differ by {_nats(fmean(gaps))} on average.")
+    within = _nats(max(gaps))
+    return Finding(f"{sentence}, and generated tokens have the same as when they are scored (within {within}).")
 
 
 def _one_by_one(examined: Examined) -> Finding | None:
     """Whether a token scored alone, behind those before it, has another log-probability than in the response. Rounding
     moves it too, with quantised weights by 0.3 nats here and there; a wrong place by several, in every text."""
     for group in zip(*examined.one_by_one, strict=True):
-
-        def mean(place: Callable[[FloatArray, int, float], float], group: Sequence[tuple[int, float]] = group) -> float:
-            cells = zip(examined.alone, group, strict=True)
-            return float(np.mean([place(whole, at, value) for whole, (at, value) in cells]))
-
-        gap = mean(lambda whole, at, value: _apart(value, whole[at]))
+        cells = [(whole, at, value) for whole, (at, value) in zip(examined.alone, group, strict=True)]
+        gap = fmean(_apart(value, whole[at]) for whole, at, value in cells)
         if gap <= _WRONG:
             continue
         sentence = f"Tokens scored alone differ by {_nats(gap)} on average."
-        if mean(lambda whole, at, value: _apart(value, whole[len(whole) - 1 - at])) <= examined.tolerance:
+        if fmean(_apart(value, whole[len(whole) - 1 - at]) for whole, at, value in cells) <= examined.tolerance:
             return bad("wrong_order", sentence)
-        beside = mean(
-            lambda whole, at, value: min(_apart(value, whole[i]) for i in (at - 1, at + 1) if 0 <= i < len(whole))
+        beside = fmean(
+            min(_apart(value, whole[i]) for i in (at - 1, at + 1) if 0 <= i < len(whole)) for whole, at, value in cells
         )
         return bad("off_by_one" if beside <= examined.tolerance else "other_places", sentence)
     return None
@@ -216,7 +214,7 @@ def whole_rows(examined: Examined) -> Finding:
         log_probs = np.asarray(dialect.whole_rows(scored, range(2)), dtype=np.float64)
         answered.check_log_probs(log_probs, examined.subject.host)
         log_sum = max(np.logaddexp.reduce(log_probs, axis=-1).tolist(), key=abs)
-        gap = _most(log_probs[range(2), scored.response], own)
+        gap = max(_gaps(log_probs[range(2), scored.response], own))
         seen = f"logsumexp of a whole row of {log_probs.shape[1]:,} tokens is 0 within {_nats(abs(log_sum))}"
     elif capabilities.most_top:
         k = min(_N_TOP, capabilities.most_top)
@@ -224,7 +222,7 @@ def whole_rows(examined: Examined) -> Finding:
         entries = [dict(zip(row.ids, row.log_probs, strict=True)) for row in tops]
         mass = max(math.fsum(map(math.exp, row.values())) for row in entries)
         log_sum = max(0.0, math.log(mass))
-        gap = _most(np.asarray([row[token] for row, token in zip(entries, scored.response, strict=True)]), own)
+        gap = max(_gaps([row[token] for row, token in zip(entries, scored.response, strict=True)], own))
         seen = f"The server returns the {k} likeliest tokens of a row, with at most {min(mass, 1.0):.1%}"
     else:
         return Finding("The server returns only the given token of a row.", "skipped")
@@ -245,7 +243,7 @@ def raw(examined: Examined) -> Finding:
         ("presence_penalty", Setting(presence_penalty=1.5), "penalised"),
     ):
         if examined.can(control):
-            gap = _most(examined.probe(scored, setting).log_probs, examined.probe(scored, Setting()).log_probs)
+            gap = max(_gaps(examined.probe(scored, setting).log_probs, examined.probe(scored, Setting()).log_probs))
             if gap > examined.tolerance:
                 return bad(fault, f"A log-probability moves by {_nats(gap)}.")
             tried.append(control.replace("_", " "))
@@ -254,7 +252,7 @@ def raw(examined: Examined) -> Finding:
     prompt = examined.probes.open
     drawn = subject.dialect.generate(prompt, n_tokens=_N_TEMPERED, temperature=0.5, seed=1, stop_ids=())
     if drawn.ids and drawn.log_probs:
-        gap = _mean(np.asarray(drawn.log_probs), examined.score(Scored(prompt, drawn.ids)))
+        gap = fmean(_gaps(drawn.log_probs, examined.score(Scored(prompt, drawn.ids))))
         if gap > max(_TEMPERED, examined.tolerance):
             return bad(
                 "tempered",
@@ -471,8 +469,8 @@ def steady(examined: Examined) -> Finding:
     """(10) The model at the end is that of the beginning, and the server answered every request at once."""
     if examined.first:
         last = [examined.score(examined.probes.scored[0]) for _ in range(3)]
-        within = max(_most(log_probs, other) for some in (examined.first, last) for log_probs in some for other in some)
-        between = min(_most(log_probs, other) for log_probs in examined.first for other in last)
+        within = max(max(_gaps(a, b)) for scores in (examined.first, last) for a in scores for b in scores)
+        between = min(max(_gaps(a, b)) for a in examined.first for b in last)
         if between > max(_QUIET, 3.0 * within):
             return bad("changed", f"A log-probability has moved by {_nats(between)}.")
     return Finding("The same request has the same answer at the end as at the start.")
@@ -497,12 +495,8 @@ def _apart(log_prob: float, other: float) -> float:
     return 0.0 if log_prob == other else abs(float(log_prob) - float(other))
 
 
-def _most(ours: FloatArray, theirs: FloatArray) -> float:
-    return max((_apart(value, other) for value, other in zip(ours, theirs, strict=True)), default=0.0)
-
-
-def _mean(ours: FloatArray, theirs: FloatArray) -> float:
-    return float(np.mean([_apart(value, other) for value, other in zip(ours, theirs, strict=True)]))
+def _gaps(ours: Iterable[float], theirs: Iterable[float]) -> list[float]:
+    return [_apart(value, other) for value, other in zip(ours, theirs, strict=True)]
 
 
 def _nats(value: float) -> str:

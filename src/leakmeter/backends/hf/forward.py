@@ -125,18 +125,15 @@ class Forward:
     def _masks(self, segment: Segment) -> dict[str, Tensor | None]:
         assert self._windows is not None
         furthest = max((int(where[-1]) for where in segment.positions), default=0)
-        masks: dict[int | None, Tensor | None] = {}
-        for window in self._windows.values():
-            reaches = window if window is not None and furthest >= window else None
-            if reaches not in masks:
-                needless = self.joins_segments and reaches is None and segment.is_plain
-                masks[reaches] = (
-                    None if needless else attention_mask(segment, reaches, self.model.dtype, self.model.device)
-                )
-        return {
-            kind: masks[window if window is not None and furthest >= window else None]
+        reached = {
+            kind: window if window is not None and furthest >= window else None
             for kind, window in self._windows.items()
         }
+        masks: dict[int | None, Tensor | None] = {}
+        for window in set(reached.values()):
+            needless = self.joins_segments and window is None and segment.is_plain
+            masks[window] = None if needless else attention_mask(segment, window, self.model.dtype, self.model.device)
+        return {kind: masks[window] for kind, window in reached.items()}
 
     def _looks_ahead(self) -> bool:
         """Whether a token's logits depend on the token after it, as those of an encoder do."""

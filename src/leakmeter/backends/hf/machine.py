@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+
 import torch
 
 from leakmeter.core.json_object import JsonObject

@@ -51,6 +51,7 @@ class Reuse:
         self._identity = dict(identity)
         self._limits = limits
         self._device = device
+        # Chunks that were found, not run, and left states behind: to be run before one that is missed.
         self._skipped: list[Chunk] = []
         # Key of the chunk whose states the next one starts from: empty for none, None where it is not known.
         self._earlier: bytes | None = b""
@@ -64,14 +65,15 @@ class Reuse:
             if not leaves_states(chunk):
                 forget()
             return reused
-        for earlier in self.take_skipped():
+        skipped, self._skipped = self._skipped, []
+        for earlier in skipped:
             run(earlier)
         features = run(chunk)
         self.keep(chunk, features)
         return features
 
     def features(self, chunk: Chunk) -> Tensor | None:
-        """What was kept of a chunk, (slot, size); None if it has to be run, after `take_skipped`."""
+        """What was kept of a chunk, (slot, size); None if it has to be run, after the chunks that were skipped."""
         if chunk.round == 0:
             self._skipped.clear()
             self._earlier = b""
@@ -90,11 +92,6 @@ class Reuse:
         else:
             self._skipped.clear()
         return to_tensor(array).to(self._device)
-
-    def take_skipped(self) -> list[Chunk]:
-        """The chunks that were found and not run, and left states behind: to be run before one that was missed."""
-        skipped, self._skipped = self._skipped, []
-        return skipped
 
     def keep(self, chunk: Chunk, features: Tensor) -> None:
         """Keep what the chunk that was just missed turned out to be."""

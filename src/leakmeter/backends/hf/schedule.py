@@ -232,12 +232,12 @@ def together(
 
 
 def _unchanged(runs: Sequence[int], starts: dict[int, Start], tails: dict[int, int]) -> Iterator[list[int]]:
-    by_block: dict[int, list[int]] = {}
+    by_block: dict[int, list[tuple[int, int]]] = {}
     for i in runs:
         if (state := starts[i].state) is not None and tails[i] == 1:
-            by_block.setdefault(id(state.block), []).append(i)
-    for batch in by_block.values():
-        batch.sort(key=lambda i: _row(starts[i]))
+            by_block.setdefault(id(state.block), []).append((state.row, i))
+    for rows in by_block.values():
+        batch = [i for _, i in sorted(rows)]
         if continued_block([starts[i] for i in batch], 1) is not None:
             yield batch
 
@@ -252,10 +252,6 @@ def _hiding(
             key = (id(starts[i].state), starts[i].n_tokens, len(chunk.runs[i].ids))
             alike.setdefault(key, []).append(i)
     yield from alike.values()
-
-
-def _row(start: Start) -> int:
-    return start.state.row if start.state is not None else -1
 
 
 def passes_of(

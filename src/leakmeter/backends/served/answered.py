@@ -45,8 +45,8 @@ Fault = Literal[
 class AnswerError(ScoreError):
     """An answer that cannot be right, by which fault of the server, and what was seen of it, as a sentence."""
 
-    def __init__(self, fault: Fault, line: str, seen: str = "") -> None:
-        super().__init__(line)
+    def __init__(self, fault: Fault, host: str, problem: str, seen: str = "") -> None:
+        super().__init__(f"the server {host} {problem}")
         self.fault, self.seen = fault, seen
 
 
@@ -55,9 +55,7 @@ def log_probs_of(values: Sequence[Any], n: int, host: str) -> FloatArray:
     with reading(host):
         check_n_rows(len(values), n, host)
     if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values):
-        raise AnswerError(
-            "no_numbers", f"the server {host} omits log-probabilities, or returns values that are not numbers"
-        )
+        raise AnswerError("no_numbers", host, "omits log-probabilities, or returns values that are not numbers")
     return _checked(values, host)
 
 
@@ -72,29 +70,24 @@ def _checked(numbers: Any, host: str) -> FloatArray:
 def check_log_probs(values: FloatArray, host: str) -> None:
     """Refuse NaN, and what is above 0; −∞ is the log of a probability of 0."""
     if np.isnan(values).any():
-        raise AnswerError(
-            "nan", f"the server {host} returns NaN for a log-probability; check its log and its precision"
-        )
+        raise AnswerError("nan", host, "returns NaN for a log-probability; check its log and its precision")
     if (values > _TOLERANCE).any():
-        raise AnswerError(
-            "above_zero", f"the server {host} returns log-probabilities above 0, so they are not log-probabilities"
-        )
+        raise AnswerError("above_zero", host, "returns log-probabilities above 0, so they are not log-probabilities")
 
 
 def check_ids(sent: Sequence[int], echoed: Sequence[Any] | None, host: str) -> None:
     """Refuse an answer about other token ids than were sent, or that does not tell them; the message does not hold
     them."""
     if echoed is None:
-        raise AnswerError(
-            "no_ids", f"the server {host} does not report which token ids it read; its version may be too old"
-        )
+        raise AnswerError("no_ids", host, "does not report which token ids it read; its version may be too old")
     if list(echoed) == list(sent):
         return
     if len(echoed) == len(sent) + 1 and list(echoed[1:]) == list(sent):
-        raise AnswerError("start_token", f"the server {host} adds a start token to the token ids it receives")
+        raise AnswerError("start_token", host, "adds a start token to the token ids it receives")
     raise AnswerError(
         "other_ids",
-        f"the server {host} returns other token ids than it was sent ({len(sent)} sent, {len(echoed)} returned)",
+        host,
+        f"returns other token ids than it was sent ({len(sent)} sent, {len(echoed)} returned)",
     )
 
 
@@ -105,14 +98,15 @@ def check_texts(sent: Sequence[str], echoed: Sequence[str], host: str) -> None:
         ["".join(filter(str.isalnum, token_text)) for token_text in pair] for pair in zip(sent, echoed, strict=False)
     )
     if len(echoed) < len(sent) or any(ours and theirs and ours != theirs for ours, theirs in pairs):
-        raise AnswerError("other_ids", f"the server {host} returns other tokens than it was sent; check --tokenizer")
+        raise AnswerError("other_ids", host, "returns other tokens than it was sent; check --tokenizer")
 
 
 def check_model(name: str, answered_name: Any, host: str) -> None:
     if answered_name != name:
         raise AnswerError(
             "another_model",
-            f"the server {host} now serves another model than at the start of the run; start a new run for that model",
+            host,
+            "now serves another model than at the start of the run; start a new run for that model",
         )
 
 
@@ -122,29 +116,28 @@ def reading(host: str) -> Iterator[None]:
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
-        raise AnswerError("other_form", f"the server {host} returns a response that does not fit its dialect") from None
+        raise AnswerError("other_form", host, "returns a response that does not fit its dialect") from None
 
 
 def check_n_rows(n_rows: int, n_asked: int, host: str) -> None:
     if n_rows != n_asked:
         raise AnswerError(
             "missing_rows" if n_rows else "no_rows",
-            f"the server {host} answers with {n_rows} rows of log-probabilities, {n_asked} expected",
+            host,
+            f"answers with {n_rows} rows of log-probabilities, {n_asked} expected",
         )
 
 
 def check_n_top(n_tokens: int, k: int, host: str) -> None:
     if n_tokens < k:
-        raise AnswerError(
-            "few_top", f"the server {host} answers with {n_tokens} tokens of a row instead of the {k} likeliest"
-        )
+        raise AnswerError("few_top", host, f"answers with {n_tokens} tokens of a row instead of the {k} likeliest")
 
 
 def given_log_probs(rows: Sequence[Mapping[int, float]], tokens: Sequence[int], host: str) -> FloatArray:
     pairs = list(zip(rows, tokens, strict=True))
     if any(token not in row for row, token in pairs):
         raise AnswerError(
-            "other_places", f"the server {host} returns rows without the given token, so they belong to other positions"
+            "other_places", host, "returns rows without the given token, so they belong to other positions"
         )
     values = [row[token] for row, token in pairs]
     return log_probs_of(values, len(values), host)
@@ -155,9 +148,7 @@ def top_row_of(row: Mapping[int, float], k: int, host: str, excess: float = 0.0)
     check_n_top(len(row), k, host)
     log_probs = log_probs_of(list(row.values()), len(row), host)
     if np.logaddexp.reduce(log_probs) > _TOLERANCE:
-        raise AnswerError(
-            "not_normalised", f"the server {host} returns likeliest tokens whose probabilities sum to more than 1"
-        )
+        raise AnswerError("not_normalised", host, "returns likeliest tokens whose probabilities sum to more than 1")
     values = dict(zip(row, log_probs.tolist(), strict=True))
     ids = tuple(sorted(values, key=lambda token: (-values[token], token)))
     return TopRow(ids, tuple(values[token] - excess for token in ids))
@@ -167,7 +158,7 @@ def whole_rows_of(rows: Sequence[Mapping[int, float]], n_vocab: int | None, host
     """Rows of log-probabilities by token id, over the whole vocabulary and `normalised`: (row, vocab)."""
     n = n_vocab or max((len(row) for row in rows), default=0)
     if any(len(row) != n or min(row) != 0 or max(row) != n - 1 for row in rows):
-        raise AnswerError("part_of_vocabulary", f"the server {host} returns rows that lack part of the vocabulary")
+        raise AnswerError("part_of_vocabulary", host, "returns rows that lack part of the vocabulary")
     return normalised(_checked([[row[token] for token in range(n)] for row in rows], host), host)
 
 
@@ -183,12 +174,6 @@ def token_ids(values: Iterable[Any]) -> tuple[int, ...]:
     return tuple(map(token_id, values))
 
 
-def text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("no text")
-    return value
-
-
 def word(value: Any) -> str | None:
     """A name or version that a server tells, if it is one that a line can hold."""
     return value if isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST_WORD else None
@@ -197,8 +182,8 @@ def word(value: Any) -> str | None:
 def window(value: Any, n_beside: int) -> int | None:
     """Most tokens of prompt and response as a server tells them; None where it tells none that a model can have.
     `n_beside` tokens are put beside them."""
-    is_one = isinstance(value, int) and not isinstance(value, bool) and n_beside < value < _LARGEST_WINDOW
-    return value - n_beside if is_one else None
+    is_length = isinstance(value, int) and not isinstance(value, bool) and n_beside < value < _LARGEST_WINDOW
+    return value - n_beside if is_length else None
 
 
 def one_model(model: str | None, names: Sequence[str], host: str) -> str:
@@ -223,7 +208,8 @@ def normalised(rows: FloatArray, host: str) -> FloatArray:
         total = sum_in_words(float(wrong[np.abs(wrong).argmax()]))
         raise AnswerError(
             "not_normalised",
-            f"the server {host} returns rows whose probabilities do not sum to 1 but to {total}",
+            host,
+            f"returns rows whose probabilities do not sum to 1 but to {total}",
             f"They sum to {total}.",
         )
     return np.asarray(rows - sums)
@@ -250,5 +236,6 @@ def check_n_read(n_read: Any, n_sent: int, host: str) -> None:
     if n_read != n_sent:
         raise AnswerError(
             "start_token" if n_read == n_sent + 1 else "other_ids",
-            f"the server {host} adds a start token to the token ids it receives, or cuts them",
+            host,
+            "adds a start token to the token ids it receives, or cuts them",
         )

@@ -140,7 +140,7 @@ class Connection:
         try:
             return json.loads(content)
         except (ValueError, RecursionError):
-            raise ScoreError(f"the server {self.host} answers {_place(path)} with text that is not JSON") from None
+            raise ScoreError(f"the server {self.host} answers /{path} with text that is not JSON") from None
 
     def _tried(self, method: str, path: str, body: Mapping[str, object] | None, n_values: int) -> tuple[int, bytes]:
         """Status and content of an answer that is worth no further try."""
@@ -168,7 +168,12 @@ class Connection:
             n_seconds += wait
             if not may_retry or n_seconds > self._patience:
                 raise self._error(path, status, fault, tries)
-            self._tell(fault, wait)
+            with self._lock:
+                self.faults[fault] += 1
+                tells = wait >= 1.0 and not self._has_told
+                self._has_told |= tells
+            if tells:
+                self.notify(f"the server {self.host} {fault}; waiting for it")
             if not waited(wait):
                 raise self._error(path, status, fault)
 
@@ -179,10 +184,10 @@ class Connection:
         most = min(_LEAST_BYTES + _VALUE_BYTES * n_values, _MOST_BYTES)
         with self._lock:
             self.n_requests += 1
-        with within(self._seconds), self._client.stream(method, path.lstrip("/"), json=body) as response:
+        with within(self._seconds), self._client.stream(method, path, json=body) as response:
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
                 raise ScoreError(
-                    f"the server {self.host} answers {_place(path)} compressed, although the request forbids it; turn "
+                    f"the server {self.host} answers /{path} compressed, although the request forbids it; turn "
                     "compression off"
                 )
             content = bytearray()
@@ -190,25 +195,14 @@ class Connection:
                 content += part
                 if len(content) > most:
                     raise ScoreError(
-                        f"the server {self.host} answers {_place(path)} with more than {most:,} bytes, more than was "
-                        "requested"
+                        f"the server {self.host} answers /{path} with more than {most:,} bytes, more than was requested"
                     )
             return response.status_code, bytes(content), _seconds_asked(response.headers.get("Retry-After"))
 
     def _error(self, path: str, status: int, fault: str, tries: int = 1) -> StatusError:
         did = f"{fault} ({tries} tries)" if tries > 1 else fault
-        line = f"the server {self.host}, asked for {_place(path)}, {did}; {_advice(status)}"
+        line = f"the server {self.host}, asked for /{path}, {did}; {_advice(status)}"
         return StatusError(status, line, fault)
-
-    def _tell(self, fault: str, wait: float) -> None:
-        with self._lock:
-            self.faults[fault] += 1
-        if wait < 1.0:
-            return
-        with self._lock:
-            tells, self._has_told = not self._has_told, True
-        if tells:
-            self.notify(f"the server {self.host} {fault}; waiting for it")
 
 
 def split(url: str) -> SplitResult:
@@ -260,10 +254,6 @@ def _seconds_asked(header: str | None) -> float | None:
     with suppress(ValueError, OverflowError):
         return max(parsedate_to_datetime(header).timestamp() - time.time(), 0.0)
     return None
-
-
-def _place(path: str) -> str:
-    return f"/{path.lstrip('/')}"
 
 
 def _fault(error: httpx2.TransportError) -> str:

@@ -9,9 +9,9 @@ are read. A run and the doctor both measure it here.
 from __future__ import annotations
 
 import math
-from functools import partial
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from leakmeter.backends.served.dialect import Dialect, ProbedDialect, Scored, Setting

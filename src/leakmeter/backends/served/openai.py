@@ -113,10 +113,13 @@ class OpenAi:
         n = len(self._tokenizer.start_ids)
         return self._tokenizer.decode(prompt[n:] if tuple(prompt[:n]) == self._tokenizer.start_ids else prompt)
 
-    def _ids(self, text: str) -> tuple[int, ...]:
+    def _ids(self, text: Any) -> tuple[int, ...]:
+        """Token ids of a text of an answer; `TypeError` where it is none (see `answered.reading`)."""
+        if not isinstance(text, str):
+            raise TypeError("no text")
         # Tokenizers of the transformers library cannot encode for two threads at a time.
         with self._lock:
-            return self._tokenizer.encode_data(answered.text(text), first=False).ids
+            return self._tokenizer.encode_data(text, first=False).ids
 
     # At T = 1 it does not matter whether log-probabilities are told before or after the temperature.
     def _echo(self, ids: Sequence[int]) -> JsonObject:
