@@ -11,11 +11,10 @@ from torch import Tensor
 
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.gradients import Differentiator, alike
-from leakmeter.backends.hf.identity import identity_of
 from leakmeter.backends.hf.machine import Surplus, default_memory, is_out_of_memory, machine_of
 from leakmeter.backends.hf.places import differentiable, layer_of
 from leakmeter.backends.hf.reduce import answers
-from leakmeter.backends.hf.reuse import Reuse
+from leakmeter.backends.hf.reuse import Reuse, continued_runs, parameters_state
 from leakmeter.backends.hf.schedule import (
     LEAST_SLICE,
     Done,
@@ -28,7 +27,7 @@ from leakmeter.backends.hf.schedule import (
     windows,
 )
 from leakmeter.backends.hf.states import SPARE_COLUMNS, Before, Hidden, Kept, Segment, Start, State
-from leakmeter.backends.hf.tokenizer import HfTokenizer
+from leakmeter.backends.hf.tokenizer import HfTokenizer, json_sha256
 from leakmeter.core.gradient import GradientRequest, tokens_of
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.plan import Chunk, Run
@@ -70,7 +69,12 @@ class HfBackend:
         self.tokenizer = HfTokenizer(tokenizer, model)
         self.name = name
         self.weights_sha256 = weights_sha256
-        self.identity = identity_of(model, self.tokenizer)
+        config = {
+            name: value
+            for name, value in model.config.to_dict().items()
+            if name not in ("_name_or_path", "transformers_version")
+        }
+        self.identity = {"config_sha256": json_sha256(config), **self.tokenizer.identity}
         self.dtype = str(model.dtype).removeprefix("torch.")
         self.window: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         self.memory_bytes = memory_bytes or default_memory(model.device)
@@ -87,7 +91,7 @@ class HfBackend:
         self.shares_prefixes = share_prefixes and self.forward.forks
         self._differentiator = Differentiator(self.forward, self.tokenizer, name)
         self._kept = Kept(self.limits.state_bytes)
-        self._kept_for = 0
+        self._kept_for = parameters_state(model)
         self._surplus = Surplus(self.memory_bytes)
         self.check: Callable[[Chunk], None] = partial(
             check_states, name, bytes_per_token=self.forward.bytes_per_token, memory_bytes=self.memory_bytes
@@ -102,7 +106,6 @@ class HfBackend:
 
     @property
     def machine(self) -> JsonObject:
-        """What of the machine decides the last digits: its kind of processor, and on a CPU the number of threads."""
         return machine_of(self.model.device)
 
     @property
@@ -169,17 +172,17 @@ class HfBackend:
 
     def _features(self, chunk: Chunk, until: torch.nn.Module | None = None) -> Tensor:
         """Features of every wanted row, (slot, size): the states that enter a layer, where passes stop at one."""
-        # Weights that were trained in between make kept states stale: torch counts changes in place.
-        version = sum(p._version for p in self.model.parameters() if not p.is_inference())
-        if version != self._kept_for:
+        # Weights that were trained in between make kept states stale.
+        if self._kept_for != (parameters := parameters_state(self.model)):
             self._kept.clear()
-            self._kept_for = version
+            self._kept_for = parameters
         if not self.shares_prefixes:
             return self._full_passes(chunk, until)
         features: Tensor | None = None
         states: dict[int, State] = {}
-        continued = {int(s) for r, slots in chunk.answers() if r.reduction.continues for s in slots[:, -1]}
-        continues = [not run.hidden and not continued.isdisjoint(run.row_slots.tolist()) for run in chunk.runs]
+        continues = [
+            is_continued and not run.hidden for run, is_continued in zip(chunk.runs, continued_runs(chunk), strict=True)
+        ]
         # Nothing of the round before is held longer than what begins with it has not been run.
         before = Before({i: start for i, run in enumerate(chunk.runs) if (start := self._kept_start(run)) is not None})
         self._kept = Kept(self.limits.state_bytes)

@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from leakmeter.backends.hf.attention import windows_by_kind
 from leakmeter.backends.hf.machine import default_memory
-from leakmeter.backends.hf.schedule import Limits, limits_for, most_rows, token_bytes
+from leakmeter.backends.hf.schedule import Limits, attention_widths, limits_for, most_rows, token_bytes
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.core.cost import ModelSize
 from leakmeter.errors import ModelError, UsageError
@@ -87,16 +87,14 @@ def size_of(model: Any, limits: Limits) -> ModelSize:
     head = embedding if output is None else output.weight
     n_parameters = sum(parameter.numel() for parameter in model.parameters())
     n_outside = embedding.numel() + (0 if head is embedding else head.numel())
-    n_heads = getattr(config, "num_attention_heads", 0)
-    head_size = getattr(config, "head_dim", None) or (config.hidden_size // n_heads if n_heads else 0)
-    n_state_heads = getattr(config, "num_key_value_heads", None) or n_heads
+    query_width, key_width = attention_widths(config)
     return ModelSize(
         n_layer_parameters=n_parameters - n_outside,
         n_head_parameters=head.numel(),
         n_vocab=config.vocab_size,
         n_layers=config.num_hidden_layers,
-        query_width=n_heads * head_size,
-        state_width=2 * n_state_heads * head_size,
+        query_width=query_width,
+        state_width=2 * key_width,
         bytes_per_number=model.dtype.itemsize,
         n_pass_tokens=limits.tokens_per_pass,
         n_slice_logits=limits.logits_per_slice,

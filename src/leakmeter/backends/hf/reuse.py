@@ -136,13 +136,13 @@ def reuse_for(backend: HfBackend, cache: FeatureCache, model_id: str | None = No
         "torch": torch.__version__,
         "transformers": transformers.__version__,
     }
-    loaded = _parameters_state(model)
+    loaded = parameters_state(model)
     # A back end that held itself would outlive its last user until the garbage collector comes, and its model too.
     held = weakref.ref(backend)
 
     def limits() -> Mapping[str, object] | None:
         model = held()
-        if model is None or _parameters_state(model.model) != loaded:
+        if model is None or parameters_state(model.model) != loaded:
             return None
         return {**asdict(model.limits), "float32": torch.get_float32_matmul_precision()}
 
@@ -151,6 +151,14 @@ def reuse_for(backend: HfBackend, cache: FeatureCache, model_id: str | None = No
 
 def leaves_states(chunk: Chunk) -> bool:
     return any(request.reduction.continues for request in chunk.requests)
+
+
+def continued_runs(chunk: Chunk) -> list[bool]:
+    """Whether each run has the last row of a response with which the next round goes on."""
+    continued = {
+        int(slot) for request, slots in chunk.answers() if request.reduction.continues for slot in slots[:, -1]
+    }
+    return [not continued.isdisjoint(run.row_slots.tolist()) for run in chunk.runs]
 
 
 def chunk_key(identity: bytes, chunk: Chunk, earlier: bytes = b"") -> bytes:
@@ -164,12 +172,8 @@ def chunk_key(identity: bytes, chunk: Chunk, earlier: bytes = b"") -> bytes:
             digest.update(len(part).to_bytes(8, "little"))
             digest.update(part)
 
-    continued = {
-        int(slot) for request, slots in chunk.answers() if request.reduction.continues for slot in slots[:, -1]
-    }
     add(identity, earlier, _bytes([chunk.n_slots, len(chunk.runs)]))
-    for run in chunk.runs:
-        lasts = not continued.isdisjoint(run.row_slots.tolist())
+    for run, lasts in zip(chunk.runs, continued_runs(chunk), strict=True):
         add(_bytes([run.parent, run.fork, int(lasts), int(run.apart)]))
         add(_bytes(run.ids), _bytes(run.positions), _bytes(run.row_tokens), _bytes(run.row_slots), _bytes(run.hidden))
     return digest.digest()
@@ -191,8 +195,9 @@ def _bytes(numbers: Any) -> bytes:
     return np.ascontiguousarray(numbers, dtype="<i8").tobytes()
 
 
-def _parameters_state(model: Any) -> tuple[int, int]:
-    # torch counts changes in place; parameters of inference mode cannot be trained, and have no count.
+def parameters_state(model: Any) -> tuple[int, int]:
+    """Number of a model's parameters, and how often they were changed in place, as torch counts; parameters of
+    inference mode cannot be trained, and have no count."""
     counts = [0 if parameter.is_inference() else parameter._version for parameter in model.parameters()]
     return len(counts), sum(counts)
 

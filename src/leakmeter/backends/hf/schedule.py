@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass
 from typing import Any, Final
 
 from leakmeter.backends.hf.forward import Forward
@@ -51,14 +51,7 @@ class Limits:
     """Features of the rows of a chunk."""
 
     def halved(self) -> Limits:
-        return replace(
-            self,
-            tokens_per_pass=max(1, self.tokens_per_pass // 2),
-            state_bytes=self.state_bytes // 2,
-            logits_per_slice=max(1, self.logits_per_slice // 2),
-            reduced_per_slice=max(1, self.reduced_per_slice // 2),
-            feature_bytes=max(1, self.feature_bytes // 2),
-        )
+        return Limits(*(max(1, most // 2) for most in astuple(self)))
 
 
 def limits_for(device_kind: str, memory_bytes: int, token_bytes: int, tokens_per_pass: int | None = None) -> Limits:
@@ -83,13 +76,18 @@ def token_bytes(model: Any) -> int:
     hidden = config.hidden_size
     inner = getattr(config, "intermediate_size", None) or getattr(config, "ffn_dim", None) or 4 * hidden
     widest = max(inner) if isinstance(inner, list | tuple) else inner
-    n_heads = getattr(config, "num_attention_heads", 0)
-    head_size = getattr(config, "head_dim", None) or (hidden // n_heads if n_heads else 0)
-    n_state_heads = getattr(config, "num_key_value_heads", None) or n_heads
+    query_width, key_width = attention_widths(config)
     # Queries, their rotations and the answers; keys and values likewise.
-    attention = 4 * n_heads * head_size + 6 * n_state_heads * head_size
+    attention = 4 * query_width + 6 * key_width
     size: int = model.dtype.itemsize * (2 * hidden + max(4 * widest, attention))
     return size
+
+
+def attention_widths(config: Any) -> tuple[int, int]:
+    """Numbers in all heads' queries of a token, and in all its keys."""
+    n_heads = getattr(config, "num_attention_heads", 0)
+    head_size = getattr(config, "head_dim", None) or (config.hidden_size // n_heads if n_heads else 0)
+    return n_heads * head_size, (getattr(config, "num_key_value_heads", None) or n_heads) * head_size
 
 
 def most_rows(limits: Limits, row_bytes: int) -> int:

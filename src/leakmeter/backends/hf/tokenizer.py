@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,6 +33,13 @@ _TEMPLATE_FAULTS = (
     ValueError,
 )
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
+_USER = {"role": "user", "content": "text of the user"}
+# By what a chat template makes of them, one template is told from another.
+_CHATS = (
+    [_USER],
+    [{"role": "system", "content": "text of the system"}, _USER],
+    [_USER, {"role": "assistant", "content": "text of the assistant"}, _USER],
+)
 
 
 class HfTokenizer:
@@ -129,6 +138,27 @@ class HfTokenizer:
             ) from None
         return text
 
+    @property
+    def identity(self) -> dict[str, str | None]:
+        """SHA-256 in hex of the tokenizer and the chat template, which join a run's id and the key of a kept score. The
+        template is hashed as it renders: one that writes the date is another one tomorrow."""
+        reads = {
+            "library": self.library.backend_tokenizer.to_str(),
+            "start": list(self.start_ids),
+            # The generation defaults have a part in these, and in nothing else that is measured.
+            "stop": sorted(self.stop_ids),
+        }
+        rendered: list[str | None] = []
+        for chat in _CHATS if self.has_chat_template else ():
+            try:
+                rendered.append(self.render_chat(chat, answer=True))
+            except UsageError:
+                rendered.append(None)
+        return {
+            "tokenizer_sha256": json_sha256(reads),
+            "chat_template_sha256": json_sha256(rendered) if self.has_chat_template else None,
+        }
+
     def _found_mark(self) -> str:
         """A special token behind which no space is put before text; empty where there is none, or none is needed."""
         kinds = self._specials.values() if self._prepends_space else ()
@@ -173,6 +203,10 @@ class HfTokenizer:
             if max((end for _, (start, end) in pairs if start < len(anchor)), default=0) == len(anchor):
                 break
         return _moved([(token, at) for token, at in pairs if at[1] > len(anchor)], len(anchor))
+
+
+def json_sha256(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _pairs(coded: Encoded) -> Iterator[tuple[int, tuple[int, int]]]:

@@ -125,7 +125,6 @@ def served_tokenizer(tokenizer: Any, notify: Callable[[str], None]) -> tuple[Tok
         )
     if tokenizer == _TOY:
         return registry.backend(_TOY)().tokenizer, {"tokenizer": _TOY}
-    from leakmeter.backends.hf.identity import tokenizer_identity
     from leakmeter.backends.hf.tokenizer import HfTokenizer, load_tokenizer
 
     if isinstance(tokenizer, (str, Path)):
@@ -134,4 +133,4 @@ def served_tokenizer(tokenizer: Any, notify: Callable[[str], None]) -> tuple[Tok
         read = load_tokenizer(tokenizer_folder(str(tokenizer), notify=notify), str(tokenizer))
     else:
         read = HfTokenizer(tokenizer, None)
-    return read, tokenizer_identity(read)
+    return read, read.identity
