@@ -100,7 +100,6 @@ def _local(model: Any) -> Subject:
     return Subject.from_backend(load_backend(name, dtype=None if name == "toy" else "float32", cache=False))
 
 
-_NAMES: Final = {number: name for number, name, _ in CHECKS}
 _ROWS, _IDS, _PLACES, _WHOLE, _STEADY = 1, 2, 3, 4, 10
 _UNANSWERED: Final = ("busy", "cut", "slow", "unreachable")
 _HOME: Final = {
@@ -141,7 +140,7 @@ def examine(
             "no_rows",
             FAULTS["no_rows"][1],
         )
-        return _result(examined, model, findings, None)
+        return _result(model, subject.dialect.name, findings, examined, None)
     sha256: str | None = None
     try:
         steady_at_first(examined)
@@ -157,16 +156,13 @@ def examine(
             number: finding for number, finding in findings.items() if finding.status != "failed" or number == _STEADY
         }
     _tell_repeated(examined, findings)
-    return _result(examined, model, findings, sha256)
+    return _result(model, subject.dialect.name, findings, examined, sha256)
 
 
 def not_examined(model: str, dialect: str, error: LeakmeterError) -> DoctorResult:
     findings: dict[int, Finding] = {}
     _put(findings, _ROWS, error)
-    return DoctorResult(
-        model=model, dialect=dialect, served_model=None, revision=None, server_version=None, window=None, settings=None,
-        fingerprint=None, noise=None, uses_prefix_cache=None, against=None, speed=None, **_fields(findings, None),
-    )  # fmt: skip
+    return _result(model, dialect, findings, None, None)
 
 
 def _make(number: int, check: Callable[[Examined], Finding], examined: Examined, findings: dict[int, Finding]) -> None:
@@ -201,45 +197,44 @@ def _tell_repeated(examined: Examined, findings: dict[int, Finding]) -> None:
     findings[_STEADY] = Finding(f"{sentence} Requests were repeated {times} and then answered.", "note", fault, todo)
 
 
-def _result(examined: Examined, model: str, findings: dict[int, Finding], sha256: str | None) -> DoctorResult:
-    subject = examined.subject
-    served = subject.served
+def _result(
+    model: str, dialect: str, findings: dict[int, Finding], examined: Examined | None, sha256: str | None
+) -> DoctorResult:
+    checks = []
+    for number, name, _ in sorted(CHECKS):
+        finding = findings.get(number, Finding("Not examined: see the failed checks.", "skipped"))
+        status, fault, advice = finding.status, finding.fault, finding.advice
+        checks.append(
+            DoctorCheck(number=number, name=name, status=status, fault=fault, found=finding.sentence, advice=advice)
+        )
+    failed = [check for check in checks if check.status == "failed"]
+    known: JsonObject = dict.fromkeys(("served_model", "revision", "server_version", "window", "settings"))
+    known |= dict.fromkeys(("noise", "uses_prefix_cache", "against", "speed"))
+    if examined is not None:
+        subject, served = examined.subject, examined.subject.served
+        known = {
+            "served_model": served.model,
+            "revision": served.revision,
+            "server_version": served.server_version,
+            "window": served.window,
+            "settings": None if subject.settings is None else dict(subject.settings),
+            "noise": examined.noise,
+            "uses_prefix_cache": examined.uses_prefix_cache,
+            "against": examined.compared,
+            "speed": examined.speed,
+        }
     return DoctorResult(
         model=model,
-        dialect=subject.dialect.name,
-        served_model=served.model,
-        revision=served.revision,
-        server_version=served.server_version,
-        window=served.window,
-        settings=None if subject.settings is None else dict(subject.settings),
+        dialect=dialect,
         fingerprint=sha256,
-        noise=examined.noise,
-        uses_prefix_cache=examined.uses_prefix_cache,
-        against=examined.compared,
-        speed=examined.speed,
-        **_fields(findings, examined),
+        is_sound=not failed,
+        verdict=_verdict(failed, examined),
+        checks=tuple(checks),
+        **known,
     )
 
 
-def _fields(findings: dict[int, Finding], examined: Examined | None) -> JsonObject:
-    checks = []
-    for number in sorted(_NAMES):
-        finding = findings.get(number, Finding("Not examined: see the failed checks.", "skipped"))
-        checks.append(
-            DoctorCheck(
-                number=number,
-                name=_NAMES[number],
-                status=finding.status,
-                fault=finding.fault,
-                found=finding.sentence,
-                advice=finding.advice,
-            )
-        )
-    failed = [check for check in checks if check.status == "failed"]
-    return {"is_sound": not failed, "verdict": _verdict(checks, failed, examined), "checks": tuple(checks)}
-
-
-def _verdict(checks: Sequence[DoctorCheck], failed: Sequence[DoctorCheck], examined: Examined | None) -> str:
+def _verdict(failed: Sequence[DoctorCheck], examined: Examined | None) -> str:
     if failed:
         would = "not finished" if failed[0].fault in _UNANSWERED else "be wrong"
         n = len(failed) - 1

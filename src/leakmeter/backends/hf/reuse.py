@@ -162,9 +162,9 @@ def continued_runs(chunk: Chunk) -> list[bool]:
 
 
 def chunk_key(identity: bytes, chunk: Chunk, earlier: bytes = b"") -> bytes:
-    """What the features of a chunk depend on, and nothing else, as 32 bytes: the model and what else decides its
-    numbers (`identity`), the runs, the key of the chunk whose states it may start from (`earlier`), and of the wants
-    only which rows they keep states for, which decides what is batched together."""
+    """Hash, 32 bytes, of all that the features of a chunk depend on: the model and what else decides its numbers
+    (`identity`), the runs, the key of the chunk whose states it may start from (`earlier`), and which rows states are
+    kept for, since that decides what is batched together. The rest of a reduction has no part in it."""
     digest = hashlib.blake2b(digest_size=32)
 
     def add(*parts: bytes) -> None:
@@ -212,7 +212,7 @@ def _device_kind(device: torch.device) -> str:
 
 @remembered
 def _source_sha256() -> str:
-    """Of this package's modules: a change of how batches are made is a change of last digits."""
+    """Hash of this package's modules: a change in how batches are made changes last digits."""
     digest = hashlib.sha256()
     files = [file for file in resources.files("leakmeter.backends.hf").iterdir() if file.name.endswith(".py")]
     for file in sorted(files, key=lambda file: file.name):
