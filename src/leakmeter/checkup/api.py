@@ -11,7 +11,7 @@ from leakmeter.backends.served import names_a_server
 from leakmeter.backends.served.answered import AnswerError
 from leakmeter.backends.served.connection import StatusError
 from leakmeter.backends.served.fingerprint import fingerprint
-from leakmeter.checkup.checks import CHECKS, Examined, Finding, bad, steady_at_first
+from leakmeter.checkup.checks import CHECKS, Examined, Finding, bad
 from leakmeter.checkup.probes import Probes, probes_of
 from leakmeter.checkup.result import DoctorCheck, DoctorResult
 from leakmeter.checkup.subject import Subject
@@ -143,7 +143,7 @@ def examine(
         return _result(model, subject.dialect.name, findings, examined, None)
     sha256: str | None = None
     try:
-        steady_at_first(examined)
+        examined.first = examined.first_probe()
         sha256 = fingerprint(subject.dialect, subject.tokenizer).sha256
         for number, name, check in CHECKS:
             on_check(name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -63,7 +63,7 @@ class Examined:
     compared: DoctorAgainst | None = None
     speed: DoctorSpeed | None = None
     first: list[FloatArray] = field(default_factory=list)
-    """Answers to the first probe at the beginning."""
+    """`first_probe` at the beginning."""
 
     @property
     def tolerance(self) -> float:
@@ -72,12 +72,9 @@ class Examined:
     @property
     def noise_alone(self) -> float:
         """Nats that a log-probability moves by where nothing is asked beside it, as in all checks that compare."""
-        if self.noise is None:
+        if (noise := self.noise) is None:
             return 0.0
-        own_noise = self.noise
-        return max(
-            own_noise.repeat_nats, own_noise.order_nats, own_noise.cache_nats or 0.0, own_noise.split_nats or 0.0
-        )
+        return max(noise.repeat_nats, noise.order_nats, noise.cache_nats or 0.0, noise.split_nats or 0.0)
 
     @property
     def scored(self) -> tuple[Scored, ...]:
@@ -99,6 +96,10 @@ class Examined:
             for request in self.scored
         ]
 
+    def first_probe(self) -> list[FloatArray]:
+        """Answers to the first probe, asked three times."""
+        return [self.score(self.probes.scored[0]) for _ in range(3)]
+
     def score(self, scored: Scored) -> FloatArray:
         """Log-probabilities of a response, checked here too, whatever its dialect checks."""
         values = self.subject.dialect.target_log_probs(scored)
@@ -118,10 +119,6 @@ def bad(fault: str, seen: str = "") -> Finding:
     return Finding(f"{sentence} {seen}".strip(), "failed", fault, todo)
 
 
-def steady_at_first(examined: Examined) -> None:
-    examined.first = [examined.score(examined.probes.scored[0]) for _ in range(3)]
-
-
 def rows(examined: Examined) -> Finding:
     """(1) As many rows come back as tokens were sent."""
     n = [len(log_probs) for log_probs in examined.alone]
@@ -136,11 +133,8 @@ def token_ids(examined: Examined) -> Finding:
     texts = (*TEXTS, *(part for pair in fingerprint.PROBES for part in pair))
     is_same = has_tokenizer(subject.dialect, subject.tokenizer, texts)
     if is_same is None:
-        sentence = (
-            "The server does not report how it tokenises a text, so whether --tokenizer is the model's was not checked."
-        )
         return Finding(
-            sentence,
+            "The server does not report how it tokenises a text, so whether --tokenizer is the model's was not checked.",
             "note",
             advice="Compare with the served model's weights (--against): that reveals a wrong tokenizer.",
         )
@@ -247,30 +241,25 @@ def raw(examined: Examined) -> Finding:
             if gap > examined.tolerance:
                 return bad(fault, f"A log-probability moves by {_nats(gap)}.")
             tried.append(control.replace("_", " "))
-    if not subject.dialect.capabilities().samples:
-        return _raw_found(tried)
-    prompt = examined.probes.open
-    drawn = subject.dialect.generate(prompt, n_tokens=_N_TEMPERED, temperature=0.5, seed=1, stop_ids=())
-    if drawn.ids and drawn.log_probs:
-        gap = fmean(_gaps(drawn.log_probs, examined.score(Scored(prompt, drawn.ids))))
-        if gap > max(_TEMPERED, examined.tolerance):
-            return bad(
-                "tempered",
-                f"For tokens drawn at T = 0.5, the server reports log-probabilities {_nats(gap)} away from their "
-                "score, on average.",
-            )
-        tried.append("temperature of draws")
-    if subject.is_local:
-        return Finding("Log-probabilities are computed here from the logits, at T = 1 and without penalties.")
-    sigma = _draws(examined)
-    if sigma is not None and sigma > _MOST_SIGMA:
-        return bad("sampled_otherwise", f"{_N_DRAWS} draws are {sigma:.1f} standard deviations away.")
-    if sigma is not None:
-        tried.append(f"{_N_DRAWS} draws against the row that they come from")
-    return _raw_found(tried)
-
-
-def _raw_found(tried: Sequence[str]) -> Finding:
+    if subject.dialect.capabilities().samples:
+        prompt = examined.probes.open
+        drawn = subject.dialect.generate(prompt, n_tokens=_N_TEMPERED, temperature=0.5, seed=1, stop_ids=())
+        if drawn.ids and drawn.log_probs:
+            gap = fmean(_gaps(drawn.log_probs, examined.score(Scored(prompt, drawn.ids))))
+            if gap > max(_TEMPERED, examined.tolerance):
+                return bad(
+                    "tempered",
+                    f"For tokens drawn at T = 0.5, the server reports log-probabilities {_nats(gap)} away from their "
+                    "score, on average.",
+                )
+            tried.append("temperature of draws")
+        if subject.is_local:
+            return Finding("Log-probabilities are computed here from the logits, at T = 1 and without penalties.")
+        sigma = _draws(examined)
+        if sigma is not None and sigma > _MOST_SIGMA:
+            return bad("sampled_otherwise", f"{_N_DRAWS} draws are {sigma:.1f} standard deviations away.")
+        if sigma is not None:
+            tried.append(f"{_N_DRAWS} draws against the row that they come from")
     if not tried:
         return Finding("The dialect offers no way to check this.", "skipped")
     return Finding(f"Log-probabilities are raw. Tried: {', '.join(tried)}.")
@@ -398,22 +387,19 @@ def prefix_cache(examined: Examined) -> Finding:
         examined.probe(scored, Setting(reads_cache=True))
         n_cached = examined.probe(scored, Setting(reads_cache=True)).n_cached
         if n_cached is not None:
-            return _cache_found(examined, n_cached > 0, f"{n_cached:,} of {len(scored.prompt):,} tokens were kept")
+            examined.uses_prefix_cache = n_cached > 0
+            seen = f"{n_cached:,} of {len(scored.prompt):,} tokens were kept"
+            if n_cached:
+                return Finding(f"The prefix cache is used: {seen}.")
+            advice = "Turn it on: leave-one-out repeats a prompt once for each of its pieces."
+            return Finding(f"The prefix cache is not used: {seen}.", "note", advice=advice)
     seconds = [_seconds(lambda: examined.score(scored)) for _ in range(3)]
     # The first time of three may be the first of all; the check before has asked for other texts.
     gain = seconds[0] / max(min(seconds[1:]), 1e-9)
     if gain < 1.5:
-        examined.uses_prefix_cache = None
         return Finding("No sign of a prefix cache: repeating a prompt takes as long.", "note")
-    return _cache_found(examined, True, f"the same prompt again is {gain:.1f} times as fast")
-
-
-def _cache_found(examined: Examined, used: bool, seen: str) -> Finding:
-    examined.uses_prefix_cache = used
-    if used:
-        return Finding(f"The prefix cache is used: {seen}.")
-    sentence = f"The prefix cache is not used: {seen}."
-    return Finding(sentence, "note", advice="Turn it on: leave-one-out repeats a prompt once for each of its pieces.")
+    examined.uses_prefix_cache = True
+    return Finding(f"The prefix cache is used: the same prompt again is {gain:.1f} times as fast.")
 
 
 def weights(examined: Examined) -> Finding:
@@ -467,12 +453,11 @@ def speed(examined: Examined) -> Finding:
 
 def steady(examined: Examined) -> Finding:
     """(10) The model at the end is that of the beginning, and the server answered every request at once."""
-    if examined.first:
-        last = [examined.score(examined.probes.scored[0]) for _ in range(3)]
-        within = max(max(_gaps(a, b)) for scores in (examined.first, last) for a in scores for b in scores)
-        between = min(max(_gaps(a, b)) for a in examined.first for b in last)
-        if between > max(_QUIET, 3.0 * within):
-            return bad("changed", f"A log-probability has moved by {_nats(between)}.")
+    first, last = examined.first, examined.first_probe()
+    within = max(max(_gaps(a, b)) for scores in (first, last) for a in scores for b in scores)
+    between = min(max(_gaps(a, b)) for a in first for b in last)
+    if between > max(_QUIET, 3.0 * within):
+        return bad("changed", f"A log-probability has moved by {_nats(between)}.")
     return Finding("The same request has the same answer at the end as at the start.")
 
 
