@@ -134,7 +134,8 @@ def token_ids(examined: Examined) -> Finding:
     is_same = has_tokenizer(subject.dialect, subject.tokenizer, texts)
     if is_same is None:
         return Finding(
-            "The server does not report how it tokenises a text, so whether --tokenizer is the model's was not checked.",
+            "The server does not report how it tokenises a text, so whether --tokenizer is the model's was not "
+            "checked.",
             "note",
             advice="Compare with the served model's weights (--against): that reveals a wrong tokenizer.",
         )
@@ -286,7 +287,8 @@ def _draws(examined: Examined) -> float | None:
         drawn = dialect.generate(prompt, n_tokens=1, temperature=1.0, seed=seed, stop_ids=())
         return values.get(drawn.ids[0], least) if drawn.ids else None
 
-    drawn = examined.subject.side_by_side(draw, range(_N_DRAWS))
+    assert examined.subject.connection is not None
+    drawn = examined.subject.connection.in_order(draw, range(_N_DRAWS))
     # A server that leaves an end token out of what it tells has drawn one all the same: which, it does not say.
     log_probs = [log_prob for log_prob in drawn if log_prob is not None]
     return abs(float(np.mean(log_probs)) - mean) / spread if len(log_probs) > _N_DRAWS // 2 else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import partial
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from leakmeter.core.reductions import FullDistribution, TargetLogProbs
 from leakmeter.core.request import FloatArray, Reduction, Request
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.stats import logspace
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -44,15 +41,9 @@ class Subject:
     def is_local(self) -> bool:
         return self.settings is not None
 
-    def side_by_side(self, work: Callable[[T], R], todo: Sequence[T]) -> list[R]:
-        return self.connection.in_order(work, todo) if self.connection else [work(item) for item in todo]
-
     @classmethod
     def from_backend(cls, backend: Backend) -> Subject:
-        def together(prompts: Sequence[tuple[int, ...]], response: tuple[int, ...]) -> FloatArray:
-            log_probs: FloatArray = _scored(backend, prompts, response, TargetLogProbs())
-            return log_probs
-
+        together = partial(_scored, backend, TargetLogProbs())
         if isinstance(backend, ServedBackend):
             return cls(backend.name, backend.dialect, backend.tokenizer, backend.served, together, backend.connection)
         dialect = InProcess(backend)
@@ -73,10 +64,10 @@ class InProcess:
         return Served(self.backend.name, self.backend.weights_sha256, None, self.backend.window, None)
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True)
+        return Capabilities.everything()
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
-        log_probs: FloatArray = _scored(self.backend, [scored.prompt], scored.response, TargetLogProbs())[0]
+        log_probs: FloatArray = _scored(self.backend, TargetLogProbs(), [scored.prompt], scored.response)[0]
         return log_probs
 
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
@@ -84,7 +75,7 @@ class InProcess:
         return [TopRow(tuple(top.tolist()), tuple(row[top].tolist())) for row, top in order]
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
-        log_probs: FloatArray = _scored(self.backend, [scored.prompt], scored.response, FullDistribution())[0]
+        log_probs = _scored(self.backend, FullDistribution(), [scored.prompt], scored.response)[0]
         return log_probs[rows.start : rows.stop]
 
     def generate(
@@ -108,6 +99,8 @@ class InProcess:
         return None
 
 
-def _scored(backend: Backend, prompts: Sequence[Sequence[int]], response: tuple[int, ...], reduction: Reduction) -> Any:
+def _scored(
+    backend: Backend, reduction: Reduction, prompts: Sequence[Sequence[int]], response: tuple[int, ...]
+) -> FloatArray:
     probes = tuple(Prompt((Piece("probe", "frame", tuple(prompt)),)) for prompt in prompts)
     return backend.score(plan([Request(probes, response, reduction)]))[0].values
