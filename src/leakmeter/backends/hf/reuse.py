@@ -55,57 +55,36 @@ class Reuse:
         self._skipped: list[Chunk] = []
         # Key of the chunk whose states the next one starts from: empty for none, None where it is not known.
         self._earlier: bytes | None = b""
-        self._missed: tuple[Chunk, bytes, bytes] | None = None
 
     def through(self, chunk: Chunk, run: Callable[[Chunk], Tensor], forget: Callable[[], None]) -> Tensor:
         """Features of the chunk's rows, (slot, size): found, or run and kept. `run` starts from what the run before
         left behind, which `forget` drops."""
-        reused = self.features(chunk)
-        if reused is not None:
-            if not leaves_states(chunk):
-                forget()
-            return reused
-        skipped, self._skipped = self._skipped, []
-        for earlier in skipped:
-            run(earlier)
-        features = run(chunk)
-        self.keep(chunk, features)
-        return features
-
-    def features(self, chunk: Chunk) -> Tensor | None:
-        """What was kept of a chunk, (slot, size); None if it has to be run, after the chunks that were skipped."""
         if chunk.round == 0:
             self._skipped.clear()
             self._earlier = b""
-        earlier, self._earlier, self._missed = self._earlier, None, None
-        fixed = self._fixed()
-        if earlier is None or fixed is None:
-            return None
-        key = chunk_key(fixed, chunk, earlier)
-        array = self._cache.get(key)
-        if array is None or array.ndim != 2 or len(array) != chunk.n_slots:
-            self._missed = chunk, key, fixed
-            return None
-        self._follow(chunk, key)
-        if leaves_states(chunk):
-            self._skipped.append(chunk)
-        else:
-            self._skipped.clear()
-        return to_tensor(array).to(self._device)
-
-    def keep(self, chunk: Chunk, features: Tensor) -> None:
-        """Keep what the chunk that was just missed turned out to be."""
-        missed, self._missed = self._missed, None
-        if missed is None or missed[0] is not chunk or self._fixed() != missed[2]:
-            # Not what the key says: memory ran out on the way, say, and batches were cut otherwise.
-            self._earlier = None if leaves_states(chunk) else b""
-            return
-        self._follow(chunk, missed[1])
-        if not bool(features.isnan().any()):
-            self._cache.put(missed[1], to_array(features))
-
-    def _follow(self, chunk: Chunk, key: bytes) -> None:
+        earlier, fixed = self._earlier, self._fixed()
+        key = None if earlier is None or fixed is None else chunk_key(fixed, chunk, earlier)
+        array = None if key is None else self._cache.get(key)
+        if array is not None and array.ndim == 2 and len(array) == chunk.n_slots:
+            if leaves_states(chunk):
+                self._earlier = key
+                self._skipped.append(chunk)
+            else:
+                self._earlier = b""
+                self._skipped.clear()
+                forget()
+            return to_tensor(array).to(self._device)
+        self._earlier = None
+        skipped, self._skipped = self._skipped, []
+        for chunk_before in skipped:
+            run(chunk_before)
+        features = run(chunk)
+        if self._fixed() != fixed:
+            key = None  # memory ran out on the way, say, and batches were cut otherwise than the key says
         self._earlier = key if leaves_states(chunk) else b""
+        if key is not None and not bool(features.isnan().any()):
+            self._cache.put(key, to_array(features))
+        return features
 
     def _fixed(self) -> bytes | None:
         limits = self._limits()

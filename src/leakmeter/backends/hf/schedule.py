@@ -15,19 +15,6 @@ from leakmeter.backends.hf.states import SPARE_COLUMNS, Start, continued_block
 from leakmeter.core.plan import Chunk, Run
 from leakmeter.errors import CapabilityError
 
-
-@dataclass(frozen=True, slots=True)
-class Padding:
-    """Most that padding may add to a batch, as a factor."""
-
-    new: float
-    """To new tokens."""
-    starts: float
-    """To the columns of the states that the rows begin with."""
-
-
-_ALIKE: Final = Padding(new=1.0, starts=1.5)
-_PADDED: Final = Padding(new=1.15, starts=math.inf)
 # What a logit takes while it is reduced: a copy, and some arrays in float64.
 _REDUCTION_BYTES: Final = 64
 LEAST_SLICE: Final = 128
@@ -166,12 +153,15 @@ def batches(
     limits: Limits,
     bytes_per_token: int,
     *,
-    padding: Padding,
+    joins: bool,
     views: Callable[[Run], bool],
 ) -> Iterator[list[int]]:
     """Cut a window into batches of runs that are alike in new tokens and in starts. A batch of the round before that is
     extended as a whole stays as it was, so that its states can grow in place. `lasts` says whether a run's states are
-    wanted afterwards, `views` whether it has pieces hidden and needs no copy of the states that it begins with."""
+    wanted afterwards, `views` whether it has pieces hidden and needs no copy of the states that it begins with. With
+    `joins`, tokens of all lengths share a pass without padding, so that a batch is of rows that are alike."""
+    # Most that padding may add to new tokens, and to the columns of the states that rows begin with, as factors.
+    new_padding, start_padding = (1.0, 1.5) if joins else (1.15, math.inf)
     tails = {i: len(chunk.runs[i].ids) - starts[i].n_tokens for i in runs}
     rest = set(runs)
     for unchanged in _unchanged(runs, starts, tails):
@@ -190,8 +180,8 @@ def batches(
         fits = (
             lasts[i] == lasts[(batch or [i])[0]]
             and rows * longest <= limits.tokens_per_pass
-            and rows * longest <= padding.new * (n_new + tails[i])
-            and (longest_start == 0 or rows * longest_start <= padding.starts * (n_before + starts[i].n_tokens))
+            and rows * longest <= new_padding * (n_new + tails[i])
+            and (longest_start == 0 or rows * longest_start <= start_padding * (n_before + starts[i].n_tokens))
             and rows * (longest_start + longest) * bytes_per_token <= limits.state_bytes // (4 if lasts[i] else 2)
         )
         if batch and not fits:
@@ -274,8 +264,7 @@ def passes_of(
         lasting,
         limits,
         forward.bytes_per_token,
-        # Where tokens of all lengths share a pass without padding, a batch is of rows that are alike.
-        padding=_ALIKE if joins else _PADDED,
+        joins=joins,
         views=forward.hides_in_view,
     )
     if not joins:

@@ -224,46 +224,32 @@ class Kept:
 
     most_bytes: int
     _sequences: list[tuple[IntArray, IntArray, State, bool]] = field(default_factory=list)
-    _whole: dict[tuple[bytes, bool], int] = field(default_factory=dict)
-    _lengths: set[int] = field(default_factory=set)
+    _by_tokens: dict[tuple[bytes, bytes, bool], State] = field(default_factory=dict)
     _block_bytes: dict[int, int] = field(default_factory=dict)
 
-    def __len__(self) -> int:
-        return len(self._sequences)
-
-    def add(
-        self,
-        ids: IntArray,
-        positions: IntArray,
-        state: State,
-        *,
-        beside: Mapping[int, int] | None = None,
-        apart: bool = False,
-    ) -> None:
-        """Keep the states of a sequence, if the block they stand in is kept already or fits. `beside` has other blocks
-        that are still held, with their bytes, some of which may be kept too; `apart` says whether they were run apart
+    def add(self, ids: IntArray, positions: IntArray, state: State, *, beside: Mapping[int, int], apart: bool) -> None:
+        """Keep the states of a sequence, if the block they stand in is kept already or fits. `beside` has the bytes of
+        other blocks that are still held; some of these may be kept too. `apart` says whether the sequence was run apart
         (see `Run`)."""
         if id(state.block) not in self._block_bytes:
-            held = {**(beside or {}), **self._block_bytes, id(state.block): state.block.n_bytes}
+            held = {**beside, **self._block_bytes, id(state.block): state.block.n_bytes}
             if sum(held.values()) > self.most_bytes:
                 return
             self._block_bytes[id(state.block)] = state.block.n_bytes
-        self._whole[_key(ids, positions), apart] = len(self._sequences)
-        self._lengths.add(len(ids))
+        self._by_tokens[ids.tobytes(), positions.tobytes(), apart] = state
         self._sequences.append((ids, positions, state, apart))
 
     def clear(self) -> None:
         self._sequences.clear()
-        self._whole.clear()
-        self._lengths.clear()
+        self._by_tokens.clear()
         self._block_bytes.clear()
 
-    def start(self, ids: IntArray, positions: IntArray, most: int, *, apart: bool = False) -> Start:
+    def start(self, ids: IntArray, positions: IntArray, most: int, *, apart: bool) -> Start:
         """The longest start of a sequence, `most` tokens at most, whose states are at hand, run apart or not."""
         # A sequence that was drawn further begins with all of one that was kept: no need to compare with each.
-        key = (_key(ids[:most], positions[:most]), apart)
-        if most in self._lengths and (index := self._whole.get(key)) is not None:
-            return Start(self._sequences[index][2], most)
+        whole = self._by_tokens.get((ids[:most].tobytes(), positions[:most].tobytes(), apart))
+        if whole is not None:
+            return Start(whole, most)
         best = Start(None, 0)
         for other_ids, other_positions, state, is_apart in self._sequences:
             if is_apart != apart:
@@ -318,7 +304,3 @@ class Before:
         self.starts.clear()
         self.blocks.clear()
         self._uses.clear()
-
-
-def _key(ids: IntArray, positions: IntArray) -> bytes:
-    return ids.tobytes() + positions.tobytes()

@@ -170,7 +170,7 @@ class ServedBackend:
 
     def draw(self, requests: Sequence[DrawRequest]) -> list[Responses]:
         pairs = [(request, seed) for request in requests for seed in request.seeds]
-        drawn = iter(self.connection.in_order(lambda pair: self._draw(*pair), pairs, [-1] * len(pairs)))
+        drawn = iter(self.connection.in_order(lambda pair: self._draw(*pair), pairs))
         self.n_tokens_run += sum(len(request.prompt.ids) for request, _ in pairs)
         return [Responses(np.empty(0), drawn=tuple(next(drawn) for _ in request.seeds)) for request in requests]
 
