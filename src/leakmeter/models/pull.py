@@ -38,9 +38,9 @@ def cached_model(model: KnownModel) -> Path | None:
 
 def pull_model(model: KnownModel, *, notify: Notify, accept_licence: bool = False) -> Path:
     """Folder with the converted weights of a known model, fetched and made on first use."""
+    if cached := cached_model(model):
+        return cached
     folder = folder_of(model.gguf_sha256, model.name)
-    if is_whole(folder, model.gguf_sha256):
-        return folder
     if model.terms_url is not None:
         if not accept_licence:
             raise ModelError(

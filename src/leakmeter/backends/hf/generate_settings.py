@@ -91,7 +91,7 @@ def check_arguments(model: Any, arguments: Mapping[str, object]) -> None:
         raise UsageError(f"{', '.join(refused)} cannot be used with a context influence processor; leave it out")
     config = copy.deepcopy(model.generation_config)
     config.update(**arguments)
-    _refuse(_troubles(config, None))
+    _refuse(_troubles(config, 0))
 
 
 def surroundings(processor: LogitsProcessor, prompt_length: int) -> Surroundings:
@@ -108,11 +108,8 @@ def surroundings(processor: LogitsProcessor, prompt_length: int) -> Surroundings
         return Surroundings()
     caller = frame.f_back.f_locals if frame.f_back is not None else {}
     config = caller.get("generation_config")
-    troubles: list[str] = []
-    stop_ids = None
-    if isinstance(config, GenerationConfig):
-        troubles += _troubles(config, prompt_length)
-        stop_ids = stop_ids_of(config)
+    is_generate = isinstance(config, GenerationConfig)
+    troubles = _troubles(config, prompt_length) if is_generate else []
     if caller.get("candidate_generator") is not None:
         troubles.append("assisted decoding")
     place = next(i for i, member in enumerate(around) if member is processor)
@@ -122,7 +119,7 @@ def surroundings(processor: LogitsProcessor, prompt_length: int) -> Surroundings
         if config is None and any(isinstance(member, MinLengthLogitsProcessor) for member in around):
             troubles.append("min_length (counts the prompt; use min_new_tokens)")
     _refuse(troubles)
-    return Surroundings(tuple(around[:place]), stop_ids, isinstance(config, GenerationConfig))
+    return Surroundings(tuple(around[:place]), stop_ids_of(config) if is_generate else None, is_generate)
 
 
 def stop_ids_of(config: GenerationConfig) -> tuple[int, ...]:
@@ -132,7 +129,7 @@ def stop_ids_of(config: GenerationConfig) -> tuple[int, ...]:
     return (int(ids),) if isinstance(ids, int) else tuple(int(i) for i in ids)
 
 
-def _troubles(config: GenerationConfig, prompt_length: int | None) -> list[str]:
+def _troubles(config: GenerationConfig, prompt_length: int) -> list[str]:
     troubles = []
     for name, harmless in _HARMLESS.items():
         value = getattr(config, name, None)
@@ -143,7 +140,7 @@ def _troubles(config: GenerationConfig, prompt_length: int | None) -> list[str]:
     # Lengths that count the prompt would tell of the context by where a response ends.
     if config.max_new_tokens is None:
         troubles.append("no max_new_tokens (max_length counts the prompt)")
-    own = config.min_new_tokens + (prompt_length or 0) if config.min_new_tokens is not None else 0
+    own = config.min_new_tokens + prompt_length if config.min_new_tokens is not None else 0
     if config.min_length and config.min_length != own:
         troubles.append(f"min_length = {config.min_length} (counts the prompt; use min_new_tokens)")
     return troubles
