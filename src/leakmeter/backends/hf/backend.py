@@ -47,10 +47,10 @@ class HfBackend:
         tokens_per_batch: most new tokens of one pass over several runs, padding included; 2,048 on a
             CPU and 16,384 on a GPU by default.
         reuse: features of chunks that were run before; None to run every chunk.
-        memory_bytes: to be held beside the model: key/value states, what a pass needs, hidden states of the wanted
-            rows and rows of logits share it (see `schedule.limits_for`). What a single sequence takes in one pass, and
-            one row of prompts that are reduced together, may go beyond it. The default depends on the kind of device,
-            not on what is free: what is done at a time moves the last digits.
+        memory_bytes: memory beside the model, for key/value states, passes, hidden states of the wanted rows and rows
+            of logits (see `schedule.limits_for`). A single sequence, and one row of prompts that are reduced together,
+            may exceed it. The default depends on the kind of device, not on what is free, since how much is done at a
+            time moves the last digits.
     """
 
     def __init__(
@@ -153,7 +153,8 @@ class HfBackend:
         return [gradients[i] for i in range(len(requests))]
 
     def _behind(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Tensor | None]:
-        """What contexts make of each request's place, (context, position, size); None where they need not be run."""
+        """Each request's states at its place behind each context, (context, position, size); None where contexts need
+        not be run."""
         self._check_positions(contexts)
         numbers = sorted({request.place.layer for request in requests if request.runs_contexts})
         layers = {number: layer_of(self.model, number, self.name) for number in numbers}
@@ -171,7 +172,7 @@ class HfBackend:
         return behind
 
     def _features(self, chunk: Chunk, until: torch.nn.Module | None = None) -> Tensor:
-        """Features of every wanted row, (slot, size): the states that enter a layer, where passes stop at one."""
+        """Features of every wanted row, (slot, size): last hidden states, or those that enter the layer `until`."""
         # Weights that were trained in between make kept states stale.
         if self._kept_for != (parameters := parameters_state(self.model)):
             self._kept.clear()
@@ -230,14 +231,14 @@ class HfBackend:
         return features
 
     def _kept_start(self, run: Run) -> Start | None:
-        """The longest start of a run whose states the round before left, if it is longer than what the parent's has."""
+        """The longest start of a run whose states the round before left, if longer than its start in its parent."""
         # At least the first wanted row has to be run again; what pieces are hidden from no other run has run.
         most = run.fork if run.hidden else int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids) - 1
         start = self._kept.start(run.ids, run.positions, most, apart=run.apart)
         return start if start.n_tokens > max(run.fork, 0) else None
 
     def _begun(self, run: Run, start: Start, continues: bool, until: torch.nn.Module | None) -> Start:
-        """The run taken on, in passes of the size that there is room for, until one more is enough."""
+        """Where a long run starts once all but its last pass is done, in passes that there is room for."""
         at_once = max(self.limits.tokens_per_pass, LEAST_SLICE)
         first_row = int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids)
         while len(run.ids) - start.n_tokens > at_once and start.n_tokens < first_row:
@@ -294,7 +295,7 @@ class HfBackend:
         return features
 
     def _halve(self, error: BaseException, is_possible: bool) -> None:
-        """Go on with half of every limit where memory ran out; any other error goes on its way."""
+        """Halve every limit where memory ran out; raise any other error."""
         if not is_out_of_memory(error):
             raise error
         if not is_possible:

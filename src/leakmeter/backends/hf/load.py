@@ -75,8 +75,8 @@ def _check_fits(path: Path, name: str, precision: str) -> None:
         )
 
 
-def from_objects(model: Any, tokenizer: Any, *, name: str | None = None, memory_bytes: int | None = None) -> HfBackend:
+def from_objects(model: Any, tokenizer: Any, *, memory_bytes: int | None = None) -> HfBackend:
     if tokenizer is None:
         raise ModelError("a loaded model needs its tokenizer: give model=(model, tokenizer)")
-    own_name = getattr(model.config, "_name_or_path", "") or type(model).__name__
-    return HfBackend(model, tokenizer, name=name or own_name, memory_bytes=memory_bytes)
+    name = getattr(model.config, "_name_or_path", "") or type(model).__name__
+    return HfBackend(model, tokenizer, name=name, memory_bytes=memory_bytes)

@@ -39,8 +39,7 @@ class Outline:
 def outline_directory(
     path: Path, *, name: str, dtype: str | None, device: str | None, memory_bytes: int | None = None
 ) -> Outline:
-    """Read configuration and tokenizer of a model's directory; weights are neither read nor made. Defaults are as for
-    `load_directory`."""
+    """Outline a model's directory, without reading weights; defaults are those of `load_directory`."""
     where, precision = placement(dtype, device)
     failure = f"'{name}' could not be read"
     with foreign_errors(f"{failure} as a causal language model", FOLDER_ADVICE, disk_failure=failure):

@@ -20,10 +20,8 @@ from leakmeter.errors import CapabilityError
 
 @contextmanager
 def differentiable(model: Any, name: str) -> Iterator[None]:
-    """The model in evaluation mode, its weights without gradients, attention written out; then as it was.
-
-    Attention that is written out can be differentiated twice, and for many directions at once.
-    """
+    """The model in evaluation mode, its weights without gradients, and with eager attention, which can be
+    differentiated twice, and for many directions at once; afterwards as it was."""
     if any(weight.is_inference() for weight in model.parameters()):
         raise CapabilityError(
             f"the weights of '{name}' were made in torch.inference_mode, which rules gradients out; load it outside"
@@ -98,7 +96,7 @@ def virtual_tokens(model: Any, vectors: Tensor) -> Iterator[None]:
 
 
 class _ReachedError(Exception):
-    """A pass has come as far as it has to."""
+    """Ends a pass at the layer that was asked for."""
 
 
 def entering_layer(model: Any, layer: torch.nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:

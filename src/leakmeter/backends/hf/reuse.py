@@ -94,10 +94,8 @@ class Reuse:
 
 
 def reuse_for(backend: HfBackend, cache: FeatureCache, model_id: str | None = None) -> Reuse:
-    """Reuse by a back end whose weights are known by their hash, or by what the caller calls them.
-
-    Once a parameter is changed in place, or parameters come or go, nothing is found or kept any more.
-    """
+    """Reuse by a back end whose weights have a hash, or a name by the caller. Once a parameter is changed in place, or
+    parameters come or go, nothing is found or kept any more."""
     model = backend.model
     identity = {
         "weights_sha256": backend.weights_sha256,
@@ -116,7 +114,7 @@ def reuse_for(backend: HfBackend, cache: FeatureCache, model_id: str | None = No
         "transformers": transformers.__version__,
     }
     loaded = parameters_state(model)
-    # A back end that held itself would outlive its last user until the garbage collector comes, and its model too.
+    # A back end that held itself would stay in memory, with its model, until the garbage collector comes.
     held = weakref.ref(backend)
 
     def limits() -> Mapping[str, object] | None:

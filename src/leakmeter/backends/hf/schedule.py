@@ -42,10 +42,9 @@ class Limits:
 
 
 def limits_for(device_kind: str, memory_bytes: int, token_bytes: int, tokens_per_pass: int | None = None) -> Limits:
-    """What is held at once within so much memory beside the model. Of it a half is for states that the next round
-    begins with, a quarter for those that are forked from, an eighth for those that a pass makes, a sixteenth each for
-    what else passes hold and for features. While rows are reduced there is no pass: a sixteenth is for their logits,
-    and an eighth for what is made of these."""
+    """Limits within `memory_bytes` beside the model. A half is for states that the next round begins with, a quarter
+    for those that are forked from, an eighth for those that a pass makes, a sixteenth each for what else passes hold
+    and for features. No pass runs while rows are reduced: a sixteenth is for logits, an eighth for their reduction."""
     on_cpu = device_kind == "cpu"
     most_tokens, most_logits = (2048, 2**24) if on_cpu else (16_384, 2**28)
     return Limits(
@@ -58,7 +57,7 @@ def limits_for(device_kind: str, memory_bytes: int, token_bytes: int, tokens_per
 
 
 def token_bytes(model: Any) -> int:
-    """Memory that a token takes in a layer, about: its state twice, and what stands between the layer's products."""
+    """About the memory that a token takes in a layer: its state twice, and what is between the layer's products."""
     config = model.config.get_text_config()
     hidden = config.hidden_size
     inner = getattr(config, "intermediate_size", None) or getattr(config, "ffn_dim", None) or 4 * hidden
@@ -82,9 +81,8 @@ def most_rows(limits: Limits, row_bytes: int) -> int:
 
 
 def check_states(name: str, chunk: Chunk, bytes_per_token: int, memory_bytes: int) -> None:
-    """Refuse a context that is searched and whose states do not fit: they, and those of a fork of it, are in memory.
-    Only runs with pieces hidden tell of a search. Three eighths of the memory are for a pass and what it leaves
-    behind."""
+    """Refuse a searched context whose states do not fit: they and those of a fork of it are in memory, beside three
+    eighths for a pass and what it leaves behind. A search shows in runs with pieces hidden."""
     n_tokens = max((len(run.ids) for run in chunk.runs if run.hidden), default=0)
     needed = 2 * n_tokens * bytes_per_token
     if needed <= memory_bytes // 8 * 5:

@@ -43,7 +43,7 @@ Fault = Literal[
 
 
 class AnswerError(ScoreError):
-    """An answer that cannot be right, by which fault of the server, and what was seen of it, as a sentence."""
+    """An answer that cannot be right, with the server's fault, and what was seen of it as a sentence."""
 
     def __init__(self, fault: Fault, host: str, problem: str, seen: str = "") -> None:
         super().__init__(f"the server {host} {problem}")
@@ -51,7 +51,7 @@ class AnswerError(ScoreError):
 
 
 def log_probs_of(values: Sequence[Any], n: int, host: str) -> FloatArray:
-    """`n` log-probabilities out of an answer's JSON; `ScoreError` of another number of them, or of what is none."""
+    """`n` log-probabilities from an answer's JSON; refused if there are more or fewer, or they cannot be right."""
     with reading(host):
         check_n_rows(len(values), n, host)
     if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values):
@@ -76,8 +76,7 @@ def check_log_probs(values: FloatArray, host: str) -> None:
 
 
 def check_ids(sent: Sequence[int], echoed: Sequence[Any] | None, host: str) -> None:
-    """Refuse an answer about other token ids than were sent, or that does not tell them; the message does not hold
-    them."""
+    """Refuse an answer about other token ids than were sent, or without any; the message does not contain ids."""
     if echoed is None:
         raise AnswerError("no_ids", host, "does not report which token ids it read; its version may be too old")
     if list(echoed) == list(sent):
@@ -92,8 +91,8 @@ def check_ids(sent: Sequence[int], echoed: Sequence[Any] | None, host: str) -> N
 
 
 def check_texts(sent: Sequence[str], echoed: Sequence[str], host: str) -> None:
-    """Refuse an answer about other tokens than were sent, where a server tells tokens by their texts; the message does
-    not hold them. Servers write spaces and parts of characters each in its own way: letters and digits are compared."""
+    """Refuse an answer about other tokens than were sent, where a server returns tokens as texts; the message does not
+    contain them. Letters and digits are compared: servers differ in how they write spaces and parts of characters."""
     pairs = (
         ["".join(filter(str.isalnum, token_text)) for token_text in pair] for pair in zip(sent, echoed, strict=False)
     )
@@ -144,7 +143,7 @@ def given_log_probs(rows: Sequence[Mapping[int, float]], tokens: Sequence[int], 
 
 
 def top_row_of(row: Mapping[int, float], k: int, host: str, excess: float = 0.0) -> TopRow:
-    """A row's likeliest tokens, in order, of ties that of the lowest id first; less what all are too large by."""
+    """A row's likeliest tokens, ties in order of ids; `excess` is subtracted from their log-probabilities."""
     check_n_top(len(row), k, host)
     log_probs = log_probs_of(list(row.values()), len(row), host)
     if np.logaddexp.reduce(log_probs) > _TOLERANCE:
@@ -175,19 +174,19 @@ def token_ids(values: Iterable[Any]) -> tuple[int, ...]:
 
 
 def word(value: Any) -> str | None:
-    """A name or version that a server tells, if it is one that a line can hold."""
+    """A name or version from an answer, if it is printable and short."""
     return value if isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST_WORD else None
 
 
 def window(value: Any, n_beside: int) -> int | None:
-    """Most tokens of prompt and response as a server tells them; None where it tells none that a model can have.
-    `n_beside` tokens are put beside them."""
+    """Most tokens of prompt and response, less `n_beside` that are sent beside them; None where the server returns no
+    number that a model can have."""
     is_length = isinstance(value, int) and not isinstance(value, bool) and n_beside < value < _LARGEST_WINDOW
     return value - n_beside if is_length else None
 
 
 def one_model(model: str | None, names: Sequence[str], host: str) -> str:
-    """The name of the model to ask for, the only one where None was given; names that no line can hold are left out."""
+    """Name of the model to ask for: the server's only one where `model` is None. Unprintable names are left out."""
     names = [name for name in names if word(name)]
     visible_names = list(map(visible, names))
     if model is None and len(names) == 1:
@@ -201,7 +200,7 @@ def one_model(model: str | None, names: Sequence[str], host: str) -> str:
 
 
 def normalised(rows: FloatArray, host: str) -> FloatArray:
-    """Rows whose probabilities sum to exactly 1, of such as a server's rounding keeps near it; else a `ScoreError`."""
+    """Rows whose probabilities sum to exactly 1; refused where they do not sum to 1 but for the server's rounding."""
     sums = np.logaddexp.reduce(rows, axis=1, keepdims=True)
     wrong = sums[np.abs(sums) > _TOLERANCE]
     if wrong.size:
@@ -220,11 +219,8 @@ def sum_in_words(log_sum: float) -> str:
 
 
 def excess(row: Sequence[Any], host: str) -> float:
-    """What the log-probabilities of a whole row are too large by, all alike: nats. 0 where that is float64's rounding.
-
-    A server that sums over the vocabulary in float32 makes every row's sum too small, by nearly the same share: a
-    log-probability is off by 1e-4, and the sum of a long response by far more than noise.
-    """
+    """Nats that all log-probabilities of a whole row are too large by; 0 for float64's rounding. Where a server sums
+    over the vocabulary in float32, each is off by about 1e-4, and the sum of a long response by far more than noise."""
     rows = log_probs_of(row, len(row), host)[np.newaxis]
     normalised(rows, host)
     log_sum = float(np.logaddexp.reduce(rows[0]))
@@ -232,7 +228,7 @@ def excess(row: Sequence[Any], host: str) -> float:
 
 
 def check_n_read(n_read: Any, n_sent: int, host: str) -> None:
-    """Refuse an answer about more or fewer token ids than were sent, where a server only counts them."""
+    """Refuse an answer about more or fewer token ids than were sent, where a server returns only their number."""
     if n_read != n_sent:
         raise AnswerError(
             "start_token" if n_read == n_sent + 1 else "other_ids",

@@ -35,7 +35,7 @@ _ANY_VOCAB: Final = 2**18
 
 
 class ServedBackend:
-    """Scores requests with a model behind a server; tokenizer and its identity are those of this machine."""
+    """Scores requests with a model behind a server, with a tokenizer of this machine."""
 
     dtype = "served"
     weights_sha256: str | None = None
@@ -67,10 +67,8 @@ class ServedBackend:
 
     @property
     def identity(self) -> dict[str, str | None]:
-        """What is known of the model, in the place of a hash of its weights; neither host nor port.
-
-        Whoever reads it first has the model's fingerprint taken, which is a few requests.
-        """
+        """What is known of the model, in place of a hash of its weights, without host and port. The first time, a few
+        requests take the model's fingerprint."""
         if self._fingerprint is None and self.capabilities.targets:
             new_fingerprint = fingerprint(self.dialect, self.tokenizer)
             self._fingerprint = settled(new_fingerprint, {**_identity(self.dialect, self.served), **self._identity})
@@ -103,7 +101,7 @@ class ServedBackend:
         return to_be_sent(requests, self.capabilities)
 
     def to_be_sent_beside(self, items: Sequence[Item], n_parts: int) -> Sent:
-        """What a run has the server asked beside its cases: the model's noise, and whether it is still the same."""
+        """What a run asks the server beside its cases: the model's noise, and whether it is still the same model."""
         scored = noise_requests(self.dialect, sequences_of(items[0]))
         if self.capabilities.targets:
             scored += [*probes(self.tokenizer)] * (n_parts + 1)
@@ -157,11 +155,8 @@ class ServedBackend:
         return [scores[i] for i in range(len(requests))]
 
     def ask(self, questions: Sequence[Question]) -> list[Any]:
-        """What the server says to each of some different questions, in their order.
-
-        Questions whose sequences begin alike are asked one after another, the first of them alone, so that the server
-        has read what they share before the others come.
-        """
+        """Answers to distinct questions, in their order. Of questions whose sequences begin alike the first is asked
+        alone, so that the server has read what they share before the others come."""
         order, after = _in_prefix_order(questions, waits=self.dialect.reads_prefix_cache)
         answers = self.connection.in_order(self._answer_to, [questions[index] for index in order], after)
         self.n_tokens_run += sum(n_tokens(question.scored) for question in questions)
@@ -204,7 +199,7 @@ def _identity(dialect: Dialect, served: Served) -> dict[str, str | None]:
 
 
 def _next(answering: Answering, replies: list[Any] | None, number: int, scores: dict[int, Scores]) -> list[Question]:
-    """What is asked next; nothing, and the scores put down, where that was all."""
+    """The next questions of a generator; none once it has returned its scores, which are put into `scores`."""
     try:
         return next(answering) if replies is None else answering.send(replies)
     except StopIteration as end:

@@ -63,9 +63,9 @@ class StatusError(ModelError):
 
 
 class Connection:
-    """A pool of connections to one server, which may stand below a path. One answer may take so many `seconds` to
-    its last byte; one request waits, in all its tries, for so many seconds of `patience` for a server that has
-    answered before: it may be starting again."""
+    """A pool of connections to one server, whose address may have a path. An answer may take `seconds` to its last
+    byte. All tries of a request together wait `patience` seconds for a server that has answered before, since it may be
+    starting again."""
 
     def __init__(
         self,
@@ -113,14 +113,14 @@ class Connection:
         return self._checked(path, *self._tried("GET", path, None, 0))
 
     def post(self, path: str, body: Mapping[str, object], n_values: int = 0) -> Any:
-        """The JSON that answers a body. `n_values` log-probabilities and token ids are asked for, which say how long
-        the answer may be. `StatusError` where the server refuses, or does not answer; `ScoreError` where the answer is
-        not JSON, or longer."""
+        """The JSON that answers a body. `n_values`, the number of log-probabilities and token ids asked for, bounds the
+        length of the answer. `StatusError` where the server refuses, or does not answer; `ScoreError` where the answer
+        is not JSON, or longer."""
         return self._checked(path, *self._tried("POST", path, body, n_values))
 
     def post_or_refusal(self, path: str, body: Mapping[str, object], n_values: int = 0) -> tuple[int, Any]:
-        """Status and JSON of an answer that may be a refusal (4xx), of which a dialect wants to know more; see `post`.
-        What it reads there never goes into a message. None stands for what is not JSON."""
+        """As `post`, with the status, of an answer that may be a refusal (4xx). A dialect reads more from it, but never
+        puts that into a message. None stands for what is not JSON."""
         status, content = self._tried("POST", path, body, n_values)
         if status != 200 and not 400 <= status < 500:
             self._checked(path, status, content)
@@ -143,7 +143,7 @@ class Connection:
             raise ScoreError(f"the server {self.host} answers /{path} with text that is not JSON") from None
 
     def _tried(self, method: str, path: str, body: Mapping[str, object] | None, n_values: int) -> tuple[int, bytes]:
-        """Status and content of an answer that is worth no further try."""
+        """Status and content of the last answer, after as many tries as are worth it."""
         n_seconds, tries = 0.0, 0
         while True:
             tries += 1

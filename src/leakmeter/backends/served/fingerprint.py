@@ -46,7 +46,7 @@ class Fingerprint:
     """
 
     def agrees(self, other: Fingerprint, tolerance_nats: float) -> bool:
-        """Whether both may be of one model, taken with the same tokenizer, where noise may move a sum by so much."""
+        """Whether both may be of one model, with the same tokenizer."""
         return len(self.sums_nats) == len(other.sums_nats) and all(
             ours == theirs or abs(ours - theirs) <= tolerance_nats
             for ours, theirs in zip(self.sums_nats, other.sums_nats, strict=True)
@@ -85,8 +85,8 @@ SAME_NATS: Final = 0.3
 
 
 def settled(fingerprint: Fingerprint, identity: Mapping[str, str | None]) -> Fingerprint:
-    """The fingerprint of the same model from before, or the one that was found now, which is kept; `identity` is
-    what else identifies the model."""
+    """The kept fingerprint of the same model, or else this one, which is then kept; `identity` is what else identifies
+    the model."""
     name = json.dumps(dict(identity), sort_keys=True)
     folder = scores_dir()
     if folder is None:

@@ -80,7 +80,7 @@ def load_served(
 
 
 def has_tokenizer(dialect: Dialect, tokenizer: Tokenizer, texts: Iterable[str]) -> bool | None:
-    """Whether the server makes the same ids of some texts as a tokenizer of this machine; None where it has no say."""
+    """Whether the server tokenises some texts as a tokenizer of this machine; None where it does not return ids."""
     for text in texts:
         try:
             ids = dialect.tokenize(text)
@@ -96,8 +96,8 @@ def has_tokenizer(dialect: Dialect, tokenizer: Tokenizer, texts: Iterable[str]) 
 
 
 def _check_vocabulary(n_vocab: int | None, tokenizer: Tokenizer, host: str) -> None:
-    """Refuse rows with fewer tokens than the tokenizer has. A model's rows may be padded, so that they have more.
-    Tokens that were added to a tokenizer do not count: some models have none of them in their rows."""
+    """Refuse rows with fewer tokens than the tokenizer has. A model's rows may be padded, so more are allowed. Tokens
+    added to a tokenizer do not count, since some models' rows do not have them."""
     n_tokens = getattr(tokenizer, "n_vocab", None)
     if n_vocab is not None and n_tokens is not None and n_vocab < n_tokens:
         raise ModelError(

@@ -58,7 +58,7 @@ class Noise:
 
 
 def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence[Scored]) -> Noise:
-    """Measure it on some sequences, best such as a run asks for: with a common beginning, and as long."""
+    """Measure the noise on some sequences, best ones like those of a run: as long, and with a common beginning."""
 
     values_of = partial(_values, dialect)
     first, again = ([values_of(scored) for scored in sequences] for _ in range(2))
@@ -92,8 +92,8 @@ def noise_requests(dialect: Dialect, sequences: Sequence[Scored]) -> list[Scored
 
 
 def sequences_of(item: Item) -> list[Scored]:
-    """What to measure the noise of a case on: a few of its own prompts, each with its response. A response that is
-    still to be drawn is stood for by the last tokens of the prompt."""
+    """Sequences to measure the noise of a case on: a few of its own prompts, each with its response. Where there is no
+    response yet, the last tokens of the prompt stand for it."""
     sequences: dict[Scored, None] = {}
     for prompt in item.typical_prompts:
         ids = tuple(prompt.ids.tolist())
@@ -106,14 +106,14 @@ def sequences_of(item: Item) -> list[Scored]:
 
 
 def _controlled(dialect: Dialect) -> ProbedDialect | None:
-    """The dialect, if it takes up states that were kept, and can be told not to."""
+    """The dialect, if it reads states that were kept, and a request can forbid that."""
     if not dialect.reads_prefix_cache:
         return None
     return dialect if isinstance(dialect, ProbedDialect) and "cache" in dialect.controls else None
 
 
 def _split(dialect: Dialect, sequences: Sequence[Scored]) -> list[dict[int, Scored]]:
-    """For each sequence its response's last tokens, each alone behind those before it, by their number."""
+    """For each sequence its response's last tokens by their index, each alone behind those before it."""
     if not dialect.capabilities().targets:
         return [{} for _ in sequences]
     parts: list[dict[int, Scored]] = []
@@ -137,7 +137,7 @@ def _spread(ways: Sequence[Sequence[_Values]]) -> float:
 
 
 def _largest(ways: Sequence[Sequence[_Values]], statistic: Callable[[list[float]], Any]) -> float:
-    """The largest of something over the log-probabilities that every way has; equal infinities do not differ."""
+    """The largest `statistic` of the log-probabilities that all ways have; equal infinities do not differ."""
     largest = 0.0
     for alike in zip(*ways, strict=True):
         for key in set.intersection(*(set(way_values) for way_values in alike)):

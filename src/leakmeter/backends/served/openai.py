@@ -41,7 +41,7 @@ class OpenAi:
         self._lock = Lock()
 
     def describe(self) -> Served:
-        """Find out whether the server echoes a prompt's log-probabilities, or else what its chat gives."""
+        """Find out whether the server echoes a prompt's log-probabilities, or else what its chat returns."""
         with answered.reading(self._host):
             if not self._model:
                 names = [model["id"] for model in self._connection.get("v1/models")["data"]]
@@ -70,7 +70,7 @@ class OpenAi:
             return answered.log_probs_of(values[n_prompt : len(ids)], len(scored.response), self._host)
 
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
-        """One request to chat, about the first token of its answer; tokens that no id stands for are left out."""
+        """One request to chat, about the first token of its answer; tokens without an id are left out."""
         if scored.response or rows != range(1):
             raise CapabilityError(
                 f"the server {self._host} returns log-probabilities by chat only, and only those of the first token"
@@ -131,7 +131,7 @@ class OpenAi:
         return {"model": self._model, "messages": [{"role": "user", "content": text}], **options}
 
     def _choice(self, path: str, body: Mapping[str, object], n_values: int = 0) -> JsonObject:
-        """The one answer; a server may tell a longer name of its model, but not a different one each time."""
+        """The only choice of an answer; a server may call its model by a longer name, but always by the same."""
         reply = self._connection.post(path, body, n_values)
         with answered.reading(self._host):
             answered.check_model(self._told_model, reply["model"], self._host)
