@@ -1,5 +1,4 @@
-"""What programs call, `leakmeter.doctor`: the checks one after another, what explains an error, and what all of it
-says."""
+"""`leakmeter.doctor`: makes the checks one after another, and finds which fault explains an error."""
 
 from __future__ import annotations
 
@@ -59,8 +58,7 @@ def examined(
     on_loaded: Callable[[Subject], None] = lambda subject: None,
     **options: Any,
 ) -> DoctorResult:
-    """What `doctor` finds, for whoever looks on: told the name of each check before it is made, and the model before
-    the first."""
+    """As `doctor`; `on_check` gets the name of each check before it is made, and `on_loaded` the model before that."""
     is_named = isinstance(model, str | Path)
     name = str(model) if is_named else getattr(model, "name", type(model).__name__)
     is_served = is_named and names_a_server(name)
@@ -129,8 +127,8 @@ def examine(
     probes: Probes | None = None,
     on_check: Callable[[str], None] = lambda name: None,
 ) -> DoctorResult:
-    """Make all checks, against a model in this process if one is given. `probes` are what is asked about, the doctor's
-    own by default; `on_check` gets the name of each check before it is made."""
+    """Make all checks; compare with the model `against`, in this process. `on_check` gets the name of each check before
+    it is made."""
     examined = Examined(subject, probes or probes_of(subject.tokenizer), against, against_name)
     findings: dict[int, Finding] = {}
     if not subject.dialect.capabilities().targets:
@@ -185,7 +183,7 @@ def _put(findings: dict[int, Finding], number: int, error: LeakmeterError) -> No
 
 
 def _tell_repeated(examined: Examined, findings: dict[int, Finding]) -> None:
-    """Say for what requests had to be repeated, where all of them were answered in the end."""
+    """Note why requests had to be repeated, where all were answered in the end."""
     connection = examined.subject.connection
     if connection is None or not connection.faults or (_STEADY in findings and findings[_STEADY].status == "failed"):
         return

@@ -1,7 +1,7 @@
 """What is examined: a function for each check, written against the protocol that every dialect has.
 
-A check returns what it found; what a request raises is caught and named by `examine`. Differences are compared with
-the noise that the model has of itself, so that no noisy server is accused of a fault.
+A check returns what it found; `examine` catches and names what a request raises. Differences are compared with the
+model's own noise, so that no noisy server is accused of a fault.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Examined:
 
     @property
     def noise_alone(self) -> float:
-        """Nats that a log-probability moves by where nothing is asked beside it, as in all checks that compare."""
+        """Nats that a log-probability moves by where requests come one at a time, as in all checks that compare."""
         if (noise := self.noise) is None:
             return 0.0
         return max(noise.repeat_nats, noise.order_nats, noise.cache_nats or 0.0, noise.split_nats or 0.0)
@@ -87,7 +87,7 @@ class Examined:
 
     @cached_property
     def one_by_one(self) -> list[list[tuple[int, float]]]:
-        """For each response some places in it, and the log-probability of the token there, scored alone."""
+        """For each response some places, and the log-probability of the token there, scored alone."""
         return [
             [
                 (at, self.score(Scored((*request.prompt, *request.response[:at]), request.response[at : at + 1]))[0])
@@ -101,7 +101,7 @@ class Examined:
         return [self.score(self.probes.scored[0]) for _ in range(3)]
 
     def score(self, scored: Scored) -> FloatArray:
-        """Log-probabilities of a response, checked here too, whatever its dialect checks."""
+        """Log-probabilities of a response, checked whatever its dialect checks."""
         values = self.subject.dialect.target_log_probs(scored)
         return answered.log_probs_of(np.asarray(values).tolist(), len(scored.response), self.subject.host)
 
@@ -166,8 +166,8 @@ def places(examined: Examined) -> Finding:
 
 
 def _one_by_one(examined: Examined) -> Finding | None:
-    """Whether a token scored alone, behind those before it, has another log-probability than in the response. Rounding
-    moves it too, with quantised weights by 0.3 nats here and there; a wrong place by several, in every text."""
+    """A fault if tokens scored alone, behind those before them, have other log-probabilities than in the response.
+    Rounding moves some too, with quantised weights by 0.3 nats; a wrong place moves all by several."""
     for group in zip(*examined.one_by_one, strict=True):
         cells = [(whole, at, value) for whole, (at, value) in zip(examined.alone, group, strict=True)]
         gap = fmean(_apart(value, whole[at]) for whole, at, value in cells)
@@ -184,7 +184,7 @@ def _one_by_one(examined: Examined) -> Finding | None:
 
 
 def _last_token_matters(examined: Examined) -> Finding | None:
-    """Whether the prompt's last token has no effect on the first of the response: it would be read one place late."""
+    """A fault if the prompt's last token has no effect on the first of the response, which is then read late."""
     moved = []
     for request, other in pairwise((*examined.probes.scored, examined.probes.scored[0])):
         changed = Scored((*request.prompt[:-1], other.response[-1]), request.response[:1])
@@ -267,9 +267,9 @@ def raw(examined: Examined) -> Finding:
 
 
 def _draws(examined: Examined) -> float | None:
-    """Standard deviations that draws of a next token are away from the row that they should come from. Compared are the
-    means of a token's log-probability, of which another temperature changes the expectation first; tokens that are not
-    among the likeliest count as the least likely of these."""
+    """Standard deviations between draws of a next token and their row, by the mean of a token's log-probability, whose
+    expectation changes first with the temperature. Tokens that are not among the likeliest count as the least likely of
+    these."""
     dialect, prompt = examined.subject.dialect, examined.probes.open
     capabilities = dialect.capabilities()
     if capabilities.most_top == 0:

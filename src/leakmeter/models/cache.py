@@ -43,8 +43,8 @@ def scores_dir() -> Path | None:
 
 
 def config_dir() -> Path:
-    """Directory of the score cache's secret, which LEAKMETER_CONFIG moves. It is not in the cache, also where that was
-    moved: whoever gets hold of a copy of the cache should not get both."""
+    """Directory of the score cache's secret; LEAKMETER_CONFIG moves it. It is not in the cache, even where that was
+    moved, so that a copy of the cache does not contain it."""
     import platformdirs
 
     return _named_by(CONFIG_VARIABLE) or platformdirs.user_config_path("leakmeter")
@@ -64,8 +64,8 @@ def folder_of(gguf_sha256: str, label: str = "gguf") -> Path:
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file in hex, remembered in the cache for as long as it is the same file, left unchanged. A file may
-    be written over with its time of modification put back: then its time of status change tells."""
+    """SHA-256 of a file in hex, remembered in the cache while the file is unchanged. The time of status change tells
+    of a file that was overwritten and had its time of modification put back."""
     state = path.stat()
     seen = {
         "path": str(path.resolve()),
@@ -90,7 +90,7 @@ def file_sha256(path: Path) -> str:
 
 
 def fresh_sha256(path: Path) -> str:
-    """SHA-256 of a file in hex, computed now: for what must be checked, or is about to move."""
+    """SHA-256 of a file in hex, computed now, for what must be checked, or is about to move."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -109,8 +109,8 @@ def weights_hash(path: Path, hash_file: Callable[[Path], str] = file_sha256) -> 
 
 
 def settings_hash(path: Path, *, recursive: bool = False) -> str:
-    """SHA-256 in hex over name and content of the files beside the weights that a model's directory is read by; of all
-    files, in sub-directories too, as other libraries than transformers keep them, if `recursive`."""
+    """SHA-256 in hex over name and content of the files that transformers reads beside the weights; if `recursive`, of
+    all files, in sub-directories too, as other libraries keep them."""
     entries = path.rglob("*") if recursive else path.iterdir()
     suffixes = None if recursive else (".json", ".jinja", ".model", ".txt", ".tiktoken")
     files = sorted(file for file in entries if file.is_file() and (suffixes is None or file.suffix in suffixes))
@@ -133,9 +133,9 @@ def is_whole(folder: Path, gguf_sha256: str) -> bool:
 
 
 def build_once(final: Path, gguf_sha256: str, build: Callable[[Path], Path], notify: Notify) -> Path:
-    """Returns the folder `final`, making it first if it is not there whole. `build` is given an empty scratch directory
-    beside `final` and returns the finished folder inside it, which is then renamed into place. A process killed at any
-    moment leaves a scratch directory, which the next one sweeps away."""
+    """Return the folder `final`; make it first if it is not there whole. `build` gets an empty scratch directory beside
+    `final` and returns the finished folder in it, which is then renamed into place. A process killed at any moment
+    leaves a scratch directory, which the next one removes."""
     if is_whole(final, gguf_sha256):
         return final
     with disk_errors(final.parent):

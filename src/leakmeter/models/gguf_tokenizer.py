@@ -160,8 +160,7 @@ class TokenizerHeader:
 
 
 def as_llama_cpp(spec: JsonObject, header: TokenizerHeader) -> JsonObject:
-    """What transformers made of a GGUF file's tokenizer, as in a `tokenizer.json`, changed so that it gives the ids
-    that llama.cpp gives."""
+    """The content of a `tokenizer.json` that transformers made of a GGUF file, changed to give llama.cpp's ids."""
     vocab = dict(spec["model"]["vocab"])
     model = {**spec["model"], "vocab": vocab}
     changed = {**spec, "model": model}

@@ -29,9 +29,9 @@ _FETCH_AGAIN: Final = "fetch the weights again"
 
 
 def check_model_folder(folder: Path, name: str) -> None:
-    """Raises a ModelError that says what to do unless `folder`, which the user called `name`, can be loaded. What is
-    loaded is the weights of `model.safetensors`, or of the files that its index names: each a safetensors file in the
-    folder itself, all of them hashed by `weights_hash`."""
+    """Refuse a folder that cannot be loaded, under the name that the user gave it. What is loaded is
+    `model.safetensors`, or the files that its index names: each a safetensors file in the folder itself, and hashed by
+    `weights_hash`."""
     weights = any(folder.glob("*.safetensors"))
     pickles = sorted(file.name for pattern in _PICKLES for file in folder.glob(pattern))
     ggufs = sorted(file.name for file in folder.glob("*.gguf"))
@@ -120,9 +120,9 @@ def foreign_errors(failure: str, advice: str, *, disk_failure: str | None = None
 
 
 def check_loaded(name: str, loaded: Mapping[str, Collection[Any]]) -> None:
-    """Refuse weights that do not fit their configuration: what is missing would be random, and be measured. `loaded` is
-    what `from_pretrained(..., output_loading_info=True, ignore_mismatched_sizes=True)` says beside the model, where
-    tied weights do not count as missing."""
+    """Refuse weights that do not fit their configuration: missing ones would be random, and be measured. `loaded` is
+    the loading info of `from_pretrained(..., output_loading_info=True, ignore_mismatched_sizes=True)`, in which tied
+    weights do not count as missing."""
     by_kind = {
         "missing": list(loaded["missing_keys"]),
         "unexpected": list(loaded["unexpected_keys"]),

@@ -28,11 +28,11 @@ _OVERLAP_TOKENS = 128
 
 @functools.cache
 def load_answerer(name: str) -> Ask:
-    """A model that answers by a stretch of the context; loaded once. The confidence in a stretch is the probability of
-    its first token times that of its last, each a softmax over the tokens of the context and the first of all, by which
-    a model says that there is no answer. A stretch has at most 15 tokens and is widened to whole words. A long context
-    is read in windows that overlap, and the most confident answer is given; an empty one, with confidence 0, where the
-    context is empty or the question fills the window."""
+    """A model that answers with a stretch of the context; loaded once. The confidence is the probability of the first
+    token times that of the last, each a softmax over the tokens of the context and the very first token, which stands
+    for no answer. A stretch has at most 15 tokens and is widened to whole words. A long context is read in overlapping
+    windows, of which the most confident answer counts. Where the context is empty, or the question fills the window,
+    the answer is empty, with confidence 0."""
     from transformers import AutoModelForQuestionAnswering
 
     noun = f"question-answering model '{name}'"

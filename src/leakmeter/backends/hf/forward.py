@@ -30,10 +30,8 @@ _FAILURES = (AttributeError, IndexError, KeyError, NotImplementedError, RuntimeE
 
 
 class Forward:
-    """Tokens to features: last hidden states, or logits where the model's head follows no known rule.
-
-    Everything that is set on the model is put back after every use.
-    """
+    """Tokens to features: last hidden states, or logits where the model's head follows no known rule. The model is as
+    before after every use."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -89,7 +87,7 @@ class Forward:
         return self._head(features) if self.has_head else features
 
     def plain(self, ids: IntArray, until: torch.nn.Module | None = None) -> Tensor:
-        """Features of a whole sequence, without a cache: (token, size); or what enters a layer."""
+        """Features of a whole sequence, (token, size), without a cache; or what enters the layer `until`."""
         return self._features(until, input_ids=torch.from_numpy(ids)[None].to(self.model.device), use_cache=False)[0]
 
     def passed(

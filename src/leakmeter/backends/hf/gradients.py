@@ -34,7 +34,7 @@ _RANGE, _PROBE = 0, 1
 
 
 def alike(requests: Sequence[GradientRequest], limits: Limits) -> list[list[int]]:
-    """Numbers of the requests that go through the model together: as long, cut alike, with as many directions."""
+    """Indices of requests that go through the model together: equally long, cut alike, with as many directions."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     for number, request in enumerate(requests):
         ways = (type(request.directions), request.directions.n_exact, request.directions.n_probes)
@@ -64,8 +64,8 @@ class Differentiator:
     def answers(
         self, requests: Sequence[GradientRequest], behind: Sequence[Tensor | None], limits: Limits
     ) -> list[Gradients]:
-        """Answers to requests that are alike (see `alike`); `behind` is, of each, what contexts make of its place,
-        (context, position, size), where they were run."""
+        """Answers to requests that are alike (see `alike`). `behind` has each request's states at its place behind each
+        context, (context, position, size), where these were run."""
         if any(request.prompt.next_position != len(request.prompt.ids) for request in requests):
             raise CapabilityError(f"'{self._name}' gives gradients only for prompts without gaps; give --removal drop")
         ids = torch.stack([torch.from_numpy(request.prompt.ids) for request in requests])
@@ -174,7 +174,7 @@ class _Batch:
         return directions
 
     def _principal(self, p: Tensor, probes: Tensor) -> tuple[Tensor, Tensor]:
-        """I in a subspace, as vectors (vector, prompt, position, size), and what probes see there, of their shape."""
+        """I in a subspace, as vectors (vector, prompt, position, size), and the probes' parts in it, of their shape."""
         spanning = self._back(self.requests[0].directions.n_exact, self._sketch(p, _RANGE))
         bases: list[Tensor] = [fisher.basis(spanning[:, row].flatten(1)) for row in range(len(p))]
         tangents = self._forth(torch.stack(bases, dim=1).view(-1, *spanning.shape[1:]))
@@ -183,8 +183,8 @@ class _Batch:
         return torch.stack(exact, dim=1).view(-1, *probes.shape[1:]), torch.stack(seen, dim=1).view_as(probes)
 
     def _back(self, n: int, directions: Callable[[int, slice], Tensor]) -> Tensor:
-        """u = Jᵀ v for n directions of each prompt: float64, (direction, prompt, position, size). `directions` makes of
-        a prompt's number and a slice the v of its logits, (direction, vocab)."""
+        """u = Jᵀ v for n directions of each prompt: float64, (direction, prompt, position, size). `directions` gives a
+        slice of a prompt's v, (direction, vocab)."""
         parts = []
         for some in self._portions(n):
             v = torch.stack([directions(row, some) for row in range(len(self.requests))], dim=1)
@@ -193,10 +193,8 @@ class _Batch:
         return torch.cat(parts)[:, :, positions].double()
 
     def _forth(self, moves: Tensor) -> Tensor:
-        """J d for moves d of the place, (move, prompt, position, size): (move, prompt, vocab).
-
-        Jᵀ w is linear in w, so that its own gradient with respect to w, along d, is J d.
-        """
+        """J d for moves d of the place, (move, prompt, position, size): (move, prompt, vocab). Jᵀ w is linear in w, so
+        its gradient with respect to w, along d, is J d."""
         w = torch.zeros_like(self.logits).requires_grad_()
         (pulled,) = torch.autograd.grad(self.logits, self.vectors, w, create_graph=True)
         positions = torch.from_numpy(self.requests[0].varied).to(self.vectors.device)

@@ -32,10 +32,8 @@ def speed_of(
 
 
 def matrix_rate(device: torch.device, dtype: torch.dtype, *, n: int, seconds: float) -> float:
-    """Best rate of products of two n × n matrices, in operations a second (a multiply-add is two).
-
-    The first product, which loads the library, does not count; at least one more does, however long it takes.
-    """
+    """Best rate of products of two n × n matrices, in operations a second (a multiply-add is two). The first product,
+    which loads the library, does not count."""
     a, b = _numbers((n, n), device, dtype), _numbers((n, n), device, dtype)
     return 2 * n**3 / _least_seconds(lambda: a @ b, device, seconds)
 

@@ -103,10 +103,10 @@ class Segment:
         hidden: Sequence[Hidden] = (),
         views: bool = False,
     ) -> None:
-        """Lay rows out. Positions are of each row's whole sequence; `n_new` columns are the longest row's; `n_spare`
-        columns are kept free for what is likely to extend the states in place after the pass, where they are wanted
-        then (`lasts`). With `views` attention looks at the states that all rows begin with where they are, without a
-        copy for each row; then every new token is behind the first that does not attend to what is hidden."""
+        """Lay rows out. `positions` are those of each row's whole sequence, and `n_new` is the number of new tokens of
+        the longest. If the states are needed after the pass (`lasts`), `n_spare` columns are kept free for tokens that
+        extend them in place. With `views`, attention reads the states that all rows begin with where they are, without
+        a copy for each row; no new token then attends to what is hidden."""
         self.starts = starts
         self.positions = positions
         self.n_new = n_new
@@ -127,7 +127,7 @@ class Segment:
 
     @property
     def is_plain(self) -> bool:
-        """Whether every row sees all columns of the start, and new tokens as far as its own: no mask is needed."""
+        """Whether every row sees all columns of the start, and new tokens up to its own, so that no mask is needed."""
         if any(hidden.ranges for hidden in self.hidden) and not self.views:
             return False
         return all(
@@ -217,10 +217,8 @@ def _fits(pair: tuple[Tensor, Tensor], keys: Tensor, values: Tensor) -> bool:
 
 @dataclass(slots=True)
 class Kept:
-    """Sequences whose states are at hand, as many as fit.
-
-    Those of one round are all used equally late, so what comes first stays; what does not fit is run again.
-    """
+    """Sequences whose states are kept for the next round, as many as fit. All are used equally late, so the first
+    ones stay; what does not fit is run again."""
 
     most_bytes: int
     _sequences: list[tuple[IntArray, IntArray, State, bool]] = field(default_factory=list)
@@ -245,7 +243,7 @@ class Kept:
         self._block_bytes.clear()
 
     def start(self, ids: IntArray, positions: IntArray, most: int, *, apart: bool) -> Start:
-        """The longest start of a sequence, `most` tokens at most, whose states are at hand, run apart or not."""
+        """The longest start of a sequence, at most `most` tokens, whose states are kept."""
         # A sequence that was drawn further begins with all of one that was kept: no need to compare with each.
         whole = self._by_tokens.get((ids[:most].tobytes(), positions[:most].tobytes(), apart))
         if whole is not None:
@@ -263,8 +261,7 @@ class Kept:
 
 
 class Before:
-    """What runs of a round begin with, by their numbers, of the states that the round before left; held until these
-    were run."""
+    """Starts of a round's runs, by index, in states that the round before left; held until the runs are done."""
 
     def __init__(self, starts: dict[int, Start]) -> None:
         self.starts = starts
@@ -278,10 +275,8 @@ class Before:
             self._uses[id(block)] = self._uses.get(id(block), 0) + 1
 
     def cut_back(self, number: int) -> None:
-        """Free the columns behind what a run begins with, where nothing else stands in the block or begins there.
-
-        A long context's states are then extended where they are, and not held twice.
-        """
+        """Free the columns behind a run's start, where nothing else is in the block or begins there: a long context's
+        states are then extended in place, and not held twice."""
         start = self.starts.get(number)
         if start is None or start.state is None or start.state.block.n_rows > 1:
             return

@@ -82,8 +82,8 @@ class HfTokenizer:
         return self._encode_around(text, [at for run in runs for at in self._specials_in(text, run)])
 
     def _is_found(self, token: int, text: str) -> bool:
-        """Whether a token is a special one because the text says so, as written or once it is normalised, and not
-        because the text has no token."""
+        """Whether a token is special because the text writes it, as it is or once normalised, and not because the text
+        has no token."""
         if token == self._unknown:
             return text.strip() == str(self.library.unk_token).strip()
         return token in self._specials

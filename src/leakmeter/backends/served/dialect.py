@@ -75,7 +75,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How a request is made beside what it asks: what raw log-probabilities do not depend on."""
+    """Options of a request on which raw log-probabilities do not depend."""
 
     temperature: float = 1.0
     repetition_penalty: float = 1.0
@@ -85,7 +85,7 @@ class Setting:
 
     @property
     def sampling(self) -> dict[str, float]:
-        """What of it is about how tokens are drawn, by the names that most servers have for it."""
+        """The options of drawing, by the names that most servers use."""
         return {name: getattr(self, name) for name in ("temperature", "repetition_penalty", "presence_penalty")}
 
 
@@ -117,10 +117,8 @@ class Dialect(Protocol):
         """Raw log-probabilities of the response's tokens, nats, (response,)."""
 
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
-        """The k likeliest tokens of rows (row t predicts response token t, the last one what comes next).
-
-        The token given at a row stands in it too, wherever it ranks.
-        """
+        """The k likeliest tokens of rows, and the response's token there, wherever it ranks. Row t predicts token t of
+        the response; the last row predicts what comes next."""
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
         """Log-probabilities over the whole vocabulary, nats, (row, vocab)."""
@@ -136,13 +134,10 @@ class Dialect(Protocol):
 
 @runtime_checkable
 class ProbedDialect(Protocol):
-    """What a dialect has beside, so that `leakmeter doctor` sees whether log-probabilities are raw.
-
-    No measurement asks for it.
-    """
+    """What `leakmeter doctor`, and no measurement, asks of a dialect: it shows whether log-probabilities are raw."""
 
     controls: frozenset[Control]
     """What of a `Setting` a request can be given."""
 
     def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
-        """As `target_log_probs`, by the same request with the setting written into it."""
+        """As `target_log_probs`, by the same request under a setting."""
