@@ -14,6 +14,10 @@ from typing import Any, Final
 from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import LeakmeterError, ModelError
 
+FROM_DISK: Final = {"local_files_only": True, "trust_remote_code": False}
+"""Options of `from_pretrained` that keep it from the network, and from code that a model brings."""
+WEIGHTS_FROM_DISK: Final = {**FROM_DISK, "use_safetensors": True, "output_loading_info": True}
+"""The same for weights: no pickles, and what `check_loaded` reads."""
 _WHOLE: Final = "model.safetensors"
 _INDEX: Final = "model.safetensors.index.json"
 _PICKLES: Final = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")

@@ -16,7 +16,7 @@ from typing import Any
 from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import ModelError
 from leakmeter.models.cache import settings_hash, weights_hash
-from leakmeter.models.local import check_loaded, check_model_folder
+from leakmeter.models.local import FROM_DISK, WEIGHTS_FROM_DISK, check_loaded, check_model_folder
 
 Recognise = Callable[[str], Iterable[tuple[int, int, str]]]
 """A text to characters [start, end) and labels."""
@@ -106,15 +106,8 @@ def from_folder(kind: Any, folder: Path, noun: str, **options: bool) -> tuple[An
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        model, loaded = kind.from_pretrained(
-            folder,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            output_loading_info=True,
-            **options,
-        )
+        tokenizer = AutoTokenizer.from_pretrained(folder, **FROM_DISK)
+        model, loaded = kind.from_pretrained(folder, **WEIGHTS_FROM_DISK, **options)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise ModelError(f"{noun} cannot be loaded: {str(error).split(chr(10))[0]}") from None
     return tokenizer, model.eval(), loaded

@@ -14,7 +14,7 @@ from transformers.utils import logging as transformers_logging
 from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.outline import FOLDER_ADVICE, outlined, placement
 from leakmeter.errors import ModelError
-from leakmeter.models.local import check_loaded, foreign_errors
+from leakmeter.models.local import FROM_DISK, WEIGHTS_FROM_DISK, check_loaded, foreign_errors
 
 
 def load_directory(
@@ -33,16 +33,10 @@ def load_directory(
     with without_bars(), foreign_errors(f"{failure} as a causal language model", FOLDER_ADVICE, disk_failure=failure):
         _check_fits(path, name, precision)
         model, loaded = AutoModelForCausalLM.from_pretrained(
-            path,
-            dtype=getattr(torch, precision),
-            local_files_only=True,
-            use_safetensors=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,
+            path, dtype=getattr(torch, precision), ignore_mismatched_sizes=True, **WEIGHTS_FROM_DISK
         )
         check_loaded(name, loaded)
-        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(path, **FROM_DISK)
     try:
         model = model.to(where)
     except (RuntimeError, NotImplementedError, AssertionError) as error:

@@ -15,7 +15,7 @@ from leakmeter.backends.hf.schedule import Limits, attention_widths, limits_for,
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.core.cost import ModelSize
 from leakmeter.errors import ModelError, UsageError
-from leakmeter.models.local import foreign_errors
+from leakmeter.models.local import FROM_DISK, foreign_errors
 
 FOLDER_ADVICE = "give a directory that save_pretrained wrote, whole and unchanged"
 _DTYPES = ("float32", "bfloat16", "float16")
@@ -44,7 +44,7 @@ def outline_directory(
     failure = f"'{name}' could not be read"
     with foreign_errors(f"{failure} as a causal language model", FOLDER_ADVICE, disk_failure=failure):
         model = outlined(path, precision)
-        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(path, **FROM_DISK)
         target, config = torch.device(where), model.config.get_text_config()
         limits = limits_for(target.type, memory_bytes or default_memory(target), token_bytes(model))
         return Outline(
@@ -60,7 +60,7 @@ def outline_directory(
 
 def outlined(path: Path, precision: str) -> Any:
     """A directory's model on the meta device, where a weight has a shape and no numbers."""
-    config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    config = AutoConfig.from_pretrained(path, **FROM_DISK)
     with torch.device("meta"):
         return AutoModelForCausalLM.from_config(config, dtype=getattr(torch, precision))
 

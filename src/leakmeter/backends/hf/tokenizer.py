@@ -17,7 +17,7 @@ from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFas
 
 from leakmeter.core.tokenizer import Encoded
 from leakmeter.errors import CapabilityError, UsageError
-from leakmeter.models.local import foreign_errors
+from leakmeter.models.local import FROM_DISK, foreign_errors
 
 # One of them stands in front of text that does not begin the prompt, where a tokenizer would put a space before it and
 # no special token can stand there: the first that is a token of its own.
@@ -279,7 +279,7 @@ def load_tokenizer(folder: Path, name: str) -> HfTokenizer:
     failure = f"the tokenizer '{name}' could not be loaded"
     with foreign_errors(failure, "give a directory that a tokenizer's save_pretrained wrote", disk_failure=failure):
         if any((folder / file).is_file() for file in ("tokenizer_config.json", "config.json")):
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            tokenizer = AutoTokenizer.from_pretrained(folder, **FROM_DISK)
         else:
             tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
         defaults = None
