@@ -15,7 +15,7 @@ from helpers.examples import examples, few
 from helpers.naive import random_prompt
 from helpers.tiny_models import N_VOCAB, tiny_backend
 from leakmeter.backends.hf import HfBackend
-from leakmeter.backends.hf.schedule import Done, Limits, Window, batches, together, windows
+from leakmeter.backends.hf.schedule import Limits, batches, together, windows
 from leakmeter.backends.hf.states import Segment, Start
 from leakmeter.core.drive import drive
 from leakmeter.core.plan import plan
@@ -46,11 +46,8 @@ def test_windows_run_every_run_once_after_its_parent_within_the_limit(tails: lis
     done: set[int] = set()
     live: dict[int, int] = {}
     for step in windows(chunk, 1, limit):
-        if isinstance(step, Done):
-            for parent in step.parents:
-                del live[parent]
-            continue
-        assert isinstance(step, Window)
+        for parent in step.finished:
+            del live[parent]
         for run in step.runs:
             assert run not in done
             assert chunk.runs[run].parent < 0 or chunk.runs[run].parent in live

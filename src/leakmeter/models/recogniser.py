@@ -6,7 +6,6 @@ Nothing is fetched: a recogniser is a directory, or the name of a spaCy pipeline
 from __future__ import annotations
 
 import functools
-import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
@@ -43,12 +42,10 @@ def load_recogniser(name: str) -> Recognise:
     except (OSError, ValueError, ImportError) as error:
         raise ModelError(f"recogniser '{name}' cannot be loaded: {str(error).split(chr(10))[0]}") from None
 
-    def recognise(text: str) -> Iterator[tuple[int, int, str]]:
-        for start, end in _stretches(text, pipeline.max_length):
-            for entity in pipeline(text[start:end]).ents:
-                yield start + entity.start_char, start + entity.end_char, entity.label_
+    def entities(text: str) -> Iterator[tuple[int, int, str]]:
+        return ((entity.start_char, entity.end_char, entity.label_) for entity in pipeline(text).ents)
 
-    return recognise
+    return _in_stretches(entities, pipeline.max_length)
 
 
 def recogniser_fingerprint(name: str) -> str:
@@ -93,11 +90,7 @@ def _transformers(folder: Path) -> Recognise:
             best = model(**coded).logits[0].argmax(dim=-1).tolist()
         yield from _runs(text, offsets, [labels[number] for number in best])
 
-    def recognise(text: str) -> Iterator[tuple[int, int, str]]:
-        for start, end in _stretches(text, _WINDOW_CHARACTERS):
-            yield from ((start + a, start + b, label) for a, b, label in classify(text[start:end]))
-
-    return recognise
+    return _in_stretches(classify, _WINDOW_CHARACTERS)
 
 
 def from_folder(kind: Any, folder: Path, noun: str, **options: bool) -> tuple[Any, Any, JsonObject]:
@@ -139,12 +132,17 @@ def whole_words(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def _stretches(text: str, n_characters: int) -> Iterator[tuple[int, int]]:
-    """Parts of a text of at most so many characters, cut at a line's end or between words where there is one."""
-    ends = [0]
-    while len(text) - ends[-1] > n_characters:
-        ends.append(_cut(text, ends[-1], ends[-1] + n_characters))
-    return itertools.pairwise([*ends, len(text)])
+def _in_stretches(recognise: Recognise, n_characters: int) -> Recognise:
+    """Recognise in parts of a text of at most so many characters, cut at a line's end or between words if possible."""
+
+    def recognise_all(text: str) -> Iterator[tuple[int, int, str]]:
+        start = 0
+        while start < len(text):
+            end = _cut(text, start, start + n_characters) if len(text) - start > n_characters else len(text)
+            yield from ((start + a, start + b, label) for a, b, label in recognise(text[start:end]))
+            start = end
+
+    return recognise_all
 
 
 def _cut(text: str, start: int, at: int) -> int:

@@ -17,7 +17,6 @@ from leakmeter.backends.hf.reduce import answers
 from leakmeter.backends.hf.reuse import Reuse, continued_runs, parameters_state
 from leakmeter.backends.hf.schedule import (
     LEAST_SLICE,
-    Done,
     check_states,
     halves,
     limits_for,
@@ -188,10 +187,8 @@ class HfBackend:
         before = Before({i: start for i, run in enumerate(chunk.runs) if (start := self._kept_start(run)) is not None})
         self._kept = Kept(self.limits.state_bytes)
         for step in windows(chunk, self.forward.bytes_per_token, self.limits.state_bytes // 2):
-            if isinstance(step, Done):
-                for index in step.parents:
-                    del states[index]
-                continue
+            for index in step.finished:
+                del states[index]
             parents = frozenset(step.parents)
             for i in parents:
                 before.cut_back(i)

@@ -104,23 +104,18 @@ class Window:
     runs: tuple[int, ...]
     parents: tuple[int, ...]
     """Those whose states have to last."""
+    finished: tuple[int, ...] = ()
+    """Parents of an earlier window, all of whose descendants have been run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """All descendants of these runs have been run."""
-
-    parents: tuple[int, ...]
-
-
-def windows(chunk: Chunk, bytes_per_token: int, state_bytes: int) -> Iterator[Window | Done]:
+def windows(chunk: Chunk, bytes_per_token: int, state_bytes: int) -> Iterator[Window]:
     """Every run after its parent; siblings together as far as their states take at most half of what is left."""
     children: list[list[int]] = [[] for _ in chunk.runs]
     roots: list[int] = []
     for index, run in enumerate(chunk.runs):
         (children[run.parent] if run.parent >= 0 else roots).append(index)
 
-    def visit(siblings: Sequence[int], left: int) -> Iterator[Window | Done]:
+    def visit(siblings: Sequence[int], left: int) -> Iterator[Window]:
         window: list[int] = []
         used = 0
         for index in siblings:
@@ -133,12 +128,12 @@ def windows(chunk: Chunk, bytes_per_token: int, state_bytes: int) -> Iterator[Wi
         if window:
             yield from close(window, max(left - used, 0))
 
-    def close(window: list[int], left: int) -> Iterator[Window | Done]:
+    def close(window: list[int], left: int) -> Iterator[Window]:
         parents = tuple(i for i in window if children[i])
         yield Window(tuple(window), parents)
         if parents:
             yield from visit([child for i in parents for child in children[i]], left)
-            yield Done(parents)
+            yield Window((), (), finished=parents)
 
     yield from visit(roots, state_bytes)
 

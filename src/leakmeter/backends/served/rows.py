@@ -15,6 +15,12 @@ UNTRUNCATED: Final = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "frequency_penalt
 """Where these are left out, vLLM and SGLang take them from the model's generation_config.json."""
 
 
+def ids_for(scored: Scored, rows: range) -> tuple[int, ...]:
+    """Token ids whose own rows are the wanted ones: for the row of what comes next, any token is put there."""
+    ids = (*scored.prompt, *scored.response)
+    return (*ids, ids[-1]) if len(scored.response) in rows else ids
+
+
 class RowsDialect(ABC):
     """A dialect (see `dialect.Dialect`), but for what each server has of its own."""
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from leakmeter.backends.served import answered
 from leakmeter.backends.served.dialect import Capabilities, Drawn, Scored, Served, Setting
-from leakmeter.backends.served.rows import SCORING, UNTRUNCATED, RowsDialect
+from leakmeter.backends.served.rows import SCORING, UNTRUNCATED, RowsDialect, ids_for
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import CapabilityError
@@ -69,9 +69,7 @@ class SGLang(RowsDialect):
     def _rows(
         self, scored: Scored, rows: range, k: int, setting: Setting = SCORING
     ) -> tuple[list[dict[int, float]], int | None]:
-        sequence, start = (*scored.prompt, *scored.response), len(scored.prompt) - 1 + rows.start
-        # The row of what comes next is that of a token put there, whichever it is.
-        ids = (*sequence, sequence[-1]) if len(scored.response) in rows else sequence
+        ids, start = ids_for(scored, rows), len(scored.prompt) - 1 + rows.start
         options = {"logprob_start_len": start, "top_logprobs_num": k}
         meta = self._generated(ids, {"max_new_tokens": 1, **setting.sampling}, options)
         with answered.reading(self._host):

@@ -14,7 +14,7 @@ from typing import Any, Final
 from leakmeter.backends.served import answered
 from leakmeter.backends.served.connection import Connection, StatusError
 from leakmeter.backends.served.dialect import Capabilities, Drawn, Scored, Served, Setting
-from leakmeter.backends.served.rows import SCORING, UNTRUNCATED, RowsDialect
+from leakmeter.backends.served.rows import SCORING, UNTRUNCATED, RowsDialect, ids_for
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.request import FloatArray
 from leakmeter.overriding import override
@@ -72,9 +72,7 @@ class Vllm(RowsDialect):
         self, scored: Scored, rows: range, k: int, setting: Setting = SCORING
     ) -> tuple[list[dict[int, float]], None]:
         """One request, `prompt_logprobs` k; with k −1, the whole vocabulary."""
-        sequence = (*scored.prompt, *scored.response)
-        # The row of what comes next is that of a token put there, whichever it is.
-        ids = (*sequence, sequence[-1]) if len(scored.response) in rows else sequence
+        ids = ids_for(scored, rows)
         choice = self._choice(ids, {"max_tokens": 1, "prompt_logprobs": k, **setting.sampling})
         with answered.reading(self._host):
             prompt_rows = choice["prompt_logprobs"] or ()
