@@ -35,10 +35,7 @@ _QUIET: Final = 1e-3
 _WRONG: Final = 0.5
 """Mean nats a token from which two models have little to do with one another; Q4 moves it by less than 0.1."""
 _N_DRAWS: Final = 64
-_MOST_SIGMA: Final = 5.0
 _N_TOP: Final = 20
-_N_GREEDY: Final = 4
-_N_TEMPERED: Final = 16
 _TEMPERED: Final = 0.15
 """Mean nats a token by which draws at T = 0.5 differ at least from raw ones, and quantised weights never."""
 _FORECAST_TOKENS: Final = 1000 * 10 * 292
@@ -152,7 +149,7 @@ def places(examined: Examined) -> Finding:
     if not examined.subject.dialect.capabilities().samples:
         return Finding(f"{sentence}.")
     prompt = examined.probes.scored[0].prompt
-    drawn = examined.subject.dialect.generate(prompt, n_tokens=_N_GREEDY, temperature=0.0, seed=0, stop_ids=())
+    drawn = examined.subject.dialect.generate(prompt, n_tokens=4, temperature=0.0, seed=0, stop_ids=())
     if not drawn.ids:
         return Finding(f"{sentence}. The model ends its response at once, so generated tokens were not compared.")
     scored = examined.score(Scored(tuple(prompt), drawn.ids))
@@ -244,7 +241,7 @@ def raw(examined: Examined) -> Finding:
             tried.append(control.replace("_", " "))
     if subject.dialect.capabilities().samples:
         prompt = examined.probes.open
-        drawn = subject.dialect.generate(prompt, n_tokens=_N_TEMPERED, temperature=0.5, seed=1, stop_ids=())
+        drawn = subject.dialect.generate(prompt, n_tokens=16, temperature=0.5, seed=1, stop_ids=())
         if drawn.ids and drawn.log_probs:
             gap = fmean(_gaps(drawn.log_probs, examined.score(Scored(prompt, drawn.ids))))
             if gap > max(_TEMPERED, examined.tolerance):
@@ -257,7 +254,7 @@ def raw(examined: Examined) -> Finding:
         if subject.is_local:
             return Finding("Log-probabilities are computed here from the logits, at T = 1 and without penalties.")
         sigma = _draws(examined)
-        if sigma is not None and sigma > _MOST_SIGMA:
+        if sigma is not None and sigma > 5.0:
             return bad("sampled_otherwise", f"{_N_DRAWS} draws are {sigma:.1f} standard deviations away.")
         if sigma is not None:
             tried.append(f"{_N_DRAWS} draws against the row that they come from")

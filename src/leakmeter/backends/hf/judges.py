@@ -13,7 +13,6 @@ from leakmeter.errors import ModelError
 from leakmeter.models.local import check_loaded
 
 _BATCH = 16
-_WINDOW_AT_MOST = 512
 
 
 def load_encoder(model: str) -> tuple[Any, Any, int]:
@@ -61,4 +60,4 @@ def _loaded(kind: Any, model: str) -> Any:
 
 def _window(model: Any) -> int:
     # RoBERTa counts positions from 2, so that two of them are never used.
-    return min(int(model.config.max_position_embeddings) - 2, _WINDOW_AT_MOST)
+    return min(int(model.config.max_position_embeddings) - 2, 512)

@@ -13,14 +13,12 @@ from ntpath import basename  # of either kind of path
 from typing import Any, Final
 
 from leakmeter.backends.served import answered
-from leakmeter.backends.served.dialect import Capabilities, Drawn, Scored, Served, Setting
+from leakmeter.backends.served.dialect import Capabilities, Control, Drawn, Scored, Served, Setting
 from leakmeter.backends.served.rows import SCORING, RowsDialect
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.request import FloatArray
 from leakmeter.overriding import override
 
-_SYMBOL: Final = "<[{}]>".format
-_SEEDS: Final = 2**32 - 1  # the last one stands for a random seed
 _NOT_QUANTISED: Final = ("all F32", "F16", "BF16")
 _FIELDS: Final = ("completion_probabilities", "model", "timings", "tokens", "tokens_evaluated")
 # `n_cache_reuse`, which a server may have turned on, would move parts of the cache to other positions.
@@ -35,7 +33,7 @@ class LlamaCpp(RowsDialect):
     numbers by 0.2 to 0.3 nats."""
 
     name = "llamacpp"
-    controls = RowsDialect.controls | {"cache"}
+    controls = RowsDialect.controls | frozenset[Control](["cache"])
     _n_vocab = 0
     _unforced: frozenset[int] = frozenset()
 
@@ -67,7 +65,8 @@ class LlamaCpp(RowsDialect):
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
     ) -> Drawn:
         """One request; the server ends a response with its own tokens for that too."""
-        how = {"n_predict": n_tokens, "n_probs": 1, "seed": seed % _SEEDS}
+        # The seed 2³² − 1 stands for a random one.
+        how = {"n_predict": n_tokens, "n_probs": 1, "seed": seed % (2**32 - 1)}
         answer = self._completion(prompt, Setting(temperature), how)
         with answered.reading(self._host):
             drawn, rows = answered.token_ids(answer["tokens"]), answer.get("completion_probabilities") or ()
@@ -92,7 +91,7 @@ class LlamaCpp(RowsDialect):
         for first, forced in self._stretches(scored.response, rows):
             how = self._any_row()
             if forced:
-                grammar = " ".join(map(_SYMBOL, forced))
+                grammar = " ".join(f"<[{token}]>" for token in forced)
                 how = {"n_predict": len(forced), "n_probs": max(k, 1), "grammar": f"root ::= {grammar}"}
             answer = self._completion((*scored.prompt, *scored.response[:first]), setting, how)
             answer_rows = answer.get("completion_probabilities") or ()

@@ -20,7 +20,6 @@ from leakmeter.core.request import FloatArray
 from leakmeter.overriding import override
 
 _COMPLETIONS: Final = "v1/completions"
-_ALLOWED: Final = re.compile(r"max allowed: (\d+)")
 _DEFAULT_TOP: Final = 20
 SERVERS: Final = {
     "vllm": Capabilities.of_targets(_DEFAULT_TOP),
@@ -111,7 +110,7 @@ class Vllm(RowsDialect):
         status, reply = self._connection.post_or_refusal(_COMPLETIONS, body, 2 * answered.MOST_VOCAB)
         if status == 200:
             self._most_top, self._n_vocab = None, len(reply["choices"][0]["prompt_logprobs"][1])
-        elif allowed := _ALLOWED.search(json.dumps(reply)):
+        elif allowed := re.search(r"max allowed: (\d+)", json.dumps(reply)):
             self._most_top = int(allowed[1])
 
 
