@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,6 +42,10 @@ _CHATS = (
 )
 
 
+Pairs = list[tuple[int, tuple[int, int]]]
+"""Token ids and the characters [start, end) each came from."""
+
+
 class HfTokenizer:
     """A fast tokenizer, telling data (special-token strings are text) from template (they are special)."""
 
@@ -68,18 +72,16 @@ class HfTokenizer:
         self.stop_ids = frozenset(_stop_ids(tokenizer, model))
 
     def encode_data(self, text: str, *, first: bool) -> Encoded:
-        return self._encode(text, first=first, split_special_tokens=True)
+        return _encoded(self._encode(text, first=first, split_special_tokens=True))
 
     def encode_joined(self, parts: Sequence[tuple[str, bool]]) -> Encoded:
         text = "".join(part for part, _ in parts)
-        coded = self._encode(text, first=True, split_special_tokens=False)
+        pairs = self._encode(text, first=True, split_special_tokens=False)
         runs = _template_runs(parts)
-        specials = [(start, end) for token, (start, end) in _pairs(coded) if self._is_found(token, text[start:end])]
-        if all(
-            any(a <= start and end <= b for a, b in runs) for start, end in (_stripped(text, at) for at in specials)
-        ):
-            return coded
-        return self._encode_around(text, [at for run in runs for at in self._specials_in(text, run)])
+        specials = (_stripped(text, (a, b)) for token, (a, b) in pairs if self._is_found(token, text[a:b]))
+        if not all(any(a <= start and end <= b for a, b in runs) for start, end in specials):
+            pairs = self._encode_around(text, [at for run in runs for at in self._specials_in(text, run)])
+        return _encoded(pairs)
 
     def _is_found(self, token: int, text: str) -> bool:
         """Whether a token is special because the text writes it, as it is or once normalised, and not because the text
@@ -91,7 +93,7 @@ class HfTokenizer:
     def _specials_in(self, text: str, run: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
         """Special tokens that a stretch of template text writes: id and characters [start, end) that it takes."""
         start, end = run
-        for token, (a, b) in _pairs(self._encode(text[start:end], first=True, split_special_tokens=False)):
+        for token, (a, b) in self._encode(text[start:end], first=True, split_special_tokens=False):
             if self._is_found(token, text[start + a : start + b]):
                 (first, last), kind = _stripped(text, (start + a, start + b)), self._specials[token]
                 while kind.lstrip and first and text[first - 1].isspace():
@@ -100,22 +102,18 @@ class HfTokenizer:
                     last += 1
                 yield token, first, last
 
-    def _encode_around(self, text: str, specials: Sequence[tuple[int, int, int]]) -> Encoded:
+    def _encode_around(self, text: str, specials: Sequence[tuple[int, int, int]]) -> Pairs:
         """A text of which nothing but some stretches is special."""
-        ids: list[int] = []
-        offsets: list[tuple[int, int]] = []
+        pairs: Pairs = []
         cursor = 0
         for token, start, end in (*specials, (None, len(text), len(text))):
             if cursor < start:
                 first = cursor == 0 or not self._mark
-                coded = self._encode(text[cursor:start], first=first, split_special_tokens=True)
-                ids += coded.ids
-                offsets += [(a + cursor, b + cursor) for a, b in coded.offsets]
+                pairs += _moved(self._encode(text[cursor:start], first=first, split_special_tokens=True), cursor)
             if token is not None:
-                ids.append(token)
-                offsets.append((start, end))
+                pairs.append((token, (start, end)))
             cursor = max(cursor, end)
-        return Encoded(tuple(ids), tuple(offsets))
+        return pairs
 
     def decode(self, ids: Sequence[int]) -> str:
         """Ids to text, byte for byte where the tokenizer allows; half a surrogate pair, which is no text, as U+FFFD."""
@@ -168,7 +166,7 @@ class HfTokenizer:
                 return token.content if [id_ for id_, _ in behind[1:]] != [id_ for id_, _ in alone] else ""
         return ""
 
-    def _encode(self, text: str, *, first: bool, split_special_tokens: bool) -> Encoded:
+    def _encode(self, text: str, *, first: bool, split_special_tokens: bool) -> Pairs:
         pairs = self._coded(text, split_special_tokens=split_special_tokens, behind=self._prepends_space and not first)
         if split_special_tokens:
             # Some vocabularies have special tokens as pieces of text too: of such a string the first letter is cut off.
@@ -177,10 +175,10 @@ class HfTokenizer:
                     at = start + 1
                     head = self._encode(text[:at], first=first, split_special_tokens=True)
                     tail = self._encode(text[at:], first=False, split_special_tokens=True)
-                    return Encoded(head.ids + tail.ids, head.offsets + tuple((a + at, b + at) for a, b in tail.offsets))
-        return Encoded(tuple(token for token, _ in pairs), _with_marks(text, [at for _, at in pairs]))
+                    return head + _moved(tail, at)
+        return list(zip((token for token, _ in pairs), _with_marks(text, [at for _, at in pairs]), strict=True))
 
-    def _library_pairs(self, text: str, split_special_tokens: bool) -> list[tuple[int, tuple[int, int]]]:
+    def _library_pairs(self, text: str, split_special_tokens: bool) -> Pairs:
         encoding = self.library(
             text,
             add_special_tokens=False,
@@ -190,35 +188,34 @@ class HfTokenizer:
         )
         return list(zip(encoding["input_ids"], encoding["offset_mapping"], strict=True))
 
-    def _coded(self, text: str, *, split_special_tokens: bool, behind: bool) -> list[tuple[int, tuple[int, int]]]:
+    def _coded(self, text: str, *, split_special_tokens: bool, behind: bool) -> Pairs:
         """Ids and offsets as the library has them; with `behind`, text that no space is put before."""
         if not behind:
             return self._library_pairs(text, split_special_tokens)
         if self._mark:
             _, *pairs = self._library_pairs(self._mark + text, False)
             if not split_special_tokens or not any(token in self._specials for token, _ in pairs):
-                return _moved(pairs, len(self._mark))
+                return _moved(pairs, -len(self._mark))
         for anchor in _ANCHORS:
             pairs = self._library_pairs(anchor + text, split_special_tokens)
             if max((end for _, (start, end) in pairs if start < len(anchor)), default=0) == len(anchor):
                 break
-        return _moved([(token, at) for token, at in pairs if at[1] > len(anchor)], len(anchor))
+        return _moved([(token, at) for token, at in pairs if at[1] > len(anchor)], -len(anchor))
 
 
 def json_sha256(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _pairs(coded: Encoded) -> Iterator[tuple[int, tuple[int, int]]]:
-    return zip(coded.ids, coded.offsets, strict=True)
+def _encoded(pairs: Pairs) -> Encoded:
+    return Encoded(tuple(token for token, _ in pairs), tuple(at for _, at in pairs))
 
 
-def _moved(pairs: Iterable[tuple[int, tuple[int, int]]], n: int) -> list[tuple[int, tuple[int, int]]]:
-    """Offsets counted from behind the first n characters."""
-    return [(token, (max(start - n, 0), end - n)) for token, (start, end) in pairs]
+def _moved(pairs: Pairs, n: int) -> Pairs:
+    return [(token, (max(start + n, 0), end + n)) for token, (start, end) in pairs]
 
 
-def _with_marks(text: str, offsets: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def _with_marks(text: str, offsets: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Offsets that cover what a normalizer has joined to the character before, such as an accent, too."""
     reached = 0
     for i in range(len(offsets) + 1):
@@ -234,7 +231,7 @@ def _with_marks(text: str, offsets: list[tuple[int, int]]) -> tuple[tuple[int, i
                 offsets[j] = (offsets[j][0], end)
         if i < len(offsets):
             reached = max(reached, offsets[i][1])
-    return tuple(offsets)
+    return offsets
 
 
 def _template_runs(parts: Sequence[tuple[str, bool]]) -> list[tuple[int, int]]:
