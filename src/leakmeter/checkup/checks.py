@@ -210,8 +210,7 @@ def whole_rows(examined: Examined) -> Finding:
         seen = f"logsumexp of a whole row of {log_probs.shape[1]:,} tokens is 0 within {_nats(abs(log_sum))}"
     elif capabilities.most_top:
         k = min(_N_TOP, capabilities.most_top)
-        tops = dialect.top_rows(scored, range(2), k)
-        entries = [dict(zip(row.ids, row.log_probs, strict=True)) for row in tops]
+        entries = dialect.top_rows(scored, range(2), k)
         mass = max(math.fsum(map(math.exp, row.values())) for row in entries)
         log_sum = max(0.0, math.log(mass))
         gap = max(_gaps([row[token] for row, token in zip(entries, scored.response, strict=True)], own))
@@ -272,8 +271,7 @@ def _draws(examined: Examined) -> float | None:
     if capabilities.most_top == 0:
         return None
     k = min(_N_TOP, capabilities.most_top or _N_TOP)
-    (top,) = dialect.top_rows(Scored(prompt, ()), range(1), k)
-    values = dict(zip(top.ids, top.log_probs, strict=True))
+    (values,) = dialect.top_rows(Scored(prompt, ()), range(1), k)
     p = np.exp(np.asarray([*values.values()]))
     least = min(values.values())
     scores, weights = np.asarray([*values.values(), least]), np.asarray([*p, max(0.0, 1.0 - p.sum())])

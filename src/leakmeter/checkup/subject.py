@@ -72,7 +72,7 @@ class InProcess:
 
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
         order = [(row, np.argsort(-row, kind="stable")[:k]) for row in self.whole_rows(scored, rows)]
-        return [TopRow(tuple(top.tolist()), tuple(row[top].tolist())) for row, top in order]
+        return [dict(zip(top.tolist(), row[top].tolist(), strict=True)) for row, top in order]
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
         log_probs = _scored(self.backend, FullDistribution(), [scored.prompt], scored.response)[0]

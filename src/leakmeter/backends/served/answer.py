@@ -86,16 +86,15 @@ def _interval(request: Request, has: Capabilities) -> Answering:
     noise = request.interval_noise_nats or 0.0
     k = min(has.most_top or _INTERVAL_TOP, _INTERVAL_TOP)
     top_rows: list[list[TopRow]] = yield [Question(s, "top", request.rows, k) for s in sequences(request)]
-    by_token = [[dict(zip(row.ids, row.log_probs, strict=True)) for row in sequence_rows] for sequence_rows in top_rows]
     targets = request.targets.tolist()
-    if any(token not in row for sequence_rows in by_token for token, row in zip(targets, sequence_rows, strict=True)):
+    if any(token not in row for sequence_rows in top_rows for token, row in zip(targets, sequence_rows, strict=True)):
         raise ScoreError("the server omits the given token from a row of likeliest tokens; check its version")
-    bounds = np.empty((len(by_token), len(targets), 2))
-    for i, sequence_rows in enumerate(by_token):
+    bounds = np.empty((len(top_rows), len(targets), 2))
+    for i, sequence_rows in enumerate(top_rows):
         for t, (token, row) in enumerate(zip(targets, sequence_rows, strict=True)):
             if i and isinstance(reduction, MixtureLogProbs):
                 weight = reduction.context_weight
-                bounds[i, t] = mixture.mixed(token, row, by_token[0][t], weight, reduction.temperature, noise, k)
+                bounds[i, t] = mixture.mixed(token, row, top_rows[0][t], weight, reduction.temperature, noise, k)
             else:
                 bounds[i, t] = mixture.tempered(token, row, reduction.temperature, noise, k)
     values, half_width = mixture.middle(bounds)
@@ -104,17 +103,17 @@ def _interval(request: Request, has: Capabilities) -> Answering:
 
 def _top(request: Request, reduction: Top) -> Answering:
     top_rows: list[list[TopRow]] = yield [Question(s, "top", request.rows, reduction.k) for s in sequences(request)]
-    pairs = [[list(zip(row.ids, row.log_probs, strict=True))[: reduction.k] for row in rows] for rows in top_rows]
+    pairs = [[list(row.items())[: reduction.k] for row in rows] for rows in top_rows]
     return Scores(np.asarray(pairs, dtype=np.float64))
 
 
 def _labels(request: Request, reduction: Labels, has: Capabilities) -> Answering:
     """Labels out of the likeliest tokens; those that do not stand there are scored as if they were given."""
     prompts, labels = sequences(request), reduction.token_ids
-    by_token: list[dict[int, float]] = [{} for _ in prompts]
+    by_token: list[TopRow] = [{} for _ in prompts]
     if has.most_top != 0:
         top_rows: list[list[TopRow]] = yield [Question(s, "top", request.rows, has.most_top or 1) for s in prompts]
-        by_token = [dict(zip(row.ids, row.log_probs, strict=True)) for (row,) in top_rows]
+        by_token = [dict(row) for (row,) in top_rows]
     missing = [(i, label) for i, row in enumerate(by_token) for label in dict.fromkeys(labels) if label not in row]
     if missing and not has.targets:
         raise CapabilityError(

@@ -148,9 +148,8 @@ def top_row_of(row: Mapping[int, float], k: int, host: str, excess: float = 0.0)
     log_probs = log_probs_of(list(row.values()), len(row), host)
     if np.logaddexp.reduce(log_probs) > _TOLERANCE:
         raise AnswerError("not_normalised", host, "returns likeliest tokens whose probabilities sum to more than 1")
-    values = dict(zip(row, log_probs.tolist(), strict=True))
-    ids = tuple(sorted(values, key=lambda token: (-values[token], token)))
-    return TopRow(ids, tuple(values[token] - excess for token in ids))
+    in_order = sorted(zip(row, log_probs.tolist(), strict=True), key=lambda entry: (-entry[1], entry[0]))
+    return {token: log_prob - excess for token, log_prob in in_order}
 
 
 def whole_rows_of(rows: Sequence[Mapping[int, float]], n_vocab: int | None, host: str) -> FloatArray:

@@ -57,13 +57,8 @@ class Scored:
     response: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TopRow:
-    """The likeliest tokens of a row, and the token that was given."""
-
-    ids: tuple[int, ...]
-    log_probs: tuple[float, ...]
-    """Raw (T = 1), nats, of the ids."""
+TopRow = dict[int, float]
+"""Raw log-probabilities (T = 1), nats, by token id: of a row's likeliest tokens, in order, and of the token given."""
 
 
 @dataclass(frozen=True, slots=True)

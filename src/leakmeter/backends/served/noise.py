@@ -129,7 +129,7 @@ def _values(dialect: Dialect, scored: Scored) -> _Values:
     if has.targets:
         return dict(enumerate(dialect.target_log_probs(scored).tolist()))
     (row,) = dialect.top_rows(Scored(scored.prompt, ()), range(1), has.most_top or 1)
-    return dict(zip(row.ids, row.log_probs, strict=True))
+    return row
 
 
 def _spread(ways: Sequence[Sequence[_Values]]) -> float:
