@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from leakmeter.backends.served import answered, fingerprint
-from leakmeter.backends.served.dialect import Probed, ProbedDialect, Scored, Setting
+from leakmeter.backends.served.dialect import Scored, Setting, probed
 from leakmeter.backends.served.load import TEXTS, has_tokenizer
 from leakmeter.backends.served.noise import measured_noise
 from leakmeter.checkup.probes import Probes
@@ -101,14 +101,6 @@ class Examined:
         """Log-probabilities of a response, checked whatever its dialect checks."""
         values = self.subject.dialect.target_log_probs(scored)
         return answered.log_probs_of(np.asarray(values).tolist(), len(scored.response), self.subject.host)
-
-    def probe(self, scored: Scored, setting: Setting) -> Probed:
-        assert isinstance(self.subject.dialect, ProbedDialect)
-        return self.subject.dialect.probed_log_probs(scored, setting)
-
-    def can(self, control: str) -> bool:
-        dialect = self.subject.dialect
-        return isinstance(dialect, ProbedDialect) and control in dialect.controls
 
 
 def bad(fault: str, seen: str = "") -> Finding:
@@ -233,8 +225,9 @@ def raw(examined: Examined) -> Finding:
         ("repetition_penalty", Setting(repetition_penalty=1.5), "penalised"),
         ("presence_penalty", Setting(presence_penalty=1.5), "penalised"),
     ):
-        if examined.can(control):
-            gap = max(_gaps(examined.probe(scored, setting).log_probs, examined.probe(scored, Setting()).log_probs))
+        if (dialect := probed(subject.dialect, control)) is not None:
+            moved, plain = (dialect.probed_log_probs(scored, way).log_probs for way in (setting, Setting()))
+            gap = max(_gaps(moved, plain))
             if gap > examined.tolerance:
                 return bad(fault, f"A log-probability moves by {_nats(gap)}.")
             tried.append(control.replace("_", " "))
@@ -380,9 +373,9 @@ def prefix_cache(examined: Examined) -> Finding:
         if not examined.uses_prefix_cache:
             return Finding("Sequences share nothing, so each is computed in full.")
         return Finding(f"Sequences share their prefixes: {n_run:,} of {case.n_tokens:,} tokens are run.")
-    if examined.can("cache"):
-        examined.probe(scored, Setting(reads_cache=True))
-        n_cached = examined.probe(scored, Setting(reads_cache=True)).n_cached
+    if (dialect := probed(subject.dialect, "cache")) is not None:
+        dialect.probed_log_probs(scored, Setting(reads_cache=True))
+        n_cached = dialect.probed_log_probs(scored, Setting(reads_cache=True)).n_cached
         if n_cached is not None:
             examined.uses_prefix_cache = n_cached > 0
             seen = f"{n_cached:,} of {len(scored.prompt):,} tokens were kept"

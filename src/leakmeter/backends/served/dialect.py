@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self, runtime_checkable
+from typing import Final, Literal, Protocol, Self, runtime_checkable
 
 from leakmeter.core.request import FloatArray
 
@@ -136,3 +136,12 @@ class ProbedDialect(Protocol):
 
     def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
         """As `target_log_probs`, by the same request under a setting."""
+
+
+SCORING: Final = Setting(temperature=0.0)
+UNCACHED: Final = Setting(temperature=0.0, reads_cache=False)
+
+
+def probed(dialect: Dialect, control: str) -> ProbedDialect | None:
+    """The dialect, if its requests can be given a control."""
+    return dialect if isinstance(dialect, ProbedDialect) and control in dialect.controls else None

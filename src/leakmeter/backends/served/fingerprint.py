@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from leakmeter.backends.served.dialect import Dialect, ProbedDialect, Scored, Setting
+from leakmeter.backends.served.dialect import UNCACHED, Dialect, Scored, probed
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.request import FloatArray
 from leakmeter.core.tokenizer import Tokenizer
@@ -73,8 +73,8 @@ def probes(tokenizer: Tokenizer) -> Iterator[Scored]:
 
 def uncached(dialect: Dialect, scored: Scored) -> FloatArray:
     """Log-probabilities of a response, without states kept of earlier requests where that can be asked for."""
-    if isinstance(dialect, ProbedDialect) and "cache" in dialect.controls:
-        return dialect.probed_log_probs(scored, Setting(temperature=0.0, reads_cache=False)).log_probs
+    if (controlled := probed(dialect, "cache")) is not None:
+        return controlled.probed_log_probs(scored, UNCACHED).log_probs
     return dialect.target_log_probs(scored)
 
 

@@ -13,8 +13,8 @@ from ntpath import basename  # of either kind of path
 from typing import Any, Final
 
 from leakmeter.backends.served import answered
-from leakmeter.backends.served.dialect import Capabilities, Control, Drawn, Scored, Served, Setting
-from leakmeter.backends.served.rows import SCORING, RowsDialect
+from leakmeter.backends.served.dialect import SCORING, UNCACHED, Capabilities, Control, Drawn, Scored, Served, Setting
+from leakmeter.backends.served.rows import RowsDialect
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.request import FloatArray
 from leakmeter.overriding import override
@@ -24,7 +24,6 @@ _FIELDS: Final = ("completion_probabilities", "model", "timings", "tokens", "tok
 # `n_cache_reuse`, which a server may have turned on, would move parts of the cache to other positions.
 _ALWAYS: Final = {"response_fields": _FIELDS, "return_tokens": True, "n_cache_reuse": 0, "mirostat": 0}
 _DRAWING: Final = {"samplers": ["penalties", "temperature"], "dynatemp_range": 0.0, "frequency_penalty": 0.0}
-_UNCACHED: Final = Setting(temperature=0.0, reads_cache=False)
 SERVERS: Final = {"llamacpp": Capabilities.everything()}
 
 
@@ -44,7 +43,7 @@ class LlamaCpp(RowsDialect):
             name = answered.one_model(self._asked and basename(self._asked), list(by_name), self._host)
             self._model, meta, kind = by_name[name]["id"], by_name[name]["meta"], props["model_ftype"]
             self._n_vocab, n_ctx = int(meta["n_vocab"]), props["default_generation_settings"]["n_ctx"]
-            (row,) = self._completion([0], _UNCACHED, self._any_row())["completion_probabilities"]
+            (row,) = self._completion([0], UNCACHED, self._any_row())["completion_probabilities"]
             self._excess = answered.excess([entry["logprob"] for entry in row["top_logprobs"]], self._host)
             texts = ((entry["id"], bytes(entry["bytes"]).decode(errors="replace")) for entry in row["top_logprobs"])
             self._unforced = frozenset(token for token, text in texts if text[:1] in ("", "\0") or "\ufffd" in text)
@@ -58,7 +57,7 @@ class LlamaCpp(RowsDialect):
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
         """Sums of 1.0002, the server's rounding, are made 1."""
-        row_values, _ = self._rows(scored, rows, self._n_vocab, _UNCACHED)
+        row_values, _ = self._rows(scored, rows, self._n_vocab, UNCACHED)
         return answered.whole_rows_of(row_values, self._n_vocab, self._host)
 
     def generate(

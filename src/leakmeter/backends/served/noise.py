@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from leakmeter.backends.served.dialect import Dialect, ProbedDialect, Scored, Setting
+from leakmeter.backends.served.dialect import UNCACHED, Dialect, ProbedDialect, Scored, probed
 
 if TYPE_CHECKING:
     from leakmeter.backends.served.connection import Connection
@@ -68,8 +68,7 @@ def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence
     ways: list[Sequence[_Values]] = [first, again, other, *(together[i * n : (i + 1) * n] for i in range(_TOGETHER))]
     cache: float | None = None
     if (controlled := _controlled(dialect)) is not None:
-        setting = Setting(temperature=0.0, reads_cache=False)
-        uncached = [dict(enumerate(controlled.probed_log_probs(s, setting).log_probs.tolist())) for s in sequences]
+        uncached = [dict(enumerate(controlled.probed_log_probs(s, UNCACHED).log_probs.tolist())) for s in sequences]
         cache = _largest([uncached, first, again], lambda values: max(abs(values[0] - v) for v in values[1:]))
         ways.append(uncached)
     single = [{token: values_of(alone)[0] for token, alone in parts.items()} for parts in _split(dialect, sequences)]
@@ -107,9 +106,7 @@ def sequences_of(item: Item) -> list[Scored]:
 
 def _controlled(dialect: Dialect) -> ProbedDialect | None:
     """The dialect, if it reads states that were kept, and a request can forbid that."""
-    if not dialect.reads_prefix_cache:
-        return None
-    return dialect if isinstance(dialect, ProbedDialect) and "cache" in dialect.controls else None
+    return probed(dialect, "cache") if dialect.reads_prefix_cache else None
 
 
 def _split(dialect: Dialect, sequences: Sequence[Scored]) -> list[dict[int, Scored]]:

@@ -7,10 +7,9 @@ from typing import Final
 
 from leakmeter.backends.served import answered
 from leakmeter.backends.served.connection import Connection
-from leakmeter.backends.served.dialect import Control, Probed, Scored, Setting, TopRow
+from leakmeter.backends.served.dialect import SCORING, Control, Probed, Scored, Setting, TopRow
 from leakmeter.core.request import FloatArray
 
-SCORING: Final = Setting(temperature=0.0)
 UNTRUNCATED: Final = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "frequency_penalty": 0.0}
 """Where these are left out, vLLM and SGLang take them from the model's generation_config.json."""
 
