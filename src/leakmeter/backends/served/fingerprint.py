@@ -18,7 +18,6 @@ from typing import Final
 
 from leakmeter.backends.served.dialect import UNCACHED, Dialect, Scored, probed
 from leakmeter.core.json_object import JsonObject
-from leakmeter.core.request import FloatArray
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.core.written import make_private, write_whole
 from leakmeter.errors import LeakmeterError, ScoreError
@@ -54,7 +53,12 @@ class Fingerprint:
 
 
 def fingerprint(dialect: Dialect, tokenizer: Tokenizer) -> Fingerprint:
-    log_probs = [uncached(dialect, scored) for scored in probes(tokenizer)]
+    # Without states kept of earlier requests, where that can be asked for.
+    controlled = probed(dialect, "cache")
+    log_probs = [
+        controlled.probed_log_probs(scored, UNCACHED).log_probs if controlled else dialect.target_log_probs(scored)
+        for scored in probes(tokenizer)
+    ]
     if len({value for values in log_probs for value in values.tolist()}) == 1:
         raise ScoreError(
             "the server returns the same log-probability for all tokens of four texts, whatever precedes them; its "
@@ -71,15 +75,6 @@ def probes(tokenizer: Tokenizer) -> Iterator[Scored]:
         yield Scored((*tokenizer.start_ids, *ids), tokenizer.encode_data(response, first=False).ids)
 
 
-def uncached(dialect: Dialect, scored: Scored) -> FloatArray:
-    """Log-probabilities of a response, without states kept of earlier requests where that can be asked for."""
-    if (controlled := probed(dialect, "cache")) is not None:
-        return controlled.probed_log_probs(scored, UNCACHED).log_probs
-    return dialect.target_log_probs(scored)
-
-
-_FILE: Final = "served.json"
-_MOST: Final = 1000
 SAME_NATS: Final = 0.3
 """By how much a sum may differ: noise moves it by 1e-3, another quantisation by more than this."""
 
@@ -91,7 +86,8 @@ def settled(fingerprint: Fingerprint, identity: Mapping[str, str | None]) -> Fin
     folder = scores_dir()
     if folder is None:
         return fingerprint
-    entries = _entries(folder / _FILE)
+    path = folder / "served.json"
+    entries = _entries(path)
     for entry in entries:
         earlier = Fingerprint(entry["sha256"], tuple(entry["sums_nats"]))
         if entry["model"] == name and earlier.agrees(fingerprint, SAME_NATS):
@@ -100,21 +96,19 @@ def settled(fingerprint: Fingerprint, identity: Mapping[str, str | None]) -> Fin
     # Without the file, all that is lost is what noise may do to a name.
     with suppress(OSError, LeakmeterError):
         make_private(folder, named=True)
-        write_whole(folder / _FILE, json.dumps(entries[-_MOST:], indent=1).encode())
+        write_whole(path, json.dumps(entries[-1000:], indent=1).encode())
     return fingerprint
 
 
 def _entries(path: Path) -> list[JsonObject]:
     try:
-        entries = json.loads(path.read_bytes())
-        good = [
+        return [
             {
                 "model": str(entry["model"]),
                 "sha256": str(entry["sha256"]),
                 "sums_nats": [float(x) for x in entry["sums_nats"]],
             }
-            for entry in entries
+            for entry in json.loads(path.read_bytes())
         ]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return []
-    return good
