@@ -67,16 +67,15 @@ class InProcess:
         return Capabilities.everything()
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
-        log_probs: FloatArray = _scored(self.backend, TargetLogProbs(), [scored.prompt], scored.response)[0]
-        return log_probs
+        (log_probs,) = _scored(self.backend, TargetLogProbs(), [scored.prompt], scored.response)
+        return np.asarray(log_probs)
 
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
         order = [(row, np.argsort(-row, kind="stable")[:k]) for row in self.whole_rows(scored, rows)]
         return [dict(zip(top.tolist(), row[top].tolist(), strict=True)) for row, top in order]
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
-        log_probs = _scored(self.backend, FullDistribution(), [scored.prompt], scored.response)[0]
-        return log_probs[rows.start : rows.stop]
+        return _scored(self.backend, FullDistribution(), [scored.prompt], scored.response)[0, rows.start : rows.stop]
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
