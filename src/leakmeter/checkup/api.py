@@ -11,7 +11,7 @@ from leakmeter.backends.served.answered import AnswerError
 from leakmeter.backends.served.connection import StatusError
 from leakmeter.backends.served.fingerprint import fingerprint
 from leakmeter.checkup.checks import CHECKS, Examined, Finding, bad
-from leakmeter.checkup.probes import Probes, probes_of
+from leakmeter.checkup.probes import probes_of
 from leakmeter.checkup.result import DoctorCheck, DoctorResult
 from leakmeter.checkup.subject import Subject
 from leakmeter.checkup.words import FAULTS, fault_of_status, first_sentence
@@ -124,12 +124,11 @@ def examine(
     *,
     against: Subject | None = None,
     against_name: str = "",
-    probes: Probes | None = None,
     on_check: Callable[[str], None] = lambda name: None,
 ) -> DoctorResult:
     """Make all checks; compare with the model `against`, in this process. `on_check` gets the name of each check before
     it is made."""
-    examined = Examined(subject, probes or probes_of(subject.tokenizer), against, against_name)
+    examined = Examined(subject, probes_of(subject.tokenizer), against, against_name)
     findings: dict[int, Finding] = {}
     if not subject.dialect.capabilities().targets:
         findings[_ROWS] = Finding(

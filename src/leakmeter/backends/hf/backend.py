@@ -45,7 +45,6 @@ class HfBackend:
         share_prefixes: fork key/value states where prompts part. Without, every sequence gets a full pass.
         tokens_per_batch: most new tokens of one pass over several runs, padding included; 2,048 on a
             CPU and 16,384 on a GPU by default.
-        reuse: features of chunks that were run before; None to run every chunk.
         memory_bytes: memory beside the model, for key/value states, passes, hidden states of the wanted rows and rows
             of logits (see `schedule.limits_for`). A single sequence, and one row of prompts that are reduced together,
             may exceed it. The default depends on the kind of device, not on what is free, since how much is done at a
@@ -62,7 +61,6 @@ class HfBackend:
         share_prefixes: bool = True,
         tokens_per_batch: int | None = None,
         memory_bytes: int | None = None,
-        reuse: Reuse | None = None,
     ) -> None:
         self.model = model
         self.tokenizer = HfTokenizer(tokenizer, model)
@@ -78,7 +76,8 @@ class HfBackend:
         self.window: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         self.memory_bytes = memory_bytes or default_memory(model.device)
         self.limits = limits_for(model.device.type, self.memory_bytes, token_bytes(model), tokens_per_batch)
-        self.reuse = reuse
+        self.reuse: Reuse | None = None
+        """Finds features of chunks that were run before; None to run every chunk."""
         self.n_tokens_run = 0
         self.n_halvings = 0
         self.forward = Forward(model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,29 +23,12 @@ _LARGEST_WINDOW: Final = 1 << 31
 MOST_VOCAB: Final = 1 << 19
 """Tokens of a vocabulary, more than any has."""
 
-Fault = Literal[
-    "above_zero",
-    "another_model",
-    "few_top",
-    "missing_rows",
-    "nan",
-    "no_ids",
-    "no_numbers",
-    "no_rows",
-    "not_normalised",
-    "other_form",
-    "other_ids",
-    "other_places",
-    "part_of_vocabulary",
-    "start_token",
-]
-"""What can be wrong with an answer."""
-
 
 class AnswerError(ScoreError):
-    """An answer that cannot be right, with the server's fault, and what was seen of it as a sentence."""
+    """An answer that cannot be right, with the server's fault (a name of `checkup.words.FAULTS`), and what was seen of
+    it as a sentence."""
 
-    def __init__(self, fault: Fault, host: str, problem: str, seen: str = "") -> None:
+    def __init__(self, fault: str, host: str, problem: str, seen: str = "") -> None:
         super().__init__(f"the server {host} {problem}")
         self.fault, self.seen = fault, seen
 
