@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,12 +69,13 @@ def examined(
         # Where nobody answers, or asks for a key, there is nothing to be examined.
         if isinstance(error, StatusError) and fault_of_status(error.status, error.fault) in (None, "unreachable"):
             raise
-        return not_examined(name, name.partition(":")[0], error)
+        findings: dict[int, Finding] = {}
+        _put(findings, _ROWS, error)
+        return _result(name, name.partition(":")[0], findings, None, None)
     other = None if against is None else _local(against)
-    other_name = "" if other is None else str(against) if isinstance(against, str | Path) else other.name
     subject = Subject.from_backend(backend)
     on_loaded(subject)
-    return examine(subject, name, against=other, against_name=other_name, on_check=on_check)
+    return examine(subject, name, against=other, on_check=on_check)
 
 
 def _served(name: str, *, notify: Callable[[str], None] = tell, **options: Any) -> Backend:
@@ -95,7 +97,8 @@ def _local(model: Any) -> Subject:
         raise UsageError("--against names local weights: hf:PATH, a known name, a directory or a .gguf file")
     if Path(name.removeprefix("hf:")).is_dir():
         name = name.removeprefix("hf:")
-    return Subject.from_backend(load_backend(name, dtype=None if name == "toy" else "float32", cache=False))
+    backend = load_backend(name, dtype=None if name == "toy" else "float32", cache=False)
+    return replace(Subject.from_backend(backend), name=str(model))
 
 
 _ROWS, _IDS, _PLACES, _WHOLE, _STEADY = 1, 2, 3, 4, 10
@@ -123,12 +126,11 @@ def examine(
     model: str,
     *,
     against: Subject | None = None,
-    against_name: str = "",
     on_check: Callable[[str], None] = lambda name: None,
 ) -> DoctorResult:
     """Make all checks; compare with the model `against`, in this process. `on_check` gets the name of each check before
     it is made."""
-    examined = Examined(subject, probes_of(subject.tokenizer), against, against_name)
+    examined = Examined(subject, probes_of(subject.tokenizer), against)
     findings: dict[int, Finding] = {}
     if not subject.dialect.capabilities().targets:
         findings[_ROWS] = Finding(
@@ -154,12 +156,6 @@ def examine(
         }
     _tell_repeated(examined, findings)
     return _result(model, subject.dialect.name, findings, examined, sha256)
-
-
-def not_examined(model: str, dialect: str, error: LeakmeterError) -> DoctorResult:
-    findings: dict[int, Finding] = {}
-    _put(findings, _ROWS, error)
-    return _result(model, dialect, findings, None, None)
 
 
 def _make(number: int, check: Callable[[Examined], Finding], examined: Examined, findings: dict[int, Finding]) -> None:

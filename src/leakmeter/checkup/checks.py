@@ -54,7 +54,6 @@ class Examined:
     subject: Subject
     probes: Probes
     against: Subject | None = None
-    against_name: str = ""
     noise: DoctorNoise | None = None
     uses_prefix_cache: bool | None = None
     compared: DoctorAgainst | None = None
@@ -408,7 +407,7 @@ def weights(examined: Examined) -> Finding:
     gap = np.abs(np.concatenate([*gaps, (served - local).ravel()]))
     influence, theirs = ((log_probs[:1] - log_probs[1:]).sum(axis=1) for log_probs in (served, local))
     examined.compared = result = DoctorAgainst(
-        model=examined.against_name,
+        model=other.name,
         n_tokens=len(gap),
         max_token_nats=float(gap.max()),
         mean_token_nats=float(gap.mean()),
