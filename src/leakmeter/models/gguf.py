@@ -234,10 +234,10 @@ def _check_size(reader: GGUFReader, config: PretrainedConfig, name: str) -> None
 
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
-    n_told = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
+    n_declared = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
     n_held = sum(int(tensor.n_elements) for tensor in reader.tensors)
-    if n_told > _MOST_MADE_UP * n_held:
+    if n_declared > _MOST_MADE_UP * n_held:
         raise ModelError(
-            f"'{name}' cannot be converted: its header declares {n_told:,} weights, and it holds "
+            f"'{name}' cannot be converted: its header declares {n_declared:,} weights, and it holds "
             f"{n_held:,}; fetch it again"
         )

@@ -68,7 +68,7 @@ class HfTokenizer:
         plain = tokenizer("a", add_special_tokens=False)["input_ids"]
         self.start_ids: tuple[int, ...] = tuple(with_specials[: _find(with_specials, plain)])
         self._prepends_space = tokenizer.convert_ids_to_tokens(plain)[0].startswith(("▁", "Ġ"))
-        self._mark = self._found_mark()
+        self._mark = self._mark_before_text()
         self.stop_ids = frozenset(_stop_ids(tokenizer, model))
 
     def encode_data(self, text: str, *, first: bool) -> Encoded:
@@ -78,12 +78,12 @@ class HfTokenizer:
         text = "".join(part for part, _ in parts)
         pairs = self._encode(text, first=True, split_special_tokens=False)
         runs = _template_runs(parts)
-        specials = (_stripped(text, (a, b)) for token, (a, b) in pairs if self._is_found(token, text[a:b]))
+        specials = (_stripped(text, (a, b)) for token, (a, b) in pairs if self._is_written(token, text[a:b]))
         if not all(any(a <= start and end <= b for a, b in runs) for start, end in specials):
             pairs = self._encode_around(text, [at for run in runs for at in self._specials_in(text, run)])
         return _encoded(pairs)
 
-    def _is_found(self, token: int, text: str) -> bool:
+    def _is_written(self, token: int, text: str) -> bool:
         """Whether a token is special because the text writes it, as it is or once normalised, and not because the text
         has no token."""
         if token == self._unknown:
@@ -94,7 +94,7 @@ class HfTokenizer:
         """Special tokens that a stretch of template text writes: id and characters [start, end) that it takes."""
         start, end = run
         for token, (a, b) in self._encode(text[start:end], first=True, split_special_tokens=False):
-            if self._is_found(token, text[start + a : start + b]):
+            if self._is_written(token, text[start + a : start + b]):
                 (first, last), kind = _stripped(text, (start + a, start + b)), self._specials[token]
                 while kind.lstrip and first and text[first - 1].isspace():
                     first -= 1
@@ -157,7 +157,7 @@ class HfTokenizer:
             "chat_template_sha256": json_sha256(rendered) if self.has_chat_template else None,
         }
 
-    def _found_mark(self) -> str:
+    def _mark_before_text(self) -> str:
         """A special token behind which no space is put before text; empty where there is none, or none is needed."""
         kinds = self._specials.values() if self._prepends_space else ()
         for token in kinds:
@@ -171,7 +171,7 @@ class HfTokenizer:
         if split_special_tokens:
             # Some vocabularies have special tokens as pieces of text too: of such a string the first letter is cut off.
             for token, (start, end) in pairs:
-                if end - start > 1 and self._is_found(token, text[start:end]):
+                if end - start > 1 and self._is_written(token, text[start:end]):
                     at = start + 1
                     head = self._encode(text[:at], first=first, split_special_tokens=True)
                     tail = self._encode(text[at:], first=False, split_special_tokens=True)

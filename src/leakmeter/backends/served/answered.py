@@ -115,7 +115,7 @@ def check_n_top(n_tokens: int, k: int, host: str) -> None:
         raise AnswerError("few_top", host, f"answers with {n_tokens} tokens of a row instead of the {k} likeliest")
 
 
-def given_log_probs(rows: Sequence[Mapping[int, float]], tokens: Sequence[int], host: str) -> FloatArray:
+def response_log_probs(rows: Sequence[Mapping[int, float]], tokens: Sequence[int], host: str) -> FloatArray:
     pairs = list(zip(rows, tokens, strict=True))
     if any(token not in row for row, token in pairs):
         raise AnswerError(

@@ -88,7 +88,7 @@ class Connection:
         self.faults: Counter[str] = Counter()
         """What requests had to be repeated for, how often."""
         self._seconds, self._patience, self.notify = seconds, patience, notify
-        self._has_answered = self._has_told = False
+        self._has_answered = self._has_notified = False
         self._lock = threading.Lock()
         self._client = httpx2.Client(
             base_url=f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/",
@@ -148,9 +148,9 @@ class Connection:
         while True:
             tries += 1
             self.on_request()
-            told_wait: float | None = None
+            retry_after: float | None = None
             try:
-                status, content, told_wait = self._once(method, path, body, n_values)
+                status, content, retry_after = self._once(method, path, body, n_values)
             except httpx2.TransportError as error:
                 status, content, fault = 0, b"", _fault(error)
                 # What an address that was never good says, or what has taken its time and perhaps its price.
@@ -164,14 +164,14 @@ class Connection:
                 may_retry = status in _MAY_COME_BACK or (status >= 500 and tries < _FEW_TRIES)
                 if not may_retry:
                     return status, content
-            wait = _wait(tries, told_wait)
+            wait = _wait(tries, retry_after)
             n_seconds += wait
             if not may_retry or n_seconds > self._patience:
                 raise self._error(path, status, fault, tries)
             with self._lock:
                 self.faults[fault] += 1
-                tells = wait >= 1.0 and not self._has_told
-                self._has_told |= tells
+                tells = wait >= 1.0 and not self._has_notified
+                self._has_notified |= tells
             if tells:
                 self.notify(f"the server {self.host} {fault}; waiting for it")
             if not waited(wait):

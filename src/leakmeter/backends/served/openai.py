@@ -36,7 +36,7 @@ class OpenAi:
 
     def __init__(self, connection: Connection, model: str | None, tokenizer: Tokenizer) -> None:
         self._connection, self._host, self._tokenizer = connection, connection.host, tokenizer
-        self._model, self._told_model = model or "", ""
+        self._model, self._served_name = model or "", ""
         self._echoes, self._n_more, self._most_top = False, 0, 0
         self._lock = Lock()
 
@@ -54,8 +54,8 @@ class OpenAi:
             self._n_more = int(n_rows == len(ids) + 1)
             if not self._echoes:
                 reply, self._most_top = self._probe_chat()
-            self._told_model = answered.word(reply["model"]) or self._model
-        return Served(self._model, self._told_model, None, None, None)
+            self._served_name = answered.word(reply["model"]) or self._model
+        return Served(self._model, self._served_name, None, None, None)
 
     def capabilities(self) -> Capabilities:
         return Capabilities.of_targets(0) if self._echoes else replace(_BY_CHAT, most_top=self._most_top)
@@ -134,7 +134,7 @@ class OpenAi:
         """The only choice of an answer; a server may call its model by a longer name, but always by the same."""
         reply = self._connection.post(path, body, n_values)
         with answered.reading(self._host):
-            answered.check_model(self._told_model, reply["model"], self._host)
+            answered.check_model(self._served_name, reply["model"], self._host)
             (choice,) = reply["choices"]
             return dict(choice)
 

@@ -44,7 +44,7 @@ class RowsDialect(ABC):
 
     def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
         rows, n_cached = self._rows(scored, range(len(scored.response)), 0, setting)
-        return Probed(answered.given_log_probs(rows, scored.response, self._host) - self._excess, n_cached)
+        return Probed(answered.response_log_probs(rows, scored.response, self._host) - self._excess, n_cached)
 
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
         return [answered.top_row_of(row, k, self._host, self._excess) for row in self._rows(scored, rows, k)[0]]
