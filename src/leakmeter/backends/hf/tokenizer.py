@@ -66,7 +66,8 @@ class HfTokenizer:
         self._unknown: int | None = tokenizer.unk_token_id
         with_specials = tokenizer("a")["input_ids"]
         plain = tokenizer("a", add_special_tokens=False)["input_ids"]
-        self.start_ids: tuple[int, ...] = tuple(with_specials[: _find(with_specials, plain)])
+        n_start = next((i for i in range(len(with_specials)) if with_specials[i : i + len(plain)] == plain), 0)
+        self.start_ids: tuple[int, ...] = tuple(with_specials[:n_start])
         self._prepends_space = tokenizer.convert_ids_to_tokens(plain)[0].startswith(("▁", "Ġ"))
         self._mark = self._mark_before_text()
         self.stop_ids = frozenset(_stop_ids(tokenizer, model))
@@ -251,13 +252,6 @@ def _stripped(text: str, at: tuple[int, int]) -> tuple[int, int]:
     inner = text[at[0] : at[1]]
     start = at[0] + len(inner) - len(inner.lstrip())
     return start, start + len(inner.strip())
-
-
-def _find(ids: Sequence[int], part: Sequence[int]) -> int:
-    for start in range(len(ids) - len(part) + 1):
-        if list(ids[start : start + len(part)]) == list(part):
-            return start
-    return 0
 
 
 def _stop_ids(tokenizer: Any, model: Any) -> set[int]:
