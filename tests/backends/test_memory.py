@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from helpers.examples import examples, few
 from helpers.naive import random_prompt
 from helpers.tiny_models import N_VOCAB, tiny_backend
-from leakmeter.backends.hf import HfBackend, schedule
-from leakmeter.backends.hf.schedule import Done, Limits, Window, batches, together, windows
+from leakmeter.backends.hf import HfBackend
+from leakmeter.backends.hf.schedule import Limits, batches, together, windows
 from leakmeter.backends.hf.states import Segment, Start
 from leakmeter.core.drive import drive
 from leakmeter.core.plan import plan
@@ -46,11 +46,8 @@ def test_windows_run_every_run_once_after_its_parent_within_the_limit(tails: lis
     done: set[int] = set()
     live: dict[int, int] = {}
     for step in windows(chunk, 1, limit):
-        if isinstance(step, Done):
-            for parent in step.parents:
-                del live[parent]
-            continue
-        assert isinstance(step, Window)
+        for parent in step.finished:
+            del live[parent]
         for run in step.runs:
             assert run not in done
             assert chunk.runs[run].parent < 0 or chunk.runs[run].parent in live
@@ -73,7 +70,6 @@ def test_windows_run_every_run_once_after_its_parent_within_the_limit(tails: lis
 def test_batches_hold_every_run_once_within_their_limits_and_waste_15_percent_at_most(
     shapes: list[tuple[int, int, bool]], n_tokens: int, state_bytes: int, is_padded: bool
 ) -> None:
-    padding = schedule._PADDED if is_padded else schedule._ALIKE
     prompts = [
         Prompt((Piece("c", "context", (number, *[1] * (start + tail - 1))),))
         for number, (start, tail, _) in enumerate(shapes)
@@ -92,7 +88,7 @@ def test_batches_hold_every_run_once_within_their_limits_and_waste_15_percent_at
     def n_before(batch: list[int]) -> int:
         return len(batch) * max(of[i][0] for i in batch)
 
-    cut = list(batches(chunk, sorted(of), starts, lasts, limits, 1, padding=padding, views=lambda run: False))
+    cut = list(batches(chunk, sorted(of), starts, lasts, limits, 1, joins=not is_padded, views=lambda run: False))
     assert sorted(i for batch in cut for i in batch) == sorted(of)
     for batch in cut:
         assert len({lasts[i] for i in batch}) == 1

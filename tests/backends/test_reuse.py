@@ -119,9 +119,8 @@ def test_nothing_depends_on_what_the_cache_holds(trials: list[tuple[list[tuple[i
 
 def test_what_is_no_number_is_not_kept() -> None:
     cache, chunk = Memory(), a_chunk(0, TARGET)
-    one = reuse(cache)
-    assert one.features(chunk) is None
-    one.keep(chunk, torch.full((chunk.n_slots, 2), float("nan")))
+    features = reuse(cache).through(chunk, lambda chunk: torch.full((chunk.n_slots, 2), float("nan")), lambda: None)
+    assert features.isnan().all()
     assert cache.n_put == 0
 
 
@@ -134,7 +133,9 @@ def test_an_entry_of_another_shape_is_a_miss() -> None:
         (np.zeros((1, 2)), True),
     ):
         cache.held[chunk_key(b"[{}, {}]", chunk)] = array
-        assert (reuse(cache).features(chunk) is not None) == is_hit
+        model = Historical()
+        reuse(cache).through(chunk, model.run, model.forget)
+        assert model.n_run == (not is_hit)
 
 
 def laid_out(chunk: Chunk, **changed: Any) -> Chunk:

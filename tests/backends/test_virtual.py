@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from helpers.tiny_models import N_VOCAB, backend_of, fresh_model
-from leakmeter.backends.hf.virtual import virtual_tokens
+from leakmeter.backends.hf.places import virtual_tokens
 from leakmeter.core.drive import drive
 from leakmeter.core.prompt import FRAME, VIRTUAL, Piece, Prompt
 from leakmeter.core.reductions import TargetLogProbs

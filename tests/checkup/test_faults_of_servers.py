@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -12,7 +14,7 @@ from helpers.examples import few
 from helpers.measure_items import make_item
 from helpers.model_server import OPENAI, OPENAI_CHAT, VLLM, ModelServer, Routes
 from helpers.model_server_llamacpp import LLAMACPP
-from leakmeter.backends.served import connection
+from leakmeter.backends.served import answered, connection
 from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.dialect import Control, Drawn, Probed, Scored, Setting
 from leakmeter.backends.toy import Toy
@@ -244,6 +246,10 @@ class Faulty(InProcess):
 )
 def test_a_fault_that_no_dialect_sees_is_named(fault: str, number: int, name: str) -> None:
     assert (number, name) in failed(examine(faulty(fault), "faulty"))
+
+
+def test_every_fault_of_an_answer_has_words() -> None:
+    assert set(re.findall(r'AnswerError\(\s*"(\w+)"', inspect.getsource(answered))) <= set(FAULTS)
 
 
 def test_without_a_fault_all_of_it_passes() -> None:

@@ -47,7 +47,7 @@ class ToyDialect:
         for place, row in zip(rows, self._rows(scored, rows), strict=True):
             likeliest = np.argsort(-row, kind="stable")[:k].tolist()
             ids = tuple(dict.fromkeys([*likeliest, *scored.response[place : place + 1]]))
-            found.append(TopRow(ids, tuple(row[list(ids)].tolist())))
+            found.append(dict(zip(ids, row[list(ids)].tolist(), strict=True)))
         return found
 
     def whole_rows(self, scored: Scored, rows: range) -> np.ndarray:

@@ -1,9 +1,9 @@
-"""What programs call, `leakmeter.doctor`: the checks one after another, what explains an error, and what all of it
-says."""
+"""`leakmeter.doctor`: makes the checks one after another, and finds which fault explains an error."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,8 +11,8 @@ from leakmeter.backends.served import names_a_server
 from leakmeter.backends.served.answered import AnswerError
 from leakmeter.backends.served.connection import StatusError
 from leakmeter.backends.served.fingerprint import fingerprint
-from leakmeter.checkup.checks import CHECKS, Examined, Finding, bad, steady_at_first
-from leakmeter.checkup.probes import Probes, probes_of
+from leakmeter.checkup.checks import CHECKS, Examined, Finding, bad
+from leakmeter.checkup.probes import probes_of
 from leakmeter.checkup.result import DoctorCheck, DoctorResult
 from leakmeter.checkup.subject import Subject
 from leakmeter.checkup.words import FAULTS, fault_of_status, first_sentence
@@ -59,8 +59,7 @@ def examined(
     on_loaded: Callable[[Subject], None] = lambda subject: None,
     **options: Any,
 ) -> DoctorResult:
-    """What `doctor` finds, for whoever looks on: told the name of each check before it is made, and the model before
-    the first."""
+    """As `doctor`; `on_check` gets the name of each check before it is made, and `on_loaded` the model before that."""
     is_named = isinstance(model, str | Path)
     name = str(model) if is_named else getattr(model, "name", type(model).__name__)
     is_served = is_named and names_a_server(name)
@@ -70,16 +69,16 @@ def examined(
         # Where nobody answers, or asks for a key, there is nothing to be examined.
         if isinstance(error, StatusError) and fault_of_status(error.status, error.fault) in (None, "unreachable"):
             raise
-        return not_examined(name, name.partition(":")[0], error)
+        findings: dict[int, Finding] = {}
+        _put(findings, _ROWS, error)
+        return _result(name, name.partition(":")[0], findings, None, None)
     other = None if against is None else _local(against)
-    other_name = "" if other is None else str(against) if isinstance(against, str | Path) else other.name
     subject = Subject.from_backend(backend)
     on_loaded(subject)
-    return examine(subject, name, against=other, against_name=other_name, on_check=on_check)
+    return examine(subject, name, against=other, on_check=on_check)
 
 
 def _served(name: str, *, notify: Callable[[str], None] = tell, **options: Any) -> Backend:
-    """A model behind a server, whatever its tokenizer; nobody waits minutes for it."""
     from leakmeter.backends.served.load import load_served
 
     for option in set(options) - {"tokenizer", "allow_remote", "concurrency"}:
@@ -98,10 +97,10 @@ def _local(model: Any) -> Subject:
         raise UsageError("--against names local weights: hf:PATH, a known name, a directory or a .gguf file")
     if Path(name.removeprefix("hf:")).is_dir():
         name = name.removeprefix("hf:")
-    return Subject.from_backend(load_backend(name, dtype=None if name == "toy" else "float32", cache=False))
+    backend = load_backend(name, dtype=None if name == "toy" else "float32", cache=False)
+    return replace(Subject.from_backend(backend), name=str(model))
 
 
-_NAMES: Final = {number: name for number, name, _ in CHECKS}
 _ROWS, _IDS, _PLACES, _WHOLE, _STEADY = 1, 2, 3, 4, 10
 _UNANSWERED: Final = ("busy", "cut", "slow", "unreachable")
 _HOME: Final = {
@@ -127,13 +126,11 @@ def examine(
     model: str,
     *,
     against: Subject | None = None,
-    against_name: str = "",
-    probes: Probes | None = None,
     on_check: Callable[[str], None] = lambda name: None,
 ) -> DoctorResult:
-    """Make all checks, against a model in this process if one is given. `probes` are what is asked about, the doctor's
-    own by default; `on_check` gets the name of each check before it is made."""
-    examined = Examined(subject, probes or probes_of(subject.tokenizer), against, against_name)
+    """Make all checks; compare with the model `against`, in this process. `on_check` gets the name of each check before
+    it is made."""
+    examined = Examined(subject, probes_of(subject.tokenizer), against)
     findings: dict[int, Finding] = {}
     if not subject.dialect.capabilities().targets:
         findings[_ROWS] = Finding(
@@ -142,10 +139,10 @@ def examine(
             "no_rows",
             FAULTS["no_rows"][1],
         )
-        return _result(examined, model, findings, None)
+        return _result(model, subject.dialect.name, findings, examined, None)
     sha256: str | None = None
     try:
-        steady_at_first(examined)
+        examined.first = examined.first_probe()
         sha256 = fingerprint(subject.dialect, subject.tokenizer).sha256
         for number, name, check in CHECKS:
             on_check(name)
@@ -158,21 +155,10 @@ def examine(
             number: finding for number, finding in findings.items() if finding.status != "failed" or number == _STEADY
         }
     _tell_repeated(examined, findings)
-    return _result(examined, model, findings, sha256)
-
-
-def not_examined(model: str, dialect: str, error: LeakmeterError) -> DoctorResult:
-    """What is said of a server that answers wrongly before it has said what it serves."""
-    findings: dict[int, Finding] = {}
-    _put(findings, _ROWS, error)
-    return DoctorResult(
-        model=model, dialect=dialect, served_model=None, revision=None, server_version=None, window=None, settings=None,
-        fingerprint=None, noise=None, uses_prefix_cache=None, against=None, speed=None, **_fields(findings, None),
-    )  # fmt: skip
+    return _result(model, subject.dialect.name, findings, examined, sha256)
 
 
 def _make(number: int, check: Callable[[Examined], Finding], examined: Examined, findings: dict[int, Finding]) -> None:
-    """Make a check; raises what any further request would show again."""
     try:
         findings[number] = check(examined)
     except LeakmeterError as error:
@@ -182,7 +168,6 @@ def _make(number: int, check: Callable[[Examined], Finding], examined: Examined,
 
 
 def _put(findings: dict[int, Finding], number: int, error: LeakmeterError) -> None:
-    """Put an error down at the check to which its fault belongs."""
     fault: str | None = None
     seen = ""
     if isinstance(error, AnswerError):
@@ -193,7 +178,7 @@ def _put(findings: dict[int, Finding], number: int, error: LeakmeterError) -> No
 
 
 def _tell_repeated(examined: Examined, findings: dict[int, Finding]) -> None:
-    """Say for what requests had to be repeated, where all of them were answered in the end."""
+    """Note why requests had to be repeated, where all were answered in the end."""
     connection = examined.subject.connection
     if connection is None or not connection.faults or (_STEADY in findings and findings[_STEADY].status == "failed"):
         return
@@ -205,46 +190,44 @@ def _tell_repeated(examined: Examined, findings: dict[int, Finding]) -> None:
     findings[_STEADY] = Finding(f"{sentence} Requests were repeated {times} and then answered.", "note", fault, todo)
 
 
-def _result(examined: Examined, model: str, findings: dict[int, Finding], sha256: str | None) -> DoctorResult:
-    subject = examined.subject
-    served = subject.served
+def _result(
+    model: str, dialect: str, findings: dict[int, Finding], examined: Examined | None, sha256: str | None
+) -> DoctorResult:
+    checks = []
+    for number, name, _ in sorted(CHECKS):
+        finding = findings.get(number, Finding("Not examined: see the failed checks.", "skipped"))
+        status, fault, advice = finding.status, finding.fault, finding.advice
+        checks.append(
+            DoctorCheck(number=number, name=name, status=status, fault=fault, found=finding.sentence, advice=advice)
+        )
+    failed = [check for check in checks if check.status == "failed"]
+    known: JsonObject = dict.fromkeys(("served_model", "revision", "server_version", "window", "settings"))
+    known |= dict.fromkeys(("noise", "uses_prefix_cache", "against", "speed"))
+    if examined is not None:
+        subject, served = examined.subject, examined.subject.served
+        known = {
+            "served_model": served.model,
+            "revision": served.revision,
+            "server_version": served.server_version,
+            "window": served.window,
+            "settings": None if subject.settings is None else dict(subject.settings),
+            "noise": examined.noise,
+            "uses_prefix_cache": examined.uses_prefix_cache,
+            "against": examined.compared,
+            "speed": examined.speed,
+        }
     return DoctorResult(
         model=model,
-        dialect=subject.dialect.name,
-        served_model=served.model,
-        revision=served.revision,
-        server_version=served.server_version,
-        window=served.window,
-        settings=None if subject.settings is None else dict(subject.settings),
+        dialect=dialect,
         fingerprint=sha256,
-        noise=examined.noise,
-        uses_prefix_cache=examined.uses_prefix_cache,
-        against=examined.compared,
-        speed=examined.speed,
-        **_fields(findings, examined),
+        is_sound=not failed,
+        verdict=_verdict(failed, examined),
+        checks=tuple(checks),
+        **known,
     )
 
 
-def _fields(findings: dict[int, Finding], examined: Examined | None) -> JsonObject:
-    """The fields that say what was found."""
-    checks = []
-    for number in sorted(_NAMES):
-        finding = findings.get(number, Finding("Not examined: see the failed checks.", "skipped"))
-        checks.append(
-            DoctorCheck(
-                number=number,
-                name=_NAMES[number],
-                status=finding.status,
-                fault=finding.fault,
-                found=finding.sentence,
-                advice=finding.advice,
-            )
-        )
-    failed = [check for check in checks if check.status == "failed"]
-    return {"is_sound": not failed, "verdict": _verdict(checks, failed, examined), "checks": tuple(checks)}
-
-
-def _verdict(checks: Sequence[DoctorCheck], failed: Sequence[DoctorCheck], examined: Examined | None) -> str:
+def _verdict(failed: Sequence[DoctorCheck], examined: Examined | None) -> str:
     if failed:
         would = "not finished" if failed[0].fault in _UNANSWERED else "be wrong"
         n = len(failed) - 1
@@ -262,5 +245,4 @@ def _verdict(checks: Sequence[DoctorCheck], failed: Sequence[DoctorCheck], exami
 
 
 def _lower(text: str) -> str:
-    """A sentence to go on with behind a colon; names in capitals stay."""
     return text if text[1:2].isupper() else f"{text[:1].lower()}{text[1:]}"

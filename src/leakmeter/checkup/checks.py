@@ -1,23 +1,24 @@
 """What is examined: a function for each check, written against the protocol that every dialect has.
 
-A check returns what it found; what a request raises is caught and named by `examine`. Differences are compared with
-the noise that the model has of itself, so that no noisy server is accused of a fault.
+A check returns what it found; `examine` catches and names what a request raises. Differences are compared with the
+model's own noise, so that no noisy server is accused of a fault.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from statistics import fmean
 from typing import Final
 
 import numpy as np
 
 from leakmeter.backends.served import answered, fingerprint
-from leakmeter.backends.served.dialect import Probed, ProbedDialect, Scored, Setting
+from leakmeter.backends.served.dialect import Scored, Setting, probed
 from leakmeter.backends.served.load import TEXTS, has_tokenizer
 from leakmeter.backends.served.noise import measured_noise
 from leakmeter.checkup.probes import Probes
@@ -34,10 +35,7 @@ _QUIET: Final = 1e-3
 _WRONG: Final = 0.5
 """Mean nats a token from which two models have little to do with one another; Q4 moves it by less than 0.1."""
 _N_DRAWS: Final = 64
-_MOST_SIGMA: Final = 5.0
 _N_TOP: Final = 20
-_N_GREEDY: Final = 4
-_N_TEMPERED: Final = 16
 _TEMPERED: Final = 0.15
 """Mean nats a token by which draws at T = 0.5 differ at least from raw ones, and quantised weights never."""
 _FORECAST_TOKENS: Final = 1000 * 10 * 292
@@ -45,8 +43,6 @@ _FORECAST_TOKENS: Final = 1000 * 10 * 292
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found."""
-
     sentence: str
     status: Status = "passed"
     fault: str | None = None
@@ -55,18 +51,15 @@ class Finding:
 
 @dataclass
 class Examined:
-    """A model under examination, and what is known of it so far."""
-
     subject: Subject
     probes: Probes
     against: Subject | None = None
-    against_name: str = ""
     noise: DoctorNoise | None = None
     uses_prefix_cache: bool | None = None
     compared: DoctorAgainst | None = None
     speed: DoctorSpeed | None = None
     first: list[FloatArray] = field(default_factory=list)
-    """Answers to the first probe at the beginning."""
+    """`first_probe` at the beginning."""
 
     @property
     def tolerance(self) -> float:
@@ -74,13 +67,10 @@ class Examined:
 
     @property
     def noise_alone(self) -> float:
-        """Nats that a log-probability moves by where nothing is asked beside it, as in all checks that compare."""
-        if self.noise is None:
+        """Nats that a log-probability moves by where requests come one at a time, as in all checks that compare."""
+        if (noise := self.noise) is None:
             return 0.0
-        own_noise = self.noise
-        return max(
-            own_noise.repeat_nats, own_noise.order_nats, own_noise.cache_nats or 0.0, own_noise.split_nats or 0.0
-        )
+        return max(noise.repeat_nats, noise.order_nats, noise.cache_nats or 0.0, noise.split_nats or 0.0)
 
     @property
     def scored(self) -> tuple[Scored, ...]:
@@ -89,12 +79,11 @@ class Examined:
 
     @cached_property
     def alone(self) -> list[FloatArray]:
-        """Log-probabilities of each response, asked for one after another."""
         return [self.score(request) for request in self.scored]
 
     @cached_property
     def one_by_one(self) -> list[list[tuple[int, float]]]:
-        """For each response some places in it, and the log-probability of the token there, scored alone."""
+        """For each response some places, and the log-probability of the token there, scored alone."""
         return [
             [
                 (at, self.score(Scored((*request.prompt, *request.response[:at]), request.response[at : at + 1]))[0])
@@ -103,30 +92,19 @@ class Examined:
             for request in self.scored
         ]
 
+    def first_probe(self) -> list[FloatArray]:
+        """Answers to the first probe, asked three times."""
+        return [self.score(self.probes.scored[0]) for _ in range(3)]
+
     def score(self, scored: Scored) -> FloatArray:
-        """Log-probabilities of a response, checked here too, whatever its dialect checks."""
+        """Log-probabilities of a response, checked whatever its dialect checks."""
         values = self.subject.dialect.target_log_probs(scored)
         return answered.log_probs_of(np.asarray(values).tolist(), len(scored.response), self.subject.host)
 
-    def probe(self, scored: Scored, setting: Setting) -> Probed:
-        """Log-probabilities under a setting; the dialect has to be a `ProbedDialect`."""
-        assert isinstance(self.subject.dialect, ProbedDialect)
-        return self.subject.dialect.probed_log_probs(scored, setting)
-
-    def can(self, control: str) -> bool:
-        dialect = self.subject.dialect
-        return isinstance(dialect, ProbedDialect) and control in dialect.controls
-
 
 def bad(fault: str, seen: str = "") -> Finding:
-    """A fault by its name in `words.FAULTS`, and what was seen beside it."""
     sentence, todo = FAULTS[fault]
     return Finding(f"{sentence} {seen}".strip(), "failed", fault, todo)
-
-
-def steady_at_first(examined: Examined) -> None:
-    """Ask the first probe a few times, to be compared with the end."""
-    examined.first = [examined.score(examined.probes.scored[0]) for _ in range(3)]
 
 
 def rows(examined: Examined) -> Finding:
@@ -143,11 +121,9 @@ def token_ids(examined: Examined) -> Finding:
     texts = (*TEXTS, *(part for pair in fingerprint.PROBES for part in pair))
     is_same = has_tokenizer(subject.dialect, subject.tokenizer, texts)
     if is_same is None:
-        sentence = (
-            "The server does not report how it tokenises a text, so whether --tokenizer is the model's was not checked."
-        )
         return Finding(
-            sentence,
+            "The server does not report how it tokenises a text, so whether --tokenizer is the model's was not "
+            "checked.",
             "note",
             advice="Compare with the served model's weights (--against): that reveals a wrong tokenizer.",
         )
@@ -164,42 +140,39 @@ def places(examined: Examined) -> Finding:
     if not examined.subject.dialect.capabilities().samples:
         return Finding(f"{sentence}.")
     prompt = examined.probes.scored[0].prompt
-    drawn = examined.subject.dialect.generate(prompt, n_tokens=_N_GREEDY, temperature=0.0, seed=0, stop_ids=())
+    drawn = examined.subject.dialect.generate(prompt, n_tokens=4, temperature=0.0, seed=0, stop_ids=())
     if not drawn.ids:
         return Finding(f"{sentence}. The model ends its response at once, so generated tokens were not compared.")
     scored = examined.score(Scored(tuple(prompt), drawn.ids))
     if not drawn.log_probs:
         return Finding(f"{sentence}. The server returns no log-probabilities of generated tokens to compare with.")
-    gap, mean = _most(scored, np.asarray(drawn.log_probs)), _mean(scored, np.asarray(drawn.log_probs))
-    if mean > _WRONG:
-        return bad("off_by_one", f"Generated and then scored, tokens differ by {_nats(mean)} on average.")
-    return Finding(f"{sentence}, and generated tokens have the same as when they are scored (within {_nats(gap)}).")
+    gaps = _gaps(scored, drawn.log_probs)
+    if fmean(gaps) > _WRONG:
+        return bad("off_by_one", f"Generated and then scored, tokens differ by {_nats(fmean(gaps))} on average.")
+    within = _nats(max(gaps))
+    return Finding(f"{sentence}, and generated tokens have the same as when they are scored (within {within}).")
 
 
 def _one_by_one(examined: Examined) -> Finding | None:
-    """Whether a token scored alone, behind those before it, has another log-probability than in the response. Rounding
-    moves it too, with quantised weights by 0.3 nats here and there; a wrong place by several, in every text."""
+    """A fault if tokens scored alone, behind those before them, have other log-probabilities than in the response.
+    Rounding moves some too, with quantised weights by 0.3 nats; a wrong place moves all by several."""
     for group in zip(*examined.one_by_one, strict=True):
-
-        def mean(place: Callable[[FloatArray, int, float], float], group: Sequence[tuple[int, float]] = group) -> float:
-            cells = zip(examined.alone, group, strict=True)
-            return float(np.mean([place(whole, at, value) for whole, (at, value) in cells]))
-
-        gap = mean(lambda whole, at, value: _apart(value, whole[at]))
+        cells = [(whole, at, value) for whole, (at, value) in zip(examined.alone, group, strict=True)]
+        gap = fmean(_apart(value, whole[at]) for whole, at, value in cells)
         if gap <= _WRONG:
             continue
         sentence = f"Tokens scored alone differ by {_nats(gap)} on average."
-        if mean(lambda whole, at, value: _apart(value, whole[len(whole) - 1 - at])) <= examined.tolerance:
+        if fmean(_apart(value, whole[len(whole) - 1 - at]) for whole, at, value in cells) <= examined.tolerance:
             return bad("wrong_order", sentence)
-        beside = mean(
-            lambda whole, at, value: min(_apart(value, whole[i]) for i in (at - 1, at + 1) if 0 <= i < len(whole))
+        beside = fmean(
+            min(_apart(value, whole[i]) for i in (at - 1, at + 1) if 0 <= i < len(whole)) for whole, at, value in cells
         )
         return bad("off_by_one" if beside <= examined.tolerance else "other_places", sentence)
     return None
 
 
 def _last_token_matters(examined: Examined) -> Finding | None:
-    """Whether the prompt's last token has no effect on the first of the response: it would be read one place late."""
+    """A fault if the prompt's last token has no effect on the first of the response, which is then read late."""
     moved = []
     for request, other in pairwise((*examined.probes.scored, examined.probes.scored[0])):
         changed = Scored((*request.prompt[:-1], other.response[-1]), request.response[:1])
@@ -224,15 +197,14 @@ def whole_rows(examined: Examined) -> Finding:
         log_probs = np.asarray(dialect.whole_rows(scored, range(2)), dtype=np.float64)
         answered.check_log_probs(log_probs, examined.subject.host)
         log_sum = max(np.logaddexp.reduce(log_probs, axis=-1).tolist(), key=abs)
-        gap = _most(log_probs[range(2), scored.response], own)
+        gap = max(_gaps(log_probs[range(2), scored.response], own))
         seen = f"logsumexp of a whole row of {log_probs.shape[1]:,} tokens is 0 within {_nats(abs(log_sum))}"
     elif capabilities.most_top:
         k = min(_N_TOP, capabilities.most_top)
-        tops = dialect.top_rows(scored, range(2), k)
-        entries = [dict(zip(row.ids, row.log_probs, strict=True)) for row in tops]
+        entries = dialect.top_rows(scored, range(2), k)
         mass = max(math.fsum(map(math.exp, row.values())) for row in entries)
         log_sum = max(0.0, math.log(mass))
-        gap = _most(np.asarray([row[token] for row, token in zip(entries, scored.response, strict=True)]), own)
+        gap = max(_gaps([row[token] for row, token in zip(entries, scored.response, strict=True)], own))
         seen = f"The server returns the {k} likeliest tokens of a row, with at most {min(mass, 1.0):.1%}"
     else:
         return Finding("The server returns only the given token of a row.", "skipped")
@@ -252,51 +224,46 @@ def raw(examined: Examined) -> Finding:
         ("repetition_penalty", Setting(repetition_penalty=1.5), "penalised"),
         ("presence_penalty", Setting(presence_penalty=1.5), "penalised"),
     ):
-        if examined.can(control):
-            gap = _most(examined.probe(scored, setting).log_probs, examined.probe(scored, Setting()).log_probs)
+        if (dialect := probed(subject.dialect, control)) is not None:
+            moved, plain = (dialect.probed_log_probs(scored, way).log_probs for way in (setting, Setting()))
+            gap = max(_gaps(moved, plain))
             if gap > examined.tolerance:
                 return bad(fault, f"A log-probability moves by {_nats(gap)}.")
             tried.append(control.replace("_", " "))
-    if not subject.dialect.capabilities().samples:
-        return _raw_found(tried)
-    prompt = examined.probes.open
-    drawn = subject.dialect.generate(prompt, n_tokens=_N_TEMPERED, temperature=0.5, seed=1, stop_ids=())
-    if drawn.ids and drawn.log_probs:
-        gap = _mean(np.asarray(drawn.log_probs), examined.score(Scored(prompt, drawn.ids)))
-        if gap > max(_TEMPERED, examined.tolerance):
-            return bad(
-                "tempered",
-                f"For tokens drawn at T = 0.5, the server reports log-probabilities {_nats(gap)} away from their "
-                "score, on average.",
-            )
-        tried.append("temperature of draws")
-    if subject.is_local:
-        return Finding("Log-probabilities are computed here from the logits, at T = 1 and without penalties.")
-    sigma = _draws(examined)
-    if sigma is not None and sigma > _MOST_SIGMA:
-        return bad("sampled_otherwise", f"{_N_DRAWS} draws are {sigma:.1f} standard deviations away.")
-    if sigma is not None:
-        tried.append(f"{_N_DRAWS} draws against the row that they come from")
-    return _raw_found(tried)
-
-
-def _raw_found(tried: Sequence[str]) -> Finding:
+    if subject.dialect.capabilities().samples:
+        prompt = examined.probes.open
+        drawn = subject.dialect.generate(prompt, n_tokens=16, temperature=0.5, seed=1, stop_ids=())
+        if drawn.ids and drawn.log_probs:
+            gap = fmean(_gaps(drawn.log_probs, examined.score(Scored(prompt, drawn.ids))))
+            if gap > max(_TEMPERED, examined.tolerance):
+                return bad(
+                    "tempered",
+                    f"For tokens drawn at T = 0.5, the server reports log-probabilities {_nats(gap)} away from their "
+                    "score, on average.",
+                )
+            tried.append("temperature of draws")
+        if subject.is_local:
+            return Finding("Log-probabilities are computed here from the logits, at T = 1 and without penalties.")
+        sigma = _draws(examined)
+        if sigma is not None and sigma > 5.0:
+            return bad("sampled_otherwise", f"{_N_DRAWS} draws are {sigma:.1f} standard deviations away.")
+        if sigma is not None:
+            tried.append(f"{_N_DRAWS} draws against the row that they come from")
     if not tried:
         return Finding("The dialect offers no way to check this.", "skipped")
     return Finding(f"Log-probabilities are raw. Tried: {', '.join(tried)}.")
 
 
 def _draws(examined: Examined) -> float | None:
-    """Standard deviations that draws of a next token are away from the row that they should come from. Compared are the
-    means of a token's log-probability, of which another temperature changes the expectation first; tokens that are not
-    among the likeliest count as the least likely of these."""
+    """Standard deviations between draws of a next token and their row, by the mean of a token's log-probability, whose
+    expectation changes first with the temperature. Tokens that are not among the likeliest count as the least likely of
+    these."""
     dialect, prompt = examined.subject.dialect, examined.probes.open
     capabilities = dialect.capabilities()
     if capabilities.most_top == 0:
         return None
     k = min(_N_TOP, capabilities.most_top or _N_TOP)
-    (top,) = dialect.top_rows(Scored(prompt, ()), range(1), k)
-    values = dict(zip(top.ids, top.log_probs, strict=True))
+    (values,) = dialect.top_rows(Scored(prompt, ()), range(1), k)
     p = np.exp(np.asarray([*values.values()]))
     least = min(values.values())
     scores, weights = np.asarray([*values.values(), least]), np.asarray([*p, max(0.0, 1.0 - p.sum())])
@@ -307,7 +274,8 @@ def _draws(examined: Examined) -> float | None:
         drawn = dialect.generate(prompt, n_tokens=1, temperature=1.0, seed=seed, stop_ids=())
         return values.get(drawn.ids[0], least) if drawn.ids else None
 
-    drawn = examined.subject.side_by_side(draw, range(_N_DRAWS))
+    assert examined.subject.connection is not None
+    drawn = examined.subject.connection.in_order(draw, range(_N_DRAWS))
     # A server that leaves an end token out of what it tells has drawn one all the same: which, it does not say.
     log_probs = [log_prob for log_prob in drawn if log_prob is not None]
     return abs(float(np.mean(log_probs)) - mean) / spread if len(log_probs) > _N_DRAWS // 2 else None
@@ -335,7 +303,6 @@ def noise(examined: Examined) -> Finding:
 
 
 def _noise_in_process(examined: Examined) -> DoctorNoise:
-    """The noise of a model that decides itself what is computed at once."""
     subject, scored, alone = examined.subject, examined.scored, examined.alone
     prompts = [request.prompt for request in scored]
     # The engine forks the states of a prompt where another one parts from it: in the middle of a response, or in the
@@ -405,26 +372,23 @@ def prefix_cache(examined: Examined) -> Finding:
         if not examined.uses_prefix_cache:
             return Finding("Sequences share nothing, so each is computed in full.")
         return Finding(f"Sequences share their prefixes: {n_run:,} of {case.n_tokens:,} tokens are run.")
-    if examined.can("cache"):
-        examined.probe(scored, Setting(reads_cache=True))
-        n_cached = examined.probe(scored, Setting(reads_cache=True)).n_cached
+    if (dialect := probed(subject.dialect, "cache")) is not None:
+        dialect.probed_log_probs(scored, Setting(reads_cache=True))
+        n_cached = dialect.probed_log_probs(scored, Setting(reads_cache=True)).n_cached
         if n_cached is not None:
-            return _cache_found(examined, n_cached > 0, f"{n_cached:,} of {len(scored.prompt):,} tokens were kept")
+            examined.uses_prefix_cache = n_cached > 0
+            seen = f"{n_cached:,} of {len(scored.prompt):,} tokens were kept"
+            if n_cached:
+                return Finding(f"The prefix cache is used: {seen}.")
+            advice = "Turn it on: leave-one-out repeats a prompt once for each of its pieces."
+            return Finding(f"The prefix cache is not used: {seen}.", "note", advice=advice)
     seconds = [_seconds(lambda: examined.score(scored)) for _ in range(3)]
     # The first time of three may be the first of all; the check before has asked for other texts.
     gain = seconds[0] / max(min(seconds[1:]), 1e-9)
     if gain < 1.5:
-        examined.uses_prefix_cache = None
         return Finding("No sign of a prefix cache: repeating a prompt takes as long.", "note")
-    return _cache_found(examined, True, f"the same prompt again is {gain:.1f} times as fast")
-
-
-def _cache_found(examined: Examined, used: bool, seen: str) -> Finding:
-    examined.uses_prefix_cache = used
-    if used:
-        return Finding(f"The prefix cache is used: {seen}.")
-    sentence = f"The prefix cache is not used: {seen}."
-    return Finding(sentence, "note", advice="Turn it on: leave-one-out repeats a prompt once for each of its pieces.")
+    examined.uses_prefix_cache = True
+    return Finding(f"The prefix cache is used: the same prompt again is {gain:.1f} times as fast.")
 
 
 def weights(examined: Examined) -> Finding:
@@ -443,7 +407,7 @@ def weights(examined: Examined) -> Finding:
     gap = np.abs(np.concatenate([*gaps, (served - local).ravel()]))
     influence, theirs = ((log_probs[:1] - log_probs[1:]).sum(axis=1) for log_probs in (served, local))
     examined.compared = result = DoctorAgainst(
-        model=examined.against_name,
+        model=other.name,
         n_tokens=len(gap),
         max_token_nats=float(gap.max()),
         mean_token_nats=float(gap.mean()),
@@ -478,12 +442,11 @@ def speed(examined: Examined) -> Finding:
 
 def steady(examined: Examined) -> Finding:
     """(10) The model at the end is that of the beginning, and the server answered every request at once."""
-    if examined.first:
-        last = [examined.score(examined.probes.scored[0]) for _ in range(3)]
-        within = max(_most(log_probs, other) for some in (examined.first, last) for log_probs in some for other in some)
-        between = min(_most(log_probs, other) for log_probs in examined.first for other in last)
-        if between > max(_QUIET, 3.0 * within):
-            return bad("changed", f"A log-probability has moved by {_nats(between)}.")
+    first, last = examined.first, examined.first_probe()
+    within = max(max(_gaps(a, b)) for scores in (first, last) for a in scores for b in scores)
+    between = min(max(_gaps(a, b)) for a in first for b in last)
+    if between > max(_QUIET, 3.0 * within):
+        return bad("changed", f"A log-probability has moved by {_nats(between)}.")
     return Finding("The same request has the same answer at the end as at the start.")
 
 
@@ -503,16 +466,11 @@ CHECKS: Final[tuple[tuple[int, str, Callable[[Examined], Finding]], ...]] = (
 
 
 def _apart(log_prob: float, other: float) -> float:
-    """Distance of two log-probabilities; 0 of two that are −∞."""
     return 0.0 if log_prob == other else abs(float(log_prob) - float(other))
 
 
-def _most(ours: FloatArray, theirs: FloatArray) -> float:
-    return max((_apart(value, other) for value, other in zip(ours, theirs, strict=True)), default=0.0)
-
-
-def _mean(ours: FloatArray, theirs: FloatArray) -> float:
-    return float(np.mean([_apart(value, other) for value, other in zip(ours, theirs, strict=True)]))
+def _gaps(ours: Iterable[float], theirs: Iterable[float]) -> list[float]:
+    return [_apart(value, other) for value, other in zip(ours, theirs, strict=True)]
 
 
 def _nats(value: float) -> str:

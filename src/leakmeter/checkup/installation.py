@@ -107,7 +107,6 @@ def check_installation() -> InstallationResult:
 
 
 def _requirements() -> dict[str, SpecifierSet]:
-    """Which versions of each library leakmeter needs here, extras apart, by name."""
     from packaging.requirements import Requirement
 
     needed = map(Requirement, metadata.requires("leakmeter") or ())
@@ -144,7 +143,6 @@ def _largest_gap(model: str) -> float:
 
 
 def _plain_sums(toy: Any, prompt: Sequence[int], response: Sequence[int]) -> list[float]:
-    """Log-probabilities of the toy's response, token by token in Python's own numbers."""
     ids = np.asarray([*prompt, *response])
     log_probs = []
     for n, token in enumerate(response, len(prompt)):

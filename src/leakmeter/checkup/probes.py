@@ -53,8 +53,6 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """All that is asked about."""
-
     scored: tuple[Scored, ...]
     """Prompts and responses; the first is that which is asked again at the end."""
     repeating: Scored

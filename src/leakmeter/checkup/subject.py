@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import partial
 
 import numpy as np
 
@@ -19,14 +19,9 @@ from leakmeter.core.request import FloatArray, Reduction, Request
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.stats import logspace
 
-T = TypeVar("T")
-R = TypeVar("R")
-
 
 @dataclass(frozen=True)
 class Subject:
-    """What is examined."""
-
     name: str
     dialect: Dialect
     tokenizer: Tokenizer
@@ -46,16 +41,9 @@ class Subject:
     def is_local(self) -> bool:
         return self.settings is not None
 
-    def side_by_side(self, work: Callable[[T], R], todo: Sequence[T]) -> list[R]:
-        """What becomes of every item, several at a time where there is a server."""
-        return self.connection.in_order(work, todo) if self.connection else [work(item) for item in todo]
-
     @classmethod
     def from_backend(cls, backend: Backend) -> Subject:
-        def together(prompts: Sequence[tuple[int, ...]], response: tuple[int, ...]) -> FloatArray:
-            log_probs: FloatArray = _scored(backend, prompts, response, TargetLogProbs())
-            return log_probs
-
+        together = partial(_scored, backend, TargetLogProbs())
         if isinstance(backend, ServedBackend):
             return cls(backend.name, backend.dialect, backend.tokenizer, backend.served, together, backend.connection)
         dialect = InProcess(backend)
@@ -76,20 +64,18 @@ class InProcess:
         return Served(self.backend.name, self.backend.weights_sha256, None, self.backend.window, None)
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True)
+        return Capabilities.everything()
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
-        log_probs: FloatArray = _scored(self.backend, [scored.prompt], scored.response, TargetLogProbs())[0]
-        return log_probs
+        (log_probs,) = _scored(self.backend, TargetLogProbs(), [scored.prompt], scored.response)
+        return np.asarray(log_probs)
 
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
-        """Out of whole rows."""
         order = [(row, np.argsort(-row, kind="stable")[:k]) for row in self.whole_rows(scored, rows)]
-        return [TopRow(tuple(top.tolist()), tuple(row[top].tolist())) for row, top in order]
+        return [dict(zip(top.tolist(), row[top].tolist(), strict=True)) for row, top in order]
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
-        log_probs: FloatArray = _scored(self.backend, [scored.prompt], scored.response, FullDistribution())[0]
-        return log_probs[rows.start : rows.stop]
+        return _scored(self.backend, FullDistribution(), [scored.prompt], scored.response)[0, rows.start : rows.stop]
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
@@ -109,10 +95,11 @@ class InProcess:
         return Drawn(tuple(ids), tuple(log_probs))
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
-        """None: there is no other tokenizer than that which the doctor has."""
         return None
 
 
-def _scored(backend: Backend, prompts: Sequence[Sequence[int]], response: tuple[int, ...], reduction: Reduction) -> Any:
+def _scored(
+    backend: Backend, reduction: Reduction, prompts: Sequence[Sequence[int]], response: tuple[int, ...]
+) -> FloatArray:
     probes = tuple(Prompt((Piece("probe", "frame", tuple(prompt)),)) for prompt in prompts)
     return backend.score(plan([Request(probes, response, reduction)]))[0].values

@@ -98,8 +98,8 @@ FAULTS: Final[dict[str, tuple[str, str]]] = {
 
 
 def fault_of_status(status: int, did: str) -> str | None:
-    """The fault of a server that does not answer a request as it should, whose status is 0 where no answer came; None
-    where it refuses it. `did` is as of `Connection.faults`."""
+    """The fault of a server by an answer's status, 0 where none came, and by what it did (`Connection.faults`); None
+    where it refuses the request."""
     if status == 429 or did.endswith("status 429"):
         return "busy"
     return {CUTS: "cut", SLOW: "slow"}.get(did, None if status else "unreachable")

@@ -34,25 +34,25 @@ def cache_dir() -> Path:
     """Directory of all that can be fetched or computed again; the environment variable LEAKMETER_CACHE moves it."""
     import platformdirs
 
-    override = os.environ.get(CACHE_VARIABLE)
-    return Path(override).expanduser().absolute() if override else platformdirs.user_cache_path("leakmeter")
+    return _named_by(CACHE_VARIABLE) or platformdirs.user_cache_path("leakmeter")
 
 
 def scores_dir() -> Path | None:
     """Directory of the score cache; LEAKMETER_SCORES moves it, or turns it off by the word 'off': then None."""
-    override = os.environ.get(SCORES_VARIABLE)
-    if override == "off":
-        return None
-    return Path(override).expanduser().absolute() if override else cache_dir() / "scores"
+    return None if os.environ.get(SCORES_VARIABLE) == "off" else _named_by(SCORES_VARIABLE) or cache_dir() / "scores"
 
 
 def config_dir() -> Path:
-    """Directory of the score cache's secret, which LEAKMETER_CONFIG moves. It is not in the cache, also where that was
-    moved: whoever gets hold of a copy of the cache should not get both."""
+    """Directory of the score cache's secret; LEAKMETER_CONFIG moves it. It is not in the cache, even where that was
+    moved, so that a copy of the cache does not contain it."""
     import platformdirs
 
-    override = os.environ.get(CONFIG_VARIABLE)
-    return Path(override).expanduser().absolute() if override else platformdirs.user_config_path("leakmeter")
+    return _named_by(CONFIG_VARIABLE) or platformdirs.user_config_path("leakmeter")
+
+
+def _named_by(variable: str) -> Path | None:
+    path = os.environ.get(variable)
+    return Path(path).expanduser().absolute() if path else None
 
 
 def models_dir() -> Path:
@@ -60,13 +60,12 @@ def models_dir() -> Path:
 
 
 def folder_of(gguf_sha256: str, label: str = "gguf") -> Path:
-    """Where the converted weights of a GGUF file with this SHA-256 are kept."""
     return models_dir() / f"{label}-{gguf_sha256[:16]}"
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file in hex, remembered in the cache for as long as it is the same file, left unchanged. A file may
-    be written over with its time of modification put back: then its time of status change tells."""
+    """SHA-256 of a file in hex, remembered in the cache while the file is unchanged. The time of status change tells
+    of a file that was overwritten and had its time of modification put back."""
     state = path.stat()
     seen = {
         "path": str(path.resolve()),
@@ -91,7 +90,7 @@ def file_sha256(path: Path) -> str:
 
 
 def fresh_sha256(path: Path) -> str:
-    """SHA-256 of a file in hex, computed now: for what must be checked, or is about to move."""
+    """SHA-256 of a file in hex, computed now, for what must be checked, or is about to move."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -110,8 +109,8 @@ def weights_hash(path: Path, hash_file: Callable[[Path], str] = file_sha256) -> 
 
 
 def settings_hash(path: Path, *, recursive: bool = False) -> str:
-    """SHA-256 in hex over name and content of the files beside the weights that a model's directory is read by; of all
-    files, in sub-directories too, as other libraries than transformers keep them, if `recursive`."""
+    """SHA-256 in hex over name and content of the files that transformers reads beside the weights; if `recursive`, of
+    all files, in sub-directories too, as other libraries keep them."""
     entries = path.rglob("*") if recursive else path.iterdir()
     suffixes = None if recursive else (".json", ".jinja", ".model", ".txt", ".tiktoken")
     files = sorted(file for file in entries if file.is_file() and (suffixes is None or file.suffix in suffixes))
@@ -134,9 +133,9 @@ def is_whole(folder: Path, gguf_sha256: str) -> bool:
 
 
 def build_once(final: Path, gguf_sha256: str, build: Callable[[Path], Path], notify: Notify) -> Path:
-    """Returns the folder `final`, making it first if it is not there whole. `build` is given an empty scratch directory
-    beside `final` and returns the finished folder inside it, which is then renamed into place. A process killed at any
-    moment leaves a scratch directory, which the next one sweeps away."""
+    """Return the folder `final`; make it first if it is not there whole. `build` gets an empty scratch directory beside
+    `final` and returns the finished folder in it, which is then renamed into place. A process killed at any moment
+    leaves a scratch directory, which the next one removes."""
     if is_whole(final, gguf_sha256):
         return final
     with disk_errors(final.parent):
@@ -160,7 +159,6 @@ def build_once(final: Path, gguf_sha256: str, build: Callable[[Path], Path], not
 
 @contextmanager
 def disk_errors(where: Path, remedy: str = f"move the cache with {CACHE_VARIABLE}=DIR") -> Iterator[None]:
-    """Turns what the operating system says about a disk into one line that says what to do."""
     try:
         yield
     except OSError as error:
@@ -176,7 +174,6 @@ def disk_errors(where: Path, remedy: str = f"move the cache with {CACHE_VARIABLE
 
 @contextmanager
 def _locked(final: Path, notify: Notify) -> Iterator[None]:
-    """Holds the folder's lock, so that two processes do not convert the same model side by side."""
     from filelock import FileLock, Timeout
 
     lock: BaseFileLock = FileLock(final.parent / f".{final.name}.lock")

@@ -15,8 +15,8 @@ import re
 import struct
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, suppress
-from importlib.metadata import PackageNotFoundError, version
+from contextlib import contextmanager, redirect_stderr
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -36,7 +36,7 @@ from leakmeter.models.cache import (
     weights_hash,
 )
 from leakmeter.models.gguf_tokenizer import TokenizerHeader, as_llama_cpp
-from leakmeter.models.local import ForeignErrors, check_loaded
+from leakmeter.models.local import check_loaded, foreign_errors
 
 if TYPE_CHECKING:
     from gguf import GGUFReader
@@ -44,15 +44,17 @@ if TYPE_CHECKING:
 
 
 _MAGIC: Final = b"GGUF"
-_LAYER: Final = re.compile(r"blk\.(\d+)\..*")
 _ADVICE: Final = "give a whole GGUF file of an architecture that transformers reads, or a directory with safetensors"
-_CONVERTERS: Final = ("leakmeter", "transformers", "gguf", "torch", "safetensors")
 
 
-def convert_file(gguf: Path, *, notify: Notify) -> Path:
-    """Folder with the converted weights of a user's own .gguf file, made on first use; keyed by the file's SHA-256."""
+def converted_file(gguf: Path, *, notify: Notify, make: bool) -> Path | None:
+    """Folder with the converted weights of a user's own .gguf file, keyed by the file's SHA-256. Where it is not there
+    yet, it is made if `make`, and None otherwise."""
     with disk_errors(gguf, "check that path"):
         gguf_sha256 = file_sha256(gguf)
+    folder = folder_of(gguf_sha256)
+    if not make:
+        return folder if is_whole(folder, gguf_sha256) else None
 
     def build(scratch: Path) -> Path:
         notify(f"converting '{gguf.name}' once to '{folder}' …")
@@ -61,16 +63,7 @@ def convert_file(gguf: Path, *, notify: Notify) -> Path:
             convert(gguf, folder_in_scratch, gguf_sha256=gguf_sha256, source={"file": gguf.name})
         return folder_in_scratch
 
-    folder = folder_of(gguf_sha256)
     return build_once(folder, gguf_sha256, build, notify)
-
-
-def cached_file(gguf: Path) -> Path | None:
-    """Folder with the converted weights of a .gguf file if it is there already."""
-    with disk_errors(gguf, "check that path"):
-        gguf_sha256 = file_sha256(gguf)
-    folder = folder_of(gguf_sha256)
-    return folder if is_whole(folder, gguf_sha256) else None
 
 
 def convert(gguf: Path, folder: Path, *, gguf_sha256: str, source: JsonObject) -> None:
@@ -80,14 +73,15 @@ def convert(gguf: Path, folder: Path, *, gguf_sha256: str, source: JsonObject) -
     if magic != _MAGIC:
         raise ModelError(f"'{gguf}' is not a GGUF file: it starts with {magic!r}, expected {_MAGIC!r}; fetch it again")
     folder.mkdir()
-    with ForeignErrors(f"'{gguf.name}' cannot be converted", _ADVICE), _quiet():
+    with foreign_errors(f"'{gguf.name}' cannot be converted", _ADVICE), _quiet():
         _write_model(gguf, folder)
+    converters = ("leakmeter", "transformers", "gguf", "torch", "safetensors")
     record = {
         "format": RECORD_FORMAT,
         "source": dict(source),
         "gguf_sha256": gguf_sha256,
         "weights_sha256": weights_hash(folder, fresh_sha256),
-        "converted_with": _versions(),
+        "converted_with": {name: version(name) for name in converters},
     }
     (folder / RECORD_NAME).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
@@ -97,13 +91,13 @@ def _write_model(gguf: Path, folder: Path) -> None:
     from gguf import GGUFReader
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-    check_counts(gguf)
+    _check_counts(gguf)
     reader = GGUFReader(gguf)
-    check_layers(reader, gguf.name)
+    _check_layers(reader, gguf.name)
     header = TokenizerHeader.from_reader(reader, gguf.name)
     where = {"gguf_file": gguf.name, "local_files_only": True}
     config = AutoConfig.from_pretrained(str(gguf.parent), **where)
-    check_size(reader, config, gguf.name)
+    _check_size(reader, config, gguf.name)
     model, loaded = AutoModelForCausalLM.from_pretrained(
         str(gguf.parent),
         config=config,
@@ -113,7 +107,7 @@ def _write_model(gguf: Path, folder: Path) -> None:
         **where,
     )
     # The library passes over the layers that a configuration of fewer has no place for.
-    layers = (_LAYER.match(tensor.name) for tensor in reader.tensors)
+    layers = (re.match(r"blk\.(\d+)\..*", tensor.name) for tensor in reader.tensors)
     beyond = {layer[0] for layer in layers if layer and int(layer[1]) >= model.config.num_hidden_layers}
     check_loaded(gguf.name, {**loaded, "unexpected_keys": {*loaded["unexpected_keys"], *beyond}})
     tokenizer = AutoTokenizer.from_pretrained(str(gguf.parent), **where)
@@ -130,17 +124,8 @@ def _write_model(gguf: Path, folder: Path) -> None:
     path.write_text(json.dumps(spec, ensure_ascii=False, indent=2), encoding="utf-8")
 
 
-def _versions() -> dict[str, str]:
-    versions: dict[str, str] = {}
-    for name in _CONVERTERS:
-        with suppress(PackageNotFoundError):
-            versions[name] = version(name)
-    return versions
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silences the progress bars, log lines and warnings of the libraries that convert, and restores them after."""
     from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
     from transformers.utils import logging as library_logging
 
@@ -167,13 +152,12 @@ def _quiet() -> Iterator[None]:
 _SIZES: Final = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 """Bytes of a number, by the code of its type."""
 _STRING, _ARRAY = 8, 9
-_MOST_DIMENSIONS: Final = 8
 _DEEPEST: Final = 8
 _MOST_MADE_UP: Final = 2
 """Weights of the model for each in the file: a head may be the embedding once more, and buffers are in no file."""
 
 
-def check_counts(path: Path) -> None:
+def _check_counts(path: Path) -> None:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         try:
             _Header(content).pass_over()
@@ -200,7 +184,7 @@ class _Header:
         for _ in range(n_tensors):
             self._string()
             n_dimensions = self._number("I")
-            if n_dimensions > _MOST_DIMENSIONS:
+            if n_dimensions > 8:
                 raise ValueError("dimensions")
             self._skip(8 * n_dimensions + 4 + 8)
 
@@ -231,7 +215,7 @@ class _Header:
             self._skip(_SIZES[kind])
 
 
-def check_layers(reader: GGUFReader, name: str) -> None:
+def _check_layers(reader: GGUFReader, name: str) -> None:
     """Refuse a header of more layers than the file has tensors: each would be set up, whatever it weighs."""
     for key, field in reader.fields.items():
         n_layers = field.contents() if key.endswith(".block_count") else None
@@ -243,17 +227,17 @@ def check_layers(reader: GGUFReader, name: str) -> None:
             )
 
 
-def check_size(reader: GGUFReader, config: PretrainedConfig, name: str) -> None:
+def _check_size(reader: GGUFReader, config: PretrainedConfig, name: str) -> None:
     """Refuse a header whose model is larger than the file's tensors: what is missing would be made up, at any size."""
     import torch
     from transformers import AutoModelForCausalLM
 
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
-    n_told = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
+    n_declared = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
     n_held = sum(int(tensor.n_elements) for tensor in reader.tensors)
-    if n_told > _MOST_MADE_UP * n_held:
+    if n_declared > _MOST_MADE_UP * n_held:
         raise ModelError(
-            f"'{name}' cannot be converted: its header declares {n_told:,} weights, and it holds "
+            f"'{name}' cannot be converted: its header declares {n_declared:,} weights, and it holds "
             f"{n_held:,}; fetch it again"
         )

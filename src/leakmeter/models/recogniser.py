@@ -6,15 +6,16 @@ Nothing is fetched: a recogniser is a directory, or the name of a spaCy pipeline
 from __future__ import annotations
 
 import functools
-import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import ModelError
 from leakmeter.models.cache import settings_hash, weights_hash
-from leakmeter.models.local import check_loaded, check_model_folder
+from leakmeter.models.local import FROM_DISK, WEIGHTS_FROM_DISK, check_loaded, check_model_folder
 
 Recognise = Callable[[str], Iterable[tuple[int, int, str]]]
 """A text to characters [start, end) and labels."""
@@ -25,7 +26,6 @@ _WINDOW_CHARACTERS = 2000
 
 @functools.cache
 def load_recogniser(name: str) -> Recognise:
-    """A recogniser by its directory or package name; loaded once."""
     folder = Path(name).expanduser()
     if (folder / "config.json").is_file():
         return _transformers(folder)
@@ -42,12 +42,10 @@ def load_recogniser(name: str) -> Recognise:
     except (OSError, ValueError, ImportError) as error:
         raise ModelError(f"recogniser '{name}' cannot be loaded: {str(error).split(chr(10))[0]}") from None
 
-    def recognise(text: str) -> Iterator[tuple[int, int, str]]:
-        for start, end in _stretches(text, pipeline.max_length):
-            for entity in pipeline(text[start:end]).ents:
-                yield start + entity.start_char, start + entity.end_char, entity.label_
+    def entities(text: str) -> Iterator[tuple[int, int, str]]:
+        return ((entity.start_char, entity.end_char, entity.label_) for entity in pipeline(text).ents)
 
-    return recognise
+    return _in_stretches(entities, pipeline.max_length)
 
 
 def recogniser_fingerprint(name: str) -> str:
@@ -65,24 +63,14 @@ def recogniser_fingerprint(name: str) -> str:
 
 def _transformers(folder: Path) -> Recognise:
     import torch
-    from transformers import AutoModelForTokenClassification, AutoTokenizer
+    from transformers import AutoModelForTokenClassification
 
     check_model_folder(folder, str(folder))
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        model, loaded = AutoModelForTokenClassification.from_pretrained(
-            folder,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,
-        )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise ModelError(f"recogniser '{folder}' cannot be loaded: {str(error).split(chr(10))[0]}") from None
+    tokenizer, model, loaded = from_folder(
+        AutoModelForTokenClassification, folder, f"recogniser '{folder}'", ignore_mismatched_sizes=True
+    )
     # Poolers of other tasks may be left in the files.
     check_loaded(str(folder), {**loaded, "unexpected_keys": ()})
-    model = model.eval()
     if not tokenizer.is_fast:
         raise ModelError(f"recogniser '{folder}' has no tokenizer.json, which locates tokens in the text")
     labels = {int(number): str(label) for number, label in model.config.id2label.items()}
@@ -102,15 +90,23 @@ def _transformers(folder: Path) -> Recognise:
             best = model(**coded).logits[0].argmax(dim=-1).tolist()
         yield from _runs(text, offsets, [labels[number] for number in best])
 
-    def recognise(text: str) -> Iterator[tuple[int, int, str]]:
-        for start, end in _stretches(text, _WINDOW_CHARACTERS):
-            yield from ((start + a, start + b, label) for a, b, label in classify(text[start:end]))
+    return _in_stretches(classify, _WINDOW_CHARACTERS)
 
-    return recognise
+
+def from_folder(kind: Any, folder: Path, noun: str, **options: bool) -> tuple[Any, Any, JsonObject]:
+    """Tokenizer and model of one of the transformers library's kinds, without network, pickles or code of the model's
+    own, and what the library says about the weights."""
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, **FROM_DISK)
+        model, loaded = kind.from_pretrained(folder, **WEIGHTS_FROM_DISK, **options)
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise ModelError(f"{noun} cannot be loaded: {str(error).split(chr(10))[0]}") from None
+    return tokenizer, model.eval(), loaded
 
 
 def _runs(text: str, offsets: list[list[int]], labels: list[str]) -> Iterator[tuple[int, int, str]]:
-    """Tokens of one kind in a row, out to the ends of their words."""
     run: tuple[int, int, str] | None = None
     for (start, end), label in zip(offsets, labels, strict=True):
         if start == end:
@@ -119,29 +115,34 @@ def _runs(text: str, offsets: list[list[int]], labels: list[str]) -> Iterator[tu
         # 'B' begins another entity, unless it stands within a word.
         begins = place in ("B", "S", "U") and not (run and start == run[1] and text[start].isalnum())
         if run and (kind != run[2] or begins or text[run[1] : start].strip()):
-            yield _whole_words(text, run)
+            yield (*whole_words(text, run[0], run[1]), run[2])
             run = None
         if kind not in ("O", ""):
             run = (run[0] if run else start, end, kind)
     if run:
-        yield _whole_words(text, run)
+        yield (*whole_words(text, run[0], run[1]), run[2])
 
 
-def _whole_words(text: str, run: tuple[int, int, str]) -> tuple[int, int, str]:
-    start, end, kind = run
+def whole_words(text: str, start: int, end: int) -> tuple[int, int]:
+    """Characters [start, end) out to the ends of the words that they cut."""
     while start and text[start].isalnum() and text[start - 1].isalnum():
         start -= 1
-    while end < len(text) and text[end].isalnum() and text[end - 1].isalnum():
+    while 0 < end < len(text) and text[end].isalnum() and text[end - 1].isalnum():
         end += 1
-    return start, end, kind
+    return start, end
 
 
-def _stretches(text: str, n_characters: int) -> Iterator[tuple[int, int]]:
-    """Parts of a text of at most so many characters, cut at a line's end or between words where there is one."""
-    ends = [0]
-    while len(text) - ends[-1] > n_characters:
-        ends.append(_cut(text, ends[-1], ends[-1] + n_characters))
-    return itertools.pairwise([*ends, len(text)])
+def _in_stretches(recognise: Recognise, n_characters: int) -> Recognise:
+    """Recognise in parts of a text of at most so many characters, cut at a line's end or between words if possible."""
+
+    def recognise_all(text: str) -> Iterator[tuple[int, int, str]]:
+        start = 0
+        while start < len(text):
+            end = _cut(text, start, start + n_characters) if len(text) - start > n_characters else len(text)
+            yield from ((start + a, start + b, label) for a, b, label in recognise(text[start:end]))
+            start = end
+
+    return recognise_all
 
 
 def _cut(text: str, start: int, at: int) -> int:

@@ -17,7 +17,7 @@ from leakmeter.models.registry import KNOWN_MODELS
 
 @dataclass(frozen=True, slots=True)
 class ResolvedModel:
-    """A model found: where its weights are, and the SHA-256 that names them."""
+    """Where a model's weights are, and the SHA-256 that names them."""
 
     name: str
     """What the user said."""
@@ -32,13 +32,17 @@ class ResolvedModel:
 
 
 def resolve(name: str, *, notify: Notify, download: bool = True, hash_weights: bool = True) -> ResolvedModel:
-    """Finds a model by the name a user gave, fetching and converting it first if need be and allowed. `notify` is told
-    in one line about each thing that takes time; once everything is cached it is not called and no network is touched.
-    With `download=False` nothing is fetched or converted, and what would need it is a ModelError, except for a hub
-    model, which is returned without a hash. With `hash_weights=False` no model is: a file that was never hashed before
-    has to be read whole for it."""
+    """Find a model by the name a user gave; fetch and convert it first if need be. `notify` gets a line about each
+    thing that takes time; once everything is cached it is not called and no network is touched. With `download=False`
+    nothing is fetched or converted, and what would need it is a ModelError, except for a hub model, which is returned
+    without a hash. With `hash_weights=False` no model is hashed: a file has to be read whole the first time."""
     if name.startswith(hub.PREFIX):
-        return _from_hub(name, notify=notify, download=download, hashed=hash_weights)
+        repository, revision = hub.split_hub_name(name)
+        snapshot = hub.cached_snapshot(repository, revision)
+        if snapshot is None and not download:
+            return ResolvedModel(name=name, path=repository, is_hub=True, weights_sha256=None)
+        snapshot = snapshot or hub.fetch_snapshot(repository, revision, notify=notify)
+        return _local(name, snapshot, is_hub=True, hashed=hash_weights)
     if name in KNOWN_MODELS:
         model = KNOWN_MODELS[name]
         folder = pull_model(model, notify=notify) if download else cached_model(model)
@@ -47,9 +51,9 @@ def resolve(name: str, *, notify: Notify, download: bool = True, hash_weights: b
         return _local(name, folder, hashed=hash_weights)
     path = Path(name).expanduser()
     if path.suffix.lower() == ".gguf" and path.is_file():
-        from leakmeter.models.gguf import cached_file, convert_file
+        from leakmeter.models.gguf import converted_file
 
-        converted = convert_file(path.absolute(), notify=notify) if download else cached_file(path.absolute())
+        converted = converted_file(path.absolute(), notify=notify, make=download)
         if converted is None:
             raise ModelError(f"'{name}' is not converted yet; run `leakmeter models pull {name}`")
         return _local(name, converted, hashed=hash_weights)
@@ -57,34 +61,20 @@ def resolve(name: str, *, notify: Notify, download: bool = True, hash_weights: b
         with disk_errors(path, "check that path"):
             check_model_folder(path, name)
         return _local(name, path.absolute(), hashed=hash_weights)
-    raise _not_found(name, path)
-
-
-def _from_hub(name: str, *, notify: Notify, download: bool, hashed: bool) -> ResolvedModel:
-    repository, revision = hub.split_hub_name(name)
-    folder = hub.cached_snapshot(repository, revision)
-    if folder is None and not download:
-        return ResolvedModel(name=name, path=repository, is_hub=True, weights_sha256=None)
-    if folder is None:
-        folder = hub.fetch_snapshot(repository, revision, notify=notify)
-    return _local(name, folder, is_hub=True, hashed=hashed)
+    if path.exists():
+        raise ModelError(f"'{name}' is not a kind of file that can be loaded; give a directory or a .gguf file")
+    is_file_name = name.startswith((".", "~")) or path.suffix.lower() == ".gguf"
+    if os.sep not in name and not is_file_name:
+        raise UnknownNameError("model", name, [*KNOWN_MODELS, "toy"])
+    could_be_hub = name.count("/") == 1 and not name.startswith("/") and not is_file_name
+    hint = f"; for a model of the hub write 'hf:{name}'" if could_be_hub else "; check the path"
+    raise ModelError(f"there is no file or directory '{name}'{hint}")
 
 
 def _local(name: str, folder: Path, *, hashed: bool, is_hub: bool = False) -> ResolvedModel:
     with disk_errors(folder, "check that path"):
         sha256s = (weights_hash(folder), settings_hash(folder)) if hashed else (None, None)
         return ResolvedModel(name, str(folder), is_hub, *sha256s)
-
-
-def _not_found(name: str, path: Path) -> ModelError | UnknownNameError:
-    if path.exists():
-        return ModelError(f"'{name}' is not a kind of file that can be loaded; give a directory or a .gguf file")
-    looks_like_path = os.sep in name or name.startswith((".", "~")) or path.suffix.lower() == ".gguf"
-    if not looks_like_path:
-        return UnknownNameError("model", name, [*KNOWN_MODELS, "toy"])
-    could_be_hub = name.count("/") == 1 and not name.startswith((".", "~", "/")) and path.suffix.lower() != ".gguf"
-    hint = f"; for a model of the hub write 'hf:{name}'" if could_be_hub else "; check the path"
-    return ModelError(f"there is no file or directory '{name}'{hint}")
 
 
 def tokenizer_folder(name: str, *, notify: Notify) -> Path:

@@ -42,12 +42,12 @@ def test_each_waits_for_the_first_that_shares_most_with_it(sequences: list[tuple
     questions = [Question(Scored(ids, ()), "top", range(1)) for ids in sequences]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(backend, "_WORTH_WAITING", 1)
-        placed = backend._in_prefix_order(questions, waits=True)
-    order = [sequences[one.index] for one in placed]
+        indices, after = backend._in_prefix_order(questions, waits=True)
+    order = [sequences[index] for index in indices]
     assert order == sorted(sequences)
-    for place, one in enumerate(placed):
+    for place, waits_for in enumerate(after):
         shared = [n_shared(order[place], other) for other in order[:place]]
-        assert one.after == (shared.index(max(shared)) if shared and max(shared) else -1)
+        assert waits_for == (shared.index(max(shared)) if shared and max(shared) else -1)
 
 
 def test_a_parent_is_answered_before_its_siblings_are_asked_for(served: Load) -> None:

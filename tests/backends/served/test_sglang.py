@@ -58,8 +58,8 @@ def test_documented_answers_are_read() -> None:
     assert dialect.target_log_probs(scored).tolist() == [-1.25, -0.5]
     assert dialect.probed_log_probs(scored, Setting()).n_cached == 2
     first, second = dialect.top_rows(scored, range(2), 2)
-    assert (first.ids, first.log_probs) == ((7, 14), (-0.75, -1.25))
-    assert (second.ids, second.log_probs) == ((15, 8), (-0.5, -2.0))
+    assert list(first.items()) == [(7, -0.75), (14, -1.25)]
+    assert list(second.items()) == [(15, -0.5), (8, -2.0)]
     path, body = told.sent[0]
     assert path == "generate"
     assert body == {

@@ -9,7 +9,7 @@ forward     one pass over segments, hidden states to logits, and what a model al
 attention   our own attention function, for CPUs
 reduce      logits to scores, a slice at a time
 gradients   requests for gradients to their numbers
-places      whose vectors vary, and the model made ready to differentiate
+places      whose vectors vary or are replaced, and the model made ready to differentiate
 reuse       features kept from run to run
 machine     what of it decides numbers, and how much memory is taken by default
 speed       how fast the machine is, for predictions

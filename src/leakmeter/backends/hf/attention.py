@@ -13,11 +13,9 @@ and any start share the passes through the linear layers, without padding.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
 import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicCache, DynamicLayer
@@ -25,7 +23,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from leakmeter.backends.hf import shared_start
-from leakmeter.backends.hf.states import Hidden, Segment
+from leakmeter.backends.hf.states import Segment
 
 NAME: Final = "leakmeter_segments"
 # A block of queries looks at no key after its last: small blocks save arithmetic, large ones calls.
@@ -34,26 +32,23 @@ _QUERIES_AT_ONCE = {"cpu": 128, "cuda": 2048}
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Keys and values of some tokens of a pass, (row, head, key, size), and which of them each query sees."""
+    """The tokens of a pass that are a segment's, its keys and values (row, head, key, size), and which of them each
+    query sees."""
 
     tokens: slice
-    n_rows: int
+    segment: Segment
     keys: Tensor
     values: Tensor
     mask: Tensor | None
     """Additive, (row, 1, query, key); None where each query sees every key up to its own."""
-    n_shared: int = 0
-    """Leading keys and values that are the same in all rows."""
-    viewed: tuple[Tensor, Tensor] | None = None
+    viewed: tuple[Tensor, Tensor] | None
     """Keys and values before those, (1, head, key, size), that all rows see but for what each has hidden."""
-    hidden: Sequence[Hidden] = ()
-    """Of each row, what of `viewed` it does not see."""
 
 
 class SegmentCache(DynamicCache):  # type: ignore[misc]
-    """What a model takes for its cache: each update extends the segments by their rows of the new states. Each layer
-    has a mask for each segment; without masks plain tensors are handed back, which takes one segment, whose rows are
-    those of the batch."""
+    """What a model takes for its cache: each update extends the segments by their rows of the new states. `masks` has
+    for each layer a mask for each segment. Without masks there is one segment, whose rows are those of the batch, and
+    the model gets its tensors."""
 
     def __init__(self, segments: list[Segment], masks: list[list[Tensor | None]] | None, n_layers: int) -> None:
         super().__init__()
@@ -76,10 +71,9 @@ class _Layer(DynamicLayer):  # type: ignore[misc]
             n_rows = len(segment.starts)
             tokens = slice(first, first + n_rows * segment.n_new)
             new = (_rows(states, tokens, n_rows) for states in (key_states, value_states))
-            extended = segment.extend(self._index, *new)
+            keys, values = segment.extend(self._index, *new)
             viewed = segment.viewed(self._index) if segment.views else None
-            n_shared = 0 if segment.views else segment.n_shared
-            stretches.append(Stretch(tokens, n_rows, *extended, mask, n_shared, viewed, segment.hidden))
+            stretches.append(Stretch(tokens, segment, keys, values, mask, viewed))
             first = tokens.stop
         return stretches, value_states
 
@@ -99,10 +93,8 @@ def attend(
     """An attention function as the transformers library calls it: (row, query, head, size), and no weights. `key` holds
     the stretches of a segment cache."""
     if isinstance(key, Tensor):
-        result: tuple[Tensor, None] = sdpa_attention_forward(
-            module, query, key, value, attention_mask, scaling=scaling, **kwargs
-        )
-        return result
+        weighted, _ = sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
+        return weighted, None
     if any(kwargs.get(name) is not None for name in ("softcap", "position_bias", "s_aux")):
         raise NotImplementedError("attention with caps, sinks or biases")
     _, n_heads, n_queries, _ = query.shape
@@ -113,41 +105,32 @@ def attend(
 
 
 def _attend_stretch(query: Tensor, stretch: Stretch, scaling: float | None, out: Tensor) -> None:
-    n_keys = stretch.keys.shape[2]
-    queries = _rows(query, stretch.tokens, stretch.n_rows)
-    n_new = queries.shape[2]
-    answers = out[0, stretch.tokens].view(stretch.n_rows, n_new, *out.shape[2:])
-    n_start = n_keys - n_new
+    segment, keys, values = stretch.segment, stretch.keys, stretch.values
+    n_rows, n_new = len(segment.starts), segment.n_new
+    queries = _rows(query, stretch.tokens, n_rows)
+    answers = out[0, stretch.tokens].view(n_rows, n_new, *out.shape[2:])
+    partial = shared_start.partial_attention(query.device.type, query.dtype)
     if stretch.viewed is not None:
-        partial = shared_start.partial_attention(query.device.type, query.dtype)
         assert partial is not None
-        ranges = [hidden.ranges for hidden in stretch.hidden]
-        seen = shared_start.attend_partly(
-            partial, queries, (stretch.keys, stretch.values), stretch.viewed, ranges, scaling
-        )
+        ranges = [hidden.ranges for hidden in segment.hidden]
+        seen = shared_start.attend_partly(partial, queries, (keys, values), stretch.viewed, ranges, scaling)
         answers.copy_(seen.transpose(1, 2))
         return
-    if stretch.mask is None and shared_start.pays(stretch.n_rows, n_new, stretch.n_shared):
-        partial = shared_start.partial_attention(query.device.type, query.dtype)
-        if partial is not None:
-            answers.copy_(
-                shared_start.attend(
-                    partial, queries, stretch.keys, stretch.values, stretch.n_shared, scaling
-                ).transpose(1, 2)
-            )
-            return
+    if stretch.mask is None and partial and shared_start.pays(n_rows, n_new, segment.n_shared):
+        seen = shared_start.attend(partial, queries, keys, values, segment.n_shared, scaling)
+        answers.copy_(seen.transpose(1, 2))
+        return
     at_once = _QUERIES_AT_ONCE.get(query.device.type, n_new)
     for first in range(0, n_new, at_once):
         last = min(first + at_once, n_new)
-        end = n_start + last
+        end = keys.shape[2] - n_new + last
         mask: Tensor | None = None
         if stretch.mask is not None:
             mask = stretch.mask[:, :, first:last, :end]
         elif last - first > 1:
             mask = _staircase(last - first, end, query)
-        answers[:, first:last] = _attention(
-            queries[:, :, first:last], stretch.keys[:, :, :end], stretch.values[:, :, :end], mask, scaling
-        ).transpose(1, 2)
+        seen = _attention(queries[:, :, first:last], keys[:, :, :end], values[:, :, :end], mask, scaling)
+        answers[:, first:last] = seen.transpose(1, 2)
 
 
 def _attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scaling: float | None) -> Tensor:
@@ -185,20 +168,16 @@ def attention_mask(segment: Segment, window: int | None, dtype: torch.dtype, dev
     n_rows = len(segment.starts)
     at = torch.zeros((n_rows, n_start + n_new), dtype=torch.int64)
     real = torch.zeros((n_rows, n_start + n_new), dtype=torch.bool)
-    for row, (columns, where) in enumerate(zip(segment.columns, segment.positions, strict=True)):
-        n_tail = len(where) - len(columns)
-        columns_at = torch.cat([torch.from_numpy(columns), n_start + torch.arange(n_tail)])
-        at[row, columns_at] = torch.from_numpy(where)
-        real[row, columns_at] = True
+    tokens_at = [torch.from_numpy(columns) for columns in segment.token_columns()]
+    for row, where in enumerate(segment.positions):
+        at[row, tokens_at[row]] = torch.from_numpy(where)
+        real[row, tokens_at[row]] = True
     own = (torch.arange(n_start + n_new) - n_start) == torch.arange(n_new)[:, None]  # (query, key)
     seen = real[:, None, :] & ((torch.arange(n_start + n_new) - n_start) <= torch.arange(n_new)[:, None])
     for row, hidden in enumerate(segment.hidden):
-        columns = segment.columns[row]
+        first = max(hidden.first - len(segment.columns[row]), 0)
         for start, end in hidden.ranges:
-            tokens = np.arange(start, end)
-            keys = np.where(tokens < len(columns), np.append(columns, 0)[np.minimum(tokens, len(columns))], 0)
-            keys = np.where(tokens < len(columns), keys, n_start + tokens - len(columns))
-            seen[row, max(hidden.first - len(columns), 0) :, torch.from_numpy(keys)] = False
+            seen[row, first:, tokens_at[row][start:end]] = False
     if window is not None:
         seen &= at[:, n_start:, None] - at[:, None, :] < window
     # Padding queries see themselves, so that no softmax is taken over nothing.

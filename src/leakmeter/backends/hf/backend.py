@@ -11,14 +11,12 @@ from torch import Tensor
 
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.gradients import Differentiator, alike
-from leakmeter.backends.hf.identity import identity_of
 from leakmeter.backends.hf.machine import Surplus, default_memory, is_out_of_memory, machine_of
 from leakmeter.backends.hf.places import differentiable, layer_of
 from leakmeter.backends.hf.reduce import answers
-from leakmeter.backends.hf.reuse import Reuse
+from leakmeter.backends.hf.reuse import Reuse, continued_runs, parameters_state
 from leakmeter.backends.hf.schedule import (
     LEAST_SLICE,
-    Done,
     check_states,
     halves,
     limits_for,
@@ -28,11 +26,10 @@ from leakmeter.backends.hf.schedule import (
     windows,
 )
 from leakmeter.backends.hf.states import SPARE_COLUMNS, Before, Hidden, Kept, Segment, Start, State
-from leakmeter.backends.hf.tokenizer import HfTokenizer
+from leakmeter.backends.hf.tokenizer import HfTokenizer, json_sha256
 from leakmeter.core.gradient import GradientRequest, tokens_of
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.plan import Chunk, Run
-from leakmeter.core.prompt import IntArray, Prompt
 from leakmeter.core.request import Gradients, Scores
 from leakmeter.errors import CapabilityError, ModelError, ScoreError
 
@@ -48,11 +45,10 @@ class HfBackend:
         share_prefixes: fork key/value states where prompts part. Without, every sequence gets a full pass.
         tokens_per_batch: most new tokens of one pass over several runs, padding included; 2,048 on a
             CPU and 16,384 on a GPU by default.
-        reuse: features of chunks that were run before; None to run every chunk.
-        memory_bytes: to be held beside the model: key/value states, what a pass needs, hidden states of the wanted
-            rows and rows of logits share it (see `schedule.limits_for`). What a single sequence takes in one pass, and
-            one row of prompts that are reduced together, may go beyond it. The default depends on the kind of device,
-            not on what is free: what is done at a time moves the last digits.
+        memory_bytes: memory beside the model, for key/value states, passes, hidden states of the wanted rows and rows
+            of logits (see `schedule.limits_for`). A single sequence, and one row of prompts that are reduced together,
+            may exceed it. The default depends on the kind of device, not on what is free, since how much is done at a
+            time moves the last digits.
     """
 
     def __init__(
@@ -65,18 +61,23 @@ class HfBackend:
         share_prefixes: bool = True,
         tokens_per_batch: int | None = None,
         memory_bytes: int | None = None,
-        reuse: Reuse | None = None,
     ) -> None:
         self.model = model
         self.tokenizer = HfTokenizer(tokenizer, model)
         self.name = name
         self.weights_sha256 = weights_sha256
-        self.identity = identity_of(model, self.tokenizer)
+        config = {
+            name: value
+            for name, value in model.config.to_dict().items()
+            if name not in ("_name_or_path", "transformers_version")
+        }
+        self.identity = {"config_sha256": json_sha256(config), **self.tokenizer.identity}
         self.dtype = str(model.dtype).removeprefix("torch.")
         self.window: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         self.memory_bytes = memory_bytes or default_memory(model.device)
         self.limits = limits_for(model.device.type, self.memory_bytes, token_bytes(model), tokens_per_batch)
-        self.reuse = reuse
+        self.reuse: Reuse | None = None
+        """Finds features of chunks that were run before; None to run every chunk."""
         self.n_tokens_run = 0
         self.n_halvings = 0
         self.forward = Forward(model)
@@ -88,7 +89,7 @@ class HfBackend:
         self.shares_prefixes = share_prefixes and self.forward.forks
         self._differentiator = Differentiator(self.forward, self.tokenizer, name)
         self._kept = Kept(self.limits.state_bytes)
-        self._kept_for = 0
+        self._kept_for = parameters_state(model)
         self._surplus = Surplus(self.memory_bytes)
         self.check: Callable[[Chunk], None] = partial(
             check_states, name, bytes_per_token=self.forward.bytes_per_token, memory_bytes=self.memory_bytes
@@ -103,7 +104,6 @@ class HfBackend:
 
     @property
     def machine(self) -> JsonObject:
-        """What of the machine decides the last digits: its kind of processor, and on a CPU the number of threads."""
         return machine_of(self.model.device)
 
     @property
@@ -115,7 +115,6 @@ class HfBackend:
         return most_rows(self.limits, self.forward.n_features * self.model.dtype.itemsize)
 
     def score(self, chunk: Chunk) -> list[Scores]:
-        """Run the chunk's runs, parents before children, and reduce their rows."""
         self._check_positions(chunk)
         self.check(chunk)
         if chunk.round == 0:
@@ -132,7 +131,6 @@ class HfBackend:
                     self._halve(error, self.limits.logits_per_slice > self.forward.n_vocab)
 
     def differentiate(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Gradients]:
-        """Carry the requests' directions back, those of prompts of equal length together."""
         gradients: dict[int, Gradients] = {}
         behind = self._behind(requests, contexts)
         todo = alike(requests, self.limits)
@@ -153,46 +151,43 @@ class HfBackend:
         return [gradients[i] for i in range(len(requests))]
 
     def _behind(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Tensor | None]:
-        """What contexts make of each request's place, (context, position, size); None where they need not be run."""
+        """Each request's states at its place behind each context, (context, position, size); None where contexts need
+        not be run."""
         self._check_positions(contexts)
         numbers = sorted({request.place.layer for request in requests if request.runs_contexts})
         layers = {number: layer_of(self.model, number, self.name) for number in numbers}
         with self.forward.borrowed():
             states = {number: self._features(contexts, layer) for number, layer in layers.items()}
         slots = iter(contexts.slots)
-        return [
-            torch.stack(
-                [
-                    _varied(states[gradient_request.place.layer], prompt, gradient_request, next(slots))
-                    for prompt in gradient_request.contexts
-                ]
-            )
-            if gradient_request.runs_contexts
-            else None
-            for gradient_request in requests
-        ]
+        behind: list[Tensor | None] = []
+        for request in requests:
+            varied = []
+            for prompt in request.contexts if request.runs_contexts else ():
+                tokens = tokens_of(prompt, request.place.role)
+                rows = torch.from_numpy(next(slots)[0, tokens - tokens[0]]).to(self.model.device)
+                varied.append(states[request.place.layer][rows])
+            behind.append(torch.stack(varied) if varied else None)
+        return behind
 
     def _features(self, chunk: Chunk, until: torch.nn.Module | None = None) -> Tensor:
-        """Features of every wanted row, (slot, size): the states that enter a layer, where passes stop at one."""
-        # Weights that were trained in between make kept states stale: torch counts changes in place.
-        version = sum(p._version for p in self.model.parameters() if not p.is_inference())
-        if version != self._kept_for:
+        """Features of every wanted row, (slot, size): last hidden states, or those that enter the layer `until`."""
+        # Weights that were trained in between make kept states stale.
+        if self._kept_for != (parameters := parameters_state(self.model)):
             self._kept.clear()
-            self._kept_for = version
+            self._kept_for = parameters
         if not self.shares_prefixes:
             return self._full_passes(chunk, until)
         features: Tensor | None = None
         states: dict[int, State] = {}
-        continued = {int(s) for r, slots in chunk.answers() if r.reduction.continues for s in slots[:, -1]}
-        continues = [not run.hidden and not continued.isdisjoint(run.row_slots.tolist()) for run in chunk.runs]
+        continues = [
+            is_continued and not run.hidden for run, is_continued in zip(chunk.runs, continued_runs(chunk), strict=True)
+        ]
         # Nothing of the round before is held longer than what begins with it has not been run.
         before = Before({i: start for i, run in enumerate(chunk.runs) if (start := self._kept_start(run)) is not None})
         self._kept = Kept(self.limits.state_bytes)
         for step in windows(chunk, self.forward.bytes_per_token, self.limits.state_bytes // 2):
-            if isinstance(step, Done):
-                for index in step.parents:
-                    del states[index]
-                continue
+            for index in step.finished:
+                del states[index]
             parents = frozenset(step.parents)
             for i in parents:
                 before.cut_back(i)
@@ -221,7 +216,7 @@ class HfBackend:
                     run, n_start = chunk.runs[index], starts.pop(index).n_tokens
                     before.drop(index)
                     self.n_tokens_run += len(run.ids) - n_start
-                    put(features, run, out.pop(), n_start)
+                    _put(features, run, out.pop(), n_start)
                     if state is not None and index in parents:
                         states[index] = state
                     if state is not None and continues[index]:
@@ -232,14 +227,14 @@ class HfBackend:
         return features
 
     def _kept_start(self, run: Run) -> Start | None:
-        """The longest start of a run whose states the round before left, if it is longer than what the parent's has."""
+        """The longest start of a run whose states the round before left, if longer than its start in its parent."""
         # At least the first wanted row has to be run again; what pieces are hidden from no other run has run.
         most = run.fork if run.hidden else int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids) - 1
         start = self._kept.start(run.ids, run.positions, most, apart=run.apart)
         return start if start.n_tokens > max(run.fork, 0) else None
 
     def _begun(self, run: Run, start: Start, continues: bool, until: torch.nn.Module | None) -> Start:
-        """The run taken on, in passes of the size that there is room for, until one more is enough."""
+        """Where a long run starts once all but its last pass is done, in passes that there is room for."""
         at_once = max(self.limits.tokens_per_pass, LEAST_SLICE)
         first_row = int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids)
         while len(run.ids) - start.n_tokens > at_once and start.n_tokens < first_row:
@@ -282,21 +277,21 @@ class HfBackend:
     def _full_passes(self, chunk: Chunk, until: torch.nn.Module | None) -> Tensor:
         features: Tensor | None = None
         for run in chunk.runs:
-            out = self.forward.plain(run.ids, until) if not self.forward.forks else self._alone(run, until)
+            if self.forward.forks:
+                hidden = [Hidden(run.fork, run.hidden)]
+                segment = Segment([Start(None, 0)], [run.positions], len(run.ids), lasts=False, hidden=hidden)
+                (out,) = self.forward.passed([segment], [run.ids], until)
+            else:
+                out = self.forward.plain(run.ids, until)
             self.n_tokens_run += len(run.ids)
             if features is None:
                 features = out.new_empty((chunk.n_slots, out.shape[-1]))
-            put(features, run, out, 0)
+            _put(features, run, out, 0)
         assert features is not None
         return features
 
-    def _alone(self, run: Run, until: torch.nn.Module | None) -> Tensor:
-        hidden = [Hidden(run.fork, run.hidden)]
-        segment = Segment([Start(None, 0)], [run.positions], len(run.ids), lasts=False, hidden=hidden)
-        return self.forward.passed([segment], [run.ids], until)[0]
-
     def _halve(self, error: BaseException, is_possible: bool) -> None:
-        """Go on with half of every limit where memory ran out; any other error goes on its way."""
+        """Halve every limit where memory ran out; raise any other error."""
         if not is_out_of_memory(error):
             raise error
         if not is_possible:
@@ -321,13 +316,7 @@ class HfBackend:
             )
 
 
-def _varied(states: Tensor, prompt: Prompt, request: GradientRequest, slots: IntArray) -> Tensor:
-    """The states of a context's prompt at the tokens whose vectors vary, (position, size)."""
-    tokens = tokens_of(prompt, request.place.role)
-    return states[torch.from_numpy(slots[0, tokens - tokens[0]]).to(states.device)]
-
-
-def put(features: Tensor, run: Run, out: Tensor, n_start: int) -> None:
+def _put(features: Tensor, run: Run, out: Tensor, n_start: int) -> None:
     """Write a run's wanted rows, out of its new tokens' features (new token, size), into their slots."""
     device = out.device
     features[torch.from_numpy(run.row_slots).to(device)] = out[torch.from_numpy(run.row_tokens - n_start).to(device)]

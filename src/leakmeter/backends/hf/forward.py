@@ -30,10 +30,8 @@ _FAILURES = (AttributeError, IndexError, KeyError, NotImplementedError, RuntimeE
 
 
 class Forward:
-    """Tokens to features: last hidden states, or logits where the model's head follows no known rule.
-
-    Everything that is set on the model is put back after every use.
-    """
+    """Tokens to features: last hidden states, or logits where the model's head follows no known rule. The model is as
+    before after every use."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -86,11 +84,10 @@ class Forward:
         return self.joins_segments and partial_attention(self.model.device.type, self.model.dtype) is not None
 
     def logits(self, features: Tensor) -> Tensor:
-        """Features (..., size) to logits (..., vocab)."""
         return self._head(features) if self.has_head else features
 
     def plain(self, ids: IntArray, until: torch.nn.Module | None = None) -> Tensor:
-        """Features of a whole sequence, without a cache: (token, size); or what enters a layer."""
+        """Features of a whole sequence, (token, size), without a cache; or what enters the layer `until`."""
         return self._features(until, input_ids=torch.from_numpy(ids)[None].to(self.model.device), use_cache=False)[0]
 
     def passed(
@@ -124,21 +121,17 @@ class Forward:
         return features
 
     def _masks(self, segment: Segment) -> dict[str, Tensor | None]:
-        """A mask for each kind of layer; None where our attention needs none."""
         assert self._windows is not None
         furthest = max((int(where[-1]) for where in segment.positions), default=0)
-        masks: dict[int | None, Tensor | None] = {}
-        for window in self._windows.values():
-            reaches = window if window is not None and furthest >= window else None
-            if reaches not in masks:
-                needless = self.joins_segments and reaches is None and segment.is_plain
-                masks[reaches] = (
-                    None if needless else attention_mask(segment, reaches, self.model.dtype, self.model.device)
-                )
-        return {
-            kind: masks[window if window is not None and furthest >= window else None]
+        reached = {
+            kind: window if window is not None and furthest >= window else None
             for kind, window in self._windows.items()
         }
+        masks: dict[int | None, Tensor | None] = {}
+        for window in set(reached.values()):
+            needless = self.joins_segments and window is None and segment.is_plain
+            masks[window] = None if needless else attention_mask(segment, window, self.model.dtype, self.model.device)
+        return {kind: masks[window] for kind, window in reached.items()}
 
     def _looks_ahead(self) -> bool:
         """Whether a token's logits depend on the token after it, as those of an encoder do."""

@@ -63,7 +63,6 @@ _HARMLESS: Final[Mapping[str, tuple[Any, ...]]] = {
     "dola_layers": (None,),
     "token_healing": (None, False),
 }
-_REFUSED_ARGUMENTS: Final = ("assistant_model", "prefix_allowed_tokens_fn", "custom_generate", "generation_config")
 # They rule tokens out by the response's length alone, so that both branches can be given the same mask.
 _MASKS: Final = (
     MinNewTokensLengthLogitsProcessor,
@@ -75,8 +74,6 @@ _MASKS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What `generate` has put around a processor."""
-
     masks: tuple[Any, ...] = ()
     """Processors before it, all of which rule out tokens alike whatever the prompt."""
     stop_ids: tuple[int, ...] | None = None
@@ -88,12 +85,13 @@ class Surroundings:
 def check_arguments(model: Any, arguments: Mapping[str, object]) -> None:
     """Refuse arguments of `generate`, or defaults of the model's generation_config, under which a processor does not
     have the last word; the error names every such setting."""
-    refused = [name for name in _REFUSED_ARGUMENTS if arguments.get(name) is not None]
+    ruled_out = ("assistant_model", "prefix_allowed_tokens_fn", "custom_generate", "generation_config")
+    refused = [name for name in ruled_out if arguments.get(name) is not None]
     if refused:
         raise UsageError(f"{', '.join(refused)} cannot be used with a context influence processor; leave it out")
     config = copy.deepcopy(model.generation_config)
     config.update(**arguments)
-    _refuse(_troubles(config, None))
+    _refuse(_troubles(config, 0))
 
 
 def surroundings(processor: LogitsProcessor, prompt_length: int) -> Surroundings:
@@ -110,11 +108,8 @@ def surroundings(processor: LogitsProcessor, prompt_length: int) -> Surroundings
         return Surroundings()
     caller = frame.f_back.f_locals if frame.f_back is not None else {}
     config = caller.get("generation_config")
-    troubles: list[str] = []
-    stop_ids = None
-    if isinstance(config, GenerationConfig):
-        troubles += _troubles(config, prompt_length)
-        stop_ids = stop_ids_of(config)
+    is_generate = isinstance(config, GenerationConfig)
+    troubles = _troubles(config, prompt_length) if is_generate else []
     if caller.get("candidate_generator") is not None:
         troubles.append("assisted decoding")
     place = next(i for i, member in enumerate(around) if member is processor)
@@ -124,7 +119,7 @@ def surroundings(processor: LogitsProcessor, prompt_length: int) -> Surroundings
         if config is None and any(isinstance(member, MinLengthLogitsProcessor) for member in around):
             troubles.append("min_length (counts the prompt; use min_new_tokens)")
     _refuse(troubles)
-    return Surroundings(tuple(around[:place]), stop_ids, isinstance(config, GenerationConfig))
+    return Surroundings(tuple(around[:place]), stop_ids_of(config) if is_generate else None, is_generate)
 
 
 def stop_ids_of(config: GenerationConfig) -> tuple[int, ...]:
@@ -134,7 +129,7 @@ def stop_ids_of(config: GenerationConfig) -> tuple[int, ...]:
     return (int(ids),) if isinstance(ids, int) else tuple(int(i) for i in ids)
 
 
-def _troubles(config: GenerationConfig, prompt_length: int | None) -> list[str]:
+def _troubles(config: GenerationConfig, prompt_length: int) -> list[str]:
     troubles = []
     for name, harmless in _HARMLESS.items():
         value = getattr(config, name, None)
@@ -145,7 +140,7 @@ def _troubles(config: GenerationConfig, prompt_length: int | None) -> list[str]:
     # Lengths that count the prompt would tell of the context by where a response ends.
     if config.max_new_tokens is None:
         troubles.append("no max_new_tokens (max_length counts the prompt)")
-    own = config.min_new_tokens + (prompt_length or 0) if config.min_new_tokens is not None else 0
+    own = config.min_new_tokens + prompt_length if config.min_new_tokens is not None else 0
     if config.min_length and config.min_length != own:
         troubles.append(f"min_length = {config.min_length} (counts the prompt; use min_new_tokens)")
     return troubles

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 import torch
@@ -34,7 +34,7 @@ _RANGE, _PROBE = 0, 1
 
 
 def alike(requests: Sequence[GradientRequest], limits: Limits) -> list[list[int]]:
-    """Numbers of the requests that go through the model together: as long, cut alike, with as many directions."""
+    """Indices of requests that go through the model together: equally long, cut alike, with as many directions."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     for number, request in enumerate(requests):
         ways = (type(request.directions), request.directions.n_exact, request.directions.n_probes)
@@ -48,8 +48,6 @@ def alike(requests: Sequence[GradientRequest], limits: Limits) -> list[list[int]
 
 
 class Differentiator:
-    """Answers requests for gradients on a model."""
-
     def __init__(self, forward: Forward, tokenizer: HfTokenizer, name: str) -> None:
         self._forward = forward
         self._model = forward.model
@@ -66,9 +64,12 @@ class Differentiator:
     def answers(
         self, requests: Sequence[GradientRequest], behind: Sequence[Tensor | None], limits: Limits
     ) -> list[Gradients]:
-        """Answers to requests that are alike (see `alike`); `behind` is, of each, what contexts make of its place,
-        (context, position, size), where they were run."""
-        ids = torch.stack([self._ids(request) for request in requests])
+        """Answers to requests that are alike (see `alike`). `behind` has each request's states at its place behind each
+        context, (context, position, size), where these were run."""
+        if any(request.prompt.next_position != len(request.prompt.ids) for request in requests):
+            raise CapabilityError(f"'{self._name}' gives gradients only for prompts without gaps; give --removal drop")
+        ids = torch.stack([torch.from_numpy(request.prompt.ids) for request in requests])
+        ids = torch.where(ids == NEUTRAL, self.neutral, ids).to(self._model.device)
         with cut_at(self._model, requests[0].place, self._name) as leaves:
             if self._forward.has_head:
                 hidden = self._model.base_model(input_ids=ids, use_cache=False).last_hidden_state[:, -1]
@@ -78,15 +79,8 @@ class Differentiator:
         if not torch.isfinite(logits).all():
             raise ScoreError(f"'{self._name}' gave NaN logits for a query; try --dtype float32")
         (vectors,) = leaves
-        return _Batch(requests, vectors, logits, limits).answers(
-            [self._weighers(*arguments) for arguments in zip(requests, vectors.detach(), behind, strict=True)]
-        )
-
-    def _ids(self, request: GradientRequest) -> Tensor:
-        if request.prompt.next_position != len(request.prompt.ids):
-            raise CapabilityError(f"'{self._name}' gives gradients only for prompts without gaps; give --removal drop")
-        ids = torch.from_numpy(request.prompt.ids)
-        return torch.where(ids == NEUTRAL, self.neutral, ids).to(self._model.device)
+        weighers = [self._weighers(*of_prompt) for of_prompt in zip(requests, vectors.detach(), behind, strict=True)]
+        return _Batch(requests, vectors, logits, limits).answers(weighers)
 
     def _weighers(
         self, request: GradientRequest, vectors: Tensor, behind: Tensor | None
@@ -99,11 +93,11 @@ class Differentiator:
                 weighers.append(fisher.isotropic)
             elif sigma == "embedding":
                 mean, covariance = self._table_moments()
-                weighers.append(_with(fisher.of_moments, mean - own, covariance))
+                weighers.append(partial(fisher.of_moments, mean=mean - own, covariance=covariance))
             else:
                 deviations = (self._slots(request, own) if behind is None else behind) - own
                 weights = torch.tensor(request.weights, dtype=torch.float64, device=own.device)
-                weighers.append(_with(fisher.of_deviations, deviations, weights))
+                weighers.append(partial(fisher.of_deviations, deviations=deviations, weights=weights))
         return weighers
 
     def _table_moments(self) -> tuple[Tensor, Tensor]:
@@ -132,16 +126,6 @@ class Differentiator:
         return slots
 
 
-def _tensor(array: Any) -> Tensor:
-    """What a kernel made of tensors."""
-    tensor: Tensor = array
-    return tensor
-
-
-def _with(weigh: Callable[..., Tensor], *tensors: Tensor) -> Callable[[Tensor], Tensor]:
-    return lambda gradients: weigh(gradients, *tensors)
-
-
 @dataclass(frozen=True, slots=True)
 class _Batch:
     """Requests that are alike, and the pass through which directions go back."""
@@ -160,7 +144,7 @@ class _Batch:
         if isinstance(first, TopTokens):
             tokens = p.topk(min(first.k, p.shape[-1])).indices
             log_mass = p.gather(1, tokens).double().sum(dim=1).clamp(max=1.0).log().cpu()
-            exact = self._back(tokens.shape[-1], lambda row, some: _tensor(fisher.of_tokens(p[row], tokens[row, some])))
+            exact = self._back(tokens.shape[-1], lambda row, some: fisher.of_tokens(p[row], tokens[row, some]))
             probes = seen = exact[:0]
         else:
             probes = self._back(first.n_probes, self._sketch(p, _PROBE))
@@ -184,22 +168,23 @@ class _Batch:
             start = request.first if purpose == _PROBE else 0
             numbers = range(start + some.start, start + some.stop)
             signs = fisher.probe_signs(request.seed, request.key, purpose, numbers, p.shape[-1])
-            return _tensor(fisher.sketched(p[row], torch.from_numpy(signs).to(p)))
+            sketched: Tensor = fisher.sketched(p[row], torch.from_numpy(signs).to(p))
+            return sketched
 
         return directions
 
     def _principal(self, p: Tensor, probes: Tensor) -> tuple[Tensor, Tensor]:
-        """I in a subspace, as vectors (vector, prompt, position, size), and what probes see there, of their shape."""
+        """I in a subspace, as vectors (vector, prompt, position, size), and the probes' parts in it, of their shape."""
         spanning = self._back(self.requests[0].directions.n_exact, self._sketch(p, _RANGE))
-        bases = [_tensor(fisher.basis(spanning[:, row].flatten(1))) for row in range(len(p))]
+        bases: list[Tensor] = [fisher.basis(spanning[:, row].flatten(1)) for row in range(len(p))]
         tangents = self._forth(torch.stack(bases, dim=1).view(-1, *spanning.shape[1:]))
         exact = [fisher.principal(basis, p[row], tangents[:, row]) for row, basis in enumerate(bases)]
         seen = [fisher.projected(probes[:, row].flatten(1), basis) for row, basis in enumerate(bases)]
         return torch.stack(exact, dim=1).view(-1, *probes.shape[1:]), torch.stack(seen, dim=1).view_as(probes)
 
     def _back(self, n: int, directions: Callable[[int, slice], Tensor]) -> Tensor:
-        """u = Jᵀ v for n directions of each prompt: float64, (direction, prompt, position, size). `directions` makes of
-        a prompt's number and a slice the v of its logits, (direction, vocab)."""
+        """u = Jᵀ v for n directions of each prompt: float64, (direction, prompt, position, size). `directions` gives a
+        slice of a prompt's v, (direction, vocab)."""
         parts = []
         for some in self._portions(n):
             v = torch.stack([directions(row, some) for row in range(len(self.requests))], dim=1)
@@ -208,10 +193,8 @@ class _Batch:
         return torch.cat(parts)[:, :, positions].double()
 
     def _forth(self, moves: Tensor) -> Tensor:
-        """J d for moves d of the place, (move, prompt, position, size): (move, prompt, vocab).
-
-        Jᵀ w is linear in w, so that its own gradient with respect to w, along d, is J d.
-        """
+        """J d for moves d of the place, (move, prompt, position, size): (move, prompt, vocab). Jᵀ w is linear in w, so
+        its gradient with respect to w, along d, is J d."""
         w = torch.zeros_like(self.logits).requires_grad_()
         (pulled,) = torch.autograd.grad(self.logits, self.vectors, w, create_graph=True)
         positions = torch.from_numpy(self.requests[0].varied).to(self.vectors.device)
@@ -224,18 +207,17 @@ class _Batch:
 
     def _portions(self, n: int) -> list[slice]:
         n_tokens = self.vectors.shape[0] * self.vectors.shape[1]
-        at_once = min(self.limits.tokens_per_pass // n_tokens, self.limits.logits_per_slice // self.logits.numel())
-        at_once = max(1, at_once)
+        most_tokens, most_logits = self.limits.tokens_per_pass, self.limits.logits_per_slice
+        at_once = max(1, min(most_tokens // n_tokens, most_logits // self.logits.numel()))
         return [slice(i, min(i + at_once, n)) for i in range(0, n, at_once)]
 
 
 def _many(output: Tensor, inputs: Tensor, directions: Tensor) -> Tensor:
-    """Gradients of one tensor along each of many directions; one by one where an operation knows no other way."""
+    """Gradients along each of many directions; one by one where an operation has no batched backward pass."""
+    grad = partial(torch.autograd.grad, output, inputs, retain_graph=True)
     try:
-        return torch.autograd.grad(output, inputs, directions, retain_graph=True, is_grads_batched=True)[0]
+        return grad(directions, is_grads_batched=True)[0]
     except RuntimeError as error:
         if is_out_of_memory(error):
             raise
-    return torch.stack(
-        [torch.autograd.grad(output, inputs, direction, retain_graph=True)[0] for direction in directions]
-    )
+    return torch.stack([grad(direction)[0] for direction in directions])

@@ -13,13 +13,12 @@ from leakmeter.errors import ModelError
 from leakmeter.models.local import check_loaded
 
 _BATCH = 16
-_WINDOW_AT_MOST = 512
 
 
 def load_encoder(model: str) -> tuple[Any, Any, int]:
     """An encoder, its tokenizer, and the most tokens a text may have."""
     tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
-    encoder = _loaded(AutoModel, model).to(_device())
+    encoder = _loaded(AutoModel, model)
     return encoder, tokenizer, _window(encoder)
 
 
@@ -27,7 +26,7 @@ def class_probabilities(model: str, firsts: Sequence[str], seconds: Sequence[str
     """Probability in [0, 1] of a class for each pair of texts: the first is kept whole, the second cut to what the
     model's window leaves. The model is a directory, or a name of the hub."""
     tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
-    classifier = _loaded(AutoModelForSequenceClassification, model).to(_device())
+    classifier = _loaded(AutoModelForSequenceClassification, model)
     if not 0 <= label < classifier.config.num_labels:
         raise ModelError(f"'{model}' has {classifier.config.num_labels} classes; expected one numbered {label}")
     out: list[float] = []
@@ -56,13 +55,9 @@ def _loaded(kind: Any, model: str) -> Any:
         )
     missing = {key for key in report["missing_keys"] if not key.startswith("pooler.")}
     check_loaded(model, {**report, "missing_keys": missing, "unexpected_keys": ()})
-    return loaded.eval()
-
-
-def _device() -> str:
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    return loaded.eval().to("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def _window(model: Any) -> int:
     # RoBERTa counts positions from 2, so that two of them are never used.
-    return min(int(model.config.max_position_embeddings) - 2, _WINDOW_AT_MOST)
+    return min(int(model.config.max_position_embeddings) - 2, 512)

@@ -14,7 +14,7 @@ from transformers.utils import logging as transformers_logging
 from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.outline import FOLDER_ADVICE, outlined, placement
 from leakmeter.errors import ModelError
-from leakmeter.models.local import ForeignErrors, check_loaded
+from leakmeter.models.local import FROM_DISK, WEIGHTS_FROM_DISK, check_loaded, foreign_errors
 
 
 def load_directory(
@@ -27,38 +27,27 @@ def load_directory(
     memory_bytes: int | None = None,
 ) -> HfBackend:
     """Load a model from a directory of safetensors, without network, pickles or code of the model's own. By default on
-    CUDA when it is there, in float32 on a CPU and bfloat16 on CUDA, with so much memory held beside the model as the
-    device suggests."""
+    CUDA when it is there, in float32 on a CPU and bfloat16 on CUDA, with `machine.default_memory` beside the model."""
     where, precision = placement(dtype, device)
-    could_not = ForeignErrors(f"'{name}' could not be loaded as a causal language model", FOLDER_ADVICE)
-    try:
-        with without_bars(), could_not:
-            _check_fits(path, name, precision)
-            model, loaded = AutoModelForCausalLM.from_pretrained(
-                path,
-                dtype=getattr(torch, precision),
-                local_files_only=True,
-                use_safetensors=True,
-                trust_remote_code=False,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,
-            )
-            check_loaded(name, loaded)
-            tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-    except OSError as error:
-        raise ModelError(f"'{name}' could not be loaded: {error.strerror or error}; {FOLDER_ADVICE}") from error
+    failure = f"'{name}' could not be loaded"
+    with without_bars(), foreign_errors(f"{failure} as a causal language model", FOLDER_ADVICE, disk_failure=failure):
+        _check_fits(path, name, precision)
+        model, loaded = AutoModelForCausalLM.from_pretrained(
+            path, dtype=getattr(torch, precision), ignore_mismatched_sizes=True, **WEIGHTS_FROM_DISK
+        )
+        check_loaded(name, loaded)
+        tokenizer = AutoTokenizer.from_pretrained(path, **FROM_DISK)
     try:
         model = model.to(where)
     except (RuntimeError, NotImplementedError, AssertionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ModelError(f"device '{where}' cannot be used: {reason}; try --device cpu") from error
-    with ForeignErrors(f"'{name}' does not run as a causal language model", FOLDER_ADVICE):
+    with foreign_errors(f"'{name}' does not run as a causal language model", FOLDER_ADVICE):
         return HfBackend(model, tokenizer, name=name, weights_sha256=weights_sha256, memory_bytes=memory_bytes)
 
 
 @contextmanager
 def without_bars() -> Iterator[None]:
-    """Let the transformers library draw no bars of progress meanwhile."""
     shown = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
@@ -80,8 +69,8 @@ def _check_fits(path: Path, name: str, precision: str) -> None:
         )
 
 
-def from_objects(model: Any, tokenizer: Any, *, name: str | None = None, memory_bytes: int | None = None) -> HfBackend:
+def from_objects(model: Any, tokenizer: Any, *, memory_bytes: int | None = None) -> HfBackend:
     if tokenizer is None:
         raise ModelError("a loaded model needs its tokenizer: give model=(model, tokenizer)")
-    own_name = getattr(model.config, "_name_or_path", "") or type(model).__name__
-    return HfBackend(model, tokenizer, name=name or own_name, memory_bytes=memory_bytes)
+    name = getattr(model.config, "_name_or_path", "") or type(model).__name__
+    return HfBackend(model, tokenizer, name=name, memory_bytes=memory_bytes)

@@ -1,5 +1,4 @@
-"""The machine: what of it decides the last digits of its numbers; how much memory the engine takes, what is given
-back of what it freed, and what running out of it looks like."""
+"""The machine: what decides the last digits of its numbers, and the memory that the engine takes and gives back."""
 
 from __future__ import annotations
 
@@ -10,7 +9,6 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Final
 
 import torch
 
@@ -40,24 +38,20 @@ def _processor() -> str:
     return f"{name}, {torch.backends.cpu.get_cpu_capability()}"
 
 
-_CPU_BYTES: Final = 2**30
-
-
 def default_memory(device: torch.device) -> int:
     """Bytes to hold beside the model: 1 GiB on a CPU, a quarter of a GPU's memory. Never a share of what is free."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory) // 4
-    return _CPU_BYTES
+    return 2**30
 
 
 class Surplus:
-    """Freed memory that the C library keeps for itself; given back once it is much, beside a budget of bytes.
+    """Gives freed memory that glibc keeps for itself back to the system once it is much, measured by a budget of bytes.
 
-    Tensors of many sizes, with small arrays that stay between them, leave holes in which the next tensor has no room:
-    what is resident grows to many times what is used, be it with the library's own settings or with ours (see
-    `cli.process`). To give back all that is free costs page faults, so that it is done only as more is resident, by an
-    eighth of the budget, than the last time, and than half of the budget. Numbers do not depend on it. Other allocators
-    than glibc's are left alone, and so are other devices' memories.
+    Tensors of many sizes, with small arrays between them, leave holes that the next tensor does not fit: resident
+    memory grows to many times what is used, whatever the settings (see `cli.process`). Giving it back costs page
+    faults, so it is done only once resident memory has grown by an eighth of the budget since the last time, and
+    exceeds half of the budget. Numbers do not depend on it. Other allocators and other devices are left alone.
     """
 
     def __init__(self, budget: int) -> None:
@@ -93,7 +87,6 @@ def _malloc_trim() -> Callable[[int], int] | None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory could not be had, on any device."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     # The CPU allocator has no class of its own.

@@ -11,11 +11,11 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from leakmeter.backends.hf.attention import windows_by_kind
 from leakmeter.backends.hf.machine import default_memory
-from leakmeter.backends.hf.schedule import Limits, limits_for, most_rows, token_bytes
+from leakmeter.backends.hf.schedule import Limits, attention_widths, limits_for, most_rows, token_bytes
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.core.cost import ModelSize
 from leakmeter.errors import ModelError, UsageError
-from leakmeter.models.local import ForeignErrors
+from leakmeter.models.local import FROM_DISK, foreign_errors
 
 FOLDER_ADVICE = "give a directory that save_pretrained wrote, whole and unchanged"
 _DTYPES = ("float32", "bfloat16", "float16")
@@ -39,17 +39,13 @@ class Outline:
 def outline_directory(
     path: Path, *, name: str, dtype: str | None, device: str | None, memory_bytes: int | None = None
 ) -> Outline:
-    """Read configuration and tokenizer of a model's directory; weights are neither read nor made. Defaults are as for
-    `load_directory`."""
+    """Outline a model's directory, without reading weights; defaults are those of `load_directory`."""
     where, precision = placement(dtype, device)
-    try:
-        with ForeignErrors(f"'{name}' could not be read as a causal language model", FOLDER_ADVICE):
-            model = outlined(path, precision)
-            tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-    except OSError as error:
-        raise ModelError(f"'{name}' could not be read: {error.strerror or error}; {FOLDER_ADVICE}") from error
-    target, config = torch.device(where), model.config.get_text_config()
-    with ForeignErrors(f"'{name}' could not be read as a causal language model", FOLDER_ADVICE):
+    failure = f"'{name}' could not be read"
+    with foreign_errors(f"{failure} as a causal language model", FOLDER_ADVICE, disk_failure=failure):
+        model = outlined(path, precision)
+        tokenizer = AutoTokenizer.from_pretrained(path, **FROM_DISK)
+        target, config = torch.device(where), model.config.get_text_config()
         limits = limits_for(target.type, memory_bytes or default_memory(target), token_bytes(model))
         return Outline(
             tokenizer=HfTokenizer(tokenizer, model),
@@ -64,7 +60,7 @@ def outline_directory(
 
 def outlined(path: Path, precision: str) -> Any:
     """A directory's model on the meta device, where a weight has a shape and no numbers."""
-    config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    config = AutoConfig.from_pretrained(path, **FROM_DISK)
     with torch.device("meta"):
         return AutoModelForCausalLM.from_config(config, dtype=getattr(torch, precision))
 
@@ -90,16 +86,14 @@ def size_of(model: Any, limits: Limits) -> ModelSize:
     head = embedding if output is None else output.weight
     n_parameters = sum(parameter.numel() for parameter in model.parameters())
     n_outside = embedding.numel() + (0 if head is embedding else head.numel())
-    n_heads = getattr(config, "num_attention_heads", 0)
-    head_size = getattr(config, "head_dim", None) or (config.hidden_size // n_heads if n_heads else 0)
-    n_state_heads = getattr(config, "num_key_value_heads", None) or n_heads
+    query_width, key_width = attention_widths(config)
     return ModelSize(
         n_layer_parameters=n_parameters - n_outside,
         n_head_parameters=head.numel(),
         n_vocab=config.vocab_size,
         n_layers=config.num_hidden_layers,
-        query_width=n_heads * head_size,
-        state_width=2 * n_state_heads * head_size,
+        query_width=query_width,
+        state_width=2 * key_width,
         bytes_per_number=model.dtype.itemsize,
         n_pass_tokens=limits.tokens_per_pass,
         n_slice_logits=limits.logits_per_slice,

@@ -1,4 +1,4 @@
-"""Where a model's vectors are cut off from what they come from, so that gradients with respect to them can be taken.
+"""Where a model's vectors are replaced, or cut off from what they come from, so that their gradients can be taken.
 
 tokens → embedding ──┬─→ layer 0 → … ──┬─→ layer ℓ → … → logits
                    query, slot       layer:ℓ
@@ -7,22 +7,21 @@ tokens → embedding ──┬─→ layer 0 → … ──┬─→ layer ℓ �
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from leakmeter.core.gradient import Place
+from leakmeter.core.prompt import VIRTUAL
 from leakmeter.errors import CapabilityError
 
 
 @contextmanager
 def differentiable(model: Any, name: str) -> Iterator[None]:
-    """The model in evaluation mode, its weights without gradients, attention written out; then as it was.
-
-    Attention that is written out can be differentiated twice, and for many directions at once.
-    """
+    """The model in evaluation mode, its weights without gradients, and with eager attention, which can be
+    differentiated twice, and for many directions at once; afterwards as it was."""
     if any(weight.is_inference() for weight in model.parameters()):
         raise CapabilityError(
             f"the weights of '{name}' were made in torch.inference_mode, which rules gradients out; load it outside"
@@ -64,14 +63,40 @@ def cut_at(model: Any, place: Place, name: str) -> Iterator[list[Tensor]]:
         handle = layer_of(model, place.layer, name).register_forward_pre_hook(entering, with_kwargs=True)
     else:
         handle = model.get_input_embeddings().register_forward_hook(lambda module, args, out: leaf(out))
-    try:
+    with handle:
         yield leaves
-    finally:
-        handle.remove()
+
+
+@contextmanager
+def virtual_tokens(model: Any, vectors: Tensor) -> Iterator[None]:
+    """While it lasts, the model reads vectors (token, size) of a soft prompt, as its embedding module gives them, in
+    the place of the ids VIRTUAL, VIRTUAL + 1, …, which are beyond every vocabulary. A prompt that begins with them is
+    like any other: its states are forked, batched and kept, and nothing else has to know of vectors."""
+    embedding = model.get_input_embeddings()
+    with torch.no_grad():
+        width = int(embedding(torch.zeros((1, 1), dtype=torch.int64, device=model.device)).shape[-1])
+    if vectors.shape[-1] != width:
+        raise CapabilityError(f"the soft prompt has vectors of {vectors.shape[-1]:,} numbers, and the model {width:,}")
+    own = vectors.to(device=model.device, dtype=model.dtype)
+    seen: list[Tensor] = []
+
+    def before(module: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        seen.append(args[0])
+        return (args[0].masked_fill(args[0] >= VIRTUAL, 0), *args[1:])
+
+    def after(module: Any, args: tuple[Any, ...], out: Tensor) -> Tensor:
+        ids = seen.pop()
+        is_virtual = ids >= VIRTUAL
+        if not bool(is_virtual.any()):
+            return out
+        return torch.where(is_virtual[..., None], own[(ids - VIRTUAL).clamp(min=0)], out)
+
+    with embedding.register_forward_pre_hook(before), embedding.register_forward_hook(after):
+        yield
 
 
 class _ReachedError(Exception):
-    """A pass has come as far as it has to."""
+    """Ends a pass at the layer that was asked for."""
 
 
 def entering_layer(model: Any, layer: torch.nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
@@ -82,13 +107,8 @@ def entering_layer(model: Any, layer: torch.nn.Module, inputs: Mapping[str, Tens
         raise _ReachedError
 
     seen: list[Tensor] = []
-    handle = layer.register_forward_pre_hook(stop, with_kwargs=True)
-    try:
+    with layer.register_forward_pre_hook(stop, with_kwargs=True), suppress(_ReachedError):
         model.base_model(**inputs)
-    except _ReachedError:
-        pass
-    finally:
-        handle.remove()
     return seen[0]
 
 

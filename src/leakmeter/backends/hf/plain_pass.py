@@ -9,10 +9,8 @@ import torch
 
 
 def plain_log_probs(model: Any, prompt: Sequence[int], response: Sequence[int]) -> list[float]:
-    """Natural log-probability of each token of a response, by one pass over all of it.
-
-    There is no batch, no cache, no shared prefix and no row left out; the softmax is in float64.
-    """
+    """Natural log-probability of each token of a response, by one pass without batch, cache, shared prefix or rows
+    left out; the softmax is in float64."""
     ids = torch.tensor([[*prompt, *response]], device=model.device)
     with torch.inference_mode():
         logits = model(input_ids=ids, use_cache=False).logits[0]

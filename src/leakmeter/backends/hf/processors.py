@@ -160,19 +160,20 @@ class _TwoBranchProcessor(LogitsProcessor):  # type: ignore[misc]  # the library
         if len(steps) < n and self._pending is not None:
             steps = [*steps, _chosen(self._pending, ids[:, -1])]
         columns = {name: torch.stack([step[name] for step in steps], dim=1).cpu().numpy() for name in steps[0]}
-        tokens = ids[:, self._prompt_length :].cpu().numpy()
-        return [self._receipt({name: c[row] for name, c in columns.items()}, tokens[row]) for row in range(len(tokens))]
+        stops = self._around.stop_ids
+        stops = stop_ids_of(self._model.generation_config) if stops is None else stops
+        receipts = []
+        for row, tokens in enumerate(ids[:, self._prompt_length :].cpu().numpy()):
+            ends = np.flatnonzero(np.isin(tokens, stops))
+            n = int(ends[0]) + 1 if len(ends) else len(tokens)
+            values = {name: column[row, :n] for name, column in columns.items()}
+            public = PublicReceipt(tokens[:n], values.pop("bare_log_probs"), self._promised)
+            receipts.append(PrivateReceipt(public, **values))
+        return receipts
 
     def public_receipts(self, sequences: Any) -> list[PublicReceipt]:
         """What of each receipt may be shown beside the response; see `receipts`."""
         return [receipt.public for receipt in self.receipts(sequences)]
-
-    def _receipt(self, columns: dict[str, FloatArray], tokens: IntArray) -> PrivateReceipt:
-        stops = self._around.stop_ids
-        ends = np.flatnonzero(np.isin(tokens, stop_ids_of(self._model.generation_config) if stops is None else stops))
-        n = int(ends[0]) + 1 if len(ends) else len(tokens)
-        public = PublicReceipt(tokens[:n], columns["bare_log_probs"][:n], self._promised)
-        return PrivateReceipt(public, columns["weights"][:n], columns["log_probs"][:n], columns["max_losses"][:n])
 
     def _follow(self, input_ids: Tensor) -> None:
         """Take note of the step: the same rows as before, each a token longer."""

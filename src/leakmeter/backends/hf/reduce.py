@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 import numpy as np
@@ -32,7 +33,12 @@ def answers(
         requests, slots = chunk.requests[first:last], chunk.slots[first:last]
         values = reducer.sliced(requests[0], slots[0]) if len(requests) == 1 else reducer.joined(requests, slots)
         for index, array in enumerate(values, first):
-            _check(array, index, dtype)
+            if np.isnan(array).any():
+                prompt = int(np.argwhere(np.isnan(array))[0][0])
+                raise ScoreError(
+                    f"the model gave NaN for prompt {prompt + 1} of {len(array)} in request {index + 1}; its precision "
+                    f"is {dtype}, try --dtype float32"
+                )
             scores.append(Scores(array))
     return scores
 
@@ -61,14 +67,16 @@ class _Reducer:
     surplus: Surplus
 
     def joined(self, requests: Sequence[Request], slots: Sequence[IntArray]) -> list[FloatArray]:
-        """Requests whose logits are there together."""
         distinct, places = np.unique(np.concatenate([s.ravel() for s in slots]), return_inverse=True)
         logits = self._logits(distinct)
         ends = np.cumsum([s.size for s in slots])
         tables = [part.reshape(s.shape) for part, s in zip(np.split(places, ends[:-1]), slots, strict=True)]
         values: list[FloatArray] = []
-        # Wants that are the same and go row by row are reduced as one: a beam search has a request for each beam.
-        for reduction, some in groupby(zip(requests, tables, strict=True), key=_row_by_row):
+        # Equal reductions that go row by row are made as one: a beam search has a request for each beam.
+        for reduction, some in groupby(
+            zip(requests, tables, strict=True),
+            key=lambda pair: None if pair[0].reduction.rows_together else pair[0].reduction,
+        ):
             group = list(some)
             if reduction is None:
                 values += [
@@ -85,22 +93,16 @@ class _Reducer:
 
     def sliced(self, request: Request, slots: IntArray) -> list[FloatArray]:
         """One request, cut along prompts where the reduction allows it, else along rows, into slices of logits."""
-        reduction, targets = request.reduction, request.targets
-        n_prompts, n_rows = slots.shape
-        prompt_step = _prompts_at_once(reduction, n_prompts, self.at_once // n_rows)
-        row_step = max(1, self.at_once // prompt_step)
-        blocks: list[FloatArray] = []
-        for table, n_repeated in _blocks(reduction, slots, prompt_step):
-            parts = []
-            for r in range(0, n_rows, row_step):
-                part = table[:, r : r + row_step]
-                indices = np.arange(part.size).reshape(part.shape)
-                parts.append(self._of_table(reduction, self._logits(part.ravel()), indices, targets[r : r + row_step]))
-            blocks.append(np.concatenate(parts, axis=1)[n_repeated:])
-        return [np.concatenate(blocks, axis=0)]
+        reduction = request.reduction
+
+        def reduced(part: IntArray, targets: IntArray) -> FloatArray:
+            table = np.arange(part.size).reshape(part.shape)
+            return self._of_table(reduction, self._logits(part.ravel()), table, targets)
+
+        prompt_step = _prompts_at_once(reduction, len(slots), self.at_once // slots.shape[1])
+        return [_in_blocks(reduction, slots, request.targets, prompt_step, self.at_once, reduced)]
 
     def _logits(self, slots: IntArray) -> Tensor:
-        """(row, vocab)."""
         return self.forward.logits(self.features[torch.from_numpy(slots).to(self.features.device)])
 
     def _of_table(self, reduction: Reduction, logits: Tensor, table: IntArray, targets: IntArray) -> FloatArray:
@@ -111,15 +113,8 @@ class _Reducer:
             values = self._of_rows(reduction, logits, table.ravel(), np.tile(targets, n_prompts))
             return values.reshape(n_prompts, n_rows, *values.shape[1:])
         prompt_step = _prompts_at_once(reduction, n_prompts, self.reduced_at_once)
-        row_step = max(1, self.reduced_at_once // prompt_step)
-        blocks: list[FloatArray] = []
-        for some, n_repeated in _blocks(reduction, table, prompt_step):
-            parts = [
-                self._reduced(reduction, logits, some[:, r : r + row_step], targets[r : r + row_step])
-                for r in range(0, n_rows, row_step)
-            ]
-            blocks.append(np.concatenate(parts, axis=1)[n_repeated:])
-        return np.concatenate(blocks, axis=0)
+        reduced = partial(self._reduced, reduction, logits)
+        return _in_blocks(reduction, table, targets, prompt_step, self.reduced_at_once, reduced)
 
     def _of_rows(self, reduction: Reduction, logits: Tensor, rows: IntArray, targets: IntArray) -> FloatArray:
         """A reduction that goes row by row, of some rows of the logits: (row, …)."""
@@ -144,27 +139,25 @@ def _prompts_at_once(reduction: Reduction, n_prompts: int, most: int) -> int:
     return max(2, min(n_prompts, most)) if goes_by_pairs(reduction) else n_prompts
 
 
-def _blocks(reduction: Reduction, table: IntArray, step: int) -> Iterator[tuple[IntArray, int]]:
-    """Prompts of a table in blocks of `step`, and how many in front of each are repeated: the first, or none."""
-    if not goes_by_pairs(reduction):
-        for p in range(0, len(table), step):
-            yield table[p : p + step], 0
-        return
-    yield table[:step], 0
-    for p in range(step, len(table), step - 1):
-        yield np.concatenate([table[:1], table[p : p + step - 1]]), 1
-
-
-def _row_by_row(request_and_table: tuple[Request, IntArray]) -> Reduction | None:
-    """The reduction of a request, if it goes row by row."""
-    reduction = request_and_table[0].reduction
-    return None if reduction.rows_together else reduction
-
-
-def _check(values: FloatArray, index: int, dtype: str) -> None:
-    if np.isnan(values).any():
-        prompt = int(np.argwhere(np.isnan(values))[0][0])
-        raise ScoreError(
-            f"the model gave NaN for prompt {prompt + 1} of {len(values)} in request {index + 1}; its precision is "
-            f"{dtype}, try --dtype float32"
-        )
+def _in_blocks(
+    reduction: Reduction,
+    table: IntArray,
+    targets: IntArray,
+    prompt_step: int,
+    at_once: int,
+    reduced: Callable[[IntArray, IntArray], FloatArray],
+) -> FloatArray:
+    """Reduce a table (prompt, row) in blocks of `prompt_step` prompts and `at_once` entries. Where a reduction compares
+    every prompt with the first, that one is repeated in front of each later block, and its values are dropped there."""
+    row_step = max(1, at_once // prompt_step)
+    n_repeated = int(goes_by_pairs(reduction))
+    starts = [0, *range(prompt_step, len(table), prompt_step - n_repeated)]
+    blocks: list[FloatArray] = []
+    for start in starts:
+        n = n_repeated if start else 0
+        some = np.concatenate([table[:n], table[start : start + prompt_step - n]])
+        parts = [
+            reduced(some[:, r : r + row_step], targets[r : r + row_step]) for r in range(0, table.shape[1], row_step)
+        ]
+        blocks.append(np.concatenate(parts, axis=1)[n:])
+    return np.concatenate(blocks, axis=0)

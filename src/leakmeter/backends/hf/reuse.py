@@ -51,64 +51,40 @@ class Reuse:
         self._identity = dict(identity)
         self._limits = limits
         self._device = device
+        # Chunks that were found, not run, and left states behind: to be run before one that is missed.
         self._skipped: list[Chunk] = []
         # Key of the chunk whose states the next one starts from: empty for none, None where it is not known.
         self._earlier: bytes | None = b""
-        self._missed: tuple[Chunk, bytes, bytes] | None = None
 
     def through(self, chunk: Chunk, run: Callable[[Chunk], Tensor], forget: Callable[[], None]) -> Tensor:
         """Features of the chunk's rows, (slot, size): found, or run and kept. `run` starts from what the run before
         left behind, which `forget` drops."""
-        reused = self.features(chunk)
-        if reused is not None:
-            if not leaves_states(chunk):
-                forget()
-            return reused
-        for earlier in self.take_skipped():
-            run(earlier)
-        features = run(chunk)
-        self.keep(chunk, features)
-        return features
-
-    def features(self, chunk: Chunk) -> Tensor | None:
-        """What was kept of a chunk, (slot, size); None if it has to be run, after `take_skipped`."""
         if chunk.round == 0:
             self._skipped.clear()
             self._earlier = b""
-        earlier, self._earlier, self._missed = self._earlier, None, None
-        fixed = self._fixed()
-        if earlier is None or fixed is None:
-            return None
-        key = chunk_key(fixed, chunk, earlier)
-        array = self._cache.get(key)
-        if array is None or array.ndim != 2 or len(array) != chunk.n_slots:
-            self._missed = chunk, key, fixed
-            return None
-        self._follow(chunk, key)
-        if leaves_states(chunk):
-            self._skipped.append(chunk)
-        else:
-            self._skipped.clear()
-        return to_tensor(array).to(self._device)
-
-    def take_skipped(self) -> list[Chunk]:
-        """The chunks that were found and not run, and left states behind: to be run before one that was missed."""
+        earlier, fixed = self._earlier, self._fixed()
+        key = None if earlier is None or fixed is None else chunk_key(fixed, chunk, earlier)
+        array = None if key is None else self._cache.get(key)
+        if array is not None and array.ndim == 2 and len(array) == chunk.n_slots:
+            if leaves_states(chunk):
+                self._earlier = key
+                self._skipped.append(chunk)
+            else:
+                self._earlier = b""
+                self._skipped.clear()
+                forget()
+            return to_tensor(array).to(self._device)
+        self._earlier = None
         skipped, self._skipped = self._skipped, []
-        return skipped
-
-    def keep(self, chunk: Chunk, features: Tensor) -> None:
-        """Keep what the chunk that was just missed turned out to be."""
-        missed, self._missed = self._missed, None
-        if missed is None or missed[0] is not chunk or self._fixed() != missed[2]:
-            # Not what the key says: memory ran out on the way, say, and batches were cut otherwise.
-            self._earlier = None if leaves_states(chunk) else b""
-            return
-        self._follow(chunk, missed[1])
-        if not bool(features.isnan().any()):
-            self._cache.put(missed[1], to_array(features))
-
-    def _follow(self, chunk: Chunk, key: bytes) -> None:
+        for chunk_before in skipped:
+            run(chunk_before)
+        features = run(chunk)
+        if self._fixed() != fixed:
+            key = None  # memory ran out on the way, say, and batches were cut otherwise than the key says
         self._earlier = key if leaves_states(chunk) else b""
+        if key is not None and not bool(features.isnan().any()):
+            self._cache.put(key, to_array(features))
+        return features
 
     def _fixed(self) -> bytes | None:
         limits = self._limits()
@@ -118,10 +94,8 @@ class Reuse:
 
 
 def reuse_for(backend: HfBackend, cache: FeatureCache, model_id: str | None = None) -> Reuse:
-    """Reuse by a back end whose weights are known by their hash, or by what the caller calls them.
-
-    Once a parameter is changed in place, or parameters come or go, nothing is found or kept any more.
-    """
+    """Reuse by a back end whose weights have a hash, or a name by the caller. Once a parameter is changed in place, or
+    parameters come or go, nothing is found or kept any more."""
     model = backend.model
     identity = {
         "weights_sha256": backend.weights_sha256,
@@ -139,13 +113,13 @@ def reuse_for(backend: HfBackend, cache: FeatureCache, model_id: str | None = No
         "torch": torch.__version__,
         "transformers": transformers.__version__,
     }
-    loaded = _parameters_state(model)
-    # A back end that held itself would outlive its last user until the garbage collector comes, and its model too.
+    loaded = parameters_state(model)
+    # A back end that held itself would stay in memory, with its model, until the garbage collector comes.
     held = weakref.ref(backend)
 
     def limits() -> Mapping[str, object] | None:
         model = held()
-        if model is None or _parameters_state(model.model) != loaded:
+        if model is None or parameters_state(model.model) != loaded:
             return None
         return {**asdict(model.limits), "float32": torch.get_float32_matmul_precision()}
 
@@ -156,10 +130,18 @@ def leaves_states(chunk: Chunk) -> bool:
     return any(request.reduction.continues for request in chunk.requests)
 
 
+def continued_runs(chunk: Chunk) -> list[bool]:
+    """Whether each run has the last row of a response with which the next round goes on."""
+    continued = {
+        int(slot) for request, slots in chunk.answers() if request.reduction.continues for slot in slots[:, -1]
+    }
+    return [not continued.isdisjoint(run.row_slots.tolist()) for run in chunk.runs]
+
+
 def chunk_key(identity: bytes, chunk: Chunk, earlier: bytes = b"") -> bytes:
-    """What the features of a chunk depend on, and nothing else, as 32 bytes: the model and what else decides its
-    numbers (`identity`), the runs, the key of the chunk whose states it may start from (`earlier`), and of the wants
-    only which rows they keep states for, which decides what is batched together."""
+    """Hash, 32 bytes, of all that the features of a chunk depend on: the model and what else decides its numbers
+    (`identity`), the runs, the key of the chunk whose states it may start from (`earlier`), and which rows states are
+    kept for, since that decides what is batched together. The rest of a reduction has no part in it."""
     digest = hashlib.blake2b(digest_size=32)
 
     def add(*parts: bytes) -> None:
@@ -167,12 +149,8 @@ def chunk_key(identity: bytes, chunk: Chunk, earlier: bytes = b"") -> bytes:
             digest.update(len(part).to_bytes(8, "little"))
             digest.update(part)
 
-    continued = {
-        int(slot) for request, slots in chunk.answers() if request.reduction.continues for slot in slots[:, -1]
-    }
     add(identity, earlier, _bytes([chunk.n_slots, len(chunk.runs)]))
-    for run in chunk.runs:
-        lasts = not continued.isdisjoint(run.row_slots.tolist())
+    for run, lasts in zip(chunk.runs, continued_runs(chunk), strict=True):
         add(_bytes([run.parent, run.fork, int(lasts), int(run.apart)]))
         add(_bytes(run.ids), _bytes(run.positions), _bytes(run.row_tokens), _bytes(run.row_slots), _bytes(run.hidden))
     return digest.digest()
@@ -186,7 +164,6 @@ def to_array(features: Tensor) -> npt.NDArray[Any]:
 
 
 def to_tensor(array: npt.NDArray[Any]) -> Tensor:
-    """The features that `to_array` was given, on the CPU."""
     tensor = torch.from_numpy(array.copy())
     return tensor.view(torch.bfloat16) if tensor.dtype == torch.uint16 else tensor
 
@@ -195,8 +172,9 @@ def _bytes(numbers: Any) -> bytes:
     return np.ascontiguousarray(numbers, dtype="<i8").tobytes()
 
 
-def _parameters_state(model: Any) -> tuple[int, int]:
-    # torch counts changes in place; parameters of inference mode cannot be trained, and have no count.
+def parameters_state(model: Any) -> tuple[int, int]:
+    """Number of a model's parameters, and how often they were changed in place, as torch counts; parameters of
+    inference mode cannot be trained, and have no count."""
     counts = [0 if parameter.is_inference() else parameter._version for parameter in model.parameters()]
     return len(counts), sum(counts)
 
@@ -211,7 +189,7 @@ def _device_kind(device: torch.device) -> str:
 
 @remembered
 def _source_sha256() -> str:
-    """Of this package's modules: a change of how batches are made is a change of last digits."""
+    """Hash of this package's modules: a change in how batches are made changes last digits."""
     digest = hashlib.sha256()
     files = [file for file in resources.files("leakmeter.backends.hf").iterdir() if file.name.endswith(".py")]
     for file in sorted(files, key=lambda file: file.name):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass
 from typing import Any, Final
 
 from leakmeter.backends.hf.forward import Forward
@@ -15,19 +15,6 @@ from leakmeter.backends.hf.states import SPARE_COLUMNS, Start, continued_block
 from leakmeter.core.plan import Chunk, Run
 from leakmeter.errors import CapabilityError
 
-
-@dataclass(frozen=True, slots=True)
-class Padding:
-    """Most that padding may add to a batch, as a factor."""
-
-    new: float
-    """To new tokens."""
-    starts: float
-    """To the columns of the states that the rows begin with."""
-
-
-_ALIKE: Final = Padding(new=1.0, starts=1.5)
-_PADDED: Final = Padding(new=1.15, starts=math.inf)
 # What a logit takes while it is reduced: a copy, and some arrays in float64.
 _REDUCTION_BYTES: Final = 64
 LEAST_SLICE: Final = 128
@@ -51,22 +38,13 @@ class Limits:
     """Features of the rows of a chunk."""
 
     def halved(self) -> Limits:
-        """Half of everything, for a machine that ran out of memory."""
-        return replace(
-            self,
-            tokens_per_pass=max(1, self.tokens_per_pass // 2),
-            state_bytes=self.state_bytes // 2,
-            logits_per_slice=max(1, self.logits_per_slice // 2),
-            reduced_per_slice=max(1, self.reduced_per_slice // 2),
-            feature_bytes=max(1, self.feature_bytes // 2),
-        )
+        return Limits(*(max(1, most // 2) for most in astuple(self)))
 
 
 def limits_for(device_kind: str, memory_bytes: int, token_bytes: int, tokens_per_pass: int | None = None) -> Limits:
-    """What is held at once within so much memory beside the model. Of it a half is for states that the next round
-    begins with, a quarter for those that are forked from, an eighth for those that a pass makes, a sixteenth each for
-    what else passes hold and for features. While rows are reduced there is no pass: a sixteenth is for their logits,
-    and an eighth for what is made of these."""
+    """Limits within `memory_bytes` beside the model. A half is for states that the next round begins with, a quarter
+    for those that are forked from, an eighth for those that a pass makes, a sixteenth each for what else passes hold
+    and for features. No pass runs while rows are reduced: a sixteenth is for logits, an eighth for their reduction."""
     on_cpu = device_kind == "cpu"
     most_tokens, most_logits = (2048, 2**24) if on_cpu else (16_384, 2**28)
     return Limits(
@@ -79,29 +57,32 @@ def limits_for(device_kind: str, memory_bytes: int, token_bytes: int, tokens_per
 
 
 def token_bytes(model: Any) -> int:
-    """Memory that a token takes in a layer, about: its state twice, and what stands between the layer's products."""
+    """About the memory that a token takes in a layer: its state twice, and what is between the layer's products."""
     config = model.config.get_text_config()
     hidden = config.hidden_size
     inner = getattr(config, "intermediate_size", None) or getattr(config, "ffn_dim", None) or 4 * hidden
     widest = max(inner) if isinstance(inner, list | tuple) else inner
-    n_heads = getattr(config, "num_attention_heads", 0)
-    head_size = getattr(config, "head_dim", None) or (hidden // n_heads if n_heads else 0)
-    n_state_heads = getattr(config, "num_key_value_heads", None) or n_heads
+    query_width, key_width = attention_widths(config)
     # Queries, their rotations and the answers; keys and values likewise.
-    attention = 4 * n_heads * head_size + 6 * n_state_heads * head_size
+    attention = 4 * query_width + 6 * key_width
     size: int = model.dtype.itemsize * (2 * hidden + max(4 * widest, attention))
     return size
 
 
+def attention_widths(config: Any) -> tuple[int, int]:
+    """Numbers in all heads' queries of a token, and in all its keys."""
+    n_heads = getattr(config, "num_attention_heads", 0)
+    head_size = getattr(config, "head_dim", None) or (config.hidden_size // n_heads if n_heads else 0)
+    return n_heads * head_size, (getattr(config, "num_key_value_heads", None) or n_heads) * head_size
+
+
 def most_rows(limits: Limits, row_bytes: int) -> int:
-    """Rows of a chunk whose features fit, of so many bytes each."""
     return max(1, limits.feature_bytes // row_bytes)
 
 
 def check_states(name: str, chunk: Chunk, bytes_per_token: int, memory_bytes: int) -> None:
-    """Refuse a context that is searched and whose states do not fit: they, and those of a fork of it, are in memory.
-    Only runs with pieces hidden tell of a search. Three eighths of the memory are for a pass and what it leaves
-    behind."""
+    """Refuse a searched context whose states do not fit: they and those of a fork of it are in memory, beside three
+    eighths for a pass and what it leaves behind. A search shows in runs with pieces hidden."""
     n_tokens = max((len(run.ids) for run in chunk.runs if run.hidden), default=0)
     needed = 2 * n_tokens * bytes_per_token
     if needed <= memory_bytes // 8 * 5:
@@ -123,23 +104,18 @@ class Window:
     runs: tuple[int, ...]
     parents: tuple[int, ...]
     """Those whose states have to last."""
+    finished: tuple[int, ...] = ()
+    """Parents of an earlier window, all of whose descendants have been run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """All descendants of these runs have been run."""
-
-    parents: tuple[int, ...]
-
-
-def windows(chunk: Chunk, bytes_per_token: int, state_bytes: int) -> Iterator[Window | Done]:
+def windows(chunk: Chunk, bytes_per_token: int, state_bytes: int) -> Iterator[Window]:
     """Every run after its parent; siblings together as far as their states take at most half of what is left."""
     children: list[list[int]] = [[] for _ in chunk.runs]
     roots: list[int] = []
     for index, run in enumerate(chunk.runs):
         (children[run.parent] if run.parent >= 0 else roots).append(index)
 
-    def visit(siblings: Sequence[int], left: int) -> Iterator[Window | Done]:
+    def visit(siblings: Sequence[int], left: int) -> Iterator[Window]:
         window: list[int] = []
         used = 0
         for index in siblings:
@@ -152,12 +128,12 @@ def windows(chunk: Chunk, bytes_per_token: int, state_bytes: int) -> Iterator[Wi
         if window:
             yield from close(window, max(left - used, 0))
 
-    def close(window: list[int], left: int) -> Iterator[Window | Done]:
+    def close(window: list[int], left: int) -> Iterator[Window]:
         parents = tuple(i for i in window if children[i])
         yield Window(tuple(window), parents)
         if parents:
             yield from visit([child for i in parents for child in children[i]], left)
-            yield Done(parents)
+            yield Window((), (), finished=parents)
 
     yield from visit(roots, state_bytes)
 
@@ -170,12 +146,15 @@ def batches(
     limits: Limits,
     bytes_per_token: int,
     *,
-    padding: Padding,
+    joins: bool,
     views: Callable[[Run], bool],
 ) -> Iterator[list[int]]:
     """Cut a window into batches of runs that are alike in new tokens and in starts. A batch of the round before that is
     extended as a whole stays as it was, so that its states can grow in place. `lasts` says whether a run's states are
-    wanted afterwards, `views` whether it has pieces hidden and needs no copy of the states that it begins with."""
+    wanted afterwards, `views` whether it has pieces hidden and needs no copy of the states that it begins with. With
+    `joins`, tokens of all lengths share a pass without padding, so that a batch is of rows that are alike."""
+    # Most that padding may add to new tokens, and to the columns of the states that rows begin with, as factors.
+    new_padding, start_padding = (1.0, 1.5) if joins else (1.15, math.inf)
     tails = {i: len(chunk.runs[i].ids) - starts[i].n_tokens for i in runs}
     rest = set(runs)
     for unchanged in _unchanged(runs, starts, tails):
@@ -194,8 +173,8 @@ def batches(
         fits = (
             lasts[i] == lasts[(batch or [i])[0]]
             and rows * longest <= limits.tokens_per_pass
-            and rows * longest <= padding.new * (n_new + tails[i])
-            and (longest_start == 0 or rows * longest_start <= padding.starts * (n_before + starts[i].n_tokens))
+            and rows * longest <= new_padding * (n_new + tails[i])
+            and (longest_start == 0 or rows * longest_start <= start_padding * (n_before + starts[i].n_tokens))
             and rows * (longest_start + longest) * bytes_per_token <= limits.state_bytes // (4 if lasts[i] else 2)
         )
         if batch and not fits:
@@ -234,12 +213,12 @@ def together(
 
 
 def _unchanged(runs: Sequence[int], starts: dict[int, Start], tails: dict[int, int]) -> Iterator[list[int]]:
-    by_block: dict[int, list[int]] = {}
+    by_block: dict[int, list[tuple[int, int]]] = {}
     for i in runs:
         if (state := starts[i].state) is not None and tails[i] == 1:
-            by_block.setdefault(id(state.block), []).append(i)
-    for batch in by_block.values():
-        batch.sort(key=lambda i: _row(starts[i]))
+            by_block.setdefault(id(state.block), []).append((state.row, i))
+    for rows in by_block.values():
+        batch = [i for _, i in sorted(rows)]
         if continued_block([starts[i] for i in batch], 1) is not None:
             yield batch
 
@@ -254,10 +233,6 @@ def _hiding(
             key = (id(starts[i].state), starts[i].n_tokens, len(chunk.runs[i].ids))
             alike.setdefault(key, []).append(i)
     yield from alike.values()
-
-
-def _row(start: Start) -> int:
-    return start.state.row if start.state is not None else -1
 
 
 def passes_of(
@@ -282,8 +257,7 @@ def passes_of(
         lasting,
         limits,
         forward.bytes_per_token,
-        # Where tokens of all lengths share a pass without padding, a batch is of rows that are alike.
-        padding=_ALIKE if joins else _PADDED,
+        joins=joins,
         views=forward.hides_in_view,
     )
     if not joins:

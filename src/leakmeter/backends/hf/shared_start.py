@@ -107,9 +107,8 @@ def partial_attention(device_type: str, dtype: torch.dtype) -> Partial | None:
         return None
     near = 16 * torch.finfo(dtype).eps
     pairs = zip(answers, (plain, normaliser), strict=True)
-    return (
-        _flash if all(torch.allclose(answer.double(), other, rtol=near, atol=near) for answer, other in pairs) else None
-    )
+    agrees = all(torch.allclose(answer.double(), other, rtol=near, atol=near) for answer, other in pairs)
+    return _flash if agrees else None
 
 
 def _flash(

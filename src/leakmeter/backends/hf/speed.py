@@ -20,8 +20,8 @@ _READ_BYTES = {"cpu": 2**26, "cuda": 2**28}  # more than caches hold
 def speed_of(
     device: torch.device, dtype: torch.dtype, *, seconds: float = 0.2, memory_bytes: int | None = None
 ) -> Speed:
-    """The speed of a device for numbers of a type, measured for about so many seconds in so much memory; in as much as
-    makes it true, if None."""
+    """The speed of a device for numbers of a type, measured for about so many seconds. `memory_bytes` limits the memory
+    that is read."""
     # Small enough that a CPU without half-precision arithmetic does not take seconds for one product.
     n = 512 if device.type == "cpu" else 4096
     return Speed(
@@ -32,10 +32,8 @@ def speed_of(
 
 
 def matrix_rate(device: torch.device, dtype: torch.dtype, *, n: int, seconds: float) -> float:
-    """Best rate of products of two n × n matrices, in operations a second (a multiply-add is two).
-
-    The first product, which loads the library, does not count; at least one more does, however long it takes.
-    """
+    """Best rate of products of two n × n matrices, in operations a second (a multiply-add is two). The first product,
+    which loads the library, does not count."""
     a, b = _numbers((n, n), device, dtype), _numbers((n, n), device, dtype)
     return 2 * n**3 / _least_seconds(lambda: a @ b, device, seconds)
 
@@ -65,16 +63,16 @@ def _numbers(shape: tuple[int, ...], device: torch.device, dtype: torch.dtype) -
 
 
 def _least_seconds(work: Callable[[], object], device: torch.device, seconds: float) -> float:
-    least: float | None = None
-    end: float | None = None
-    while end is None or least is None or time.perf_counter() < end:
+    def took() -> float:
         started = time.perf_counter()
         work()
         if device.type == "cuda":
             torch.cuda.synchronize(device)
-        took = time.perf_counter() - started
-        if end is None:
-            end = time.perf_counter() + seconds
-        else:
-            least = took if least is None else min(least, took)
+        return time.perf_counter() - started
+
+    took()
+    end = time.perf_counter() + seconds
+    least = took()
+    while time.perf_counter() < end:
+        least = min(least, took())
     return max(least, 1e-9)

@@ -39,7 +39,6 @@ class Block:
 
     @property
     def n_spare(self) -> int:
-        """Columns that can be filled without copying."""
         return self.layers[0][0].shape[2] - self.n_columns if self.layers else 0
 
 
@@ -62,7 +61,6 @@ class Start:
 
     @property
     def columns(self) -> IntArray:
-        """Columns of the leading tokens, (n_tokens,)."""
         return self.state.columns[: self.n_tokens] if self.state is not None else np.empty(0, dtype=np.int64)
 
 
@@ -105,10 +103,10 @@ class Segment:
         hidden: Sequence[Hidden] = (),
         views: bool = False,
     ) -> None:
-        """Lay rows out. Positions are of each row's whole sequence; `n_new` columns are the longest row's; `n_spare`
-        columns are kept free for what is likely to extend the states in place after the pass, where they are wanted
-        then (`lasts`). With `views` attention looks at the states that all rows begin with where they are, without a
-        copy for each row; then every new token is behind the first that does not attend to what is hidden."""
+        """Lay rows out. `positions` are those of each row's whole sequence, and `n_new` is the number of new tokens of
+        the longest. If the states are needed after the pass (`lasts`), `n_spare` columns are kept free for tokens that
+        extend them in place. With `views`, attention reads the states that all rows begin with where they are, without
+        a copy for each row; no new token then attends to what is hidden."""
         self.starts = starts
         self.positions = positions
         self.n_new = n_new
@@ -129,7 +127,7 @@ class Segment:
 
     @property
     def is_plain(self) -> bool:
-        """Whether every row sees all columns of the start, and new tokens as far as its own: no mask is needed."""
+        """Whether every row sees all columns of the start, and new tokens up to its own, so that no mask is needed."""
         if any(hidden.ranges for hidden in self.hidden) and not self.views:
             return False
         return all(
@@ -148,11 +146,9 @@ class Segment:
         """Put new keys and values (row, head, n_new, size) behind those of the start; returns all of them."""
         if self.views:
             return keys, values
-        if self._in_place:
-            assert self.block is not None
+        if self.block is not None and self._in_place:
             pair = self.block.layers[layer]
-        elif self.lasts:
-            assert self.block is not None
+        elif self.block is not None:
             pair = self._buffers(keys, values, self._n_spare)
             self.block.layers.append(pair)
         elif self.n_start == 0:
@@ -174,14 +170,17 @@ class Segment:
         keys, values = (_leading(self.starts[0], layer, side)[None] for side in (0, 1))
         return keys, values
 
+    def token_columns(self) -> list[IntArray]:
+        """Where each row's tokens stand after the pass."""
+        return [
+            np.concatenate([columns, self.n_start + np.arange(len(where) - len(columns))])
+            for columns, where in zip(self.columns, self.positions, strict=True)
+        ]
+
     def states(self) -> list[State]:
-        """The rows' sequences after the pass."""
         assert self.block is not None
         self.block.n_columns = self.n_start + self.n_new
-        return [
-            State(self.block, row, np.concatenate([columns, self.n_start + np.arange(len(where) - len(columns))]))
-            for row, (columns, where) in enumerate(zip(self.columns, self.positions, strict=True))
-        ]
+        return [State(self.block, row, columns) for row, columns in enumerate(self.token_columns())]
 
     def _buffers(self, keys: Tensor, values: Tensor, n_spare: int) -> tuple[Tensor, Tensor]:
         n_columns = self.n_start + self.n_new + n_spare
@@ -218,53 +217,37 @@ def _fits(pair: tuple[Tensor, Tensor], keys: Tensor, values: Tensor) -> bool:
 
 @dataclass(slots=True)
 class Kept:
-    """Sequences whose states are at hand, as many as fit.
-
-    Those of one round are all used equally late, so what comes first stays; what does not fit is run again.
-    """
+    """Sequences whose states are kept for the next round, as many as fit. All are used equally late, so the first
+    ones stay; what does not fit is run again."""
 
     most_bytes: int
     _sequences: list[tuple[IntArray, IntArray, State, bool]] = field(default_factory=list)
-    _whole: dict[tuple[bytes, bool], int] = field(default_factory=dict)
-    _lengths: set[int] = field(default_factory=set)
+    _by_tokens: dict[tuple[bytes, bytes, bool], State] = field(default_factory=dict)
     _block_bytes: dict[int, int] = field(default_factory=dict)
 
-    def __len__(self) -> int:
-        return len(self._sequences)
-
-    def add(
-        self,
-        ids: IntArray,
-        positions: IntArray,
-        state: State,
-        *,
-        beside: Mapping[int, int] | None = None,
-        apart: bool = False,
-    ) -> None:
-        """Keep the states of a sequence, if the block they stand in is kept already or fits. `beside` has other blocks
-        that are still held, with their bytes, some of which may be kept too; `apart` says whether they were run apart
+    def add(self, ids: IntArray, positions: IntArray, state: State, *, beside: Mapping[int, int], apart: bool) -> None:
+        """Keep the states of a sequence, if the block they stand in is kept already or fits. `beside` has the bytes of
+        other blocks that are still held; some of these may be kept too. `apart` says whether the sequence was run apart
         (see `Run`)."""
         if id(state.block) not in self._block_bytes:
-            held = {**(beside or {}), **self._block_bytes, id(state.block): state.block.n_bytes}
+            held = {**beside, **self._block_bytes, id(state.block): state.block.n_bytes}
             if sum(held.values()) > self.most_bytes:
                 return
             self._block_bytes[id(state.block)] = state.block.n_bytes
-        self._whole[_key(ids, positions), apart] = len(self._sequences)
-        self._lengths.add(len(ids))
+        self._by_tokens[ids.tobytes(), positions.tobytes(), apart] = state
         self._sequences.append((ids, positions, state, apart))
 
     def clear(self) -> None:
         self._sequences.clear()
-        self._whole.clear()
-        self._lengths.clear()
+        self._by_tokens.clear()
         self._block_bytes.clear()
 
-    def start(self, ids: IntArray, positions: IntArray, most: int, *, apart: bool = False) -> Start:
-        """The longest start of a sequence, `most` tokens at most, whose states are at hand, run apart or not."""
+    def start(self, ids: IntArray, positions: IntArray, most: int, *, apart: bool) -> Start:
+        """The longest start of a sequence, at most `most` tokens, whose states are kept."""
         # A sequence that was drawn further begins with all of one that was kept: no need to compare with each.
-        key = (_key(ids[:most], positions[:most]), apart)
-        if most in self._lengths and (index := self._whole.get(key)) is not None:
-            return Start(self._sequences[index][2], most)
+        whole = self._by_tokens.get((ids[:most].tobytes(), positions[:most].tobytes(), apart))
+        if whole is not None:
+            return Start(whole, most)
         best = Start(None, 0)
         for other_ids, other_positions, state, is_apart in self._sequences:
             if is_apart != apart:
@@ -278,8 +261,7 @@ class Kept:
 
 
 class Before:
-    """What runs of a round begin with, by their numbers, of the states that the round before left; held until these
-    were run."""
+    """Starts of a round's runs, by index, in states that the round before left; held until the runs are done."""
 
     def __init__(self, starts: dict[int, Start]) -> None:
         self.starts = starts
@@ -293,10 +275,8 @@ class Before:
             self._uses[id(block)] = self._uses.get(id(block), 0) + 1
 
     def cut_back(self, number: int) -> None:
-        """Free the columns behind what a run begins with, where nothing else stands in the block or begins there.
-
-        A long context's states are then extended where they are, and not held twice.
-        """
+        """Free the columns behind a run's start, where nothing else is in the block or begins there: a long context's
+        states are then extended in place, and not held twice."""
         start = self.starts.get(number)
         if start is None or start.state is None or start.state.block.n_rows > 1:
             return
@@ -319,7 +299,3 @@ class Before:
         self.starts.clear()
         self.blocks.clear()
         self._uses.clear()
-
-
-def _key(ids: IntArray, positions: IntArray) -> bytes:
-    return ids.tobytes() + positions.tobytes()

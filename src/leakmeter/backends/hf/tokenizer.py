@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,8 +16,8 @@ from jinja2 import TemplateError
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
 
 from leakmeter.core.tokenizer import Encoded
-from leakmeter.errors import CapabilityError, ModelError, UsageError
-from leakmeter.models.local import ForeignErrors
+from leakmeter.errors import CapabilityError, UsageError
+from leakmeter.models.local import FROM_DISK, foreign_errors
 
 # One of them stands in front of text that does not begin the prompt, where a tokenizer would put a space before it and
 # no special token can stand there: the first that is a token of its own.
@@ -31,6 +33,17 @@ _TEMPLATE_FAULTS = (
     ValueError,
 )
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
+_USER = {"role": "user", "content": "text of the user"}
+# By what a chat template makes of them, one template is told from another.
+_CHATS = (
+    [_USER],
+    [{"role": "system", "content": "text of the system"}, _USER],
+    [_USER, {"role": "assistant", "content": "text of the assistant"}, _USER],
+)
+
+
+Pairs = list[tuple[int, tuple[int, int]]]
+"""Token ids and the characters [start, end) each came from."""
 
 
 class HfTokenizer:
@@ -53,30 +66,27 @@ class HfTokenizer:
         self._unknown: int | None = tokenizer.unk_token_id
         with_specials = tokenizer("a")["input_ids"]
         plain = tokenizer("a", add_special_tokens=False)["input_ids"]
-        self.start_ids: tuple[int, ...] = tuple(with_specials[: _find(with_specials, plain)])
+        n_start = next((i for i in range(len(with_specials)) if with_specials[i : i + len(plain)] == plain), 0)
+        self.start_ids: tuple[int, ...] = tuple(with_specials[:n_start])
         self._prepends_space = tokenizer.convert_ids_to_tokens(plain)[0].startswith(("▁", "Ġ"))
-        # A special token behind which text goes on as behind any other.
-        self._mark = ""
-        self._mark = self._found_mark()
+        self._mark = self._mark_before_text()
         self.stop_ids = frozenset(_stop_ids(tokenizer, model))
 
     def encode_data(self, text: str, *, first: bool) -> Encoded:
-        return self._encode(text, first=first, split_special_tokens=True)
+        return _encoded(self._encode(text, first=first, split_special_tokens=True))
 
     def encode_joined(self, parts: Sequence[tuple[str, bool]]) -> Encoded:
         text = "".join(part for part, _ in parts)
-        coded = self._encode(text, first=True, split_special_tokens=False)
+        pairs = self._encode(text, first=True, split_special_tokens=False)
         runs = _template_runs(parts)
-        specials = [(start, end) for token, (start, end) in _pairs(coded) if self._is_found(token, text[start:end])]
-        if all(
-            any(a <= start and end <= b for a, b in runs) for start, end in (_stripped(text, at) for at in specials)
-        ):
-            return coded
-        return self._encode_around(text, [at for run in runs for at in self._specials_in(text, run)])
+        specials = (_stripped(text, (a, b)) for token, (a, b) in pairs if self._is_written(token, text[a:b]))
+        if not all(any(a <= start and end <= b for a, b in runs) for start, end in specials):
+            pairs = self._encode_around(text, [at for run in runs for at in self._specials_in(text, run)])
+        return _encoded(pairs)
 
-    def _is_found(self, token: int, text: str) -> bool:
-        """Whether a token is a special one because the text says so, as written or once it is normalised, and not
-        because the text has no token."""
+    def _is_written(self, token: int, text: str) -> bool:
+        """Whether a token is special because the text writes it, as it is or once normalised, and not because the text
+        has no token."""
         if token == self._unknown:
             return text.strip() == str(self.library.unk_token).strip()
         return token in self._specials
@@ -84,8 +94,8 @@ class HfTokenizer:
     def _specials_in(self, text: str, run: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
         """Special tokens that a stretch of template text writes: id and characters [start, end) that it takes."""
         start, end = run
-        for token, (a, b) in _pairs(self._encode(text[start:end], first=True, split_special_tokens=False)):
-            if self._is_found(token, text[start + a : start + b]):
+        for token, (a, b) in self._encode(text[start:end], first=True, split_special_tokens=False):
+            if self._is_written(token, text[start + a : start + b]):
                 (first, last), kind = _stripped(text, (start + a, start + b)), self._specials[token]
                 while kind.lstrip and first and text[first - 1].isspace():
                     first -= 1
@@ -93,22 +103,18 @@ class HfTokenizer:
                     last += 1
                 yield token, first, last
 
-    def _encode_around(self, text: str, specials: Sequence[tuple[int, int, int]]) -> Encoded:
+    def _encode_around(self, text: str, specials: Sequence[tuple[int, int, int]]) -> Pairs:
         """A text of which nothing but some stretches is special."""
-        ids: list[int] = []
-        offsets: list[tuple[int, int]] = []
+        pairs: Pairs = []
         cursor = 0
         for token, start, end in (*specials, (None, len(text), len(text))):
             if cursor < start:
                 first = cursor == 0 or not self._mark
-                coded = self._encode(text[cursor:start], first=first, split_special_tokens=True)
-                ids += coded.ids
-                offsets += [(a + cursor, b + cursor) for a, b in coded.offsets]
+                pairs += _moved(self._encode(text[cursor:start], first=first, split_special_tokens=True), cursor)
             if token is not None:
-                ids.append(token)
-                offsets.append((start, end))
+                pairs.append((token, (start, end)))
             cursor = max(cursor, end)
-        return Encoded(tuple(ids), tuple(offsets))
+        return pairs
 
     def decode(self, ids: Sequence[int]) -> str:
         """Ids to text, byte for byte where the tokenizer allows; half a surrogate pair, which is no text, as U+FFFD."""
@@ -131,67 +137,86 @@ class HfTokenizer:
             ) from None
         return text
 
-    def _found_mark(self) -> str:
+    @property
+    def identity(self) -> dict[str, str | None]:
+        """SHA-256 in hex of the tokenizer and the chat template, which join a run's id and the key of a kept score. The
+        template is hashed as it renders: one that writes the date is another one tomorrow."""
+        reads = {
+            "library": self.library.backend_tokenizer.to_str(),
+            "start": list(self.start_ids),
+            # The generation defaults have a part in these, and in nothing else that is measured.
+            "stop": sorted(self.stop_ids),
+        }
+        rendered: list[str | None] = []
+        for chat in _CHATS if self.has_chat_template else ():
+            try:
+                rendered.append(self.render_chat(chat, answer=True))
+            except UsageError:
+                rendered.append(None)
+        return {
+            "tokenizer_sha256": json_sha256(reads),
+            "chat_template_sha256": json_sha256(rendered) if self.has_chat_template else None,
+        }
+
+    def _mark_before_text(self) -> str:
         """A special token behind which no space is put before text; empty where there is none, or none is needed."""
-        if self._prepends_space:
-            alone = self._encode("a", first=True, split_special_tokens=False).ids
-            for token in self._specials.values():
-                if not token.lstrip and not token.rstrip and not token.single_word:
-                    ids = self._encode(token.content + "a", first=True, split_special_tokens=False).ids
-                    return token.content if ids[1:] != alone else ""
+        kinds = self._specials.values() if self._prepends_space else ()
+        for token in kinds:
+            if not token.lstrip and not token.rstrip and not token.single_word:
+                alone, behind = (self._library_pairs(text, False) for text in ("a", f"{token.content}a"))
+                return token.content if [id_ for id_, _ in behind[1:]] != [id_ for id_, _ in alone] else ""
         return ""
 
-    def _encode(self, text: str, *, first: bool, split_special_tokens: bool) -> Encoded:
+    def _encode(self, text: str, *, first: bool, split_special_tokens: bool) -> Pairs:
         pairs = self._coded(text, split_special_tokens=split_special_tokens, behind=self._prepends_space and not first)
         if split_special_tokens:
             # Some vocabularies have special tokens as pieces of text too: of such a string the first letter is cut off.
             for token, (start, end) in pairs:
-                if end - start > 1 and self._is_found(token, text[start:end]):
-                    return self._encode_cut(text, start + 1, first=first)
-        return Encoded(tuple(token for token, _ in pairs), _with_marks(text, [at for _, at in pairs]))
+                if end - start > 1 and self._is_written(token, text[start:end]):
+                    at = start + 1
+                    head = self._encode(text[:at], first=first, split_special_tokens=True)
+                    tail = self._encode(text[at:], first=False, split_special_tokens=True)
+                    return head + _moved(tail, at)
+        return list(zip((token for token, _ in pairs), _with_marks(text, [at for _, at in pairs]), strict=True))
 
-    def _coded(self, text: str, *, split_special_tokens: bool, behind: bool) -> list[tuple[int, tuple[int, int]]]:
-        """Ids and offsets as the library has them; `behind` something, so that no space is put before the text."""
+    def _library_pairs(self, text: str, split_special_tokens: bool) -> Pairs:
+        encoding = self.library(
+            text,
+            add_special_tokens=False,
+            return_offsets_mapping=True,
+            split_special_tokens=split_special_tokens,
+            verbose=False,  # the window is checked by us, over the whole prompt
+        )
+        return list(zip(encoding["input_ids"], encoding["offset_mapping"], strict=True))
 
-        def coded(before: str, split: bool) -> list[tuple[int, tuple[int, int]]]:
-            encoding = self.library(
-                before + text,
-                add_special_tokens=False,
-                return_offsets_mapping=True,
-                split_special_tokens=split,
-                verbose=False,  # the window is checked by us, over the whole prompt
-            )
-            return list(zip(encoding["input_ids"], encoding["offset_mapping"], strict=True))
-
+    def _coded(self, text: str, *, split_special_tokens: bool, behind: bool) -> Pairs:
+        """Ids and offsets as the library has them; with `behind`, text that no space is put before."""
         if not behind:
-            return coded("", split_special_tokens)
+            return self._library_pairs(text, split_special_tokens)
         if self._mark:
-            _, *pairs = coded(self._mark, False)
+            _, *pairs = self._library_pairs(self._mark + text, False)
             if not split_special_tokens or not any(token in self._specials for token, _ in pairs):
-                return _moved(pairs, len(self._mark))
+                return _moved(pairs, -len(self._mark))
         for anchor in _ANCHORS:
-            pairs = coded(anchor, split_special_tokens)
+            pairs = self._library_pairs(anchor + text, split_special_tokens)
             if max((end for _, (start, end) in pairs if start < len(anchor)), default=0) == len(anchor):
                 break
-        return _moved([(token, at) for token, at in pairs if at[1] > len(anchor)], len(anchor))
-
-    def _encode_cut(self, text: str, at: int, *, first: bool) -> Encoded:
-        """Data in two pieces, with no token of both."""
-        head = self._encode(text[:at], first=first, split_special_tokens=True)
-        tail = self._encode(text[at:], first=False, split_special_tokens=True)
-        return Encoded(head.ids + tail.ids, head.offsets + tuple((a + at, b + at) for a, b in tail.offsets))
+        return _moved([(token, at) for token, at in pairs if at[1] > len(anchor)], -len(anchor))
 
 
-def _pairs(coded: Encoded) -> Iterator[tuple[int, tuple[int, int]]]:
-    return zip(coded.ids, coded.offsets, strict=True)
+def json_sha256(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _moved(pairs: Iterable[tuple[int, tuple[int, int]]], n: int) -> list[tuple[int, tuple[int, int]]]:
-    """Offsets counted from behind the first n characters."""
-    return [(token, (max(start - n, 0), end - n)) for token, (start, end) in pairs]
+def _encoded(pairs: Pairs) -> Encoded:
+    return Encoded(tuple(token for token, _ in pairs), tuple(at for _, at in pairs))
 
 
-def _with_marks(text: str, offsets: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def _moved(pairs: Pairs, n: int) -> Pairs:
+    return [(token, (max(start + n, 0), end + n)) for token, (start, end) in pairs]
+
+
+def _with_marks(text: str, offsets: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Offsets that cover what a normalizer has joined to the character before, such as an accent, too."""
     reached = 0
     for i in range(len(offsets) + 1):
@@ -207,7 +232,7 @@ def _with_marks(text: str, offsets: list[tuple[int, int]]) -> tuple[tuple[int, i
                 offsets[j] = (offsets[j][0], end)
         if i < len(offsets):
             reached = max(reached, offsets[i][1])
-    return tuple(offsets)
+    return offsets
 
 
 def _template_runs(parts: Sequence[tuple[str, bool]]) -> list[tuple[int, int]]:
@@ -229,13 +254,6 @@ def _stripped(text: str, at: tuple[int, int]) -> tuple[int, int]:
     return start, start + len(inner.strip())
 
 
-def _find(ids: Sequence[int], part: Sequence[int]) -> int:
-    for start in range(len(ids) - len(part) + 1):
-        if list(ids[start : start + len(part)]) == list(part):
-            return start
-    return 0
-
-
 def _stop_ids(tokenizer: Any, model: Any) -> set[int]:
     """Every id that ends a response: the tokenizer's, the generation defaults', and usual names of turn ends."""
     ids = {tokenizer.eos_token_id}
@@ -246,26 +264,16 @@ def _stop_ids(tokenizer: Any, model: Any) -> set[int]:
     return {token for token in ids if token is not None}
 
 
-_ADVICE = "give a directory that a tokenizer's save_pretrained wrote"
-
-
 def load_tokenizer(folder: Path, name: str) -> HfTokenizer:
     """The tokenizer of a directory with a tokenizer.json, with what its generation defaults say ends a response; a
     configuration beside it is used, weights are not."""
-    try:
-        with ForeignErrors(f"the tokenizer '{name}' could not be loaded", _ADVICE):
-            return HfTokenizer(_library(folder), SimpleNamespace(generation_config=_defaults(folder)))
-    except OSError as error:
-        raise ModelError(f"the tokenizer '{name}' could not be loaded: {error.strerror or error}; {_ADVICE}") from error
-
-
-def _library(folder: Path) -> Any:
-    if any((folder / file).is_file() for file in ("tokenizer_config.json", "config.json")):
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    return PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
-
-
-def _defaults(folder: Path) -> Any:
-    if not (folder / "generation_config.json").is_file():
-        return None
-    return GenerationConfig.from_pretrained(folder, local_files_only=True)
+    failure = f"the tokenizer '{name}' could not be loaded"
+    with foreign_errors(failure, "give a directory that a tokenizer's save_pretrained wrote", disk_failure=failure):
+        if any((folder / file).is_file() for file in ("tokenizer_config.json", "config.json")):
+            tokenizer = AutoTokenizer.from_pretrained(folder, **FROM_DISK)
+        else:
+            tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+        defaults = None
+        if (folder / "generation_config.json").is_file():
+            defaults = GenerationConfig.from_pretrained(folder, local_files_only=True)
+        return HfTokenizer(tokenizer, SimpleNamespace(generation_config=defaults))

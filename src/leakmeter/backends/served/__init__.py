@@ -5,6 +5,7 @@ connection   the one place that speaks HTTP
 in_order     work that waits for answers, with results in order
 dialect      what each dialect answers
 answered     what each dialect checks of an answer
+rows         what the dialects that read token ids have in common
 answer       a request of a measure to what a server is asked, and back
 backend      a chunk of requests to questions, in the order that suits a server's prefix cache
 """

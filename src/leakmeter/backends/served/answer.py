@@ -27,8 +27,6 @@ _INTERVAL_TOP: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a server is asked about one sequence."""
-
     scored: Scored
     kind: Literal["targets", "top", "rows"]
     """Log-probabilities of the response's tokens, a row's likeliest tokens, or whole rows."""
@@ -46,7 +44,6 @@ vocab) for `rows`."""
 
 
 def answering(request: Request, has: Capabilities) -> Answering:
-    """What answers a request on a server."""
     kind = kind_of(request, has)
     if kind == "rows":
         return _from_rows(request)
@@ -72,35 +69,32 @@ def _targets(request: Request) -> Answering:
 
 def _from_rows(request: Request) -> Answering:
     """Reduce the server's rows as a model's own are reduced: log-probabilities are logits."""
-    first, others = sequences(request)[:1], sequences(request)[1:]
+    rest = sequences(request)
     values: list[FloatArray] = []
     if bare_first(request.reduction):
         # What is certified is held against these rows, which nothing of the context may have touched.
-        values = yield [Question(scored, "rows", request.rows, is_alone=True) for scored in first]
-        first = []
-    values += yield [Question(scored, "rows", request.rows) for scored in (*first, *others)]
+        values = yield [Question(rest.pop(0), "rows", request.rows, is_alone=True)]
+    values += yield [Question(scored, "rows", request.rows) for scored in rest]
     reduced = request.reduction.reduce(np.stack(values), request.targets)
     return Scores(np.asarray(reduced, dtype=np.float64))
 
 
 def _interval(request: Request, has: Capabilities) -> Answering:
-    """Middles and half-widths of what the likeliest tokens leave open; see `mixture`."""
     reduction: Any = request.reduction
     if isinstance(reduction, Stretch):
         reduction = reduction.reduction
     noise = request.interval_noise_nats or 0.0
     k = min(has.most_top or _INTERVAL_TOP, _INTERVAL_TOP)
     top_rows: list[list[TopRow]] = yield [Question(s, "top", request.rows, k) for s in sequences(request)]
-    by_token = [[dict(zip(row.ids, row.log_probs, strict=True)) for row in sequence_rows] for sequence_rows in top_rows]
     targets = request.targets.tolist()
-    if any(token not in row for sequence_rows in by_token for token, row in zip(targets, sequence_rows, strict=True)):
+    if any(token not in row for sequence_rows in top_rows for token, row in zip(targets, sequence_rows, strict=True)):
         raise ScoreError("the server omits the given token from a row of likeliest tokens; check its version")
-    bounds = np.empty((len(by_token), len(targets), 2))
-    for i, sequence_rows in enumerate(by_token):
+    bounds = np.empty((len(top_rows), len(targets), 2))
+    for i, sequence_rows in enumerate(top_rows):
         for t, (token, row) in enumerate(zip(targets, sequence_rows, strict=True)):
             if i and isinstance(reduction, MixtureLogProbs):
                 weight = reduction.context_weight
-                bounds[i, t] = mixture.mixed(token, row, by_token[0][t], weight, reduction.temperature, noise, k)
+                bounds[i, t] = mixture.mixed(token, row, top_rows[0][t], weight, reduction.temperature, noise, k)
             else:
                 bounds[i, t] = mixture.tempered(token, row, reduction.temperature, noise, k)
     values, half_width = mixture.middle(bounds)
@@ -109,17 +103,17 @@ def _interval(request: Request, has: Capabilities) -> Answering:
 
 def _top(request: Request, reduction: Top) -> Answering:
     top_rows: list[list[TopRow]] = yield [Question(s, "top", request.rows, reduction.k) for s in sequences(request)]
-    pairs = [[list(zip(row.ids, row.log_probs, strict=True))[: reduction.k] for row in rows] for rows in top_rows]
+    pairs = [[list(row.items())[: reduction.k] for row in rows] for rows in top_rows]
     return Scores(np.asarray(pairs, dtype=np.float64))
 
 
 def _labels(request: Request, reduction: Labels, has: Capabilities) -> Answering:
     """Labels out of the likeliest tokens; those that do not stand there are scored as if they were given."""
     prompts, labels = sequences(request), reduction.token_ids
-    by_token: list[dict[int, float]] = [{} for _ in prompts]
+    by_token: list[TopRow] = [{} for _ in prompts]
     if has.most_top != 0:
         top_rows: list[list[TopRow]] = yield [Question(s, "top", request.rows, has.most_top or 1) for s in prompts]
-        by_token = [dict(zip(row.ids, row.log_probs, strict=True)) for (row,) in top_rows]
+        by_token = [dict(row) for (row,) in top_rows]
     missing = [(i, label) for i, row in enumerate(by_token) for label in dict.fromkeys(labels) if label not in row]
     if missing and not has.targets:
         raise CapabilityError(
@@ -127,15 +121,15 @@ def _labels(request: Request, reduction: Labels, has: Capabilities) -> Answering
             "that the model is more likely to answer with"
         )
     if missing:
-        n = len(request.response)
-        unscored = [(prompts[i], label) for i, label in missing]
-        values: Sequence[FloatArray] = yield [
-            Question(Scored(scored.prompt, (*scored.response, label)), "targets", range(n, n + 1))
-            for scored, label in unscored
-        ]
+        values: Sequence[FloatArray] = yield [_of_label(prompts[i], label) for i, label in missing]
         for (i, label), value in zip(missing, values, strict=True):
             by_token[i][label] = float(value[0])
     return Scores(np.asarray([[[row[label] for label in labels]] for row in by_token], dtype=np.float64))
+
+
+def _of_label(scored: Scored, label: int) -> Question:
+    n = len(scored.response)
+    return Question(Scored(scored.prompt, (*scored.response, label)), "targets", range(n, n + 1))
 
 
 def to_be_sent(requests: Sequence[Request], has: Capabilities) -> Sent:
@@ -149,12 +143,8 @@ def to_be_sent(requests: Sequence[Request], has: Capabilities) -> Sent:
         if isinstance(request.reduction, Labels) and has.targets and kind_of(request, has) == "top":
             # Labels that turn out not to be among the likeliest tokens are asked for one by one.
             is_most = True
-            n = len(request.response)
-            questions.update(
-                (Question(Scored(scored.prompt, (*scored.response, label)), "targets", range(n, n + 1)), None)
-                for scored in sequences(request)
-                for label in request.reduction.token_ids
-            )
+            labels = request.reduction.token_ids
+            questions.update((_of_label(scored, label), None) for scored in sequences(request) for label in labels)
     return Sent(len(questions), sum(n_tokens(question.scored) for question in questions), is_most)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,8 +35,11 @@ _ANY_VOCAB: Final = 2**18
 
 
 class ServedBackend:
-    """Scores requests with a model behind a server; tokenizer and its identity are those of this machine."""
+    """Scores requests with a model behind a server, with a tokenizer of this machine."""
 
+    dtype = "served"
+    weights_sha256: str | None = None
+    n_halvings = 0
     shares_prefixes: Final = False
     """A sequence that is asked for twice is sent once; what sequences share is sent with each."""
 
@@ -52,27 +54,21 @@ class ServedBackend:
         self.dialect, self.connection, self.served = dialect, connection, served
         self.tokenizer = tokenizer
         self.name = f"{dialect.name}:{served.model}"
-        self.weights_sha256: str | None = None
         self._identity = dict(identity)
         self._fingerprint: Fingerprint | None = None
         self._n_troubles = 0
-        self.dtype = "served"
         self.window = served.window
         self.n_tokens_run = 0
-        self.n_halvings = 0
         self.capabilities = dialect.capabilities()
         self.draws_responses = capabilities.draws_responses(self.capabilities)
 
     def check(self, chunk: Chunk) -> None:
-        """Refuse what the server cannot answer; nothing is sent."""
         capabilities.check(chunk, self.capabilities)
 
     @property
     def identity(self) -> dict[str, str | None]:
-        """What is known of the model, in the place of a hash of its weights; neither host nor port.
-
-        Whoever reads it first has the model's fingerprint taken, which is a few requests.
-        """
+        """What is known of the model, in place of a hash of its weights, without host and port. The first time, a few
+        requests take the model's fingerprint."""
         if self._fingerprint is None and self.capabilities.targets:
             new_fingerprint = fingerprint(self.dialect, self.tokenizer)
             self._fingerprint = settled(new_fingerprint, {**_identity(self.dialect, self.served), **self._identity})
@@ -102,18 +98,16 @@ class ServedBackend:
             )
 
     def to_be_sent(self, requests: Sequence[Request]) -> Sent:
-        """What requests of a measure have the server asked; nothing is."""
         return to_be_sent(requests, self.capabilities)
 
     def to_be_sent_beside(self, items: Sequence[Item], n_parts: int) -> Sent:
-        """What a run has the server asked beside its cases: the model's noise, and whether it is still the same."""
+        """What a run asks the server beside its cases: the model's noise, and whether it is still the same model."""
         scored = noise_requests(self.dialect, sequences_of(items[0]))
         if self.capabilities.targets:
             scored += [*probes(self.tokenizer)] * (n_parts + 1)
         return Sent(len(scored), sum(map(n_tokens, scored)))
 
     def measured_noise(self, items: Sequence[Item]) -> Noise:
-        """The noise of the model's log-probabilities, on a few prompts of the first item."""
         noise = measured_noise(self.dialect, self.connection, sequences_of(items[0]))
         others = max(2.0 * noise.repeat_nats, 2.0 * noise.order_nats, noise.split_nats or 0.0)
         if noise.company_nats >= max(_MUCH_NATS, others):
@@ -128,7 +122,6 @@ class ServedBackend:
         return self.connection.concurrency
 
     def score(self, chunk: Chunk) -> list[Scores]:
-        """Ask about each request's prompts, and reduce what comes back."""
         self.check(chunk)
         kinds = [kind_of(request, self.capabilities) for request in chunk.requests]
         answers: dict[int, Scores] = {}
@@ -139,9 +132,8 @@ class ServedBackend:
             most = _ROW_BYTES // (8 * (self.served.n_vocab or _ANY_VOCAB)) if is_whole else None
             numbered_scores: list[tuple[int, Scores]] = []
             for part in in_parts(requests, most) if requests else []:
-                numbered_scores += zip(
-                    (i for i, _ in part), self._answered([part_request for _, part_request in part]), strict=True
-                )
+                places, some = zip(*part, strict=True)
+                numbered_scores += zip(places, self._answered(some), strict=True)
             answers.update(zip(numbers, joined(numbered_scores, requests), strict=True))
         return [answers[i] for i in range(len(chunk.requests))]
 
@@ -152,10 +144,7 @@ class ServedBackend:
         open_questions = {i: _next(generator, None, i, scores) for i, generator in live.items()}
         while len(scores) < len(requests):
             todo = list(dict.fromkeys(chain.from_iterable(open_questions.values())))
-            replies: dict[Question, Any] = {}
-            for question in todo:
-                if question.is_alone:
-                    replies[question] = self.ask([question])[0]
+            replies: dict[Question, Any] = {question: self.ask([question])[0] for question in todo if question.is_alone}
             rest = [question for question in todo if not question.is_alone]
             replies.update(zip(rest, self.ask(rest) if rest else [], strict=True))
             open_questions = {
@@ -166,32 +155,26 @@ class ServedBackend:
         return [scores[i] for i in range(len(requests))]
 
     def ask(self, questions: Sequence[Question]) -> list[Any]:
-        """What the server says to each of some different questions, in their order.
-
-        Questions whose sequences begin alike are asked one after another, the first of them alone, so that the server
-        has read what they share before the others come.
-        """
-        order = _in_prefix_order(questions, waits=self.dialect.reads_prefix_cache)
-        answers = self.connection.in_order(
-            self._answer_to, [questions[placed.index] for placed in order], [o.after for o in order]
-        )
+        """Answers to distinct questions, in their order. Of questions whose sequences begin alike the first is asked
+        alone, so that the server has read what they share before the others come."""
+        order, after = _in_prefix_order(questions, waits=self.dialect.reads_prefix_cache)
+        answers = self.connection.in_order(self._answer_to, [questions[index] for index in order], after)
         self.n_tokens_run += sum(n_tokens(question.scored) for question in questions)
-        back = {placed.index: answer for placed, answer in zip(order, answers, strict=True)}
-        return [back[i] for i in range(len(questions))]
+        by_index = dict(zip(order, answers, strict=True))
+        return [by_index[index] for index in range(len(questions))]
 
     def draw(self, requests: Sequence[DrawRequest]) -> list[Responses]:
         pairs = [(request, seed) for request in requests for seed in request.seeds]
-        drawn = iter(self.connection.in_order(lambda pair: self._draw(*pair), pairs, [-1] * len(pairs)))
+        drawn = iter(self.connection.in_order(lambda pair: self._draw(*pair), pairs))
         self.n_tokens_run += sum(len(request.prompt.ids) for request, _ in pairs)
         return [Responses(np.empty(0), drawn=tuple(next(drawn) for _ in request.seeds)) for request in requests]
 
     def _draw(self, request: DrawRequest, seed: int) -> tuple[int, ...]:
         """One response: what a server writes behind a stop token is none of it."""
         n, stops = request.max_new_tokens, sorted(request.stop_ids)
-        prompt = request.prompt.ids.tolist()
-        ids = self.dialect.generate(prompt, n_tokens=n, temperature=request.temperature, seed=seed, stop_ids=stops).ids[
-            :n
-        ]
+        prompt, temperature = request.prompt.ids.tolist(), request.temperature
+        drawn = self.dialect.generate(prompt, n_tokens=n, temperature=temperature, seed=seed, stop_ids=stops)
+        ids = drawn.ids[:n]
         end = next((i for i, token in enumerate(ids, 1) if token in request.stop_ids), len(ids))
         if not end:
             raise ScoreError(f"the server {self.connection.host} drew a response without tokens; give a response")
@@ -216,7 +199,7 @@ def _identity(dialect: Dialect, served: Served) -> dict[str, str | None]:
 
 
 def _next(answering: Answering, replies: list[Any] | None, number: int, scores: dict[int, Scores]) -> list[Question]:
-    """What is asked next; nothing, and the scores put down, where that was all."""
+    """The next questions of a generator; none once it has returned its scores, which are put into `scores`."""
     try:
         return next(answering) if replies is None else answering.send(replies)
     except StopIteration as end:
@@ -224,23 +207,16 @@ def _next(answering: Answering, replies: list[Any] | None, number: int, scores: 
         return []
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    index: int
-    """Of the question."""
-    after: int
-    """Place in the order of what has to be answered first; −1 for none."""
-
-
-def _in_prefix_order(questions: Sequence[Question], *, waits: bool) -> list[_Placed]:
-    """Questions in the order of their token ids, so that those which begin alike stand together.
+def _in_prefix_order(questions: Sequence[Question], *, waits: bool) -> tuple[list[int], list[int]]:
+    """Indices of questions in the order of their token ids, so that those which begin alike stand together; for each
+    the place in that order of what has to be answered first, −1 for none.
 
     Of sorted sequences, none before shares more of a sequence's beginning than the one right before it. What it shares
     with that one, it waits for: for the first sequence that has it.
     """
     keys = [(*question.scored.prompt, *question.scored.response) for question in questions]
     order = sorted(range(len(keys)), key=lambda i: keys[i])
-    placed: list[_Placed] = []
+    after: list[int] = []
     open_groups: list[tuple[int, int]] = []  # (tokens shared, place of the first that has them), nested
     for place, index in enumerate(order):
         pairs = zip(keys[order[place - 1]], keys[index], strict=False) if place else ()
@@ -249,5 +225,5 @@ def _in_prefix_order(questions: Sequence[Question], *, waits: bool) -> list[_Pla
         while open_groups and open_groups[-1][0] >= shared:
             first = open_groups.pop()[1]
         open_groups.append((shared, first))
-        placed.append(_Placed(index, first if waits and shared >= _WORTH_WAITING else -1))
-    return placed
+        after.append(first if waits and shared >= _WORTH_WAITING else -1)
+    return order, after

@@ -44,7 +44,6 @@ def kind_of(request: Request, has: Capabilities) -> Kind:
 
 
 def servers() -> dict[str, Capabilities]:
-    """What servers give, by dialect and by how they are set up."""
     of_dialects = (import_module(f"leakmeter.backends.served.{name}").SERVERS for name in DIALECTS)
     return {name: has for of_dialect in of_dialects for name, has in of_dialect.items()}
 
@@ -100,7 +99,6 @@ def _abilities(has: Capabilities) -> Iterator[str]:
 
 
 def _words(request: Request) -> str:
-    """What is asked for, as users call it."""
     reduction = request.reduction
     if isinstance(reduction, Stretch):
         reduction = reduction.reduction

@@ -53,8 +53,6 @@ _chance: Final = random.Random()  # of its own: what others draw with a seed sta
 
 
 class StatusError(ModelError):
-    """A server that refuses a request, or does not answer it."""
-
     def __init__(self, status: int, line: str, fault: str = "") -> None:
         super().__init__(line)
         self.status = status
@@ -65,9 +63,9 @@ class StatusError(ModelError):
 
 
 class Connection:
-    """A pool of connections to one server, which may stand below a path. One answer may take so many `seconds` to
-    its last byte; one request waits, in all its tries, for so many seconds of `patience` for a server that has
-    answered before: it may be starting again."""
+    """A pool of connections to one server, whose address may have a path. An answer may take `seconds` to its last
+    byte. All tries of a request together wait `patience` seconds for a server that has answered before, since it may be
+    starting again."""
 
     def __init__(
         self,
@@ -90,7 +88,7 @@ class Connection:
         self.faults: Counter[str] = Counter()
         """What requests had to be repeated for, how often."""
         self._seconds, self._patience, self.notify = seconds, patience, notify
-        self._has_answered = self._has_told = False
+        self._has_answered = self._has_notified = False
         self._lock = threading.Lock()
         self._client = httpx2.Client(
             base_url=f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/",
@@ -112,18 +110,17 @@ class Connection:
         return f"Connection({self.host!r})"
 
     def get(self, path: str) -> Any:
-        """The JSON at a path; raises as `post` does."""
         return self._checked(path, *self._tried("GET", path, None, 0))
 
     def post(self, path: str, body: Mapping[str, object], n_values: int = 0) -> Any:
-        """The JSON that answers a body. `n_values` log-probabilities and token ids are asked for, which say how long
-        the answer may be. `StatusError` where the server refuses, or does not answer; `ScoreError` where the answer is
-        not JSON, or longer."""
+        """The JSON that answers a body. `n_values`, the number of log-probabilities and token ids asked for, bounds the
+        length of the answer. `StatusError` where the server refuses, or does not answer; `ScoreError` where the answer
+        is not JSON, or longer."""
         return self._checked(path, *self._tried("POST", path, body, n_values))
 
     def post_or_refusal(self, path: str, body: Mapping[str, object], n_values: int = 0) -> tuple[int, Any]:
-        """Status and JSON of an answer that may be a refusal (4xx), of which a dialect wants to know more; see `post`.
-        What it reads there never goes into a message. None stands for what is not JSON."""
+        """As `post`, with the status, of an answer that may be a refusal (4xx). A dialect reads more from it, but never
+        puts that into a message. None stands for what is not JSON."""
         status, content = self._tried("POST", path, body, n_values)
         if status != 200 and not 400 <= status < 500:
             self._checked(path, status, content)
@@ -132,7 +129,6 @@ class Connection:
         return status, None
 
     def in_order(self, work: Callable[[T], R], todo: Sequence[T], after: Sequence[int] | None = None) -> list[R]:
-        """What becomes of every item, in the items' order, however answers arrive; see `in_order.in_order`."""
         return in_order(work, todo, after, n_threads=self.concurrency)
 
     def close(self) -> None:
@@ -144,17 +140,17 @@ class Connection:
         try:
             return json.loads(content)
         except (ValueError, RecursionError):
-            raise ScoreError(f"the server {self.host} answers {_place(path)} with text that is not JSON") from None
+            raise ScoreError(f"the server {self.host} answers /{path} with text that is not JSON") from None
 
     def _tried(self, method: str, path: str, body: Mapping[str, object] | None, n_values: int) -> tuple[int, bytes]:
-        """Status and content of an answer that is worth no further try."""
+        """Status and content of the last answer, after as many tries as are worth it."""
         n_seconds, tries = 0.0, 0
         while True:
             tries += 1
             self.on_request()
-            told_wait: float | None = None
+            retry_after: float | None = None
             try:
-                status, content, told_wait = self._once(method, path, body, n_values)
+                status, content, retry_after = self._once(method, path, body, n_values)
             except httpx2.TransportError as error:
                 status, content, fault = 0, b"", _fault(error)
                 # What an address that was never good says, or what has taken its time and perhaps its price.
@@ -168,11 +164,16 @@ class Connection:
                 may_retry = status in _MAY_COME_BACK or (status >= 500 and tries < _FEW_TRIES)
                 if not may_retry:
                     return status, content
-            wait = _wait(tries, told_wait)
+            wait = _wait(tries, retry_after)
             n_seconds += wait
             if not may_retry or n_seconds > self._patience:
                 raise self._error(path, status, fault, tries)
-            self._tell(fault, wait)
+            with self._lock:
+                self.faults[fault] += 1
+                tells = wait >= 1.0 and not self._has_notified
+                self._has_notified |= tells
+            if tells:
+                self.notify(f"the server {self.host} {fault}; waiting for it")
             if not waited(wait):
                 raise self._error(path, status, fault)
 
@@ -183,10 +184,10 @@ class Connection:
         most = min(_LEAST_BYTES + _VALUE_BYTES * n_values, _MOST_BYTES)
         with self._lock:
             self.n_requests += 1
-        with within(self._seconds), self._client.stream(method, path.lstrip("/"), json=body) as response:
+        with within(self._seconds), self._client.stream(method, path, json=body) as response:
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
                 raise ScoreError(
-                    f"the server {self.host} answers {_place(path)} compressed, although the request forbids it; turn "
+                    f"the server {self.host} answers /{path} compressed, although the request forbids it; turn "
                     "compression off"
                 )
             content = bytearray()
@@ -194,25 +195,14 @@ class Connection:
                 content += part
                 if len(content) > most:
                     raise ScoreError(
-                        f"the server {self.host} answers {_place(path)} with more than {most:,} bytes, more than was "
-                        "requested"
+                        f"the server {self.host} answers /{path} with more than {most:,} bytes, more than was requested"
                     )
             return response.status_code, bytes(content), _seconds_asked(response.headers.get("Retry-After"))
 
     def _error(self, path: str, status: int, fault: str, tries: int = 1) -> StatusError:
         did = f"{fault} ({tries} tries)" if tries > 1 else fault
-        line = f"the server {self.host}, asked for {_place(path)}, {did}; {_advice(status)}"
+        line = f"the server {self.host}, asked for /{path}, {did}; {_advice(status)}"
         return StatusError(status, line, fault)
-
-    def _tell(self, fault: str, wait: float) -> None:
-        with self._lock:
-            self.faults[fault] += 1
-        if wait < 1.0:
-            return
-        with self._lock:
-            tells, self._has_told = not self._has_told, True
-        if tells:
-            self.notify(f"the server {self.host} {fault}; waiting for it")
 
 
 def split(url: str) -> SplitResult:
@@ -256,7 +246,6 @@ def _wait(tries: int, retry_after: float | None) -> float:
 
 
 def _seconds_asked(header: str | None) -> float | None:
-    """What Retry-After asks for: seconds, or a date."""
     if header is None:
         return None
     with suppress(ValueError):
@@ -265,10 +254,6 @@ def _seconds_asked(header: str | None) -> float | None:
     with suppress(ValueError, OverflowError):
         return max(parsedate_to_datetime(header).timestamp() - time.time(), 0.0)
     return None
-
-
-def _place(path: str) -> str:
-    return f"/{path.lstrip('/')}"
 
 
 def _fault(error: httpx2.TransportError) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self, runtime_checkable
+from typing import Final, Literal, Protocol, Self, runtime_checkable
 
 from leakmeter.core.request import FloatArray
 
@@ -57,19 +57,12 @@ class Scored:
     response: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TopRow:
-    """The likeliest tokens of a row, and the token that was given."""
-
-    ids: tuple[int, ...]
-    log_probs: tuple[float, ...]
-    """Raw (T = 1), nats, of the ids."""
+TopRow = dict[int, float]
+"""Raw log-probabilities (T = 1), nats, by token id: of a row's likeliest tokens, in order, and of the token given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A response that the server drew."""
-
     ids: tuple[int, ...]
     log_probs: tuple[float, ...]
     """Raw (T = 1), nats; empty where the server gives none."""
@@ -77,7 +70,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How a request is made beside what it asks: what raw log-probabilities do not depend on."""
+    """Options of a request on which raw log-probabilities do not depend."""
 
     temperature: float = 1.0
     repetition_penalty: float = 1.0
@@ -87,14 +80,12 @@ class Setting:
 
     @property
     def sampling(self) -> dict[str, float]:
-        """What of it is about how tokens are drawn, by the names that most servers have for it."""
+        """The options of drawing, by the names that most servers use."""
         return {name: getattr(self, name) for name in ("temperature", "repetition_penalty", "presence_penalty")}
 
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """Log-probabilities that were asked for under a setting."""
-
     log_probs: FloatArray
     """(response,), nats."""
     n_cached: int | None
@@ -121,10 +112,8 @@ class Dialect(Protocol):
         """Raw log-probabilities of the response's tokens, nats, (response,)."""
 
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
-        """The k likeliest tokens of rows (row t predicts response token t, the last one what comes next).
-
-        The token given at a row stands in it too, wherever it ranks.
-        """
+        """The k likeliest tokens of rows, and the response's token there, wherever it ranks. Row t predicts token t of
+        the response; the last row predicts what comes next."""
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
         """Log-probabilities over the whole vocabulary, nats, (row, vocab)."""
@@ -140,13 +129,19 @@ class Dialect(Protocol):
 
 @runtime_checkable
 class ProbedDialect(Protocol):
-    """What a dialect has beside, so that `leakmeter doctor` sees whether log-probabilities are raw.
-
-    No measurement asks for it.
-    """
+    """What `leakmeter doctor`, and no measurement, asks of a dialect: it shows whether log-probabilities are raw."""
 
     controls: frozenset[Control]
     """What of a `Setting` a request can be given."""
 
     def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
-        """As `target_log_probs`, by the same request with the setting written into it."""
+        """As `target_log_probs`, by the same request under a setting."""
+
+
+SCORING: Final = Setting(temperature=0.0)
+UNCACHED: Final = Setting(temperature=0.0, reads_cache=False)
+
+
+def probed(dialect: Dialect, control: str) -> ProbedDialect | None:
+    """The dialect, if its requests can be given a control."""
+    return dialect if isinstance(dialect, ProbedDialect) and control in dialect.controls else None

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from leakmeter.backends.served.dialect import Dialect, ProbedDialect, Scored, Setting
+from leakmeter.backends.served.dialect import UNCACHED, Dialect, Scored, probed
 from leakmeter.core.json_object import JsonObject
-from leakmeter.core.request import FloatArray
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.core.written import make_private, write_whole
 from leakmeter.errors import LeakmeterError, ScoreError
@@ -37,8 +36,6 @@ _STEP_NATS: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """A served model by its numbers."""
-
     sha256: str
     """First 16 digits of the hash of the sums, each rounded to half a nat."""
     sums_nats: tuple[float, ...]
@@ -48,7 +45,7 @@ class Fingerprint:
     """
 
     def agrees(self, other: Fingerprint, tolerance_nats: float) -> bool:
-        """Whether both may be of one model, taken with the same tokenizer, where noise may move a sum by so much."""
+        """Whether both may be of one model, with the same tokenizer."""
         return len(self.sums_nats) == len(other.sums_nats) and all(
             ours == theirs or abs(ours - theirs) <= tolerance_nats
             for ours, theirs in zip(self.sums_nats, other.sums_nats, strict=True)
@@ -56,8 +53,12 @@ class Fingerprint:
 
 
 def fingerprint(dialect: Dialect, tokenizer: Tokenizer) -> Fingerprint:
-    """Take a served model's fingerprint: a request for each probe, one after another."""
-    log_probs = [uncached(dialect, scored) for scored in probes(tokenizer)]
+    # Without states kept of earlier requests, where that can be asked for.
+    controlled = probed(dialect, "cache")
+    log_probs = [
+        controlled.probed_log_probs(scored, UNCACHED).log_probs if controlled else dialect.target_log_probs(scored)
+        for scored in probes(tokenizer)
+    ]
     if len({value for values in log_probs for value in values.tolist()}) == 1:
         raise ScoreError(
             "the server returns the same log-probability for all tokens of four texts, whatever precedes them; its "
@@ -74,27 +75,19 @@ def probes(tokenizer: Tokenizer) -> Iterator[Scored]:
         yield Scored((*tokenizer.start_ids, *ids), tokenizer.encode_data(response, first=False).ids)
 
 
-def uncached(dialect: Dialect, scored: Scored) -> FloatArray:
-    """Log-probabilities of a response, without states kept of earlier requests where that can be asked for."""
-    if isinstance(dialect, ProbedDialect) and "cache" in dialect.controls:
-        return dialect.probed_log_probs(scored, Setting(temperature=0.0, reads_cache=False)).log_probs
-    return dialect.target_log_probs(scored)
-
-
-_FILE: Final = "served.json"
-_MOST: Final = 1000
 SAME_NATS: Final = 0.3
 """By how much a sum may differ: noise moves it by 1e-3, another quantisation by more than this."""
 
 
 def settled(fingerprint: Fingerprint, identity: Mapping[str, str | None]) -> Fingerprint:
-    """The fingerprint of the same model from before, or the one that was found now, which is kept; `identity` is
-    what else identifies the model."""
+    """The kept fingerprint of the same model, or else this one, which is then kept; `identity` is what else identifies
+    the model."""
     name = json.dumps(dict(identity), sort_keys=True)
     folder = scores_dir()
     if folder is None:
         return fingerprint
-    entries = _entries(folder / _FILE)
+    path = folder / "served.json"
+    entries = _entries(path)
     for entry in entries:
         earlier = Fingerprint(entry["sha256"], tuple(entry["sums_nats"]))
         if entry["model"] == name and earlier.agrees(fingerprint, SAME_NATS):
@@ -103,21 +96,19 @@ def settled(fingerprint: Fingerprint, identity: Mapping[str, str | None]) -> Fin
     # Without the file, all that is lost is what noise may do to a name.
     with suppress(OSError, LeakmeterError):
         make_private(folder, named=True)
-        write_whole(folder / _FILE, json.dumps(entries[-_MOST:], indent=1).encode())
+        write_whole(path, json.dumps(entries[-1000:], indent=1).encode())
     return fingerprint
 
 
 def _entries(path: Path) -> list[JsonObject]:
     try:
-        entries = json.loads(path.read_bytes())
-        good = [
+        return [
             {
                 "model": str(entry["model"]),
                 "sha256": str(entry["sha256"]),
                 "sums_nats": [float(x) for x in entry["sums_nats"]],
             }
-            for entry in entries
+            for entry in json.loads(path.read_bytes())
         ]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return []
-    return good

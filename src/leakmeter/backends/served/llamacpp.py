@@ -13,44 +13,37 @@ from ntpath import basename  # of either kind of path
 from typing import Any, Final
 
 from leakmeter.backends.served import answered
-from leakmeter.backends.served.connection import Connection
-from leakmeter.backends.served.dialect import Capabilities, Control, Drawn, Probed, Scored, Served, Setting, TopRow
+from leakmeter.backends.served.dialect import SCORING, UNCACHED, Capabilities, Control, Drawn, Scored, Served, Setting
+from leakmeter.backends.served.rows import RowsDialect
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.request import FloatArray
+from leakmeter.overriding import override
 
-_SYMBOL: Final = "<[{}]>".format
-_SEEDS: Final = 2**32 - 1  # the last one stands for a random seed
 _NOT_QUANTISED: Final = ("all F32", "F16", "BF16")
 _FIELDS: Final = ("completion_probabilities", "model", "timings", "tokens", "tokens_evaluated")
 # `n_cache_reuse`, which a server may have turned on, would move parts of the cache to other positions.
 _ALWAYS: Final = {"response_fields": _FIELDS, "return_tokens": True, "n_cache_reuse": 0, "mirostat": 0}
 _DRAWING: Final = {"samplers": ["penalties", "temperature"], "dynatemp_range": 0.0, "frequency_penalty": 0.0}
-_SCORING, _UNCACHED = Setting(temperature=0.0), Setting(temperature=0.0, reads_cache=False)
 SERVERS: Final = {"llamacpp": Capabilities.everything()}
 
 
-class LlamaCpp:
-    """A llama.cpp server; None for whatever model it serves."""
+class LlamaCpp(RowsDialect):
+    """It reads its prefix cache once `describe` finds weights that are not quantised; with others the cache moves
+    numbers by 0.2 to 0.3 nats."""
 
     name = "llamacpp"
-    reads_prefix_cache = False
-    """True once `describe` finds weights that are not quantised; with others it moves numbers by 0.2 to 0.3 nats."""
-    controls: Final[frozenset[Control]] = frozenset({"temperature", "repetition_penalty", "presence_penalty", "cache"})
-
-    def __init__(self, connection: Connection, model: str | None) -> None:
-        self._connection, self._host, self._asked = connection, connection.host, model
-        self._told, self._n_vocab, self._excess = "", 0, 0.0
-        self._unforced: frozenset[int] = frozenset()
+    controls = RowsDialect.controls | frozenset[Control](["cache"])
+    _n_vocab = 0
+    _unforced: frozenset[int] = frozenset()
 
     def describe(self) -> Served:
-        """Ask for the properties of server and model, and for one whole row; of a path the name alone is kept."""
         props, models = self._connection.get("props"), self._connection.get("v1/models")
         with answered.reading(self._host):
             by_name = {basename(entry["id"]): entry for entry in models["data"]}
             name = answered.one_model(self._asked and basename(self._asked), list(by_name), self._host)
-            self._told, meta, kind = by_name[name]["id"], by_name[name]["meta"], props["model_ftype"]
+            self._model, meta, kind = by_name[name]["id"], by_name[name]["meta"], props["model_ftype"]
             self._n_vocab, n_ctx = int(meta["n_vocab"]), props["default_generation_settings"]["n_ctx"]
-            (row,) = self._completion([0], _UNCACHED, self._any_row())["completion_probabilities"]
+            (row,) = self._completion([0], UNCACHED, self._any_row())["completion_probabilities"]
             self._excess = answered.excess([entry["logprob"] for entry in row["top_logprobs"]], self._host)
             texts = ((entry["id"], bytes(entry["bytes"]).decode(errors="replace")) for entry in row["top_logprobs"])
             self._unforced = frozenset(token for token, text in texts if text[:1] in ("", "\0") or "\ufffd" in text)
@@ -62,29 +55,17 @@ class LlamaCpp:
     def capabilities(self) -> Capabilities:
         return Capabilities.everything()
 
-    def target_log_probs(self, scored: Scored) -> FloatArray:
-        """One request, and one for each token that no grammar can force."""
-        return self.probed_log_probs(scored, _SCORING).log_probs
-
-    def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
-        rows, n_cached = self._rows(scored, range(len(scored.response)), 1, setting)
-        return Probed(answered.given_log_probs(rows, scored.response, self._host) - self._excess, n_cached)
-
-    def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
-        """The same requests, `n_probs` k."""
-        row_values = self._rows(scored, rows, k, _SCORING)[0]
-        return [answered.top_row_of(row, k, self._host, self._excess) for row in row_values]
-
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
-        """The same requests, `n_probs` the whole vocabulary; sums of 1.0002, the server's rounding, are made 1."""
-        row_values, _ = self._rows(scored, rows, self._n_vocab, _UNCACHED)
-        return answered.normalised(answered.whole_rows_of(row_values, self._n_vocab, self._host), self._host)
+        """Sums of 1.0002, the server's rounding, are made 1."""
+        row_values, _ = self._rows(scored, rows, self._n_vocab, UNCACHED)
+        return answered.whole_rows_of(row_values, self._n_vocab, self._host)
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
     ) -> Drawn:
         """One request; the server ends a response with its own tokens for that too."""
-        how = {"n_predict": n_tokens, "n_probs": 1, "seed": seed % _SEEDS}
+        # The seed 2³² − 1 stands for a random one.
+        how = {"n_predict": n_tokens, "n_probs": 1, "seed": seed % (2**32 - 1)}
         answer = self._completion(prompt, Setting(temperature), how)
         with answered.reading(self._host):
             drawn, rows = answered.token_ids(answer["tokens"]), answer.get("completion_probabilities") or ()
@@ -93,19 +74,24 @@ class LlamaCpp:
             values = [row["logprob"] for row in rows[:n]] if len(rows) == len(drawn) else []
         return Drawn(drawn[:n], tuple(answered.log_probs_of(values, len(values), self._host).tolist()))
 
+    @override
     def tokenize(self, text: str) -> tuple[int, ...] | None:
         reply = self._connection.post("tokenize", {"content": text, "add_special": False, "parse_special": False})
         with answered.reading(self._host):
             return answered.token_ids(reply["tokens"])
 
-    def _rows(self, scored: Scored, rows: range, k: int, setting: Setting) -> tuple[list[dict[int, float]], int]:
-        """The k likeliest tokens of each row, and the token given there; tokens that the first request found cached."""
+    @override
+    def _rows(
+        self, scored: Scored, rows: range, k: int, setting: Setting = SCORING
+    ) -> tuple[list[dict[int, float]], int]:
+        """One request, and one for each token that no grammar can force; the first says how much was cached."""
         token_rows: list[dict[int, float]] = []
         n_cached = -1
         for first, forced in self._stretches(scored.response, rows):
             how = self._any_row()
             if forced:
-                how |= {"n_predict": len(forced), "n_probs": k, "grammar": "root ::= " + " ".join(map(_SYMBOL, forced))}
+                grammar = " ".join(f"<[{token}]>" for token in forced)
+                how = {"n_predict": len(forced), "n_probs": max(k, 1), "grammar": f"root ::= {grammar}"}
             answer = self._completion((*scored.prompt, *scored.response[:first]), setting, how)
             answer_rows = answer.get("completion_probabilities") or ()
             with answered.reading(self._host):
@@ -121,23 +107,20 @@ class LlamaCpp:
         return token_rows, n_cached
 
     def _stretches(self, response: Sequence[int], rows: range) -> Iterator[tuple[int, Sequence[int]]]:
-        """First row of what one request can ask for, and the tokens that it forces."""
         for is_alone, group in groupby(rows, lambda t: t == len(response) or response[t] in self._unforced):
             places = list(group)
             yield from ((t, ()) for t in places) if is_alone else [(places[0], response[places[0] : places[-1] + 1])]
 
     def _any_row(self) -> JsonObject:
-        """What asks for a whole row, whatever token is put there."""
         return {"n_predict": 1, "n_probs": self._n_vocab, "grammar": "root ::= [ -~]+"}
 
     def _completion(self, ids: Sequence[int], setting: Setting, options: Mapping[str, Any]) -> JsonObject:
-        """The answer to token ids, all of which were read."""
         caching = self.reads_prefix_cache if setting.reads_cache is None else setting.reads_cache
         how = {**_ALWAYS, **_DRAWING, **setting.sampling, "repeat_penalty": setting.repetition_penalty, **options}
         body = {"prompt": list(ids), "cache_prompt": caching, **how}
         answer: JsonObject = self._connection.post("completion", body, how["n_predict"] * how["n_probs"])
         with answered.reading(self._host):
-            answered.check_model(self._told, answer["model"], self._host)
+            answered.check_model(self._model, answer["model"], self._host)
             answered.check_n_read(answer["tokens_evaluated"], len(ids), self._host)
         return answer
 

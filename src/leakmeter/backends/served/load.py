@@ -64,7 +64,10 @@ def load_served(
         notify(f"sending contexts, queries and responses{also} to '{parts.netloc}' ({parts.scheme}, {how})")
     read, identity = served_tokenizer(tokenizer, notify)
     connection = Connection(url, key=key, concurrency=at_once, notify=notify, **limits)
-    dialect = _dialect(name, connection, served_name, read)
+    dialect_class = import_module(f"leakmeter.backends.served.{name}").DIALECT
+    # Where a server takes text instead of ids, or names tokens by their text, a tokenizer has to translate.
+    translator = (read,) if getattr(dialect_class, "translates", False) else ()
+    dialect: Dialect = dialect_class(connection, served_name, *translator)
     served = dialect.describe()
     if checked:
         _check_vocabulary(served.n_vocab, read, connection.host)
@@ -77,7 +80,7 @@ def load_served(
 
 
 def has_tokenizer(dialect: Dialect, tokenizer: Tokenizer, texts: Iterable[str]) -> bool | None:
-    """Whether the server makes the same ids of some texts as a tokenizer of this machine; None where it has no say."""
+    """Whether the server tokenises some texts as a tokenizer of this machine; None where it does not return ids."""
     for text in texts:
         try:
             ids = dialect.tokenize(text)
@@ -93,8 +96,8 @@ def has_tokenizer(dialect: Dialect, tokenizer: Tokenizer, texts: Iterable[str]) 
 
 
 def _check_vocabulary(n_vocab: int | None, tokenizer: Tokenizer, host: str) -> None:
-    """Refuse rows with fewer tokens than the tokenizer has. A model's rows may be padded, so that they have more.
-    Tokens that were added to a tokenizer do not count: some models have none of them in their rows."""
+    """Refuse rows with fewer tokens than the tokenizer has. A model's rows may be padded, so more are allowed. Tokens
+    added to a tokenizer do not count, since some models' rows do not have them."""
     n_tokens = getattr(tokenizer, "n_vocab", None)
     if n_vocab is not None and n_tokens is not None and n_vocab < n_tokens:
         raise ModelError(
@@ -104,7 +107,6 @@ def _check_vocabulary(n_vocab: int | None, tokenizer: Tokenizer, host: str) -> N
 
 
 def _read(model: str) -> tuple[str, str, str | None]:
-    """Dialect, address, and the name of the model."""
     name, _, rest = model.partition(":")
     if name not in DIALECTS:
         raise UnknownNameError("kind of server", name, DIALECTS)
@@ -112,14 +114,6 @@ def _read(model: str) -> tuple[str, str, str | None]:
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"'{name}:' needs a server's address after it, as in {name}:http://127.0.0.1:8000#NAME")
     return name, url.rstrip("/").removesuffix("/v1"), served_name or None
-
-
-def _dialect(name: str, connection: Connection, model: str | None, tokenizer: Tokenizer) -> Dialect:
-    dialect_class = import_module(f"leakmeter.backends.served.{name}").DIALECT
-    # Where a server takes text instead of ids, or names tokens by their text, a tokenizer has to translate.
-    more = (tokenizer,) if getattr(dialect_class, "translates", False) else ()
-    dialect: Dialect = dialect_class(connection, model, *more)
-    return dialect
 
 
 def served_tokenizer(tokenizer: Any, notify: Callable[[str], None]) -> tuple[Tokenizer, Mapping[str, str | None]]:
@@ -131,7 +125,6 @@ def served_tokenizer(tokenizer: Any, notify: Callable[[str], None]) -> tuple[Tok
         )
     if tokenizer == _TOY:
         return registry.backend(_TOY)().tokenizer, {"tokenizer": _TOY}
-    from leakmeter.backends.hf.identity import tokenizer_identity
     from leakmeter.backends.hf.tokenizer import HfTokenizer, load_tokenizer
 
     if isinstance(tokenizer, (str, Path)):
@@ -140,4 +133,4 @@ def served_tokenizer(tokenizer: Any, notify: Callable[[str], None]) -> tuple[Tok
         read = load_tokenizer(tokenizer_folder(str(tokenizer), notify=notify), str(tokenizer))
     else:
         read = HfTokenizer(tokenizer, None)
-    return read, tokenizer_identity(read)
+    return read, read.identity

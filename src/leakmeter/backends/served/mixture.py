@@ -48,7 +48,6 @@ Row = Mapping[int, float]
 
 
 def can_bound(context_weight: float, temperature: float) -> bool:
-    """Whether the likeliest tokens of rows bound what is mixed with λ at T."""
     return 0.0 <= context_weight <= 1.0 and temperature <= 1.0
 
 
@@ -76,7 +75,7 @@ def mixed(
     if not possible[0]:
         return -np.inf, -np.inf
     powers = context_weight * of_row[possible] + (1.0 - context_weight) * of_bare[possible]
-    others = _log_sum(power * (powers[1:] - powers[0]))
+    others = float(np.logaddexp.reduce(power * (powers[1:] - powers[0])))
     # Tokens that only one row rules out have their share of the other's probability, and none of the mixture's.
     rest = context_weight * _log_rest(of_row, noise) + (1.0 - context_weight) * _log_rest(of_bare, noise)
     largest = min(rest, _log_largest(row, bare, n_top, context_weight) + noise)
@@ -131,9 +130,4 @@ def _weighted(context_weight: float, of_row: float, of_bare: float) -> float:
 
 
 def _log_rest(log_probs: FloatArray, noise: float) -> float:
-    """Log of the most probability that other tokens may have."""
-    return float(np.log(-np.expm1(min(0.0, _log_sum(log_probs)) - noise)))
-
-
-def _log_sum(values: FloatArray) -> float:
-    return float(np.logaddexp.reduce(values)) if len(values) else -np.inf
+    return float(np.log(-np.expm1(min(0.0, np.logaddexp.reduce(log_probs)) - noise)))

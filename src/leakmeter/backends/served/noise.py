@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from leakmeter.backends.served.dialect import Dialect, ProbedDialect, Scored, Setting
+from leakmeter.backends.served.dialect import UNCACHED, Dialect, ProbedDialect, Scored, probed
 
 if TYPE_CHECKING:
     from leakmeter.backends.served.connection import Connection
@@ -57,11 +58,9 @@ class Noise:
 
 
 def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence[Scored]) -> Noise:
-    """Measure it on some sequences, best such as a run asks for: with a common beginning, and as long."""
+    """Measure the noise on some sequences, best ones like those of a run: as long, and with a common beginning."""
 
-    def values_of(scored: Scored) -> _Values:
-        return _values(dialect, scored)
-
+    values_of = partial(_values, dialect)
     first, again = ([values_of(scored) for scored in sequences] for _ in range(2))
     other = [values_of(scored) for scored in reversed(sequences)][::-1]
     n = len(sequences)
@@ -69,8 +68,7 @@ def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence
     ways: list[Sequence[_Values]] = [first, again, other, *(together[i * n : (i + 1) * n] for i in range(_TOGETHER))]
     cache: float | None = None
     if (controlled := _controlled(dialect)) is not None:
-        setting = Setting(temperature=0.0, reads_cache=False)
-        uncached = [dict(enumerate(controlled.probed_log_probs(s, setting).log_probs.tolist())) for s in sequences]
+        uncached = [dict(enumerate(controlled.probed_log_probs(s, UNCACHED).log_probs.tolist())) for s in sequences]
         cache = _largest([uncached, first, again], lambda values: max(abs(values[0] - v) for v in values[1:]))
         ways.append(uncached)
     single = [{token: values_of(alone)[0] for token, alone in parts.items()} for parts in _split(dialect, sequences)]
@@ -93,8 +91,8 @@ def noise_requests(dialect: Dialect, sequences: Sequence[Scored]) -> list[Scored
 
 
 def sequences_of(item: Item) -> list[Scored]:
-    """What to measure the noise of a case on: a few of its own prompts, each with its response. A response that is
-    still to be drawn is stood for by the last tokens of the prompt."""
+    """Sequences to measure the noise of a case on: a few of its own prompts, each with its response. Where there is no
+    response yet, the last tokens of the prompt stand for it."""
     sequences: dict[Scored, None] = {}
     for prompt in item.typical_prompts:
         ids = tuple(prompt.ids.tolist())
@@ -107,25 +105,20 @@ def sequences_of(item: Item) -> list[Scored]:
 
 
 def _controlled(dialect: Dialect) -> ProbedDialect | None:
-    """The dialect, if it takes up states that were kept, and can be told not to."""
-    if not dialect.reads_prefix_cache:
-        return None
-    return dialect if isinstance(dialect, ProbedDialect) and "cache" in dialect.controls else None
+    """The dialect, if it reads states that were kept, and a request can forbid that."""
+    return probed(dialect, "cache") if dialect.reads_prefix_cache else None
 
 
 def _split(dialect: Dialect, sequences: Sequence[Scored]) -> list[dict[int, Scored]]:
-    """For each sequence its response's last tokens, each alone behind those before it, by their number."""
+    """For each sequence its response's last tokens by their index, each alone behind those before it."""
     if not dialect.capabilities().targets:
         return [{} for _ in sequences]
-    return [
-        {
-            t: Scored((*sequence.prompt, *sequence.response[:t]), sequence.response[t : t + 1])
-            for t in range(max(0, n - _SINGLE_TOKENS), n)
-            if n > 1
-        }
-        for sequence in sequences
-        for n in [len(sequence.response)]
-    ]
+    parts: list[dict[int, Scored]] = []
+    for prompt, response in ((sequence.prompt, sequence.response) for sequence in sequences):
+        n = len(response)
+        last = range(max(0, n - _SINGLE_TOKENS), n) if n > 1 else ()
+        parts.append({t: Scored((*prompt, *response[:t]), response[t : t + 1]) for t in last})
+    return parts
 
 
 def _values(dialect: Dialect, scored: Scored) -> _Values:
@@ -133,7 +126,7 @@ def _values(dialect: Dialect, scored: Scored) -> _Values:
     if has.targets:
         return dict(enumerate(dialect.target_log_probs(scored).tolist()))
     (row,) = dialect.top_rows(Scored(scored.prompt, ()), range(1), has.most_top or 1)
-    return dict(zip(row.ids, row.log_probs, strict=True))
+    return row
 
 
 def _spread(ways: Sequence[Sequence[_Values]]) -> float:
@@ -141,7 +134,7 @@ def _spread(ways: Sequence[Sequence[_Values]]) -> float:
 
 
 def _largest(ways: Sequence[Sequence[_Values]], statistic: Callable[[list[float]], Any]) -> float:
-    """The largest of something over the log-probabilities that every way has; equal infinities do not differ."""
+    """The largest `statistic` of the log-probabilities that all ways have; equal infinities do not differ."""
     largest = 0.0
     for alike in zip(*ways, strict=True):
         for key in set.intersection(*(set(way_values) for way_values in alike)):

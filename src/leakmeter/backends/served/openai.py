@@ -36,12 +36,12 @@ class OpenAi:
 
     def __init__(self, connection: Connection, model: str | None, tokenizer: Tokenizer) -> None:
         self._connection, self._host, self._tokenizer = connection, connection.host, tokenizer
-        self._model, self._told_model = model or "", ""
+        self._model, self._served_name = model or "", ""
         self._echoes, self._n_more, self._most_top = False, 0, 0
         self._lock = Lock()
 
     def describe(self) -> Served:
-        """Find out whether the server echoes a prompt's log-probabilities, or else what its chat gives."""
+        """Find out whether the server echoes a prompt's log-probabilities, or else what its chat returns."""
         with answered.reading(self._host):
             if not self._model:
                 names = [model["id"] for model in self._connection.get("v1/models")["data"]]
@@ -54,14 +54,13 @@ class OpenAi:
             self._n_more = int(n_rows == len(ids) + 1)
             if not self._echoes:
                 reply, self._most_top = self._probe_chat()
-            self._told_model = answered.word(reply["model"]) or self._model
-        return Served(self._model, self._told_model, None, None, None)
+            self._served_name = answered.word(reply["model"]) or self._model
+        return Served(self._model, self._served_name, None, None, None)
 
     def capabilities(self) -> Capabilities:
         return Capabilities.of_targets(0) if self._echoes else replace(_BY_CHAT, most_top=self._most_top)
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
-        """One request, its tokens echoed."""
         ids, n_prompt = (*scored.prompt, *scored.response), len(scored.prompt)
         choice = self._choice(_COMPLETIONS, self._echo(ids), 2 * len(ids))
         with answered.reading(self._host):
@@ -71,7 +70,7 @@ class OpenAi:
             return answered.log_probs_of(values[n_prompt : len(ids)], len(scored.response), self._host)
 
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
-        """One request to chat, about the first token of its answer; tokens that no id stands for are left out."""
+        """One request to chat, about the first token of its answer; tokens without an id are left out."""
         if scored.response or rows != range(1):
             raise CapabilityError(
                 f"the server {self._host} returns log-probabilities by chat only, and only those of the first token"
@@ -86,13 +85,11 @@ class OpenAi:
         return [answered.top_row_of(log_probs, 0, self._host)]
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
-        """Refused: no such server gives them."""
         raise CapabilityError(f"the server {self._host} does not return rows of the whole vocabulary")
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
     ) -> Drawn:
-        """One request; its text is tokenised on this machine."""
         options = {"max_tokens": n_tokens, "temperature": temperature, "top_p": 1.0, "seed": seed}
         if self._echoes:
             choice = self._choice(_COMPLETIONS, {"model": self._model, "prompt": [list(prompt)], **options}, n_tokens)
@@ -102,11 +99,9 @@ class OpenAi:
             return Drawn(self._ids(choice["text"] if self._echoes else choice["message"]["content"]), ())
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
-        """None: such a server does not say."""
         return None
 
     def _probe_chat(self) -> tuple[Any, int]:
-        """An answer of chat, and how many of an answer's likeliest tokens it tells."""
         for k in _TOPS:
             if (answer := self._connection.post_or_refusal(_CHAT, self._chat(_PROBE, k)))[0] == 200:
                 return answer[1], k
@@ -118,10 +113,13 @@ class OpenAi:
         n = len(self._tokenizer.start_ids)
         return self._tokenizer.decode(prompt[n:] if tuple(prompt[:n]) == self._tokenizer.start_ids else prompt)
 
-    def _ids(self, text: str) -> tuple[int, ...]:
+    def _ids(self, text: Any) -> tuple[int, ...]:
+        """Token ids of a text of an answer; `TypeError` where it is none (see `answered.reading`)."""
+        if not isinstance(text, str):
+            raise TypeError("no text")
         # Tokenizers of the transformers library cannot encode for two threads at a time.
         with self._lock:
-            return self._tokenizer.encode_data(answered.text(text), first=False).ids
+            return self._tokenizer.encode_data(text, first=False).ids
 
     # At T = 1 it does not matter whether log-probabilities are told before or after the temperature.
     def _echo(self, ids: Sequence[int]) -> JsonObject:
@@ -133,10 +131,10 @@ class OpenAi:
         return {"model": self._model, "messages": [{"role": "user", "content": text}], **options}
 
     def _choice(self, path: str, body: Mapping[str, object], n_values: int = 0) -> JsonObject:
-        """The one answer; a server may tell a longer name of its model, but not a different one each time."""
+        """The only choice of an answer; a server may call its model by a longer name, but always by the same."""
         reply = self._connection.post(path, body, n_values)
         with answered.reading(self._host):
-            answered.check_model(self._told_model, reply["model"], self._host)
+            answered.check_model(self._served_name, reply["model"], self._host)
             (choice,) = reply["choices"]
             return dict(choice)
 
@@ -145,7 +143,6 @@ DIALECT = OpenAi
 
 
 def _n_echoed(answer: Any) -> int:
-    """Rows of an echo; 0 where it was ignored."""
     try:
         return len(answer["choices"][0]["logprobs"]["token_logprobs"])
     except (LookupError, TypeError):

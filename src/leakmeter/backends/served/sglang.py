@@ -11,36 +11,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from leakmeter.backends.served import answered
-from leakmeter.backends.served.connection import Connection
-from leakmeter.backends.served.dialect import Capabilities, Control, Drawn, Probed, Scored, Served, Setting, TopRow
+from leakmeter.backends.served.dialect import SCORING, Capabilities, Drawn, Scored, Served, Setting
+from leakmeter.backends.served.rows import UNTRUNCATED, RowsDialect, ids_for
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import CapabilityError
+from leakmeter.overriding import override
 
 _MOST_TOP: Final = 100
 """No limit is documented; every entry is a line of JSON."""
-# Where these are left out, a server takes them from the model's generation_config.json.
-_UNTRUNCATED: Final = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "frequency_penalty": 0.0}
-_SCORING: Final = Setting(temperature=0.0)
 _RAW_AT: Final = (0.0, 1.0)
 """Temperatures at which rows of drawn tokens are raw: the greedy one counts as 1."""
 SERVERS: Final = {"sglang": Capabilities.of_targets(_MOST_TOP)}
 
 
-class SGLang:
-    """An SGLang server; None for the only model that it serves."""
-
+class SGLang(RowsDialect):
     name = "sglang"
     reads_prefix_cache = True
-    controls: Final[frozenset[Control]] = frozenset({"temperature", "repetition_penalty", "presence_penalty"})
-
-    def __init__(self, connection: Connection, model: str | None) -> None:
-        self._connection, self._host, self._asked = connection, connection.host, model
-        self._model = ""
-        self._weights: Any = None
+    _weights: Any = None
 
     def describe(self) -> Served:
-        """Ask for the models, the path of the weights, and the version."""
         models, weights = self._connection.get("v1/models"), self._connection.get("get_model_info")
         version = self._connection.get("get_server_info")
         with answered.reading(self._host):
@@ -61,19 +51,7 @@ class SGLang:
         """No whole rows: the server does not tell the size of its vocabulary."""
         return SERVERS["sglang"]
 
-    def target_log_probs(self, scored: Scored) -> FloatArray:
-        return self.probed_log_probs(scored, _SCORING).log_probs
-
-    def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
-        rows, n_cached = self._rows(scored, range(len(scored.response)), 0, setting)
-        return Probed(answered.given_log_probs(rows, scored.response, self._host), n_cached)
-
-    def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
-        """One request, `top_logprobs_num` k."""
-        return [answered.top_row_of(row, k, self._host) for row in self._rows(scored, rows, k, _SCORING)[0]]
-
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
-        """Refused: always a `CapabilityError`."""
         raise CapabilityError(f"the server {self._host} gives no whole rows")
 
     def generate(
@@ -87,16 +65,11 @@ class SGLang:
             values = [value for value, *_ in drawn] if temperature in _RAW_AT else []
         return Drawn(ids, tuple(answered.log_probs_of(values, len(values), self._host).tolist()))
 
-    def tokenize(self, text: str) -> tuple[int, ...] | None:
-        reply = self._connection.post("tokenize", {"model": self._model, "prompt": text, "add_special_tokens": False})
-        with answered.reading(self._host):
-            return answered.token_ids(reply["tokens"])
-
-    def _rows(self, scored: Scored, rows: range, k: int, setting: Setting) -> tuple[list[dict[int, float]], int | None]:
-        """The k likeliest tokens of each row, and the token given there; tokens that were found cached."""
-        sequence, start = (*scored.prompt, *scored.response), len(scored.prompt) - 1 + rows.start
-        # The row of what comes next is that of a token put there, whichever it is.
-        ids = (*sequence, sequence[-1]) if len(scored.response) in rows else sequence
+    @override
+    def _rows(
+        self, scored: Scored, rows: range, k: int, setting: Setting = SCORING
+    ) -> tuple[list[dict[int, float]], int | None]:
+        ids, start = ids_for(scored, rows), len(scored.prompt) - 1 + rows.start
         options = {"logprob_start_len": start, "top_logprobs_num": k}
         meta = self._generated(ids, {"max_new_tokens": 1, **setting.sampling}, options)
         with answered.reading(self._host):
@@ -116,7 +89,7 @@ class SGLang:
         """What the server says of token ids, all of which it read, and of what follows them."""
         body = {
             "input_ids": list(ids),
-            "sampling_params": {**_UNTRUNCATED, **sampling},
+            "sampling_params": {**UNTRUNCATED, **sampling},
             "return_logprob": True,
             **options,
         }

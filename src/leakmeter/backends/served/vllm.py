@@ -13,37 +13,29 @@ from typing import Any, Final
 
 from leakmeter.backends.served import answered
 from leakmeter.backends.served.connection import Connection, StatusError
-from leakmeter.backends.served.dialect import Capabilities, Control, Drawn, Probed, Scored, Served, Setting, TopRow
+from leakmeter.backends.served.dialect import SCORING, Capabilities, Drawn, Scored, Served, Setting
+from leakmeter.backends.served.rows import UNTRUNCATED, RowsDialect, ids_for
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.request import FloatArray
+from leakmeter.overriding import override
 
 _COMPLETIONS: Final = "v1/completions"
-_ALLOWED: Final = re.compile(r"max allowed: (\d+)")
 _DEFAULT_TOP: Final = 20
-# Where these are left out, a server takes them from the model's generation_config.json.
-_UNTRUNCATED: Final = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "frequency_penalty": 0.0}
-_SCORING: Final = Setting(temperature=0.0)
 SERVERS: Final = {
     "vllm": Capabilities.of_targets(_DEFAULT_TOP),
     "vllm with --max-logprobs -1": Capabilities.everything(),
 }
 
 
-class Vllm:
-    """A vLLM server; None for the only model that it serves."""
-
+class Vllm(RowsDialect):
     name = "vllm"
-    reads_prefix_cache = False
-    controls: Final[frozenset[Control]] = frozenset({"temperature", "repetition_penalty", "presence_penalty"})
 
     def __init__(self, connection: Connection, model: str | None) -> None:
-        self._connection, self._host = connection, connection.host
-        self._asked, self._model = model, model or ""
-        self._n_vocab: int | None = None
+        super().__init__(connection, model)
         self._most_top: int | None = _DEFAULT_TOP
+        self._n_vocab: int | None = None
 
     def describe(self) -> Served:
-        """Ask for models and version, and for how many log-probabilities a row may have."""
         with answered.reading(self._host):
             models: dict[str, JsonObject] = {model["id"]: model for model in self._connection.get("v1/models")["data"]}
             self._model = answered.one_model(self._asked, list(models), self._host)
@@ -59,46 +51,27 @@ class Vllm:
         )
 
     def capabilities(self) -> Capabilities:
-        """Whole rows where the server was started with `--max-logprobs -1`; asked for by `describe`."""
         return Capabilities.everything() if self._most_top is None else Capabilities.of_targets(self._most_top)
 
-    def target_log_probs(self, scored: Scored) -> FloatArray:
-        """One request, `prompt_logprobs` 0."""
-        return self.probed_log_probs(scored, _SCORING).log_probs
-
-    def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
-        rows = self._rows(scored, range(len(scored.response)), 0, setting)
-        return Probed(answered.given_log_probs(rows, scored.response, self._host), None)
-
-    def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
-        """One request, `prompt_logprobs` k."""
-        return [answered.top_row_of(row, k, self._host) for row in self._rows(scored, rows, k)]
-
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
-        """One request, `prompt_logprobs` −1."""
-        row_values = self._rows(scored, rows, -1)
-        return answered.normalised(answered.whole_rows_of(row_values, self._n_vocab, self._host), self._host)
+        return answered.whole_rows_of(self._rows(scored, rows, -1)[0], self._n_vocab, self._host)
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
     ) -> Drawn:
         options = {"max_tokens": n_tokens, "seed": seed, "stop_token_ids": list(stop_ids), "logprobs": 0}
-        choice = self._choice(prompt, {**_UNTRUNCATED, **Setting(temperature).sampling, **options})
+        choice = self._choice(prompt, {**UNTRUNCATED, **Setting(temperature).sampling, **options})
         with answered.reading(self._host):
             ids = answered.token_ids(choice["token_ids"])
             values = choice["logprobs"]["token_logprobs"]
         return Drawn(ids, tuple(answered.log_probs_of(values, len(ids), self._host).tolist()))
 
-    def tokenize(self, text: str) -> tuple[int, ...] | None:
-        reply = self._connection.post("tokenize", {"model": self._model, "prompt": text, "add_special_tokens": False})
-        with answered.reading(self._host):
-            return answered.token_ids(reply["tokens"])
-
-    def _rows(self, scored: Scored, rows: range, k: int, setting: Setting = _SCORING) -> list[dict[int, float]]:
-        """Log-probabilities by token id of each row."""
-        sequence = (*scored.prompt, *scored.response)
-        # The row of what comes next is that of a token put there, whichever it is.
-        ids = (*sequence, sequence[-1]) if len(scored.response) in rows else sequence
+    @override
+    def _rows(
+        self, scored: Scored, rows: range, k: int, setting: Setting = SCORING
+    ) -> tuple[list[dict[int, float]], None]:
+        """One request, `prompt_logprobs` k; with k −1, the whole vocabulary."""
+        ids = ids_for(scored, rows)
         choice = self._choice(ids, {"max_tokens": 1, "prompt_logprobs": k, **setting.sampling})
         with answered.reading(self._host):
             prompt_rows = choice["prompt_logprobs"] or ()
@@ -107,10 +80,12 @@ class Vllm:
             for row in row_entries:
                 # The token that was put there stands in its row too, and is not to pass for a likely one.
                 answered.check_n_top(sum((entry.get("rank") or 1) <= k for entry in row.values()), k, self._host)
-            return [{answered.token_id(token): entry["logprob"] for token, entry in row.items()} for row in row_entries]
+            by_id = (
+                {answered.token_id(token): entry["logprob"] for token, entry in row.items()} for row in row_entries
+            )
+            return list(by_id), None
 
     def _choice(self, ids: Sequence[int], options: Mapping[str, Any]) -> JsonObject:
-        """The one answer to token ids, which have to come back as they were sent."""
         body = {"model": self._model, "prompt": [list(ids)], "return_token_ids": True, **options}
         n_top = options.get("prompt_logprobs", 0) % answered.MOST_VOCAB  # −1 asks for all
         reply = self._connection.post(_COMPLETIONS, body, len(ids) * (2 + n_top) + options["max_tokens"])
@@ -135,7 +110,7 @@ class Vllm:
         status, reply = self._connection.post_or_refusal(_COMPLETIONS, body, 2 * answered.MOST_VOCAB)
         if status == 200:
             self._most_top, self._n_vocab = None, len(reply["choices"][0]["prompt_logprobs"][1])
-        elif allowed := _ALLOWED.search(json.dumps(reply)):
+        elif allowed := re.search(r"max allowed: (\d+)", json.dumps(reply)):
             self._most_top = int(allowed[1])
 
 

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from leakmeter.backends.hf.backend import HfBackend
+from leakmeter.backends.hf.places import virtual_tokens
 from leakmeter.backends.hf.tokenizer import HfTokenizer
-from leakmeter.backends.hf.virtual import virtual_tokens
 from leakmeter.core.backend import Backend
 from leakmeter.errors import DataError, UsageError, WindowError
 from leakmeter.instruments.pii.prompts import ProbeSettings
