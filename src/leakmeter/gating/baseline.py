@@ -44,7 +44,6 @@ _DIGITS: Final = 4
 _ROUNDING: Final = 0.5 * 10.0 ** (1 - _DIGITS)
 """Largest share of a number that rounding takes or adds."""
 _HASHED: Final = "hashed:"
-_INFINITE: Final = ("inf", "-inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +70,6 @@ class KeptQuantity:
     """Of each case; NaN where it has none."""
     noise_floor: float
 
-    def to_dict(self) -> JsonObject:
-        return {
-            "unit": self.unit,
-            "values": [_spelled(value) for value in self.values],
-            "noise_floor": _spelled(self.noise_floor),
-        }
-
-    @classmethod
-    def from_dict(cls, record: JsonObject) -> KeptQuantity:
-        """What `to_dict` made; `ValueError` of anything else."""
-        floor = record.get("noise_floor")
-        return cls(
-            str(record.get("unit", "")),
-            tuple(map(_number, _checked(record.get("values"), list))),
-            0.0 if floor is None else _number(floor),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
@@ -95,53 +77,38 @@ class KeptRun:
 
     measure: str
     settings: Mapping[str, object]
-    """By dotted names; see `_plain`."""
+    """By dotted names; see `_plain_settings`."""
     cases: tuple[str, ...]
     """Keyed hashes of their ids."""
     quantities: Mapping[str, KeptQuantity]
 
-    def to_dict(self) -> JsonObject:
-        return {
-            "measure": self.measure,
-            "settings": dict(self.settings),
-            "cases": list(self.cases),
-            "quantities": {name: quantity.to_dict() for name, quantity in self.quantities.items()},
-        }
-
-    @classmethod
-    def from_dict(cls, record: JsonObject) -> KeptRun:
-        """What `to_dict` made; `ValueError` of anything else."""
-        measure = _checked(record.get("measure"), str)
-        # It is repeated in messages, where no text of whoever forged the file belongs.
-        if not is_word(measure):
-            raise ValueError("not the name of a measure")
-        kept_run = cls(
-            measure,
-            _checked(record.get("settings"), dict),
-            tuple(_checked(case, str) for case in _checked(record.get("cases"), list)),
-            {
-                name: KeptQuantity.from_dict(_checked(quantity, dict))
-                for name, quantity in _checked(record.get("quantities"), dict).items()
-            },
-        )
-        n_cases = len(kept_run.cases)
-        if len(set(kept_run.cases)) < n_cases or any(
-            len(quantity.values) != n_cases for quantity in kept_run.quantities.values()
-        ):
-            raise ValueError("cases without distinct ids, or another number of values")
-        return kept_run
-
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What is kept of runs, in the order in which others are held against them."""
+    """Runs, in the order in which others are held against them."""
 
     key: str
     """What tells whether two keys are the same, and nothing else of them."""
     runs: tuple[KeptRun, ...]
 
     def to_dict(self) -> JsonObject:
-        return {"leakmeter_baseline": _VERSION, "key": self.key, "runs": [run.to_dict() for run in self.runs]}
+        runs = [
+            {
+                "measure": run.measure,
+                "settings": dict(run.settings),
+                "cases": list(run.cases),
+                "quantities": {
+                    name: {
+                        "unit": kept.unit,
+                        "values": [_spelled(value) for value in kept.values],
+                        "noise_floor": _spelled(kept.noise_floor),
+                    }
+                    for name, kept in run.quantities.items()
+                },
+            }
+            for run in self.runs
+        ]
+        return {"leakmeter_baseline": _VERSION, "key": self.key, "runs": runs}
 
     @classmethod
     def from_dict(cls, record: object) -> Baseline:
@@ -149,13 +116,31 @@ class Baseline:
         whole = _checked(record, dict)
         if whole.get("leakmeter_baseline") != _VERSION:
             raise ValueError("another version")
-        runs = (KeptRun.from_dict(_checked(run, dict)) for run in _checked(whole.get("runs"), list))
+        runs = (_read_run(_checked(run, dict)) for run in _checked(whole.get("runs"), list))
         return cls(_checked(whole.get("key"), str), tuple(runs))
 
 
+def _read_run(record: JsonObject) -> KeptRun:
+    measure = _checked(record.get("measure"), str)
+    # Messages repeat it, and must not repeat a text of whoever forged the file.
+    if not is_word(measure):
+        raise ValueError("not the name of a measure")
+    cases = tuple(_checked(case, str) for case in _checked(record.get("cases"), list))
+    quantities = {}
+    for name, value in _checked(record.get("quantities"), dict).items():
+        quantity = _checked(value, dict)
+        floor = quantity.get("noise_floor")
+        values = tuple(map(_number, _checked(quantity.get("values"), list)))
+        if len(values) != len(cases):
+            raise ValueError("another number of values than of cases")
+        quantities[name] = KeptQuantity(str(quantity.get("unit", "")), values, 0.0 if floor is None else _number(floor))
+    if len(set(cases)) < len(cases):
+        raise ValueError("cases without distinct ids")
+    return KeptRun(measure, _checked(record.get("settings"), dict), cases, quantities)
+
+
 def baseline_of(runs: Sequence[Measured], names: Container[str], key: bytes) -> Baseline:
-    """What is kept of runs, in the order in which they will be held against it; of one that has no quantity in `names`
-    its main one is kept."""
+    """A baseline of the quantities in `names`; of a run that has none of these, of its main one."""
     return Baseline(_key_name(key), tuple(_kept(run, names, key) for run in runs))
 
 
@@ -179,7 +164,6 @@ def _kept(run: Measured, names: Container[str], key: bytes) -> KeptRun:
 
 
 def left_out_lines(run: Measured, names: Container[str]) -> list[str]:
-    """How many cases a baseline does not have of some quantities, although the run has a lower bound of them."""
     return [
         f"{quantity.name}: {left_out_sentence(n_lower, 'case', quantity.lower_bound.why)}"
         for quantity in case_quantities(run)
@@ -190,7 +174,6 @@ def left_out_lines(run: Measured, names: Container[str]) -> list[str]:
 
 
 def read_baseline(path: Path) -> Baseline:
-    """What `Baseline.to_dict` made, from a file; `DataError` where it is none."""
     if path.exists():
         check_readable(path, "baseline")
     try:
@@ -236,7 +219,10 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes) -> 
     unknown = {name for name in own if by_order and _is_hashed(own[name]) and _is_hashed(before.settings.get(name))}
     then = dict(before.settings)
     changed = [setting for setting in differing(then, own) if setting.name not in unknown]
-    settings = [Setting(setting.name, _shown(setting.first), _shown(setting.second)) for setting in changed]
+    settings = [
+        Setting(setting.name, *(HIDDEN if _is_hashed(value) else value for value in (setting.first, setting.second)))
+        for setting in changed
+    ]
     if clashes := incomparable(settings, then, own, run.defining):
         text = "; ".join(setting_line(setting.name, setting.first, setting.second) for setting in clashes)
         raise UsageError(
@@ -322,19 +308,14 @@ def _key_name(key: bytes) -> str:
 
 
 def _plain_settings(run: Measured, key: bytes) -> dict[str, object]:
-    return {name: _plain(name, value, key) for name, value in run.settings().items()}
-
-
-def _plain(name: str, value: object, key: bytes) -> object:
-    """A setting as it is where it is a number or one word, which a choice is; else its hash."""
-    is_plain = is_word(value) if isinstance(value, str) else isinstance(value, int | float) and math.isfinite(value)
-    if value is None or (is_plain and not is_seed(name)):
-        return value
-    return _HASHED + pseudonym(key, "baseline setting", name, json.dumps(value, sort_keys=True))
-
-
-def _shown(value: object) -> object:
-    return HIDDEN if _is_hashed(value) else value
+    """Settings that are a number or one word, as a choice is, as they are, and others hashed."""
+    settings: dict[str, object] = {}
+    for name, value in run.settings().items():
+        is_plain = is_word(value) if isinstance(value, str) else isinstance(value, int | float) and math.isfinite(value)
+        settings[name] = value
+        if value is not None and (is_seed(name) or not is_plain):
+            settings[name] = _HASHED + pseudonym(key, "baseline setting", name, json.dumps(value, sort_keys=True))
+    return settings
 
 
 def _is_hashed(value: object) -> bool:
@@ -351,7 +332,7 @@ def _spelled(value: float) -> float | str | None:
 
 
 def _number(value: object) -> float:
-    if isinstance(value, float) or (isinstance(value, str) and value in _INFINITE):
+    if isinstance(value, float) or (isinstance(value, str) and value in ("inf", "-inf")):
         return float(value)
     if value is not None:
         raise ValueError("neither a number nor infinite nor missing")
