@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leakmeter.instruments.susceptibility.fisher import study
-from leakmeter.instruments.susceptibility.fisher.study import Levels, Scatter
+from leakmeter.instruments.susceptibility.fisher.study import Scatter
 from leakmeter.report import charts
 
 pytest.importorskip("matplotlib")
@@ -45,7 +45,7 @@ def test_levels_without_an_interval_are_drawn(tmp_path: Path) -> None:
         {"form": form, "openness": "all", "nats": 0.3, "nats_low": math.nan, "nats_high": math.nan}
         for form in ("question", "completion")
     ]
-    panels = [Levels("Monte Carlo", "χ", rows), Levels("Fisher", "nats", rows[:1])]
+    panels = [("Monte Carlo", "χ", rows), ("Fisher", "nats", rows[:1])]
     chart = study.levels(panels, x="form", lines=["openness"], y="nats", title="t", footer="f")
     found = charts.write(chart, tmp_path / "levels")
     assert [path.suffix for path in found] == [".png", ".svg"]

@@ -1,7 +1,4 @@
-"""Many numbers to one: mean, median, extremes and percentiles, each with its interval over the items.
-
-Infinite numbers are numbers: one makes the mean infinite, and the maximum. Missing ones are the caller's to leave out.
-"""
+"""Aggregates of items: mean, median, extremes and percentiles, with intervals over the items. Numbers may be infinite."""
 
 from __future__ import annotations
 
@@ -17,9 +14,8 @@ from leakmeter.stats.stats import bootstrap_interval_of_mean, interval_of_share
 Interval = tuple[float, float]
 
 EXTREMES: Final = ("min", "max")
-"""What says something of the items that were measured, and nothing of others."""
+"""Aggregates that say nothing of other items than those measured."""
 FORMS: Final = ("mean", "median", *EXTREMES, "p1 … p99")
-"""The aggregates there are, as a message lists them."""
 _CONFIDENCE: Final = 0.95
 _PERCENTILE: Final = re.compile(r"p([1-9]\d?)")
 
@@ -29,10 +25,9 @@ def is_aggregate(name: str) -> bool:
 
 
 def aggregate(values: npt.ArrayLike, name: str) -> float:
-    """One number of many, in their unit; percentiles are linear between order statistics.
+    """Percentiles are linear between order statistics; the mean of −∞ and ∞ is NaN.
 
-    NaN for the mean of −∞ and ∞, and `ValueError` for no values, for NaN among them, or for a name that is not in
-    `FORMS`.
+    Raises `ValueError` for no values, for NaN among them, and for a name that is not in `FORMS`.
     """
     sample = np.sort(np.asarray(values, dtype=np.float64))
     if not sample.size or np.isnan(sample).any():
@@ -53,14 +48,13 @@ def aggregate(values: npt.ArrayLike, name: str) -> float:
 
 
 def interval_of_aggregate(values: npt.ArrayLike, name: str, *, seed: int, is_share: bool = False) -> Interval | None:
-    """95 % interval over the items of an aggregate, in their unit; None of `EXTREMES`, which say nothing of other
-    items; of one item; and of the mean where a number is infinite.
+    """95 % interval of an aggregate over the items; None of `EXTREMES`, of one item, and of an infinite mean.
 
-    Of the mean the percentile bootstrap's; of the mean of zeros and ones Wilson's. Of the median and of percentiles it
-    is between order statistics: the number of items below the true percentile is binomial, whatever their distribution
-    (Thompson, "On confidence ranges for the median and other expectation distributions for populations of unknown
-    distribution form", 1936). It is infinite where so few items do not bound it: of p95, up from 72 items. A bootstrap
-    never goes beyond the largest item, and of p95 it is far too narrow.
+    Of the mean it is the percentile bootstrap's, of the mean of zeros and ones Wilson's. Of the median and percentiles
+    it is between order statistics: the number of items below the true percentile is binomial, whatever their
+    distribution (Thompson, "On confidence ranges for the median and other expectation distributions for populations of
+    unknown distribution form", 1936). Too few items leave an end infinite: the upper one of p95 below 72 items. A
+    bootstrap never goes beyond the largest item, so that of p95 is far too narrow.
     """
     sample = np.sort(np.asarray(values, dtype=np.float64))
     if name in EXTREMES or sample.size < 2:

@@ -1,4 +1,4 @@
-"""How much data it takes to tell what was found from chance, if more of it shows the same."""
+"""Numbers of items that would distinguish a finding from chance, if more items show the same."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Tokens drawn with exactly the probabilities that were certified: whole weights, and as many random bits as it takes.
+"""Draw tokens with exactly the certified probabilities.
 
-A float64 number is a whole number times a power of two. So floats that say how likely tokens are, are whole weights
-W(v) already, counted in units of 2^-1126, in which even the smallest of them is whole; the probability of a token is
-W(v) / Σ W, a fraction without rounding. A whole number that is uniform below Σ W, found by rejection, then stands for a
-token with that very probability: none that has a weight is left out, none that has none is drawn.
+A float64 number is a whole number times a power of two. So float weights are whole weights W(v) in units of 2^-1126,
+and the probability of a token is W(v) / Σ W, a fraction without rounding. A whole number that is uniform below Σ W, by
+rejection, stands for a token with that very probability: every token with a weight can be drawn, and no other.
 
 Inverting a cumulative sum in float64 does neither. Next to a sum near 1 it rounds weights below 1e-16 away or up, and a
 uniform number of 53 bits reaches only some of what is left.
@@ -53,12 +52,12 @@ class SystemBits:
 
 @dataclass(frozen=True, slots=True)
 class StreamBits:
-    """Bits that follow from a key: SHAKE-256 of the key and the place, which is as good as random to who has no key."""
+    """SHAKE-256 of a key and a place: as good as random without the key."""
 
     key: bytes
-    """32 bytes, made of all that the bits are to depend on."""
+    """32 bytes."""
     place: tuple[int, ...] = ()
-    """Which of the key's draws it is, such as response and step."""
+    """Such as response and step."""
 
     def take(self, n: int, row: int, attempt: int) -> int:
         place = b"".join(number.to_bytes(8, "big") for number in (len(self.place), *self.place, row, attempt))
@@ -79,8 +78,8 @@ def weights_of(log_probs: Any) -> Any:
 def draw(weights: Any, bits: Bits) -> Any:
     """A token for each row, (row, 1), int64, with exactly the probability W(v) / Σ W.
 
-    Weights are (row, vocab), float64, finite, 0 or more and in each row not all 0, of at most 2^20 tokens. A row with
-    NaN gives the first token that has it, for whoever looks at its numbers.
+    Weights are (row, vocab), float64, finite, 0 or more, in each row not all 0, of at most 2^20 tokens. A row with NaN
+    gives the first token that has it.
     """
     xp = array_namespace(weights)
     rows = np.asarray(to_device(weights, "cpu"))
@@ -89,7 +88,7 @@ def draw(weights: Any, bits: Bits) -> Any:
 
 
 class _Bands(NamedTuple):
-    """Tokens in order of their exponents' band, with the sums of both halves of their weights up to each."""
+    """Tokens in order of their exponents' band, with running sums of both halves of their weights."""
 
     order: npt.NDArray[np.int64]
     low: npt.NDArray[np.int64]

@@ -1,9 +1,7 @@
-"""What ranks say: of one true value among values that are nobody's, of one group of scores against another, and, as
-tests, of differences pair by pair, of two groups, of items each among others of its own.
+"""Ranks of a true value among decoys, effect sizes, and rank tests.
 
-`values` are scores of one target, its own first and then those of its nulls, of which larger is likelier. If the model
-knows nothing of the target, each of these n + 1 is as likely as the others to be the largest, the second … (they are
-exchangeable), whatever they are distributed like. That is all that `rank_p` needs.
+`values` of `rank`, `rank_p` and `exposure` are scores of one target, its own first and then those of its nulls; larger
+is likelier. If the model knows nothing of the target, these n + 1 are exchangeable, which is all that `rank_p` needs.
 """
 
 from __future__ import annotations
@@ -23,11 +21,15 @@ from leakmeter.stats.stats import FloatArray, bootstrap_interval_of_mean
 _Z95: Final = NormalDist().inv_cdf(0.975)
 _NEXT: Final = 1e-12
 _LEAST_NULLS: Final = 8
-"""Below which three moments say nothing."""
+"""Fewest whose three moments are of use."""
 _MOST_SKEW: Final = 0.95
-"""Of a skew-normal it is below 0.9953; close to that, all of it lies on one side of a point."""
+"""A skew-normal's is below 0.9953; near that, all of it lies on one side of a point."""
 _LEAST_PILOT: Final = 5
-"""Differences, of which all of one sign have p = 1/32; of fewer no one-sided test is below 0.05."""
+"""Differences of one sign have p = 1/32; with fewer, no one-sided p is below 0.05."""
+_EXACT_AT_MOST: Final = 200_000
+"""Sums of ranks whose distribution is written out; beyond it is as good as normal."""
+
+Alternative = Literal["two-sided", "greater"]
 
 
 def rank(values: npt.ArrayLike, *, random: np.random.Generator | None = None) -> int:
@@ -188,11 +190,6 @@ def _share_above(values: npt.ArrayLike, others: npt.ArrayLike) -> float:
         return float("nan")
     below, not_above = (np.searchsorted(twos, ones, side=side) for side in ("left", "right"))
     return float((below + not_above).sum() / (2.0 * ones.size * twos.size))
-
-
-Alternative = Literal["two-sided", "greater"]
-_EXACT_AT_MOST: Final = 200_000
-"""Sums of ranks whose distribution is written out; of more items it is as good as normal."""
 
 
 def signed_rank_p(values: npt.ArrayLike, others: npt.ArrayLike, *, alternative: Alternative = "two-sided") -> float:

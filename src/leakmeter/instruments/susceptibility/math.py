@@ -67,18 +67,12 @@ class ContextMixture(NextToken):
 
 
 def statistics(log_probs: FloatArray, weights: tuple[float, ...], counts: tuple[int, ...]) -> FloatArray:
-    """What `ContextMixture` says, of distributions over a few answers: (prompt, answer) to (prompt, 3), nats.
-
-    Log-probabilities are normalised, the bare query's first, then those behind each context.
-    """
+    """As `ContextMixture`, of normalised log-probabilities of a few answers: (prompt, answer) to (prompt, 3), nats."""
     return np.asarray(_statistics(iter((log_probs,)), weights, counts))
 
 
 def with_rest(log_probs: FloatArray) -> FloatArray:
-    """Answers' log-probabilities with that of all else behind them, nats: (prompt, answer) to (prompt, answer + 1).
-
-    The rest is 1 less the sum of probabilities, and 2⁻⁵³ where rounding would leave less.
-    """
+    """Answers' log-probabilities, and that of all other answers, nats: (prompt, answer) to (prompt, answer + 1)."""
     total = np.exp(log_probs).sum(axis=-1, keepdims=True)
     rest = np.log1p(-np.minimum(total, 1.0 - _LEAST_REST))
     return np.concatenate([log_probs, rest], axis=-1)

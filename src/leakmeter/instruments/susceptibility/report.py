@@ -34,14 +34,10 @@ ID: Final = 40
 _TEXT: Final = 130
 _ENOUGH_CONTEXTS: Final = 128
 """From which on the interval of a query covers as it says."""
-_LEVELS_AT_MOST: Final = 12
 _QUERIES_LISTED: Final = 20
-_CONTEXTS_LISTED: Final = 12
-_CONTEXTS_OF_ALL: Final = 100
-_CONTEXTS_OF_EACH: Final = 20
 _DRAWN: Final = 40
-_OF_CONTEXTS: Final[Mapping[str, Any]] = {"rest": ("context", "contexts"), "first": _CONTEXTS_LISTED, "numbered": True}
-"""Of their tables."""
+_OF_CONTEXTS: Final[Mapping[str, Any]] = {"rest": ("context", "contexts"), "first": 12, "numbered": True}
+"""Options of tables of contexts."""
 _SETTINGS: Final = "Settings, noise and cost"
 _NOTES: Final = (
     (
@@ -83,11 +79,9 @@ KEEPS: Final = (
     "the model prefers its own knowledge: do not expect it to use a retrieved correction",
 )
 DECISIONS: Final = (UNMOVED, TOO_FEW, TELLS_MOST, TELLS_SOME, BELIEVES, KEEPS)
-"""What to do about what was found, as the documentation has it."""
 
 
 def report(results: Sequence[SusceptibilityResult]) -> b.Report:
-    """One query with its contexts, or many queries: ranked, with what contexts and factors do over all of them."""
     summary = SusceptibilityResult.summary(results)
     several = len(results) > 1
     n = "a query" if not several else f"{len(results):,} queries"
@@ -124,9 +118,9 @@ def meaning(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
     low, high = (summary.quantiles_nats[level] for level in ("0.05", "0.95"))
     share = summary.mean_nats / ceiling if ceiling else 0.0
     text = (
-        f"On average, an answer reveals this much of which context was given: {100 * share:.1f}\u00a0% of "
-        f"the {nats_text(ceiling)}\u00a0nats possible. Nine queries in ten lie between {nats_text(low)} "
-        f"and {nats_text(high)}."
+        f"On average, an answer reveals this much of which context was given: {100 * share:.1f}\u00a0% of the "
+        f"{nats_text(ceiling)}\u00a0nats possible. Nine queries in ten lie between {nats_text(low)} and "
+        f"{nats_text(high)}."
     )
     if not math.isfinite(summary.mean_from_bare_nats):
         return text
@@ -149,24 +143,21 @@ def scale_of(results: Sequence[SusceptibilityResult]) -> str:
 def noise(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
     highest = max(result.noise_floor_nats for result in results)
     n_below = round(summary.share_below_noise_floor * summary.n)
-    sentence = f"other ways of computing the same number differ by {nats_text(highest)}\u00a0nats at most; "
-    return (
-        f"{sentence}{n_below or 'no'} {'queries are below their' if n_below > 1 else 'query is below its'} own noise "
-        "floor"
-    )
+    below = f"{n_below or 'no'} {'queries are below their' if n_below > 1 else 'query is below its'} own noise floor"
+    return f"other ways of computing the same number differ by {nats_text(highest)}\u00a0nats at most; {below}"
 
 
 def verdict(result: SusceptibilityResult) -> str:
     if result.below_noise_floor:
         return f"The {result.n_contexts:,} contexts do not move this answer measurably."
-    sentence = f"This query has a susceptibility of {nats_text(result.susceptibility_nats)}\u00a0nats"
-    sentence = f"{sentence}{interval_text(result.interval_nats)}, with {result.n_contexts:,} contexts."
-    value, floor, n = result.susceptibility_nats, result.noise_floor_nats, result.n_contexts
-    return f"{sentence}{too_few(value, result.interval_nats, floor, n, 'contexts')}"
+    value, ends, n = result.susceptibility_nats, result.interval_nats, result.n_contexts
+    return (
+        f"This query has a susceptibility of {nats_text(value)}\u00a0nats{interval_text(ends)}, with {n:,} contexts."
+        f"{too_few(value, ends, result.noise_floor_nats, n, 'contexts')}"
+    )
 
 
 def explanation(result: SusceptibilityResult) -> str:
-    """What one query's answer tells of its contexts, and what they share."""
     out = []
     if result.share_of_ceiling is not None:
         out.append(
@@ -226,7 +217,6 @@ def settings(results: Sequence[SusceptibilityResult]) -> dict[str, str]:
 
 
 def decisions(results: Sequence[SusceptibilityResult], summary: Summary) -> list[tuple[str, str]]:
-    """The rows of the decision table that these queries meet."""
     floor = max(result.noise_floor_nats for result in results)
     ceiling = max(result.ceiling_nats for result in results)
     ends = summary.interval_nats if len(results) > 1 else results[0].interval_nats
@@ -253,11 +243,7 @@ def mean_text(mean: Mean) -> str:
 
 
 def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int, noun: str) -> str:
-    """That an interval reaches down to a floor, and how many it takes until it does not; empty where it lies above.
-
-    From the floor down there is no finding. Value and floor are in one unit; `n` is of what the interval is over,
-    called `noun`. Of an interval that nothing is known of nothing is said.
-    """
+    """A sentence where an interval over `n` of `noun` reaches down to a floor, with how many would lift it above."""
     if ends is None or ends[0] > floor:
         return ""
     # An interval that is cut at 0 is as wide below as above.
@@ -268,8 +254,8 @@ def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int
 
 
 def factor_table(factors: Mapping[str, Sequence[Level]], caption: b.Phrase, mean: b.Column) -> Iterator[b.Table]:
-    """Each factor's levels; factors of one level, or of too many to be read, are left out, and no table is empty."""
-    rows = [(name, level) for name, levels in factors.items() if 1 < len(levels) <= _LEVELS_AT_MOST for level in levels]
+    """Each factor's levels, without factors of one level or of too many to be read."""
+    rows = [(name, level) for name, levels in factors.items() if 1 < len(levels) <= 12 for level in levels]
     columns: b.Columns[tuple[str, Level]] = [
         (b.Column("Factor"), lambda row: b.Untrusted(row[0], ID)),
         (b.Column("Level"), lambda row: b.Untrusted(row[1].level, ID)),
@@ -310,7 +296,7 @@ def _of_all(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterat
         (b.Column("From bare", "nats"), lambda row: row.mean_from_bare_nats),
     ]
     caption = "Contexts, by mean persuasion, nats"
-    yield b.table_of(summary.contexts, columns, caption, first_on_pages=_CONTEXTS_OF_ALL, **_OF_CONTEXTS)
+    yield b.table_of(summary.contexts, columns, caption, first_on_pages=100, **_OF_CONTEXTS)
     yield b.Details(_SETTINGS, b.facts_of(facts))
 
 
@@ -346,7 +332,7 @@ def _section(result: SusceptibilityResult) -> b.Section:
     blocks: list[b.Block] = [b.Text(b.Untrusted(result.query), "prose"), b.Text(explanation(result))]
     if result.memorisation is not None:
         blocks.append(b.Text(memorisation(result.memorisation)))
-    blocks.append(_contexts(result, shown_on_pages=_CONTEXTS_OF_EACH))
+    blocks.append(_contexts(result, shown_on_pages=20))
     cells = b.cells(_INDEX, result)
     return b.Section(b.Untrusted(result.id, ID), blocks, cells, weight=result.susceptibility_nats)
 
@@ -373,7 +359,6 @@ def _contexts(result: SusceptibilityResult, *, shown_on_pages: int = 1000) -> b.
 
 # ---- figures --------------------------------------------------------------------------------------------------------
 def _charts(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterator[b.Chart]:
-    """Queries with their intervals and contexts, both from the top."""
     text = {result.id: result.query for result in results}
     shown = summary.queries[:_DRAWN]
     values = [row.susceptibility_nats for row in shown]

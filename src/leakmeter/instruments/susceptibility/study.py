@@ -38,13 +38,13 @@ from leakmeter.studies.tables import Column, Row, measured, share_text
 
 ALL: Final = "all"
 OPENNESS: Final = "openness"
-"""What every table tells apart: the paper has its open and its closed queries in columns of their own."""
+"""Every table distinguishes it, as the paper's do."""
 LEVELS: Final[Mapping[str, tuple[str, str]]] = {
     OPENNESS: ("open", "closed"),
     "form": ("question", "completion"),
     "familiarity": ("real", "invented"),
 }
-"""What is known of every query, and its levels in the order of tables."""
+"""Factors of every query, with their levels in the order of tables."""
 VALUE: Final = "susceptibility_nats"
 SHOWS: Final = {
     "factor": "a mean for each cell, over x",
@@ -52,20 +52,15 @@ SHOWS: Final = {
     "form": "a mean of questions and of completions",
     "familiarity": "a mean for real and for invented entities",
 }
-"""What tables of susceptibility may show, by either estimator."""
 INTERVALS: Final = "intervals: 95 %, bootstrap over relations, all queries of each together; a single one has none"
 _SHIPPED: Final = "relations"
-"""Name of the set of relations that comes with leakmeter."""
 _NAMES: Final = ".names"
-_CONTEXTS_A_MENTION: Final = 32
-"""Of the paper: 8 of 256, and 4 of 128."""
-_STATISTICS: Final = ("susceptibility", "from_bare", "mixture_entropy", "bare_entropy", "ceiling", "noise")
 _ALIKE: Final[Mapping[str, tuple[str, ...]]] = {
     OPENNESS: ("relation", "entity", "form"),
     "form": ("relation", "entity", OPENNESS),
     "familiarity": ("relation",),
 }
-"""What is compared, and what both of a pair have in common; an entity is either real or invented."""
+"""Factors that are compared, and those that both of a pair share; an entity is either real or invented."""
 _COMPARED_BY: Final = (
     "paired difference: openness and form of the same entity, familiarity of the same relation, cells of the same "
     "query, with a 95 % interval by bootstrap over relations",
@@ -123,14 +118,13 @@ class Queries(Kind):
 
     @override
     def choice(self, settings: JsonObject) -> Drawn:
-        """Six entities a relation behind 64 contexts, one in 32 of which mentions them, where nothing says else."""
         contexts = at_least_one("contexts", settings.get("contexts", 64))
         return Drawn(
             at_least_one("relations", settings["relations"]),
             settings.get("draw_seed", 0),
             at_least_one("entities", settings.get("entities", 6)),
             contexts,
-            settings.get("mentioning", contexts // _CONTEXTS_A_MENTION),
+            settings.get("mentioning", contexts // 32),  # of the paper: 8 of 256, and 4 of 128
             settings.get("relation_names", ()),
         )
 
@@ -160,7 +154,15 @@ class Queries(Kind):
                 path = paths.get(name, None if name == _SHIPPED else name)
                 relations[name] = load_relations(path, names=paths.get(name + _NAMES))
             if (name, choice) not in drawn:
-                drawn[name, choice] = _draw(relations[name], choice)
+                seed, names = choice.choice_seed or 0, choice.relation_names
+                n = min(choice.n_records, len(names)) if names else choice.n_records
+                drawn[name, choice] = draw_queries(
+                    choose_relations(relations[name], names=names, n=n, seed=seed),
+                    entities=choice.entities,
+                    contexts=choice.contexts,
+                    mentioning=choice.mentioning,
+                    seed=seed,
+                )
         return [drawn[cell.dataset, of_kind(cell.choice, Drawn)] for cell in cells]
 
     @override
@@ -172,20 +174,8 @@ class Queries(Kind):
         return of_kind(cell.choice, Drawn).choice_seed or 0
 
 
-def _draw(relations: Sequence[Relation], choice: Drawn) -> list[QueryCase]:
-    seed, names = choice.choice_seed or 0, choice.relation_names
-    n = min(choice.n_records, len(names)) if names else choice.n_records
-    return draw_queries(
-        choose_relations(relations, names=names, n=n, seed=seed),
-        entities=choice.entities,
-        contexts=choice.contexts,
-        mentioning=choice.mentioning,
-        seed=seed,
-    )
-
-
 def rows_of_queries(records: Sequence[QueryCase], numbers: Mapping[str, Sequence[float]]) -> Iterator[Row]:
-    """One row a query: what is known of it, numbers of each by their names, and its text."""
+    """One row a query: its factors, numbers by their names, and its text."""
     for record, *values in zip(records, *numbers.values(), strict=True):
         known = {name: record.known[name] for name in ("relation", "entity", *LEVELS)}
         yield {"id": record.id, **known, **dict(zip(numbers, values, strict=True)), "query": record.query.text}
@@ -198,21 +188,17 @@ class Series:
 
     finished: FinishedCell
     row: Row
-    """What tells it from others."""
+    """Factors of the cell and the like."""
     values: Sequence[float]
     """In the order of the cell's queries, nats."""
     is_comparable: bool = True
-    """Whether those of other cells are in the same unit."""
+    """Whether other cells' values are in the same unit."""
 
 
 def value_of(finished: FinishedCell, statistic: str, piece: str = "") -> list[float]:
-    """A statistic of each query of a cell, in order, nats; of a piece, which for Fisher's is a Σ."""
+    """A statistic of each query of a cell, in order, nats; `piece` is a Σ for Fisher's."""
     return [
-        next(
-            float(measurement.values[0])
-            for measurement in measurements
-            if (measurement.statistic, measurement.piece) == (statistic, piece)
-        )
+        next(float(each.values[0]) for each in measurements if (each.statistic, each.piece) == (statistic, piece))
         for _, measurements in finished.measured
     ]
 
@@ -222,7 +208,7 @@ def estimated(name: str, estimate: Estimate) -> Row:
 
 
 def _rows(study: Study, series: Series) -> Iterator[Row]:
-    """A row for all queries, and one for each openness; each by the levels of what is shown."""
+    """A row for all queries and one for each openness, by the levels of the factor that is shown."""
     query_factors = [record.known for record in series.finished.records]
     further = _Further.from_cell(series.finished) if isinstance(series.finished.cell.measure, Susceptibility) else None
     has_levels = study.show in LEVELS and study.show != OPENNESS
@@ -245,7 +231,7 @@ def _rows(study: Study, series: Series) -> Iterator[Row]:
 
 @dataclass(frozen=True, slots=True)
 class _Further:
-    """What Monte Carlo susceptibility says beside itself, of each query."""
+    """Further numbers of Monte Carlo susceptibility, of each query."""
 
     susceptibility: Sequence[float]
     from_bare: Sequence[float]
@@ -290,36 +276,30 @@ def _mean(values: Sequence[float], over: Resamples) -> expected.Estimate:
 
 
 # ---- levels of a factor against each other --------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class _Levels:
-    """The same items under each level of what is compared."""
-
-    row: Row
-    """What tells them from others."""
-    relations: Sequence[str]
-    """Of the items."""
-    of_level: Sequence[tuple[Any, Sequence[float]]]
-    """What a level is called, and a number of each item, nats."""
+_Levels = tuple[Row, Sequence[str], Sequence[tuple[Any, Sequence[float]]]]
+"""What they have in common; the relation of each item; name of each level with a number of each item, nats."""
 
 
 def tables(study: Study, series: Sequence[Series]) -> Tables:
     rows = [row for cell_series in series for row in _rows(study, cell_series)]
-    pairs = [row for levels in (*_within(series), *_between(study, series)) for row in _pairs(levels, study.seed)]
+    pairs = [row for levels in (*_within(series), *_between(study, series)) for row in _pairs(*levels, study.seed)]
     return Tables(rows, rows, with_holm(pairs), _COMPARED_BY)
 
 
-def _pairs(levels: _Levels, seed: int) -> Iterator[Row]:
-    """Every two levels, the later less the earlier."""
-    over = Resamples(levels.relations, seed=seed)
-    for (first, before), (second, after) in combinations(levels.of_level, 2):
+def _pairs(
+    shared: Row, relations: Sequence[str], levels: Sequence[tuple[Any, Sequence[float]]], seed: int
+) -> Iterator[Row]:
+    """Every two levels of the same items, the later less the earlier."""
+    over = Resamples(relations, seed=seed)
+    for (first, before), (second, after) in combinations(levels, 2):
         differences = [b - a for a, b in zip(before, after, strict=True)]
-        row: Row = {**levels.row, "level": second, "less": first, "n": len(differences)}
+        row: Row = {**shared, "level": second, "less": first, "n": len(differences)}
         row |= {"n_relations": over.n_clusters, **estimated("paired_nats", over.mean(differences))}
         yield row | {"wilcoxon_p": over.signed_rank_p(differences)}
 
 
 def _within(series: Sequence[Series]) -> Iterator[_Levels]:
-    """Levels of what is known of the queries; what has one of them alone is left out."""
+    """Levels of the queries' factors, of items that have all of them."""
     for cell_series in series:
         for name, alike in _ALIKE.items():
             of_pair: dict[tuple[str, ...], dict[str, list[float]]] = {}
@@ -332,7 +312,7 @@ def _within(series: Sequence[Series]) -> Iterator[_Levels]:
             if both:
                 of_level = [(level, [stats.mean(by_level[level]) for by_level in both.values()]) for level in levels]
                 # The relation comes first.
-                yield _Levels({**cell_series.row, "compared": name}, [relation for relation, *_ in both], of_level)
+                yield {**cell_series.row, "compared": name}, [relation for relation, *_ in both], of_level
 
 
 def _between(study: Study, series: Sequence[Series]) -> Iterator[_Levels]:
@@ -344,9 +324,7 @@ def _between(study: Study, series: Sequence[Series]) -> Iterator[_Levels]:
     )
     for others, levels in lines_over(str(study.x), cells):
         relations = [record.known["relation"] for record in levels[0][1].finished.records]
-        yield _Levels(
-            {**others, "compared": study.x}, relations, [(level, numbers.values) for level, numbers in levels]
-        )
+        yield {**others, "compared": study.x}, relations, [(level, numbers.values) for level, numbers in levels]
 
 
 # ---- the study ------------------------------------------------------------------------------------------------------
@@ -357,7 +335,8 @@ class Susceptibilities(Queries):
 
     @override
     def items(self, finished: FinishedCell) -> Iterator[Row]:
-        return rows_of_queries(finished.records, {f"{name}_nats": value_of(finished, name) for name in _STATISTICS})
+        names = ("susceptibility", "from_bare", "mixture_entropy", "bare_entropy", "ceiling", "noise")
+        return rows_of_queries(finished.records, {f"{name}_nats": value_of(finished, name) for name in names})
 
     @override
     def tables(

@@ -63,7 +63,6 @@ TOO_FEW: Final = (
     f"give {FEWEST_TO_CORRELATE} queries or more, with as many --probes as the report says",
 )
 DECISIONS: Final = (EXPLAINED, UNEXPLAINED, TOO_FEW)
-"""What to do about what was found, as the documentation has it."""
 _NOTES: Final = (
     ("Value", "½ (tr(I Σ) + μᵀ I μ), with the Fisher information I of the next token about the vectors of a place, and "
               "covariance Σ and mean μ of how these change."),
@@ -74,9 +73,6 @@ _NOTES: Final = (
 
 
 def report(results: Sequence[FisherResult]) -> b.Report:
-    """One query with its values, or many queries: of each Σ the queries ranked, what explains the ranks, and
-    factors.
-    """
     n = "a query" if len(results) == 1 else f"each of {len(results):,} queries"
     return b.Report(
         f"How far {'this answer' if len(results) == 1 else 'these answers'} would move",
@@ -97,23 +93,14 @@ def report(results: Sequence[FisherResult]) -> b.Report:
 
 # ---- sentences ------------------------------------------------------------------------------------------------------
 def headline(summary: FisherSummary) -> str:
-    """The mean over queries of each Σ."""
     means = "; ".join(_named(mean_text(row), row.sigma) for row in summary.values)
     return f"Fisher susceptibility {means}: the mean of {n_queries(summary.n)}."
 
 
 def verdict(result: FisherResult) -> str:
     values = "; ".join(_named(nats_in(value.fisher_nats, value.interval_nats), value.sigma) for value in result.values)
-    n = result.n_probes
-    wide = next(
-        (
-            few
-            for estimate in result.values
-            if (few := too_few(estimate.fisher_nats, estimate.interval_nats, 0.0, n, "probes"))
-        ),
-        "",
-    )
-    return f"Fisher susceptibility {values}, at place {result.place}.{wide}"
+    notes = (too_few(each.fisher_nats, each.interval_nats, 0.0, result.n_probes, "probes") for each in result.values)
+    return f"Fisher susceptibility {values}, at place {result.place}.{next(filter(None, notes), '')}"
 
 
 def explanation(result: FisherResult) -> str:
@@ -143,7 +130,13 @@ def correlations(row: ValuesOfSigma) -> str | None:
         (row.spearman_with_length, "the query’s length in tokens"),
         (row.spearman_with_entropy, "the entropy of its next token"),
     )
-    phrases = [f"{rho:.2f}{_too_few_for(rho, row.n)} with {quantity}" for rho, quantity in with_what if rho is not None]
+    phrases = []
+    for rho, quantity in with_what:
+        if rho is not None:
+            needed = items_for_correlation(rho)
+            takes = "" if needed is None else f": it takes {needed:,}"
+            few = f" (too few queries to distinguish it from 0{takes})" if needed is None or row.n < needed else ""
+            phrases.append(f"{rho:.2f}{few} with {quantity}")
     if not phrases:
         return None
     return (
@@ -153,26 +146,24 @@ def correlations(row: ValuesOfSigma) -> str | None:
 
 
 def decisions(summary: FisherSummary) -> list[tuple[str, str]]:
-    """The row of the decision table that these queries meet."""
     if summary.n < FEWEST_TO_CORRELATE:
         return [TOO_FEW]
     rhos = [rho for row in summary.values for rho in (row.spearman_with_length, row.spearman_with_entropy)]
     return [EXPLAINED if any(rho is not None and abs(rho) >= _EXPLAINS for rho in rhos) else UNEXPLAINED]
 
 
-def _too_few_for(rho: float, n: int) -> str:
-    needed = items_for_correlation(rho)
-    if needed is not None and n >= needed:
-        return ""
-    takes = "" if needed is None else f": it takes {needed:,}"
-    return f" (too few queries to distinguish it from 0{takes})"
-
-
 def settings(results: Sequence[FisherResult]) -> dict[str, str]:
     first = results[0]
+    if first.method == "top-k":
+        method = f"top-k of {first.top_k:,}"
+    else:
+        numbers = [result.n_probes for result in results]
+        probes = " to ".join(f"{n:,}" for n in dict.fromkeys((min(numbers), max(numbers))))
+        exact = f" and {first.directions:,} directions" if first.method == "deflated" else ""
+        method = f"{first.method} with {probes} probes{exact}"
     return {
         **shared_words.model_facts(first),
-        "Estimator": f"{first.estimator}, {_method(results)}",
+        "Estimator": f"{first.estimator}, {method}",
         "Sigma": ", ".join(first.sigma),
         "Place": first.place,
         "Contexts": f"{first.n_contexts:,}",
@@ -187,18 +178,7 @@ def cost(results: Sequence[FisherResult]) -> str:
     return f"{run:,} tokens forward and backward in {seconds:.1f}\u00a0s{shared_words.predicted(costs)}"
 
 
-def _method(results: Sequence[FisherResult]) -> str:
-    first = results[0]
-    if first.method == "top-k":
-        return f"top-k of {first.top_k:,}"
-    numbers = sorted({result.n_probes for result in results})
-    probes = " to ".join(f"{n:,}" for n in dict.fromkeys((numbers[0], numbers[-1])))
-    exact = f" and {first.directions:,} directions" if first.method == "deflated" else ""
-    return f"{first.method} with {probes} probes{exact}"
-
-
 def _is_rank(sigma: str) -> bool:
-    """Whether the value only ranks queries of one model."""
     return sigma == "identity"
 
 
@@ -252,7 +232,6 @@ def _values(result: FisherResult) -> b.Table:
 
 
 def _index(first: FisherResult) -> b.Columns[FisherResult]:
-    """A value for each Σ, the first of which ranks."""
     ranking, *others = [
         (
             b.Column(b.Untrusted(value.sigma), "nats", shade=not _is_rank(value.sigma)),
@@ -277,7 +256,6 @@ def _section(result: FisherResult) -> b.Section:
 
 
 def _chart(results: Sequence[FisherResult], summary: FisherSummary) -> b.Chart:
-    """Values of each Σ against length and entropy of the query."""
     lengths: list[float] = [result.n_query_tokens for result in results]
     entropies = [result.entropy_nats for result in results]
     panels = []

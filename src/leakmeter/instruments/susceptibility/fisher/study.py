@@ -39,7 +39,7 @@ from leakmeter.overriding import override
 from leakmeter.report import blocks as b
 from leakmeter.report import charts
 from leakmeter.report.blocks import Chart
-from leakmeter.stats.agreement import held_out, partial_spearman, pearson, spearman
+from leakmeter.stats.agreement import held_out, pearson, spearman
 from leakmeter.stats.clusters import Estimate, Resamples
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.figure import beside, groups_of, intervals
@@ -54,23 +54,12 @@ _NEAR: Final = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """A panel of points."""
-
     name: str
     x_label: str
     xs: Sequence[float]
     """Of each item; on the logarithmic axis, those above 0."""
     row: Row
     """Correlations of the items: `pearson` and `spearman`, each with its '_low' and '_high'."""
-
-
-@dataclass(frozen=True, slots=True)
-class Levels:
-    """A panel of means of levels."""
-
-    title: str
-    y_label: str
-    rows: Sequence[Row]
 
 
 def queries(
@@ -85,8 +74,8 @@ def queries(
 ) -> b.Chart:
     """Each predictor against the same values, with its correlations.
 
-    `ys` and `groups`, told apart by colour and mark, are of each item. `ceiling` is what no y exceeds, drawn where one
-    comes near.
+    `ys` and `groups`, which have their own colours and marks, are of each item. `ceiling`, which no y exceeds, is drawn
+    where a y comes near.
     """
     near = max(ys, default=0.0) > _NEAR * ceiling
     guides = (b.Guide(ceiling, f"ceiling, {ceiling:.2f} nats"),) if near else ()
@@ -109,11 +98,8 @@ def queries(
 
 
 def agreement(rows: Sequence[Row], *, y: str, panels: str, lines: Sequence[str], title: str, footer: str) -> b.Chart:
-    """Spearman's correlation of each predictor, from rows of `instruments.susceptibility.fisher.study`.
-
-    `y` is a column of the predictors, from top to bottom, `panels` one with a panel for each of its values; `lines`
-    tell marks of one colour from another.
-    """
+    """Spearman's correlation of each predictor. The column `y` has the predictors, `panels` a panel for each value,
+    `lines` a colour for each."""
     names = list(dict.fromkeys(row[y] for row in rows))
     groups = list(groups_of(rows, lines))
     drawn = []
@@ -126,16 +112,24 @@ def agreement(rows: Sequence[Row], *, y: str, panels: str, lines: Sequence[str],
     return b.Chart("agreement", title, drawn, footer=footer, panel_inches=(4.6, 4.0))
 
 
-def levels(panels: Sequence[Levels], *, x: str, lines: Sequence[str], y: str, title: str, footer: str) -> b.Chart:
-    """Means of levels, `y`, with '_low' and '_high', a panel for each group of rows; `lines` stand side by side."""
-    rows = [row for panel in panels for row in panel.rows]
+def levels(
+    panels: Sequence[tuple[str, str, Sequence[Row]]],
+    *,
+    x: str,
+    lines: Sequence[str],
+    y: str,
+    title: str,
+    footer: str,
+) -> b.Chart:
+    """Means of levels, `y`, with '_low' and '_high'; each panel has a title, a label of y, and rows."""
+    rows = [row for _, _, of_panel in panels for row in of_panel]
     places = list(dict.fromkeys(row[x] for row in rows))
     groups = list(groups_of(rows, lines))
     axis = b.Axis(x.replace("_", " "), names=[b.Untrusted(str(level)) for level in places])
     drawn = []
-    for panel in panels:
-        series = _beside("scatter", panel.rows, y, x, places, lines, groups)
-        drawn.append(b.Panel(axis, b.Axis(panel.y_label), series, title=b.Untrusted(panel.title)))
+    for name, y_label, of_panel in panels:
+        series = _beside("scatter", of_panel, y, x, places, lines, groups)
+        drawn.append(b.Panel(axis, b.Axis(y_label), series, title=b.Untrusted(name)))
     return b.Chart("levels", title, drawn, footer=footer, columns=3, panel_inches=(3.1, 2.7))
 
 
@@ -160,23 +154,16 @@ def _beside(
 
 _AGREEMENT: Final = "agreement"
 _TRUTH: Final = "susceptibility"
-"""Column of Monte Carlo susceptibility in the file of a line's queries."""
 _UNITS: Final = (
     "Fisher susceptibility: nats of Eq. 9; that of identity is of squared embeddings, and ranks queries only"
 )
 _OF_FISHER: Final = tuple(field.name for field in fields(Fisher))
 """Factors that Monte Carlo susceptibility does not have."""
 _ESTIMATOR: Final = "estimator"
-"""Column of what the values come from."""
 _MONTE_CARLO: Final = "Monte Carlo"
 _PREDICTOR: Final = "predictor"
-"""Column of what is held against Monte Carlo susceptibility."""
 _QUERIES: Final = "queries"
-"""Column of which queries."""
 _RELATIONS: Final = "means of relations"
-_EQ_10: Final = ("query", "identity")
-"""Place and Σ of the paper's Fisher susceptibility."""
-_NOTHING: Final = Estimate(None, None)
 _COMPARED_BY: Final = (
     "chosen: the variant with the largest Spearman correlation with Monte Carlo susceptibility on one half of the "
     "relations; all other numbers are of the other half",
@@ -186,13 +173,12 @@ _COMPARED_BY: Final = (
 
 # ---- values of each place and Σ -------------------------------------------------------------------------------------
 def _varied(cell: Cell) -> Row:
-    """Place, and the other factors of a Fisher cell that Monte Carlo susceptibility does not have."""
+    """Place, and other factors of a Fisher cell that Monte Carlo cells do not have."""
     factors = {name: value for name, value in cell.factors.items() if name in _OF_FISHER and name != "sigma"}
     return {"place": of_kind(cell.measure, Fisher).place, **factors}
 
 
 def _variant_of(cell: Cell, sigma: str) -> str:
-    """What the values of a Fisher cell and a Σ are called."""
     varied = [f"{name} {value}" for name, value in _varied(cell).items() if name != "place"]
     return ", ".join([of_kind(cell.measure, Fisher).place, *varied, sigma])
 
@@ -217,19 +203,17 @@ def _series_of(cells: Sequence[FinishedCell]) -> Iterator[Series]:
 # ---- agreement with Monte Carlo -------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Predictor:
-    """What may say how susceptible queries are."""
-
     name: str
     values: Sequence[float]
     """One a query."""
     is_variant: bool = True
-    """Of Fisher susceptibility, and not one of the simpler things."""
+    """False for simpler predictors than Fisher susceptibility."""
     is_eq_10: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """The queries of one Monte Carlo cell, and all that is held against it."""
+    """The queries of one Monte Carlo cell, with what may predict their susceptibility."""
 
     reference: FinishedCell
     truth: Sequence[float]
@@ -242,22 +226,19 @@ class _Line:
 
 
 def _lines_of(cells: Sequence[FinishedCell]) -> list[_Line]:
-    """The Monte Carlo cells of a study, each with the predictors of its queries; where none is measured, it is left
-    out."""
+    """The Monte Carlo cells of a study whose queries have Fisher cells."""
+    of_queries: dict[tuple[Any, ...], list[FinishedCell]] = {}
+    for finished in cells:
+        if isinstance(finished.cell.measure, Fisher):
+            of_queries.setdefault(_queries(finished.cell), []).append(finished)
     lines = []
     for reference in cells:
-        if isinstance(reference.cell.measure, Fisher):
+        if isinstance(reference.cell.measure, Fisher) or _queries(reference.cell) not in of_queries:
             continue
-        of_it = [
-            finished
-            for finished in cells
-            if isinstance(finished.cell.measure, Fisher) and _queries(finished) == _queries(reference)
-        ]
-        if not of_it:
-            continue
-        variants = [predictor for finished in of_it for predictor in _predictors_of(finished)]
+        fisher_cells = of_queries[_queries(reference.cell)]
+        variants = [predictor for finished in fisher_cells for predictor in _predictors_of(finished)]
         truth = value_of(reference, "susceptibility")
-        lines.append(_Line(reference, truth, (*variants, *_simpler(of_it[0]))))
+        lines.append(_Line(reference, truth, (*variants, *_simpler(fisher_cells[0]))))
     return lines
 
 
@@ -267,26 +248,17 @@ def _predictors_of(finished: FinishedCell) -> Iterator[_Predictor]:
     for sigma in measure.sigma:
         whole, spread = (value_of(finished, statistic, sigma) for statistic in ("fisher", "spread"))
         name = _variant_of(finished.cell, sigma)
-        yield _Predictor(name, whole, is_eq_10=(measure.place, sigma) == _EQ_10)
+        yield _Predictor(name, whole, is_eq_10=(measure.place, sigma) == ("query", "identity"))
         if whole != spread:
             yield _Predictor(f"{name}, spread", spread)
 
 
-def _agreement(study: Study, cells: Sequence[FinishedCell]) -> Tables:
-    """Correlations of all variants, and the best one on queries that did not choose it."""
-    lines = _lines_of(cells)
-    rows = [row for line in lines for row in _rows(line, study.seed)]
-    chosen = [row for line in lines for row in _chosen(line, study.seed)]
-    return Tables(rows, rows, chosen, _COMPARED_BY, "The best variant, held out")
-
-
-def _queries(finished: FinishedCell) -> tuple[Any, ...]:
-    cell = finished.cell
-    return (cell.model, cell.dataset, cell.choice, cell.settings)
+def _queries(cell: Cell) -> tuple[Any, ...]:
+    return cell.model, cell.dataset, cell.choice, cell.settings
 
 
 def _simpler(finished: FinishedCell) -> tuple[_Predictor, ...]:
-    """What is known of a query without any gradient: the controls of partial correlations, too."""
+    """Predictors without gradients, which are the controls of partial correlations."""
     is_closed = [float(record.known[OPENNESS] == LEVELS[OPENNESS][1]) for record in finished.records]
     return (
         _Predictor("query length in tokens", value_of(finished, "n_query_tokens"), is_variant=False),
@@ -310,7 +282,11 @@ def _rows(line: _Line, seed: int) -> Iterator[Row]:
             row: Row = {**line.reference.cell.factors, _PREDICTOR: predictor.name, _QUERIES: group}
             row |= {"n": len(y), "n_relations": over.n_clusters, **estimated("pearson", pearson(x, y, over))}
             row |= estimated("spearman", spearman(x, y, over))
-            partial = partial_spearman(x, y, list(of_which[-n_simpler:]), over) if predictor.is_variant else _NOTHING
+            partial = (
+                spearman(x, y, over, controls=list(of_which[-n_simpler:]))
+                if predictor.is_variant
+                else Estimate(None, None)
+            )
             yield row | estimated("partial_spearman", partial)
 
 
@@ -320,7 +296,6 @@ def _by_relation(values: FloatArray, relations: Any) -> FloatArray:
 
 
 def _chosen(line: _Line, seed: int) -> Iterator[Row]:
-    """The best variant on half of the relations, tried on the other half beside Eq. 10."""
     variants = [predictor for predictor in line.predictors if predictor.is_variant]
     reference = next((i for i, predictor in enumerate(variants) if predictor.is_eq_10), None)
     if reference is None:
@@ -340,8 +315,6 @@ def _chosen(line: _Line, seed: int) -> Iterator[Row]:
 # ---- the study ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Answered(Drawn):
-    """Queries whose likeliest answers Monte Carlo susceptibility writes out, too."""
-
     answer_tokens: int
 
 
@@ -361,7 +334,6 @@ class FisherSusceptibilities(Queries):
 
     @override
     def choice(self, settings: JsonObject) -> Drawn:
-        """With the tokens of answers where the study says how many."""
         drawn = super().choice(settings)
         if "answer_tokens" not in settings:
             return drawn
@@ -369,7 +341,7 @@ class FisherSusceptibilities(Queries):
 
     @override
     def measure(self, measure: Measure, settings: JsonObject) -> Measure:
-        """With every Σ that its place may have, where the study names none: all come from the same passes."""
+        """With every Σ that the place allows where the study names none: all come from the same passes."""
         if not isinstance(measure, Fisher) or "sigma" in settings:
             return measure
         return replace(measure, sigma=tuple(name for name in get_args(Sigma) if _may_have(measure, name)))
@@ -377,7 +349,7 @@ class FisherSusceptibilities(Queries):
     @override
     def references(self, cells: Sequence[Cell]) -> list[Cell]:
         """The Monte Carlo susceptibility of each model and choice of queries."""
-        first = {(cell.model, cell.dataset, cell.choice, cell.settings): cell for cell in reversed(cells)}
+        first = {_queries(cell): cell for cell in reversed(cells)}
         return [
             replace(
                 cell,
@@ -402,7 +374,10 @@ class FisherSusceptibilities(Queries):
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
         if study.show == _AGREEMENT:
-            return _agreement(study, cells)
+            lines = _lines_of(cells)
+            rows = [row for line in lines for row in _rows(line, study.seed)]
+            chosen = [row for line in lines for row in _chosen(line, study.seed)]
+            return Tables(rows, rows, chosen, _COMPARED_BY, "The best variant, held out")
         return monte_carlo.tables(study, list(_series_of(cells)))
 
     @override
@@ -421,10 +396,7 @@ class FisherSusceptibilities(Queries):
 
     @override
     def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
-        """Of agreement a second figure for each Monte Carlo cell, beside the file of its queries (see `pages`).
-
-        It is drawn from that file: every query, a panel for each variant.
-        """
+        """Of agreement also a figure for each Monte Carlo cell, drawn from the file of its queries (see `pages`)."""
         super().draw(study, rows, footer=footer, stem=stem)
         for cell in study.cells if study.show == _AGREEMENT else ():
             if cell.measure_name:
@@ -448,21 +420,20 @@ class FisherSusceptibilities(Queries):
         files = {}
         for line in _lines_of(cells):
             numbers = {_TRUTH: line.truth, **{predictor.name: predictor.values for predictor in line.predictors}}
-            files[f"{_file_of(line.reference.cell)}.csv"] = items_to_csv(
-                rows_of_queries(line.reference.records, numbers)
-            )
+            rows = rows_of_queries(line.reference.records, numbers)
+            files[f"{_file_of(line.reference.cell)}.csv"] = items_to_csv(rows)
         return files
 
 
-def _panels(study: Study, rows: Sequence[Row], x: str) -> list[Levels]:
-    """Rows of each variant; their units differ."""
+def _panels(study: Study, rows: Sequence[Row], x: str) -> list[tuple[str, str, Sequence[Row]]]:
+    """A panel for each variant: their units differ."""
     names = [_ESTIMATOR, "place", *(name for name in study.cells[0].factors if name in _OF_FISHER), "sigma"]
     names = [name for name in dict.fromkeys(names) if name != x]
     return [
-        Levels(
-            title=", ".join(str(value) for value in variant if value is not None),
-            y_label="χ, nats" if variant[0] == _MONTE_CARLO else _unit(variant[-1]),
-            rows=some,
+        (
+            ", ".join(str(value) for value in variant if value is not None),
+            "χ, nats" if variant[0] == _MONTE_CARLO else _unit(variant[-1]),
+            some,
         )
         for variant, some in groups_of(rows, names).items()
     ]
@@ -499,7 +470,6 @@ def _unit(sigma: str) -> str:
 
 
 def _file_of(reference: Cell) -> str:
-    """Name of the files on the queries of a Monte Carlo cell, without a suffix."""
     return f"agreement-{reference.number:02}"
 
 
