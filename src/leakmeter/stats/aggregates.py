@@ -1,4 +1,4 @@
-"""Aggregates of items: mean, median, extremes and percentiles, with intervals over the items. Numbers may be infinite."""
+"""Aggregates of items: mean, median, extremes and percentiles, with intervals over the items; all may be infinite."""
 
 from __future__ import annotations
 

@@ -208,16 +208,15 @@ def _index(*, discloses: bool) -> b.Columns[RedactionResult]:
     return [
         (b.Column("Left", "nats", shade=True), lambda case: _coloured(case.left_nats, case)),
         (b.Column("Whole", "nats", "nats", shade=True), lambda case: _coloured(case.whole_nats, case)),
-        (b.Column("Disclosures left"), _n_left)
+        (
+            b.Column("Disclosures left"),
+            lambda case: f"{case.disclosed.n_left} of {len(case.disclosed.spans)}" if case.disclosed else "",
+        )
         if discloses
         else (b.Column("Limit met"), lambda case: "yes" if case.reached else "no"),
         (b.Column("Cut"), lambda case: f"{len(case.redacted)} of {case.n_pieces}"),
         (b.Column("Pieces"), lambda case: b.Untrusted(", ".join(piece.name for piece in case.redacted), 72)),
     ]
-
-
-def _n_left(case: RedactionResult) -> b.Cell:
-    return "" if case.disclosed is None else f"{case.disclosed.n_left} of {len(case.disclosed.spans)}"
 
 
 def _coloured(nats: float, case: RedactionResult) -> b.Cell:
@@ -243,11 +242,16 @@ def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
     yield b.Beside([_context(case)], [*query, *_answers(case)])
     yield _steps_chart(case)
     yield _steps(case)
-    baseline = _baseline(case)
-    if baseline:
+    facts = {} if case.max_loss_nats is None else {"Limit": f"{case.max_loss_nats:g}\u00a0nats"}
+    facts |= context.settings(case)
+    if case.placebo_nats is not None:
+        baseline = f"{nats_text(case.placebo_nats)}\u00a0nats, with signs {nats_text(case.placebo_signed_nats)}"
         yield b.Text(f"Irrelevant words as the only context: {baseline}.", "soft")
+        facts["Irrelevant words alone"] = baseline
+    if (predicted := context.prediction(case, at_most=True)) is not None:
+        facts["Predicted"] = predicted
     yield b.Details("Remaining text", [b.Text(b.Untrusted(case.marked_context), "prose")])
-    yield b.Details("Settings and cost", b.facts_of(_settings(case)))
+    yield b.Details("Settings and cost", b.facts_of(facts))
 
 
 def _disclosures(disclosures: RedactedDisclosures) -> b.Table:
@@ -413,21 +417,3 @@ def _chart(cases: Sequence[RedactionResult]) -> b.Chart:
 
 def _limits(cases: Sequence[RedactionResult]) -> list[float]:
     return sorted({case.max_loss_nats for case in cases if case.max_loss_nats is not None})
-
-
-# ---- settings -------------------------------------------------------------------------------------------------------
-def _baseline(case: RedactionResult) -> str:
-    """What is left of an irrelevant context; empty where it was not measured."""
-    if case.placebo_nats is None:
-        return ""
-    return f"{nats_text(case.placebo_nats)}\u00a0nats, with signs {nats_text(case.placebo_signed_nats)}"
-
-
-def _settings(case: RedactionResult) -> dict[str, str]:
-    predicted, baseline = context.prediction(case, at_most=True), _baseline(case)
-    return {
-        **({} if case.max_loss_nats is None else {"Limit": f"{case.max_loss_nats:g}\u00a0nats"}),
-        **context.settings(case),
-        **({"Irrelevant words alone": baseline} if baseline else {}),
-        **({"Predicted": predicted} if predicted is not None else {}),
-    }

@@ -276,10 +276,7 @@ class RedactionResult(ContextResult):
             redacted_documents=tuple(
                 RedactedDocument(
                     name=document["name"],
-                    text=_left_of(
-                        context[document["start"] : document["end"]],
-                        [(start - document["start"], end - document["start"]) for start, end in ranges],
-                    ),
+                    text=_left_of(context, ranges, document["start"], document["end"]),
                 )
                 for document in texts["documents"]
             ),
@@ -310,7 +307,6 @@ class RedactionResult(ContextResult):
 
 
 def unmet(case: RedactionResult) -> str:
-    """What of the limit, or of the disclosures that have to go, a plan does not reach."""
     if case.disclosed is not None and (n := case.disclosed.n_left):
         return f"{n:,} personal or secret disclosure{'s are' if n > 1 else ' is'} left"
     return f"more than {case.max_loss_nats:g} nats are left"
@@ -345,14 +341,14 @@ def _disclosed(texts: Texts, series: Series, cut: Collection[str]) -> RedactedDi
 
 
 def _text_of(piece: ContextPiece, context: str) -> str:
-    """What a piece says; of a value said ten times, each form once."""
+    """The piece's text; of a value each form once."""
     forms = [context[start:end] for start, end in piece.spans]
     return " … ".join(forms if piece.kind == "unit" and piece.entity_type is None else dict.fromkeys(forms))
 
 
-def _left_of(text: str, ranges: Iterable[tuple[int, int]]) -> str:
-    """A document without some characters; white space alone goes too."""
-    left = without_characters(text, ranges)
+def _left_of(context: str, ranges: Iterable[tuple[int, int]], start: int, end: int) -> str:
+    """A document of the context without some ranges; empty if only white space is left."""
+    left = without_characters(context[start:end], [(first - start, last - start) for first, last in ranges])
     return left if left.strip() else ""
 
 
@@ -413,7 +409,7 @@ def _sum(values: FloatArray) -> float:
 
 
 def merged(ranges: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
-    """Ranges [start, end) in order, those that overlap or touch put together."""
+    """Ranges [start, end) in order, joined where they overlap or touch."""
     out: list[tuple[int, int]] = []
     for start, end in sorted((start, end) for start, end in ranges):
         if out and start <= out[-1][1]:
@@ -424,7 +420,7 @@ def merged(ranges: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
 
 
 def marked(context: str, ranges: Sequence[tuple[int, int]]) -> str:
-    """The context with a mark for what is cut; where only white space is between, with one for all."""
+    """The context with a mark for each range, and one for ranges that only white space separates."""
     out, cursor = "", 0
     for start, end in ranges:
         between = context[cursor:start]
@@ -435,6 +431,6 @@ def marked(context: str, ranges: Sequence[tuple[int, int]]) -> str:
 
 
 def share(context: str, ranges: Iterable[tuple[int, int]]) -> float:
-    """Of the characters that are no white space, those within the ranges."""
+    """Share of the characters within the ranges, not counting white space."""
     n = sum(len("".join(context[start:end].split())) for start, end in ranges)
     return n / max(1, len("".join(context.split())))

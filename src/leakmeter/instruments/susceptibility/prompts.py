@@ -75,10 +75,11 @@ class PreparedQuery(Prepared):
             "contexts": [
                 {
                     **asdict(context),
-                    "text": _shortened(context.text),
-                    "answer": None if is_closed or entity not in context.text else context.answer,
+                    "text": text if len(text) <= _TEXT_KEPT else f"{text[:_TEXT_KEPT].rstrip()}…",
+                    "answer": None if is_closed or entity not in text else context.answer,
                 }
                 for context in self.case.contexts
+                for text in (context.text,)
             ],
         }
 
@@ -184,10 +185,6 @@ def _check_window(case: QueryCase, bare: Prompt, prompts: Sequence[Prompt], n_af
             f"case '{case.id}'{behind} needs {n_tokens:,} tokens ({bare.n_tokens(QUERY):,} of its query, {n_after} of "
             f"an answer) and {window:,} fit the model's window; give shorter texts"
         )
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _TEXT_KEPT else f"{text[:_TEXT_KEPT].rstrip()}…"
 
 
 def example(id_: str, response: str | None) -> Example:

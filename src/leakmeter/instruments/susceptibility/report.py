@@ -38,7 +38,6 @@ _QUERIES_LISTED: Final = 20
 _DRAWN: Final = 40
 _OF_CONTEXTS: Final[Mapping[str, Any]] = {"rest": ("context", "contexts"), "first": 12, "numbered": True}
 """Options of tables of contexts."""
-_SETTINGS: Final = "Settings, noise and cost"
 _NOTES: Final = (
     (
         "Persuasion",
@@ -88,7 +87,7 @@ def report(results: Sequence[SusceptibilityResult]) -> b.Report:
     return b.Report(
         f"How far contexts move {'these answers' if several else 'this answer'}",
         "susceptibility",
-        [*(_of_all(results, summary) if several else _of_one(results[0], summary)), *_charts(results, summary)],
+        [*_blocks(results, summary), *_charts(results, summary)],
         lead=f"A language model was asked {n}, after many contexts in turn. The distribution of its answers after "
         "each was compared with the mixture over all of them, in nats.",
         caveat=CAVEAT,
@@ -268,41 +267,12 @@ def factor_table(factors: Mapping[str, Sequence[Level]], caption: b.Phrase, mean
 
 
 # ---- blocks ---------------------------------------------------------------------------------------------------------
-def _of_one(result: SusceptibilityResult, summary: Summary) -> Iterator[b.Block]:
-    facts = settings([result])
-    facts |= {"Noise floor": f"{nats_text(result.noise_floor_nats)}\u00a0nats", "Cost": shared_words.cost([result])}
-    yield b.Headline(verdict(result))
-    yield b.Text(explanation(result))
-    yield b.Advice.from_table(DECISIONS, decisions([result], summary))
-    yield from _explained([result], result.memorisation)
-    yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, ID)), detail=True)
-    yield _contexts(result)
-    yield b.Details(_SETTINGS, b.facts_of(facts))
-
-
-def _of_all(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterator[b.Block]:
-    facts = settings(results) | {"Noise": noise(summary, results), "Cost": shared_words.cost(results)}
-    yield b.Headline(headline(summary, results))
-    yield b.Text(meaning(summary, results))
+def _blocks(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterator[b.Block]:
+    first, several = results[0], len(results) > 1
+    yield b.Headline(headline(summary, results) if several else verdict(first))
+    yield b.Text(meaning(summary, results) if several else explanation(first))
     yield b.Advice.from_table(DECISIONS, decisions(results, summary))
-    yield from _explained(results, summary.memorisation)
-    mean = b.Column("Mean", "nats", "nats", shade=True)
-    yield from factor_table(summary.factors, "Factors, mean susceptibility", mean)
-    columns: b.Columns[RankedContext] = [
-        (b.Column("Context"), lambda row: b.Untrusted(row.id, ID)),
-        (b.Column("Text"), lambda row: b.Untrusted(row.text, _TEXT)),
-        (b.Column("Queries", "count"), lambda row: row.n),
-        (b.Column("Persuasion", "nats", shade=True), lambda row: row.mean_persuasion_nats),
-        (b.Column("From bare", "nats"), lambda row: row.mean_from_bare_nats),
-    ]
-    caption = "Contexts, by mean persuasion, nats"
-    yield b.table_of(summary.contexts, columns, caption, first_on_pages=100, **_OF_CONTEXTS)
-    yield b.Details(_SETTINGS, b.facts_of(facts))
-
-
-def _explained(
-    results: Sequence[SusceptibilityResult], counts: Memorisation | MemorisationOfAll | None
-) -> Iterator[b.Block]:
+    counts = summary.memorisation if several else first.memorisation
     if counts is not None:
         yield b.Text(memorisation(counts))
     for line in (scale_of(results), INTERVALS):
@@ -315,6 +285,29 @@ def _explained(
             f"95\u00a0% with {_ENOUGH_CONTEXTS}."
         )
     yield from b.warnings_of(shared_words.warnings(results))
+    if several:
+        mean = b.Column("Mean", "nats", "nats", shade=True)
+        yield from factor_table(summary.factors, "Factors, mean susceptibility", mean)
+        yield _contexts_of_all(summary)
+        noise_facts = {"Noise": noise(summary, results)}
+    else:
+        yield b.Text(b.Untrusted(first.query), "prose", heading=("Query ", b.Untrusted(first.id, ID)), detail=True)
+        yield _contexts(first)
+        noise_facts = {"Noise floor": f"{nats_text(first.noise_floor_nats)}\u00a0nats"}
+    facts = settings(results) | noise_facts | {"Cost": shared_words.cost(results)}
+    yield b.Details("Settings, noise and cost", b.facts_of(facts))
+
+
+def _contexts_of_all(summary: Summary) -> b.Table:
+    columns: b.Columns[RankedContext] = [
+        (b.Column("Context"), lambda row: b.Untrusted(row.id, ID)),
+        (b.Column("Text"), lambda row: b.Untrusted(row.text, _TEXT)),
+        (b.Column("Queries", "count"), lambda row: row.n),
+        (b.Column("Persuasion", "nats", shade=True), lambda row: row.mean_persuasion_nats),
+        (b.Column("From bare", "nats"), lambda row: row.mean_from_bare_nats),
+    ]
+    caption = "Contexts, by mean persuasion, nats"
+    return b.table_of(summary.contexts, columns, caption, first_on_pages=100, **_OF_CONTEXTS)
 
 
 _INDEX: Final[b.Columns[SusceptibilityResult]] = [

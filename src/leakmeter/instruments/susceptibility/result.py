@@ -299,11 +299,11 @@ class SusceptibilityResult(QueryResult):
         """The results of a run's queries, each as soon as its part is there."""
         measure = Susceptibility(**params)
         for texts, measurements in parts:
-            series = {each.statistic: each.values for each in measurements if each.sample == 0}
-            yield cls._from_part(texts, series, measure)
+            yield cls._from_part(texts, measurements, measure)
 
     @classmethod
-    def _from_part(cls, texts: Texts, series: Mapping[str, FloatArray], measure: Susceptibility) -> Self:
+    def _from_part(cls, texts: Texts, measurements: Sequence[Measurement], measure: Susceptibility) -> Self:
+        series = {each.statistic: each.values for each in measurements if each.sample == 0}
         numbers = {name: float(values[0]) for name, values in series.items()}
         value, floor, ceiling = numbers["susceptibility"], numbers["noise"], numbers["ceiling"]
         uncertainty = spread(value, series["susceptibility_without"])

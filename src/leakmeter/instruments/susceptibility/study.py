@@ -85,9 +85,10 @@ class Drawn(Choice):
     """To choose among; empty for all."""
 
 
-class Queries(Kind):
+class Susceptibilities(Kind):
     """Every form of query about drawn entities of drawn relations, behind drawn contexts."""
 
+    shows: ClassVar = SHOWS
     records = "queries"
     counted = "relations"
     replicated: ClassVar = "draw_seed"
@@ -173,6 +174,33 @@ class Queries(Kind):
     def seed(self, cell: Cell) -> int:
         return of_kind(cell.choice, Drawn).choice_seed or 0
 
+    @override
+    def items(self, finished: FinishedCell) -> Iterator[Row]:
+        names = ("susceptibility", "from_bare", "mixture_entropy", "bare_entropy", "ceiling", "noise")
+        return rows_of_queries(finished.records, {f"{name}_nats": value_of(finished, name) for name in names})
+
+    @override
+    def tables(
+        self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
+    ) -> Tables:
+        return tables(
+            study,
+            [Series(finished, dict(finished.cell.factors), value_of(finished, "susceptibility")) for finished in cells],
+        )
+
+    @override
+    def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
+        return Axes(str(study.x) if study.show == "factor" else study.show, (VALUE,))
+
+    @override
+    def lines(self, study: Study, x: str) -> list[str]:
+        return [*super().lines(study, x), *([OPENNESS] if x != OPENNESS else [])]
+
+    @override
+    def about(self, study: Study) -> tuple[str, str]:
+        seeds = ", ".join(str(seed) for seed in dict.fromkeys(self.seed(cell) for cell in study.cells))
+        return f"seed of relations, entities and contexts: {seeds}", INTERVALS
+
 
 def rows_of_queries(records: Sequence[QueryCase], numbers: Mapping[str, Sequence[float]]) -> Iterator[Row]:
     """One row a query: its factors, numbers by their names, and its text."""
@@ -210,7 +238,7 @@ def estimated(name: str, estimate: Estimate) -> Row:
 def _rows(study: Study, series: Series) -> Iterator[Row]:
     """A row for all queries and one for each openness, by the levels of the factor that is shown."""
     query_factors = [record.known for record in series.finished.records]
-    further = _Further.from_cell(series.finished) if isinstance(series.finished.cell.measure, Susceptibility) else None
+    further = _further(series.finished) if isinstance(series.finished.cell.measure, Susceptibility) else None
     has_levels = study.show in LEVELS and study.show != OPENNESS
     levels: Sequence[str | None] = LEVELS[study.show] if has_levels else (None,)
     for openness in (ALL, *LEVELS[OPENNESS]):
@@ -226,37 +254,30 @@ def _rows(study: Study, series: Series) -> Iterator[Row]:
             row: Row = {**series.row, **({} if level is None else {study.show: level}), OPENNESS: openness}
             row |= {"n": len(chosen), "n_relations": over.n_clusters}
             row |= columns(VALUE, _mean([series.values[i] for i in chosen], over), quantiles=True)
-            yield row if further is None else row | further.columns(chosen, over)
+            yield row if further is None else row | further(chosen, over)
 
 
-@dataclass(frozen=True, slots=True)
-class _Further:
-    """Further numbers of Monte Carlo susceptibility, of each query."""
+def _further(finished: FinishedCell) -> Callable[[Sequence[int], Resamples], Row]:
+    """Further columns of Monte Carlo susceptibility, for some queries of a cell."""
+    measure = of_kind(finished.cell.measure, Susceptibility)
+    chi, from_bare, ceiling = (value_of(finished, name) for name in ("susceptibility", "from_bare", "ceiling"))
+    memorised: list[Memorisation | None] = [None] * len(finished.records)
+    if measure.answer_tokens:
+        memorised = [
+            result.memorisation for result in SusceptibilityResult.from_run(finished.measured, asdict(measure))
+        ]
 
-    susceptibility: Sequence[float]
-    from_bare: Sequence[float]
-    ceiling: Sequence[float]
-    memorised: Sequence[Memorisation | None]
-
-    @classmethod
-    def from_cell(cls, finished: FinishedCell) -> _Further:
-        measure = finished.cell.measure
-        memorised: list[Memorisation | None] = [None] * len(finished.records)
-        if isinstance(measure, Susceptibility) and measure.answer_tokens:
-            results = SusceptibilityResult.from_run(finished.measured, asdict(measure))
-            memorised = [result.memorisation for result in results]
-        chi, from_bare, ceiling = (value_of(finished, name) for name in ("susceptibility", "from_bare", "ceiling"))
-        return cls(chi, from_bare, ceiling, memorised)
-
-    def columns(self, indices: Sequence[int], over: Resamples) -> Row:
+    def columns_of(indices: Sequence[int], over: Resamples) -> Row:
         row: Row = {}
-        others = [self.from_bare[i] for i in indices]
+        others = [from_bare[i] for i in indices]
         if all(map(math.isfinite, others)):
             row |= columns("from_bare_nats", _mean(others, over))
-        chi, top = (stats.mean([values[i] for i in indices]) for values in (self.susceptibility, self.ceiling))
-        row["ceiling_share"] = chi / top if top > 0 else None
-        counts = [self.memorised[i] for i in indices]
+        mean, top = (stats.mean([values[i] for i in indices]) for values in (chi, ceiling))
+        row["ceiling_share"] = mean / top if top > 0 else None
+        counts = [memorised[i] for i in indices]
         return row | (_ratio(counts, over) if any(counts) else {})
+
+    return columns_of
 
 
 def _ratio(counts: Sequence[Memorisation | None], over: Resamples) -> Row:
@@ -325,40 +346,6 @@ def _between(study: Study, series: Sequence[Series]) -> Iterator[_Levels]:
     for others, levels in lines_over(str(study.x), cells):
         relations = [record.known["relation"] for record in levels[0][1].finished.records]
         yield {**others, "compared": study.x}, relations, [(level, numbers.values) for level, numbers in levels]
-
-
-# ---- the study ------------------------------------------------------------------------------------------------------
-class Susceptibilities(Queries):
-    """Queries about relations, each behind drawn contexts."""
-
-    shows: ClassVar = SHOWS
-
-    @override
-    def items(self, finished: FinishedCell) -> Iterator[Row]:
-        names = ("susceptibility", "from_bare", "mixture_entropy", "bare_entropy", "ceiling", "noise")
-        return rows_of_queries(finished.records, {f"{name}_nats": value_of(finished, name) for name in names})
-
-    @override
-    def tables(
-        self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
-    ) -> Tables:
-        return tables(
-            study,
-            [Series(finished, dict(finished.cell.factors), value_of(finished, "susceptibility")) for finished in cells],
-        )
-
-    @override
-    def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
-        return Axes(str(study.x) if study.show == "factor" else study.show, (VALUE,))
-
-    @override
-    def lines(self, study: Study, x: str) -> list[str]:
-        return [*super().lines(study, x), *([OPENNESS] if x != OPENNESS else [])]
-
-    @override
-    def about(self, study: Study) -> tuple[str, str]:
-        seeds = ", ".join(str(seed) for seed in dict.fromkeys(self.seed(cell) for cell in study.cells))
-        return f"seed of relations, entities and contexts: {seeds}", INTERVALS
 
 
 KIND = Susceptibilities()

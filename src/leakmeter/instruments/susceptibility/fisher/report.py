@@ -161,6 +161,8 @@ def settings(results: Sequence[FisherResult]) -> dict[str, str]:
         probes = " to ".join(f"{n:,}" for n in dict.fromkeys((min(numbers), max(numbers))))
         exact = f" and {first.directions:,} directions" if first.method == "deflated" else ""
         method = f"{first.method} with {probes} probes{exact}"
+    costs = [result.cost for result in results]
+    tokens, seconds = sum(each.tree_tokens for each in costs), sum(each.seconds for each in costs)
     return {
         **shared_words.model_facts(first),
         "Estimator": f"{first.estimator}, {method}",
@@ -169,13 +171,8 @@ def settings(results: Sequence[FisherResult]) -> dict[str, str]:
         "Contexts": f"{first.n_contexts:,}",
         "Prompt template": first.template,
         "Seed": str(first.seed),
+        "Cost": f"{tokens:,} tokens forward and backward in {seconds:.1f}\u00a0s{shared_words.predicted(costs)}",
     }
-
-
-def cost(results: Sequence[FisherResult]) -> str:
-    costs = [result.cost for result in results]
-    run, seconds = sum(run_cost.tree_tokens for run_cost in costs), sum(run_cost.seconds for run_cost in costs)
-    return f"{run:,} tokens forward and backward in {seconds:.1f}\u00a0s{shared_words.predicted(costs)}"
 
 
 def _is_rank(sigma: str) -> bool:
@@ -203,7 +200,7 @@ def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator
     # Some of the numbers are no nats.
     for number, line in enumerate((*scales(results), INTERVALS)):
         yield b.Text(line, "soft", detail=not 0 < number <= len(results[0].sigma))
-    yield b.Details("Settings and cost", b.facts_of(settings(results) | {"Cost": cost(results)}))
+    yield b.Details("Settings and cost", b.facts_of(settings(results)))
     yield from b.warnings_of(shared_words.warnings(results))
     if several:
         for row in summary.values:

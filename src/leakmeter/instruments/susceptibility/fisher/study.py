@@ -18,7 +18,6 @@ from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
-from leakmeter.instruments.susceptibility import study as monte_carlo
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.instruments.susceptibility.study import (
@@ -29,10 +28,11 @@ from leakmeter.instruments.susceptibility.study import (
     SHOWS,
     VALUE,
     Drawn,
-    Queries,
     Series,
+    Susceptibilities,
     estimated,
     rows_of_queries,
+    tables,
     value_of,
 )
 from leakmeter.overriding import override
@@ -318,12 +318,12 @@ class Answered(Drawn):
     answer_tokens: int
 
 
-class FisherSusceptibilities(Queries):
+class FisherSusceptibilities(Susceptibilities):
     """The queries of studies of Monte Carlo susceptibility, whose runs they share."""
 
-    settings: ClassVar = {**Queries.settings, "answer_tokens": "int"}
+    settings: ClassVar = {**Susceptibilities.settings, "answer_tokens": "int"}
     columns: ClassVar = {
-        **Queries.columns,
+        **Susceptibilities.columns,
         "sigma": Column("Σ"),
         "partial_spearman": Column("Spearman given length, entropy, openness"),
         "chosen_by_spearman": Column("Spearman it was chosen by"),
@@ -364,7 +364,7 @@ class FisherSusceptibilities(Queries):
     @override
     def items(self, finished: FinishedCell) -> Iterator[Row]:
         if isinstance(finished.cell.measure, Susceptibility):
-            return monte_carlo.KIND.items(finished)
+            return super().items(finished)
         return rows_of_queries(
             finished.records, {predictor.name: predictor.values for predictor in _predictors_of(finished)}
         )
@@ -378,11 +378,11 @@ class FisherSusceptibilities(Queries):
             rows = [row for line in lines for row in _rows(line, study.seed)]
             chosen = [row for line in lines for row in _chosen(line, study.seed)]
             return Tables(rows, rows, chosen, _COMPARED_BY, "The best variant, held out")
-        return monte_carlo.tables(study, list(_series_of(cells)))
+        return tables(study, list(_series_of(cells)))
 
     @override
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
-        return Axes(_PREDICTOR, ("spearman",)) if study.show == _AGREEMENT else monte_carlo.KIND.axes(study, rows)
+        return Axes(_PREDICTOR, ("spearman",)) if study.show == _AGREEMENT else super().axes(study, rows)
 
     @override
     def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
@@ -405,7 +405,7 @@ class FisherSusceptibilities(Queries):
 
     @override
     def about(self, study: Study) -> tuple[str, str]:
-        drawn, _ = monte_carlo.KIND.about(study)
+        drawn, _ = super().about(study)
         seeds = dict.fromkeys(cell.measure.seed for cell in study.cells if isinstance(cell.measure, Fisher))
         partial = "partial: of ranks, given query length, entropy of the bare answer, and openness"
         return (
