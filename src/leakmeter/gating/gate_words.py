@@ -144,8 +144,13 @@ def to_junit(checks: Sequence[Check]) -> bytes:
     for check in checks:
         about = {"name": check.claim, "classname": f"leakmeter.run-{check.run}", "time": "0"}
         case = ElementTree.SubElement(suite, "testcase", about)
+        number = check.found
+        values = {"value at least" if number.is_lower_bound else "value": repr(number.value)}
+        if number.interval is not None:
+            values |= {"low": repr(number.interval[0]), "high": repr(number.interval[1])}
+        values |= {"unit": number.unit, "cases": str(number.n), "cases without": str(check.n_missing)}
         properties = ElementTree.SubElement(case, "properties")
-        for name, value in _properties(check).items():
+        for name, value in values.items():
             ElementTree.SubElement(properties, "property", {"name": name, "value": value})
         if not check.holds:
             tag, type_ = ("error", "undecided") if check.undecided else ("failure", "bound")
@@ -153,12 +158,3 @@ def to_junit(checks: Sequence[Check]) -> bytes:
             failure.text = f"{check.explained} {check.about}"
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'.encode()
-
-
-def _properties(check: Check) -> dict[str, str]:
-    number = check.found
-    low, high = number.interval or (None, None)
-    ends = {} if low is None or high is None else {"low": repr(low), "high": repr(high)}
-    counts = {"cases": str(number.n), "cases without": str(check.n_missing)}
-    value = "value at least" if number.is_lower_bound else "value"
-    return {value: repr(number.value), **ends, "unit": number.unit, **counts}

@@ -21,7 +21,7 @@ _PERCENTILE: Final = re.compile(r"p([1-9]\d?)")
 
 
 def is_aggregate(name: str) -> bool:
-    return name == "mean" or name in EXTREMES or _level(name) is not None
+    return name in ("mean", "median", *EXTREMES) or _PERCENTILE.fullmatch(name) is not None
 
 
 def aggregate(values: npt.ArrayLike, name: str) -> float:
@@ -38,10 +38,7 @@ def aggregate(values: npt.ArrayLike, name: str) -> float:
         return float(sample.mean())
     if name in EXTREMES:
         return float(sample[0 if name == "min" else -1])
-    level = _level(name)
-    if level is None:
-        raise ValueError(_unknown(name))
-    below, share = divmod(level * (sample.size - 1), 1.0)
+    below, share = divmod(_level(name) * (sample.size - 1), 1.0)
     low, high = (float(sample[min(int(below) + step, sample.size - 1)]) for step in (0, 1))
     # Of an infinite number there is no share: ∞ − ∞ and 0 · ∞ have no meaning.
     return low if share == 0.0 or low == high or math.isinf(low) else low + share * (high - low)
@@ -67,20 +64,17 @@ def interval_of_aggregate(values: npt.ArrayLike, name: str, *, seed: int, is_sha
     from scipy.stats import binom
 
     level, tail = _level(name), (1.0 - _CONFIDENCE) / 2.0
-    if level is None:
-        raise ValueError(_unknown(name))
     first, last = (int(binom.ppf(p, sample.size, level)) for p in (tail, 1.0 - tail))
     low = float(sample[first - 1]) if first else -math.inf
     high = float(sample[last]) if last < sample.size else math.inf
     return low, high
 
 
-def _unknown(name: str) -> str:
-    return f"no aggregate is named '{name}'; there are {', '.join(FORMS)}"
-
-
-def _level(name: str) -> float | None:
+def _level(name: str) -> float:
+    """Of the median or a percentile, in (0, 1)."""
     if name == "median":
         return 0.5
     match = _PERCENTILE.fullmatch(name)
-    return None if match is None else int(match[1]) / 100.0
+    if match is None:
+        raise ValueError(f"no aggregate is named '{name}'; there are {', '.join(FORMS)}")
+    return int(match[1]) / 100.0

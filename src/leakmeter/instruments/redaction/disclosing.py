@@ -12,7 +12,7 @@ import numpy.typing as npt
 from leakmeter.core.measurement import Texts
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
-from leakmeter.instruments.influence.sources import Series, Source
+from leakmeter.instruments.influence.sources import Series
 
 ONLY_THIS: Final = "only_this"
 WITHOUT_THIS: Final = "without_this"
@@ -124,7 +124,12 @@ class Targets:
             for source in disclosure.sources:
                 if disclosure.relation == "copied" or source.most_nats > self._noise(disclosure):
                     names.add(source.piece)
-                    names |= {span["name"] for span in values if _overlap(span["ranges"], source)}
+                    names |= {
+                        span["name"]
+                        for span in values
+                        for start, end in span["ranges"]
+                        if start < source.end and source.start < end
+                    }
         left = [name for name in state.others if name in names]
         noise = sum(self._noise(disclosure) for disclosure in above)
         helping = [name for name in left if self.excess(state.others[name]) < self.excess(state.left) - noise]
@@ -132,10 +137,6 @@ class Targets:
 
     def _noise(self, disclosure: Disclosure) -> float:
         return float(self.series[0, "noise", ""][slice(*tokens_of(disclosure))].sum())
-
-
-def _overlap(ranges: Iterable[Sequence[int]], source: Source) -> bool:
-    return any(start < source.end and source.start < end for start, end in ranges)
 
 
 def outside(spans: Iterable[Tokens], n_tokens: int) -> npt.NDArray[np.bool_]:
