@@ -141,26 +141,21 @@ def _read_run(record: JsonObject) -> KeptRun:
 
 def baseline_of(runs: Sequence[Measured], names: Container[str], key: bytes) -> Baseline:
     """A baseline of the quantities in `names`; of a run that has none of these, of its main one."""
-    return Baseline(_key_name(key), tuple(_kept(run, names, key) for run in runs))
-
-
-def _kept(run: Measured, names: Container[str], key: bytes) -> KeptRun:
-    # Quantities of cases; those of a run as a whole have no interval, and no baseline.
-    of_cases = case_quantities(run)
-    kept = [quantity for quantity in of_cases if quantity.name in names] or of_cases[:1]
-    return KeptRun(
-        run.measure,
-        _plain_settings(run, key),
-        tuple(pseudonym(key, "baseline", id_) for id_ in run.ids),
-        {
+    kept_runs = []
+    for run in runs:
+        # Quantities of a run as a whole have no interval, and no baseline.
+        of_cases = case_quantities(run)
+        quantities = {
             quantity.name: KeptQuantity(
                 quantity.unit,
                 tuple(_rounded(value) for value in run.values(quantity).tolist()),
                 _rounded(run.floor(quantity, range(len(run.cases)))),
             )
-            for quantity in kept
-        },
-    )
+            for quantity in [quantity for quantity in of_cases if quantity.name in names] or of_cases[:1]
+        }
+        cases = tuple(pseudonym(key, "baseline", id_) for id_ in run.ids)
+        kept_runs.append(KeptRun(run.measure, _plain_settings(run, key), cases, quantities))
+    return Baseline(_key_name(key), tuple(kept_runs))
 
 
 def left_out_lines(run: Measured, names: Container[str]) -> list[str]:

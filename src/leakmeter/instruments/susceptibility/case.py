@@ -70,12 +70,9 @@ class QueryCase:
     def known(self) -> dict[str, str]:
         return dict(self.query.factors)
 
-    def stored(self) -> JsonObject:
-        return asdict(self)
-
     def record(self) -> JsonObject:
         """Of the contexts, which many queries share, their number and hash."""
-        stored = self.stored()
+        stored = asdict(self)
         contexts = json.dumps(stored.pop("contexts"), sort_keys=True)
         return {
             **stored,

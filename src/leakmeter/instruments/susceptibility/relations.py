@@ -437,9 +437,13 @@ def _contexts(
 def _queries(relation: Relation, entity: str, seed: int) -> list[Query]:
     right = dict(relation.pairs).get(entity)
     familiarity = "real" if entity in relation.entities.real else "invented"
-
-    def query(openness: str, i: int, template: str, answer: str | None, named: str | None) -> Query:
-        return Query(
+    groups: list[tuple[str, tuple[str, ...], str | None, str | None]] = [("open", relation.open, right, None)]
+    if relation.closed:
+        named = _named(relation, entity, right, seed)
+        answer = None if right is None else "Yes" if named == right else "No"
+        groups.append(("closed", relation.closed, answer, named))
+    return [
+        Query(
             id=f"{relation.name}/{entity}/{openness}-{i}",
             text=fill(template, entity, named or ""),
             answer=answer,
@@ -452,13 +456,9 @@ def _queries(relation: Relation, entity: str, seed: int) -> list[Query]:
                 *(() if named is None else (("named", named),)),
             ),
         )
-
-    out = [query("open", i, template, right, None) for i, template in enumerate(relation.open, 1)]
-    if relation.closed:
-        named = _named(relation, entity, right, seed)
-        answer = None if right is None else "Yes" if named == right else "No"
-        out += [query("closed", i, template, answer, named) for i, template in enumerate(relation.closed, 1)]
-    return out
+        for openness, templates, answer, named in groups
+        for i, template in enumerate(templates, 1)
+    ]
 
 
 def _named(relation: Relation, entity: str, right: str | None, seed: int) -> str:

@@ -168,7 +168,7 @@ class Susceptibilities(Kind):
 
     @override
     def record(self, record: QueryCase) -> JsonObject:
-        return record.stored()
+        return asdict(record)
 
     @override
     def seed(self, cell: Cell) -> int:
