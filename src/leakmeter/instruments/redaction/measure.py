@@ -123,10 +123,7 @@ class Redaction(Measure):
     @property
     def reduction(self) -> TargetLogProbs | MixtureLogProbs:
         return Influence(
-            temperature=self.temperature,
-            cid_lambda=self.cid_lambda,
-            max_new_tokens=self.max_new_tokens,
-            seed=self.seed,
+            temperature=self.temperature, cid_lambda=self.cid_lambda, max_new_tokens=self.max_new_tokens, seed=self.seed
         ).reduction
 
     @override

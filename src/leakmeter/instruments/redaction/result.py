@@ -275,8 +275,7 @@ class RedactionResult(ContextResult):
             redacted_share=share(context, ranges),
             redacted_documents=tuple(
                 RedactedDocument(
-                    name=document["name"],
-                    text=_left_of(context, ranges, document["start"], document["end"]),
+                    name=document["name"], text=_left_of(context, ranges, document["start"], document["end"])
                 )
                 for document in texts["documents"]
             ),

@@ -346,12 +346,7 @@ def choose_relations(
 
 
 def draw_queries(
-    relations: Iterable[Relation],
-    *,
-    entities: int,
-    contexts: int,
-    mentioning: int,
-    seed: int = 0,
+    relations: Iterable[Relation], *, entities: int, contexts: int, mentioning: int, seed: int = 0
 ) -> list[QueryCase]:
     """Every form of query about drawn entities, each behind drawn contexts.
 

@@ -23,16 +23,7 @@ from leakmeter.stats.clusters import Estimate, Resamples
 from leakmeter.studies import expected
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.kind import (
-    Axes,
-    Choice,
-    Kind,
-    Tables,
-    at_least_one,
-    field_types,
-    lines_over,
-    of_kind,
-)
+from leakmeter.studies.kind import Axes, Choice, Kind, Tables, at_least_one, field_types, lines_over, of_kind
 from leakmeter.studies.table import COMPARED_COLUMNS, columns, quantile_columns, with_holm
 from leakmeter.studies.tables import Column, Row, measured, share_text
 

@@ -12,13 +12,7 @@ from leakmeter.instruments.susceptibility.fisher.result import (
     Value,
     ValuesOfSigma,
 )
-from leakmeter.instruments.susceptibility.report import (
-    ID,
-    factor_table,
-    mean_text,
-    n_queries,
-    too_few,
-)
+from leakmeter.instruments.susceptibility.report import ID, factor_table, mean_text, n_queries, too_few
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_in, nats_text
@@ -54,10 +48,7 @@ EXPLAINED: Final = (
     "ranks go with the query’s length or its entropy (Spearman 0.5 or more)",
     "the ranks reveal little about contexts: compare queries of one length and form, or measure by Monte Carlo",
 )
-UNEXPLAINED: Final = (
-    "ranks go with neither",
-    "measure the top queries with actual contexts (--estimator monte-carlo)",
-)
+UNEXPLAINED: Final = ("ranks go with neither", "measure the top queries with actual contexts (--estimator monte-carlo)")
 TOO_FEW: Final = (
     "too few queries or probes to decide",
     f"give {FEWEST_TO_CORRELATE} queries or more, with as many --probes as the report says",

@@ -113,13 +113,7 @@ def agreement(rows: Sequence[Row], *, y: str, panels: str, lines: Sequence[str],
 
 
 def levels(
-    panels: Sequence[tuple[str, str, Sequence[Row]]],
-    *,
-    x: str,
-    lines: Sequence[str],
-    y: str,
-    title: str,
-    footer: str,
+    panels: Sequence[tuple[str, str, Sequence[Row]]], *, x: str, lines: Sequence[str], y: str, title: str, footer: str
 ) -> b.Chart:
     """Means of levels, `y`, with '_low' and '_high'; each panel has a title, a label of y, and rows."""
     rows = [row for _, _, of_panel in panels for row in of_panel]
