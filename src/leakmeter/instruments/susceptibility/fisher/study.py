@@ -47,9 +47,23 @@ from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Tables, of_kind
 from leakmeter.studies.tables import Column, Row, cell_text, items_to_csv
 
-_VALUE: Final = "spearman"
-_NEAR: Final = 0.7
-"""Share of the ceiling from which on it is drawn."""
+_AGREEMENT: Final = "agreement"
+_TRUTH: Final = "susceptibility"
+_ESTIMATOR: Final = "estimator"
+_MONTE_CARLO: Final = "Monte Carlo"
+_PREDICTOR: Final = "predictor"
+_QUERIES: Final = "queries"
+_RELATIONS: Final = "means of relations"
+_UNITS: Final = (
+    "Fisher susceptibility: nats of Eq. 9; that of identity is of squared embeddings, and ranks queries only"
+)
+_COMPARED_BY: Final = (
+    "chosen: the variant with the largest Spearman correlation with Monte Carlo susceptibility on one half of the "
+    "relations; all other numbers are of the other half",
+    "Eq. 10: place query, Σ = 1, of the same queries; difference: what the chosen one has more",
+)
+_OF_FISHER: Final = tuple(field.name for field in fields(Fisher))
+"""Factors that Monte Carlo susceptibility does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +77,14 @@ class Scatter:
 
 
 def queries(
-    panels: Sequence[Scatter],
-    ys: Sequence[float],
-    groups: Sequence[str],
-    *,
-    y_label: str,
-    ceiling: float,
-    title: str,
-    footer: str,
+    panels: Sequence[Scatter], ys: Sequence[float], groups: Sequence[str], *, ceiling: float, title: str, footer: str
 ) -> b.Chart:
-    """Each predictor against the same values, with its correlations.
+    """Each predictor against Monte Carlo susceptibility, with its correlations.
 
     `ys` and `groups`, which have their own colours and marks, are of each item. `ceiling`, which no y exceeds, is drawn
     where a y comes near.
     """
-    near = max(ys, default=0.0) > _NEAR * ceiling
+    near = max(ys, default=0.0) > 0.7 * ceiling
     guides = (b.Guide(ceiling, f"ceiling, {ceiling:.2f} nats"),) if near else ()
     drawn = []
     for panel in panels:
@@ -92,20 +99,19 @@ def queries(
         label = panel.x_label + (f" ({n_left_out} at 0 or below not shown)" if n_left_out else "")
         scale: Any = "log" if n_left_out < len(panel.xs) else "linear"
         correlations = [f"{name.capitalize()} {cell_text(panel.row, name)}" for name in ("pearson", "spearman")]
-        axes = b.Axis(label, scale=scale), b.Axis(y_label)
+        axes = b.Axis(label, scale=scale), b.Axis("Monte Carlo χ, nats")
         drawn.append(b.Panel(*axes, series, title=b.Untrusted(panel.name), notes=correlations, guides=guides))
     return b.Chart("queries", title, drawn, footer=footer, columns=3, panel_inches=(3.2, 2.8))
 
 
-def agreement(rows: Sequence[Row], *, y: str, panels: str, lines: Sequence[str], title: str, footer: str) -> b.Chart:
-    """Spearman's correlation of each predictor. The column `y` has the predictors, `panels` a panel for each value,
-    `lines` a colour for each."""
-    names = list(dict.fromkeys(row[y] for row in rows))
+def agreement(rows: Sequence[Row], *, lines: Sequence[str], title: str, footer: str) -> b.Chart:
+    """Spearman's correlation of each predictor; `lines` are columns whose values have a colour each."""
+    names = list(dict.fromkeys(row[_PREDICTOR] for row in rows))
     groups = list(groups_of(rows, lines))
     drawn = []
-    for (panel,), of_panel in groups_of(rows, (panels,)).items():
-        shown = [row for row in of_panel if row[_VALUE] is not None]
-        series = _beside("rows", shown, _VALUE, y, names, lines, groups)
+    for (panel,), of_panel in groups_of(rows, (_QUERIES,)).items():
+        shown = [row for row in of_panel if row["spearman"] is not None]
+        series = _beside("rows", shown, "spearman", _PREDICTOR, names, lines, groups)
         axis = b.Axis(("Spearman, ", b.Untrusted(str(panel))), ends=(-1.05, 1.05))
         zero = (b.Guide(0.0, "", across="x", line="dotted"),)
         drawn.append(b.Panel(axis, b.Axis("", names=[b.Untrusted(name) for name in names]), series, guides=zero))
@@ -113,16 +119,16 @@ def agreement(rows: Sequence[Row], *, y: str, panels: str, lines: Sequence[str],
 
 
 def levels(
-    panels: Sequence[tuple[str, str, Sequence[Row]]], *, x: str, lines: Sequence[str], y: str, title: str, footer: str
+    panels: Sequence[tuple[str, str, Sequence[Row]]], *, x: str, lines: Sequence[str], title: str, footer: str
 ) -> b.Chart:
-    """Means of levels, `y`, with '_low' and '_high'; each panel has a title, a label of y, and rows."""
+    """Mean susceptibility of levels; each panel has a title, a label of y, and rows."""
     rows = [row for _, _, of_panel in panels for row in of_panel]
     places = list(dict.fromkeys(row[x] for row in rows))
     groups = list(groups_of(rows, lines))
     axis = b.Axis(x.replace("_", " "), names=[b.Untrusted(str(level)) for level in places])
     drawn = []
     for name, y_label, of_panel in panels:
-        series = _beside("scatter", of_panel, y, x, places, lines, groups)
+        series = _beside("scatter", of_panel, VALUE, x, places, lines, groups)
         drawn.append(b.Panel(axis, b.Axis(y_label), series, title=b.Untrusted(name)))
     return b.Chart("levels", title, drawn, footer=footer, columns=3, panel_inches=(3.1, 2.7))
 
@@ -144,25 +150,6 @@ def _beside(
         at = [beside(places.index(row[column]), number, len(groups)) for row in shown]
         series.append(intervals(draws, shown, value, at, ", ".join(map(str, group)), number))
     return series
-
-
-_AGREEMENT: Final = "agreement"
-_TRUTH: Final = "susceptibility"
-_UNITS: Final = (
-    "Fisher susceptibility: nats of Eq. 9; that of identity is of squared embeddings, and ranks queries only"
-)
-_OF_FISHER: Final = tuple(field.name for field in fields(Fisher))
-"""Factors that Monte Carlo susceptibility does not have."""
-_ESTIMATOR: Final = "estimator"
-_MONTE_CARLO: Final = "Monte Carlo"
-_PREDICTOR: Final = "predictor"
-_QUERIES: Final = "queries"
-_RELATIONS: Final = "means of relations"
-_COMPARED_BY: Final = (
-    "chosen: the variant with the largest Spearman correlation with Monte Carlo susceptibility on one half of the "
-    "relations; all other numbers are of the other half",
-    "Eq. 10: place query, Σ = 1, of the same queries; difference: what the chosen one has more",
-)
 
 
 # ---- values of each place and Σ -------------------------------------------------------------------------------------
@@ -196,24 +183,18 @@ def _series_of(cells: Sequence[FinishedCell]) -> Iterator[Series]:
 
 # ---- agreement with Monte Carlo -------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class _Predictor:
-    name: str
-    values: Sequence[float]
-    """One a query."""
-    is_variant: bool = True
-    """False for simpler predictors than Fisher susceptibility."""
-    is_eq_10: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class _Line:
     """The queries of one Monte Carlo cell, with what may predict their susceptibility."""
 
     reference: FinishedCell
     truth: Sequence[float]
     """χ of each query, nats."""
-    predictors: tuple[_Predictor, ...]
-    """Variants first."""
+    variants: Mapping[str, Sequence[float]]
+    """Values of each query by each variant of Fisher susceptibility."""
+    eq_10: str | None
+    """The variant of the paper."""
+    controls: Mapping[str, Sequence[float]]
+    """Predictors without gradients, which are the controls of partial correlations."""
 
     def known(self, factor: str) -> list[str]:
         return [record.known[factor] for record in self.reference.records]
@@ -230,41 +211,42 @@ def _lines_of(cells: Sequence[FinishedCell]) -> list[_Line]:
         if isinstance(reference.cell.measure, Fisher) or _queries(reference.cell) not in of_queries:
             continue
         fisher_cells = of_queries[_queries(reference.cell)]
-        variants = [predictor for finished in fisher_cells for predictor in _predictors_of(finished)]
+        variants = {name: values for finished in fisher_cells for name, values in _variants_of(finished).items()}
+        eq_10 = [
+            _variant_of(finished.cell, "identity")
+            for finished in fisher_cells
+            if (measure := of_kind(finished.cell.measure, Fisher)).place == "query" and "identity" in measure.sigma
+        ]
+        controls = {
+            "query length in tokens": value_of(fisher_cells[0], "n_query_tokens"),
+            "entropy of the bare answer": value_of(fisher_cells[0], "entropy"),
+            "query is closed": [float(record.known[OPENNESS] == LEVELS[OPENNESS][1]) for record in reference.records],
+        }
         truth = value_of(reference, "susceptibility")
-        lines.append(_Line(reference, truth, (*variants, *_simpler(fisher_cells[0]))))
+        lines.append(_Line(reference, truth, variants, eq_10[0] if eq_10 else None, controls))
     return lines
 
 
-def _predictors_of(finished: FinishedCell) -> Iterator[_Predictor]:
-    """The variants of a Fisher cell: Eq. 9 for each Σ, and where μ is not 0 its first term alone."""
-    measure = of_kind(finished.cell.measure, Fisher)
-    for sigma in measure.sigma:
+def _variants_of(finished: FinishedCell) -> dict[str, list[float]]:
+    """Values of a Fisher cell: Eq. 9 for each Σ, and where μ is not 0 its first term alone."""
+    variants = {}
+    for sigma in of_kind(finished.cell.measure, Fisher).sigma:
         whole, spread = (value_of(finished, statistic, sigma) for statistic in ("fisher", "spread"))
         name = _variant_of(finished.cell, sigma)
-        yield _Predictor(name, whole, is_eq_10=(measure.place, sigma) == ("query", "identity"))
+        variants[name] = whole
         if whole != spread:
-            yield _Predictor(f"{name}, spread", spread)
+            variants[f"{name}, spread"] = spread
+    return variants
 
 
 def _queries(cell: Cell) -> tuple[Any, ...]:
     return cell.model, cell.dataset, cell.choice, cell.settings
 
 
-def _simpler(finished: FinishedCell) -> tuple[_Predictor, ...]:
-    """Predictors without gradients, which are the controls of partial correlations."""
-    is_closed = [float(record.known[OPENNESS] == LEVELS[OPENNESS][1]) for record in finished.records]
-    return (
-        _Predictor("query length in tokens", value_of(finished, "n_query_tokens"), is_variant=False),
-        _Predictor("entropy of the bare answer", value_of(finished, "entropy"), is_variant=False),
-        _Predictor("query is closed", is_closed, is_variant=False),
-    )
-
-
 def _rows(line: _Line, seed: int) -> Iterator[Row]:
     truth, relations, openness = map(np.asarray, (line.truth, line.known("relation"), line.known(OPENNESS)))
-    values = np.asarray([predictor.values for predictor in line.predictors])
-    n_simpler = sum(not predictor.is_variant for predictor in line.predictors)
+    predictors = {**line.variants, **line.controls}
+    values = np.asarray(list(predictors.values()))
     for group in (ALL, *LEVELS[OPENNESS], _RELATIONS):
         if group == _RELATIONS:
             of_which, y, clusters = _by_relation(values, relations), _by_relation(truth[None], relations)[0], None
@@ -272,15 +254,13 @@ def _rows(line: _Line, seed: int) -> Iterator[Row]:
             chosen = np.flatnonzero((openness == group) | (group == ALL))
             of_which, y, clusters = values[:, chosen], truth[chosen], relations[chosen]
         over = Resamples(range(len(y)) if clusters is None else clusters.tolist(), seed=seed)
-        for predictor, x in zip(line.predictors, of_which, strict=True):
-            row: Row = {**line.reference.cell.factors, _PREDICTOR: predictor.name, _QUERIES: group}
+        for name, x in zip(predictors, of_which, strict=True):
+            row: Row = {**line.reference.cell.factors, _PREDICTOR: name, _QUERIES: group}
             row |= {"n": len(y), "n_relations": over.n_clusters, **estimated("pearson", pearson(x, y, over))}
             row |= estimated("spearman", spearman(x, y, over))
-            partial = (
-                spearman(x, y, over, controls=list(of_which[-n_simpler:]))
-                if predictor.is_variant
-                else Estimate(None, None)
-            )
+            partial = Estimate(None, None)
+            if name in line.variants:
+                partial = spearman(x, y, over, controls=list(of_which[len(line.variants) :]))
             yield row | estimated("partial_spearman", partial)
 
 
@@ -290,16 +270,14 @@ def _by_relation(values: FloatArray, relations: Any) -> FloatArray:
 
 
 def _chosen(line: _Line, seed: int) -> Iterator[Row]:
-    variants = [predictor for predictor in line.predictors if predictor.is_variant]
-    reference = next((i for i, predictor in enumerate(variants) if predictor.is_eq_10), None)
-    if reference is None:
+    if line.eq_10 is None:
         return
-    outcome = held_out(
-        [predictor.values for predictor in variants], line.truth, line.known("relation"), reference=reference, seed=seed
-    )
+    names, values = list(line.variants), list(line.variants.values())
+    reference = names.index(line.eq_10)
+    outcome = held_out(values, line.truth, line.known("relation"), reference=reference, seed=seed)
     if outcome is None:
         return
-    row: Row = {**line.reference.cell.factors, "chosen": variants[outcome.chosen].name, "of": len(variants)}
+    row: Row = {**line.reference.cell.factors, "chosen": names[outcome.chosen], "of": len(names)}
     row |= {"n": outcome.n_items, "n_relations": outcome.n_clusters}
     row |= estimated("chosen_by_spearman", Estimate(outcome.chosen_by, None))
     row |= estimated("spearman", outcome.held_out)
@@ -359,9 +337,7 @@ class FisherSusceptibilities(Susceptibilities):
     def items(self, finished: FinishedCell) -> Iterator[Row]:
         if isinstance(finished.cell.measure, Susceptibility):
             return super().items(finished)
-        return rows_of_queries(
-            finished.records, {predictor.name: predictor.values for predictor in _predictors_of(finished)}
-        )
+        return rows_of_queries(finished.records, _variants_of(finished))
 
     @override
     def tables(
@@ -385,8 +361,8 @@ class FisherSusceptibilities(Susceptibilities):
             x = self.axes(study, rows).x
             lines = [name for name in (*shared, OPENNESS) if name != x]
             panels = _panels(study, [row for row in rows if row.get(x) is not None], x)
-            return levels(panels, x=x, lines=lines, y=VALUE, title=study.title, footer=footer)
-        return agreement(rows, y=_PREDICTOR, panels=_QUERIES, lines=shared, title=study.title, footer=footer)
+            return levels(panels, x=x, lines=lines, title=study.title, footer=footer)
+        return agreement(rows, lines=shared, title=study.title, footer=footer)
 
     @override
     def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
@@ -413,8 +389,7 @@ class FisherSusceptibilities(Susceptibilities):
             return {}
         files = {}
         for line in _lines_of(cells):
-            numbers = {_TRUTH: line.truth, **{predictor.name: predictor.values for predictor in line.predictors}}
-            rows = rows_of_queries(line.reference.records, numbers)
+            rows = rows_of_queries(line.reference.records, {_TRUTH: line.truth, **line.variants, **line.controls})
             files[f"{_file_of(line.reference.cell)}.csv"] = items_to_csv(rows)
         return files
 
@@ -452,7 +427,6 @@ def _queries_chart(study: Study, reference: Cell, rows: Sequence[Row], footer: s
         panels,
         [float(query[_TRUTH]) for query in query_rows],
         [query[OPENNESS] for query in query_rows],
-        y_label="Monte Carlo χ, nats",
         ceiling=math.log(of_kind(reference.choice, Drawn).contexts),
         title=f"{study.title}: {', '.join((reference.model, *factors))}",
         footer=footer,
