@@ -9,7 +9,6 @@ from typing import Any, Final
 from leakmeter.instruments.susceptibility.result import (
     Context,
     Level,
-    Mean,
     Memorisation,
     MemorisationOfAll,
     RankedContext,
@@ -108,8 +107,9 @@ def headline(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
     numbers = sorted({result.n_contexts for result in results})
     behind = f"each with {numbers[0]:,}" if len(numbers) == 1 else f"with {numbers[0]:,} to {numbers[-1]:,}"
     floor = max(result.noise_floor_nats for result in results)
-    sentence = f"Susceptibility {mean_text(summary)}\u00a0nats, the mean of {n_queries(summary.n)}, {behind} contexts."
-    return f"{sentence}{too_few(summary.mean_nats, summary.interval_nats, floor, summary.n, 'queries')}"
+    mean, ends, n = summary.mean_nats, summary.interval_nats, summary.n
+    sentence = f"Susceptibility {nats_in(mean, ends)}\u00a0nats, the mean of {n:,} queries, {behind} contexts."
+    return f"{sentence}{too_few(mean, ends, floor, n, 'queries')}"
 
 
 def meaning(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
@@ -233,14 +233,6 @@ def decisions(results: Sequence[SusceptibilityResult], summary: Summary) -> list
 
 
 # ---- of both estimators ---------------------------------------------------------------------------------------------
-def n_queries(n: int) -> str:
-    return "one query" if n == 1 else f"{n:,} queries"
-
-
-def mean_text(mean: Mean) -> str:
-    return nats_in(mean.mean_nats, mean.interval_nats)
-
-
 def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int, noun: str) -> str:
     """A sentence where an interval over `n` of `noun` reaches down to a floor, with how many would lift it above."""
     if ends is None or ends[0] > floor:

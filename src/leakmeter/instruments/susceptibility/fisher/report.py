@@ -12,7 +12,7 @@ from leakmeter.instruments.susceptibility.fisher.result import (
     Value,
     ValuesOfSigma,
 )
-from leakmeter.instruments.susceptibility.report import ID, factor_table, mean_text, n_queries, too_few
+from leakmeter.instruments.susceptibility.report import ID, factor_table, too_few
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_in, nats_text
@@ -84,8 +84,8 @@ def report(results: Sequence[FisherResult]) -> b.Report:
 
 # ---- sentences ------------------------------------------------------------------------------------------------------
 def headline(summary: FisherSummary) -> str:
-    means = "; ".join(_named(mean_text(row), row.sigma) for row in summary.values)
-    return f"Fisher susceptibility {means}: the mean of {n_queries(summary.n)}."
+    means = "; ".join(_named(nats_in(row.mean_nats, row.interval_nats), row.sigma) for row in summary.values)
+    return f"Fisher susceptibility {means}: the mean of {summary.n:,} queries."
 
 
 def verdict(result: FisherResult) -> str:
