@@ -28,7 +28,8 @@ def tokens_of(disclosure: Disclosure) -> Tokens:
 
 def before(texts: Texts, series: Series) -> list[Disclosure]:
     """Personal or secret disclosures of the whole context."""
-    return [disclosure for disclosure in disclosures(texts, series) if disclosure.is_sensitive]
+    spans = disclosures(texts, series)
+    return [disclosure for disclosure in spans if disclosure.is_sensitive and disclosure.evidence is not None]
 
 
 def after(texts: Texts, series: Series, cut: Collection[str]) -> list[Disclosure]:
@@ -98,7 +99,7 @@ class Targets:
         """Disclosures of what is left that are personal or secret; each is a target from now on."""
         of_state = {(0, LEFT_WITHOUT_THIS, name): state.left - values for name, values in state.others.items()}
         series = {**self.series, (0, "left", ""): state.left, **of_state}
-        above = [disclosure for disclosure in after(self.texts, series, state.cut) if disclosure.evidence is not None]
+        above = after(self.texts, series, state.cut)
         for disclosure in above:
             self.floors.setdefault(tokens_of(disclosure), disclosure.floor_nats)
         return above
