@@ -28,7 +28,6 @@ from leakmeter.stats import logspace
 class ContextSet:
     """The contexts that a query is asked behind, one at a time, and the answers that are told apart."""
 
-    ids: tuple[str, ...]
     prompts: tuple[Prompt, ...]
     """The query behind each context."""
     weights: tuple[float, ...]

@@ -118,7 +118,6 @@ def prepare_query(
         stop_ids=tokenizer.stop_ids,
         window=window,
         contexts=ContextSet(
-            ids=tuple(context.id for context in case.contexts),
             prompts=prompts,
             weights=tuple(context.weight / total for context in case.contexts),
             answers=answers,
