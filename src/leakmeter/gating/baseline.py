@@ -199,9 +199,12 @@ def _checked(value: object, kind: type[_T]) -> _T:
 
 
 def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes) -> Held:
-    """Hold a run, by its number from 1, against its baseline. A quantity is worse where the mean of now − then over
-    pairs of cases is on its worse side by more than its 95 % interval and the noise floor; of one pair there is no
-    interval, and the noise floor alone decides. A case that was finite and is infinitely bad now is enough."""
+    """Check a run, by its number from 1, against its baseline.
+
+    A quantity is worse where the mean of now − then over pairs of cases is on its worse side by more than its 95 %
+    interval and the noise floor; of one pair there is no interval, and the noise floor alone decides. A case that was
+    finite and is infinitely bad now is enough.
+    """
     if number > len(baseline.runs) or baseline.runs[number - 1].measure != run.measure:
         measures = excerpt(", ".join(baseline_run.measure for baseline_run in baseline.runs), 100) or "nothing"
         raise UsageError(
@@ -225,12 +228,12 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes) -> 
             "baseline's settings, or write another with --write-baseline"
         )
     pairs = _pairs(run, before.cases, key, by_order)
+    quantities = {quantity.name: quantity for quantity in case_quantities(run)}
     checks = []
     for name, kept in before.quantities.items():
-        quantity = next((candidate for candidate in case_quantities(run) if candidate.name == name), None)
-        if quantity is None:
+        if name not in quantities:
             raise UsageError(f"the baseline has a quantity that {run.measure} does not have; write another baseline")
-        checks.append(_regression(run, number, quantity, kept, pairs))
+        checks.append(_regression(run, number, quantities[name], kept, pairs))
     only_now, only_then = len(run.cases) - len(pairs), len(before.cases) - len(pairs)
     return Held(tuple(checks), tuple(settings), len(unknown), by_order, only_now, only_then)
 
@@ -261,13 +264,10 @@ def _regression(
     both = [(i, j) for i, j in pairs if not np.isnan(values[i]) and not np.isnan(then[j])]
     lower = run.lower_bounds(quantity)
     n_lower = sum(bool(lower[i]) for i, _ in pairs)
-    left_out = left_out_sentence(n_lower, "case", quantity.lower_bound.why) if n_lower and quantity.lower_bound else ""
+    partial = quantity.lower_bound if n_lower else None
+    left_out = "" if partial is None else left_out_sentence(n_lower, "case", partial.why)
     if not both:
-        advice = (
-            f"{left_out}; {quantity.lower_bound.advice}"
-            if quantity.lower_bound and left_out
-            else "write another baseline"
-        )
+        advice = "write another baseline" if partial is None else f"{left_out}; {partial.advice}"
         raise UsageError(f"no case of run {number} has {quantity.name} now and in the baseline; {advice}")
     mine, theirs = (np.asarray(side) for side in zip(*both, strict=True))
     difference = paired_difference(values[mine], then[theirs], seed=0)
