@@ -116,7 +116,7 @@ class Comparison:
             "settings": [asdict(entry) for entry in self.settings],
             "incomparable": [asdict(entry) for entry in self.incomparable],
             "left_out": [asdict(entry) for entry in self.left_out],
-            "quantities": [self._row(entry) for entry in (*self.moved, *self.whole)],
+            "quantities": [*map(self._row, self.moved), *map(self._row, self.whole)],
         }
 
     def _row(self, moved: Moved | WholeMoved) -> JsonObject:
@@ -173,14 +173,14 @@ def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, see
     of_first, of_second = first.settings(), second.settings()
     settings = differing(of_first, of_second)
     moved_names = {change.quantity for change in moved}
-    for quantity in chosen:
-        if names and isinstance(quantity, Quantity) and quantity.name not in moved_names:
-            reasons = "".join(
-                f"; {left_out_sentence(omitted.n_pairs, 'pair', omitted.why)}"
-                for omitted in left_out
-                if omitted.quantity == quantity.name
-            )
-            raise UsageError(f"none of the {len(pairs)} pairs of cases has {quantity.name} in both runs{reasons}")
+    missing = [entry.name for entry in chosen if isinstance(entry, Quantity) and entry.name not in moved_names]
+    if names and missing:
+        reasons = "".join(
+            f"; {left_out_sentence(omitted.n_pairs, 'pair', omitted.why)}"
+            for omitted in left_out
+            if omitted.quantity == missing[0]
+        )
+        raise UsageError(f"none of the {len(pairs)} pairs of cases has {missing[0]} in both runs{reasons}")
     return Comparison(
         first.measure,
         len(pairs),

@@ -99,7 +99,7 @@ def split_mapping(mapping: Mapping[str, str]) -> tuple[dict[str, str], dict[str,
 
 def _read(source: Any, mapping: Mapping[str, str] | None, text_field: str, noun: str) -> tuple[list[Fields], str]:
     """Records, and what messages call their source."""
-    records = [row.fields for row in read_rows(source, mapping=mapping, text_field=text_field)]
+    records: list[Fields] = [row.fields for row in read_rows(source, mapping=mapping, text_field=text_field)]
     return records, f"'{source}'" if isinstance(source, str | Path) else noun
 
 
