@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,7 +24,6 @@ WORST_AT_MOST: Final = 5
 """Cases of a broken claim that are named."""
 _UPPER: Final = {"<=": operator.le, "<": operator.lt}
 _LOWER: Final = {">=": operator.ge, ">": operator.gt}
-_HOLDS: Final[dict[str, Callable[[float, float], bool]]] = {**_UPPER, **_LOWER}
 _BOUND: Final = re.compile(r"\s*([\w.\-]+)\s*(<=|>=|<|>)\s*([^\s<>=]+)\s*")
 _EXAMPLES: Final = {"max": "influence.disclosures.personal <= 0", "min": "icl.accuracy >= 0.8"}
 
@@ -44,7 +43,7 @@ class Bound:
 
     def allows(self, value: float) -> bool:
         """False for NaN."""
-        return _HOLDS[self.operator](value, self.limit)
+        return bool((_UPPER | _LOWER)[self.operator](value, self.limit))
 
     @override
     def __str__(self) -> str:

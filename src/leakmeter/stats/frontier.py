@@ -25,8 +25,6 @@ from leakmeter.stats.stats import FloatArray
 IntArray = npt.NDArray[np.int64]
 
 NO_KNEE: Final = -1
-_ON_THE_CHORD: Final = 1e-9  # of a unit square: what rounding puts above the chord is on it
-_EQUALLY_FAR: Final = 1e-12  # likewise: of settings that rounding alone tells apart, the first is the knee
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +51,9 @@ def knees(leakage: npt.ArrayLike, utility: npt.ArrayLike) -> IntArray:
     rise, run = np.where(has_chord, most - start, 1.0), np.where(has_chord, end - least, 1.0)
     height = np.where(has_chord, (uses - start) / rise - (leaks - least) / run, 0.0)
     most_height = height.max(axis=-1, keepdims=True)
-    highest = (height > most_height - _EQUALLY_FAR).argmax(axis=-1)
-    return np.where(most_height[..., 0] > _ON_THE_CHORD, highest, NO_KNEE).astype(np.int64)
+    # Heights that rounding alone distinguishes are equal, and one that rounding puts above the chord is on it.
+    highest = (height > most_height - 1e-12).argmax(axis=-1)
+    return np.where(most_height[..., 0] > 1e-9, highest, NO_KNEE).astype(np.int64)
 
 
 def efficient(leakage: npt.ArrayLike, utility: npt.ArrayLike) -> list[int]:

@@ -20,12 +20,8 @@ from leakmeter.stats.stats import FloatArray, bootstrap_interval_of_mean
 
 _Z95: Final = NormalDist().inv_cdf(0.975)
 _NEXT: Final = 1e-12
-_LEAST_NULLS: Final = 8
-"""Fewest whose three moments are of use."""
 _MOST_SKEW: Final = 0.95
 """A skew-normal's is below 0.9953; near that, all of it lies on one side of a point."""
-_LEAST_PILOT: Final = 5
-"""Differences of one sign have p = 1/32; with fewer, no one-sided p is below 0.05."""
 _EXACT_AT_MOST: Final = 200_000
 """Sums of ranks whose distribution is written out; beyond it is as good as normal."""
 
@@ -76,7 +72,7 @@ def extrapolated_exposure(values: npt.ArrayLike) -> float:
     from scipy.stats import skewnorm
 
     target, nulls = _split(values)
-    if len(nulls) < _LEAST_NULLS or not np.isfinite(nulls).all() or not math.isfinite(target):
+    if len(nulls) < 8 or not np.isfinite(nulls).all() or not math.isfinite(target):
         return float("nan")
     mean, spread = float(nulls.mean()), float(nulls.std())
     if spread <= 1e-12 * max(1.0, abs(mean)):
@@ -166,7 +162,8 @@ def subjects_needed(pilot_differences: npt.ArrayLike, power: float = 0.8, alpha:
     effect is large, and the pilot's p for the truth, which after a lucky pilot asks for too few.
     """
     pilot = np.asarray(pilot_differences, dtype=np.float64)
-    if np.count_nonzero(pilot) < _LEAST_PILOT:
+    # Five of one sign have p = 1/32; with fewer, no one-sided p is below 0.05.
+    if np.count_nonzero(pilot) < 5:
         return None
     first, second = np.triu_indices(len(pilot), k=1)
     excess = float(np.sign(pilot[first] + pilot[second]).mean()) / 2.0

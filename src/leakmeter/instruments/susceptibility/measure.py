@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 
@@ -46,10 +45,6 @@ class QueryItem(Item):
     @override
     def typical_prompts(self) -> tuple[Prompt, ...]:
         return (*dict.fromkeys((self.contexts.prompts[0], self.contexts.prompts[-1])), self.prompt)
-
-
-_RUN_AGAIN: Final = 4
-"""Contexts whose prompts are run a second time, beside the bare query's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +185,9 @@ def _distinct(item: QueryItem, contexts: ContextSet) -> tuple[_Mixture, tuple[in
 
 
 def _few(item: QueryItem, every: _Mixture) -> _Mixture:
-    """The bare query, and some contexts far apart in their order, of equal weight."""
+    """The bare query, and up to four contexts far apart in their order, of equal weight."""
     n = len(every.prompts) - 1
-    chosen = sorted({1 + round(i * (n - 1) / (_RUN_AGAIN - 1)) for i in range(_RUN_AGAIN)})
+    chosen = sorted({1 + round(i * (n - 1) / 3) for i in range(4)})
     return _Mixture(
         prompts=(item.prompt, *(every.prompts[i] for i in chosen)),
         weights=(1.0 / len(chosen),) * len(chosen),

@@ -25,12 +25,11 @@ CAVEAT: Final = (
 INTERVALS: Final = (
     "In brackets: 95\u00a0% interval; of a query for other random directions (Student’s t), of a mean over queries."
 )
-_DEAF: Final = "0: no change of the vectors at this place moves the answer; the model ignores it."
-_IDENTITY: Final = (
-    "Sigma identity is half the trace of the Fisher information, in units of squared {vectors}. It ranks the queries "
-    "of one model and gives no nats for actual contexts."
-)
-_OF: Final = {
+_SCALES: Final = {
+    "identity": (
+        "Sigma identity is half the trace of the Fisher information, in units of squared {vectors}. It ranks the "
+        "queries of one model and gives no nats for actual contexts."
+    ),
     "embedding": (
         "Sigma embedding: nats, to second order, if each token were replaced by a uniformly drawn token of the "
         "vocabulary. For changes this large, second order may not hold."
@@ -105,8 +104,8 @@ def explanation(result: FisherResult) -> str:
 def scales(results: Sequence[FisherResult]) -> list[str]:
     vectors = "states" if results[0].place.startswith("layer") else "embeddings"
     return [
-        _DEAF,
-        *(_IDENTITY.format(vectors=vectors) if _is_rank(sigma) else _OF[sigma] for sigma in results[0].sigma),
+        "0: no change of the vectors at this place moves the answer; the model ignores it.",
+        *(_SCALES[sigma].format(vectors=vectors) for sigma in results[0].sigma),
     ]
 
 
