@@ -48,13 +48,13 @@ _HASHED: Final = "hashed:"
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a run was held against."""
+    """A run's comparison with its baseline."""
 
     checks: tuple[Check, ...]
     settings: tuple[Setting, ...]
-    """What was set otherwise than in the baseline; None where the baseline, or the run, does not have it."""
+    """Those that differ from the baseline's."""
     n_unknown_settings: int
-    """Settings of which nothing can be said, since they were hashed with another key."""
+    """Settings that cannot be compared, since they were hashed with another key."""
     by_order: bool
     """Whether cases were paired by their order rather than by their ids."""
     n_only_now: int
@@ -73,8 +73,6 @@ class KeptQuantity:
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
-    """What is kept of a run."""
-
     measure: str
     settings: Mapping[str, object]
     """By dotted names; see `_plain_settings`."""
@@ -88,7 +86,7 @@ class Baseline:
     """Runs, in the order in which others are held against them."""
 
     key: str
-    """What tells whether two keys are the same, and nothing else of them."""
+    """A hash that shows whether two keys are the same."""
     runs: tuple[KeptRun, ...]
 
     def to_dict(self) -> JsonObject:

@@ -30,7 +30,7 @@ _EXAMPLES: Final = {"max": "influence.disclosures.personal <= 0", "min": "icl.ac
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What an aggregate of a quantity may be at most, or has to be at least."""
+    """An upper or lower limit of an aggregate of a quantity."""
 
     name: str
     """QUANTITY or QUANTITY.AGGREGATE."""

@@ -1,4 +1,4 @@
-"""Two runs of one measure side by side: what was set otherwise, and how far each quantity moved, case by case."""
+"""Compare two runs of one measure: settings that differ, and how far each quantity moved, case by case."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNTESTED: Final = dict.fromkeys(("interval", "p_value", "holm_p_value", "rank_b
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Something that two runs have otherwise; None where one does not have it."""
+    """A setting that differs between two runs; None where one lacks it."""
 
     name: str
     first: object
@@ -53,7 +53,7 @@ class Moved:
 
     @property
     def verdict(self) -> Verdict:
-        """Which way it moved by more than chance and noise; 'no finding' for neither, and for both."""
+        """Direction by more than chance and noise; 'no finding' for neither, and for both."""
         up, down = self.difference.is_above(self.noise_floor), self.difference.is_below(self.noise_floor)
         if up == down:
             return "no finding"
@@ -62,7 +62,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class WholeMoved:
-    """A quantity of a run as a whole, in both runs; nothing says how sure it is."""
+    """A quantity of a run as a whole, in both runs; it has no interval."""
 
     quantity: str
     unit: str
@@ -75,7 +75,7 @@ class WholeMoved:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Pairs of cases of which one run has only a lower bound of a quantity: nothing says how far that moved."""
+    """Pairs of cases that are not compared, since one run has only a lower bound of the quantity."""
 
     quantity: str
     n_pairs: int
@@ -92,11 +92,11 @@ class Comparison:
     n_only_first: int
     n_only_second: int
     n_other_texts: int
-    """Of the pairs those whose texts differ: the same id for something else."""
+    """Pairs whose texts differ."""
     settings: tuple[Setting, ...]
-    """What was set otherwise."""
+    """Those that differ."""
     incomparable: tuple[Setting, ...]
-    """Of them those that make the numbers mean something else: there is no verdict then."""
+    """Those of them that make the numbers mean different things: there is no verdict then."""
     moved: tuple[Moved, ...]
     """Quantities of cases that some pair has."""
     whole: tuple[WholeMoved, ...]
@@ -146,7 +146,7 @@ class Comparison:
 
 
 def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, seed: int = 0) -> Comparison:
-    """Pair the cases of two runs of one measure by their ids, and say what moved; of all quantities by default."""
+    """Pair the cases of two runs of one measure by their ids, and compare the named quantities, by default all."""
     if first.measure != second.measure:
         raise UsageError(f"the runs measure {first.measure} and {second.measure}; compare two runs of the same measure")
     quantities = {quantity.name: quantity for quantity in first.quantities}

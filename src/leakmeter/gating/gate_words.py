@@ -1,5 +1,4 @@
-"""What a gate found, in sentences and lines, and two runs side by side: for the terminal and JUnit XML. Nothing of a
-text is in them."""
+"""Sentences and lines of a gate and of two compared runs, for the terminal and JUnit XML; they repeat no text."""
 
 from __future__ import annotations
 

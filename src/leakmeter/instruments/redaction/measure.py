@@ -185,7 +185,7 @@ class Redaction(Measure):
         return measurements
 
     def longest_trial(self, item: ContextItem) -> Trial[None]:
-        """As if every span were cut, and all but one put back, for predictions.
+        """The most that `trial` may ask for, for predictions: every span is cut, and all but one put back.
 
         The prompts of a round are no longer than those here, with one span cut instead of several, and part no later:
         here the first spans are cut.

@@ -1,4 +1,4 @@
-"""What plans of redaction say of one response or of many, as blocks."""
+"""Reports of redaction, of one plan or of many, as blocks."""
 
 from __future__ import annotations
 

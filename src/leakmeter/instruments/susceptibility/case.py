@@ -20,7 +20,7 @@ _QUERY: Final = ("query", "question", "text")
 _CONTEXT: Final = ("context", "text")
 QUERY_FIELDS: Final = ("query", "id", "answer", "answers")
 CONTEXT_FIELDS: Final = ("context", "weight", "context.id", "context.answer")
-"""What `--map` may name."""
+"""Fields that `--map` may name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class QueryCase:
         return dict(self.query.factors)
 
     def record(self) -> JsonObject:
-        """Of the contexts, which many queries share, their number and hash."""
+        """With the number and hash of the contexts, which many queries share."""
         stored = asdict(self)
         contexts = json.dumps(stored.pop("contexts"), sort_keys=True)
         return {

@@ -126,7 +126,7 @@ class Likeliest(NextToken):
 
 
 def entropy(weights: FloatArray) -> float:
-    """Of weights that add up to 1, nats: more than this nothing can tell of which one it is."""
+    """Entropy of weights that add up to 1, nats."""
     positive = weights[weights > 0]
     return max(0.0, float(-(positive * np.log(positive)).sum()))
 

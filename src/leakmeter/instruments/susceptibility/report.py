@@ -1,4 +1,4 @@
-"""What susceptibility by Monte Carlo says of one query or of many, in sentences and as blocks."""
+"""Reports of Monte Carlo susceptibility, of one query or of many: sentences and blocks."""
 
 from __future__ import annotations
 

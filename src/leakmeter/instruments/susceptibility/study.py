@@ -133,7 +133,7 @@ class Susceptibilities(Kind):
 
     @override
     def sources(self, datasets: Sequence[str]) -> list[str]:
-        """Of each set the relations, under its name, and for published templates the names they are filled with."""
+        """The name of each set, and for the names that published templates are filled with 'NAME.names'."""
         return [source for name in datasets for source in (name, name + _NAMES)]
 
     @override
@@ -289,7 +289,7 @@ def _mean(values: Sequence[float], over: Resamples) -> expected.Estimate:
 
 # ---- levels of a factor against each other --------------------------------------------------------------------------
 _Levels = tuple[Row, Sequence[str], Sequence[tuple[Any, Sequence[float]]]]
-"""What they have in common; the relation of each item; name of each level with a number of each item, nats."""
+"""Shared columns; relation of each item; each level with a number of each item, nats."""
 
 
 def tables(study: Study, series: Sequence[Series]) -> Tables:

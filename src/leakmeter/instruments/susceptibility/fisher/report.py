@@ -1,4 +1,4 @@
-"""What Fisher susceptibility says of one query or of many, in sentences and as blocks."""
+"""Reports of Fisher susceptibility, of one query or of many: sentences and blocks."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def scales(results: Sequence[FisherResult]) -> list[str]:
 
 
 def correlations(row: ValuesOfSigma) -> str | None:
-    """What else may explain a Σ's ranks, or that there are too few queries to tell; None where all are alike."""
+    """A sentence on what else may explain a Σ's ranks; None where all queries are alike."""
     if row.n < FEWEST_TO_CORRELATE:
         return (
             f"Too few queries to decide what else explains the ranks of sigma {row.sigma}: correlations with the "
