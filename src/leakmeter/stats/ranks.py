@@ -31,10 +31,8 @@ Alternative = Literal["two-sided", "greater"]
 def rank(values: npt.ArrayLike, *, random: np.random.Generator | None = None) -> int:
     """Place of the first value among all, 1 for the largest; nulls that equal it come before it.
 
-    Args:
-        values: the target's score, then those of its nulls, (1 + null,).
-        random: puts the target anywhere among its equals, each place as likely as the others: ranks are then uniform
-            on 1 … n + 1 if the model knows nothing, for tests of that. A verdict must not depend on chance.
+    With `random`, it may have any place among its equals: ranks are then uniform on 1 … n + 1 if the model knows
+    nothing, for tests of that. A verdict must not depend on chance.
     """
     target, nulls = _split(values)
     n_above, n_equal = int((nulls > target).sum()), int((nulls == target).sum())

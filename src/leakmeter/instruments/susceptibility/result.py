@@ -345,7 +345,7 @@ class SusceptibilityResult(QueryResult):
     @override
     def summary(cls, results: Sequence[Self], *, seed: int = 0) -> Summary:
         """Queries, contexts and factors over all queries; the seed is the bootstrap's over queries."""
-        check_any(results)
+        cost = usual_cost(results)
         values = [result.susceptibility_nats for result in results]
         counts = [result.memorisation for result in results if result.memorisation is not None]
         kinds = [context.greedy_answer_is for result in results for context in result.contexts]
@@ -353,7 +353,7 @@ class SusceptibilityResult(QueryResult):
             results,
             values,
             seed,
-            **usual_cost(results),
+            **cost,
             mean_from_bare_nats=stats.mean([result.from_bare_nats for result in results]),
             share_below_noise_floor=sum(result.below_noise_floor for result in results) / len(results),
             n_bias_not_small=sum(result.bias_is_small is False for result in results),
@@ -511,13 +511,10 @@ class Summary(Values):
     median_naive_tokens: float
 
 
-def check_any(results: Sequence[QueryResult]) -> None:
+def usual_cost(results: Sequence[QueryResult]) -> dict[str, float]:
+    """Medians of tokens, for the constructor of a summary; refuses no results."""
     if not results:
         raise UsageError("there are no queries to sum up; give at least one")
-
-
-def usual_cost(results: Sequence[QueryResult]) -> dict[str, float]:
-    """Medians of tokens, for the constructor of a summary."""
     names = ("tree_tokens", "naive_tokens")
     return {f"median_{name}": float(np.median([getattr(result.cost, name) for result in results])) for name in names}
 

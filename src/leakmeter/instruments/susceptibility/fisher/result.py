@@ -11,7 +11,7 @@ from leakmeter.core.measurement import NATS, Params, Texts
 from leakmeter.core.quantity import Quantities, Quantity, SoFar
 from leakmeter.core.record import Record, frame_of
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
-from leakmeter.instruments.susceptibility.result import KeptGradients, QueryResult, Values, check_any, usual_cost
+from leakmeter.instruments.susceptibility.result import KeptGradients, QueryResult, Values, usual_cost
 from leakmeter.overriding import override
 from leakmeter.results.result import Part, PieceFields
 
@@ -115,9 +115,9 @@ class FisherResult(QueryResult):
     @override
     def summary(cls, results: Sequence[Self], *, seed: int = 0) -> FisherSummary:
         """Values of each Σ over the queries; the seed is the bootstrap's over queries."""
-        check_any(results)
+        cost = usual_cost(results)
         values = tuple(_of_sigma(results, number, seed) for number in range(len(results[0].values)))
-        return FisherSummary(n=len(results), values=values, **usual_cost(results))
+        return FisherSummary(n=len(results), values=values, **cost)
 
 
 def _value(sigma: str, numbers: Mapping[tuple[str, str], float], n_probes: int) -> Value:
