@@ -117,5 +117,5 @@ def _item(id_: str, query: Piece, asked: QuerySet) -> QueryItem:
         id=id_,
         prompt=bare,
         response=None,
-        contexts=ContextSet(tuple(c.name for c in asked.contexts), asked.behind(query), (1 / n,) * n),
+        contexts=ContextSet(asked.behind(query), (1 / n,) * n),
     )

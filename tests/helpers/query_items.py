@@ -45,7 +45,6 @@ def query_item(
         response=None,
         stop_ids=stop_ids,
         contexts=ContextSet(
-            ids=tuple(f"c{i}" for i in range(1, len(lengths) + 1)),
             prompts=tuple(Prompt((start, Piece("context", "context", ids(n)), separator, query)) for n in lengths),
             weights=tuple(weight / math.fsum(raw) for weight in raw),
             answers=answers,

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from leakmeter.instruments.susceptibility.fisher import study
-from leakmeter.instruments.susceptibility.fisher.study import Levels, Scatter
+from leakmeter.instruments.susceptibility.fisher.study import Scatter
+from leakmeter.instruments.susceptibility.study import VALUE
 from leakmeter.report import charts
 
 pytest.importorskip("matplotlib")
@@ -24,7 +25,7 @@ def test_queries_are_drawn_whatever_their_values(tmp_path: Path) -> None:
     rows = [KNOWN | ALONE, KNOWN | NOTHING, KNOWN | ALONE, KNOWN | ALONE]
     panels = [Scatter(name, "nats", xs, row) for (name, xs), row in zip(values.items(), rows, strict=True)]
     chart = study.queries(
-        panels, [0.0, 0.4, 1.3, 0.2], ["open", "closed"] * 2, y_label="χ", ceiling=math.log(4), title="t", footer="f"
+        panels, [0.0, 0.4, 1.3, 0.2], ["open", "closed"] * 2, ceiling=math.log(4), title="t", footer="f"
     )
     for stem in ("one", "other"):
         charts.write(chart, tmp_path / stem)
@@ -42,10 +43,10 @@ def test_an_axis_has_a_few_numbers_within(low: float, high: float) -> None:
 
 def test_levels_without_an_interval_are_drawn(tmp_path: Path) -> None:
     rows = [
-        {"form": form, "openness": "all", "nats": 0.3, "nats_low": math.nan, "nats_high": math.nan}
+        {"form": form, "openness": "all", VALUE: 0.3, f"{VALUE}_low": math.nan, f"{VALUE}_high": math.nan}
         for form in ("question", "completion")
     ]
-    panels = [Levels("Monte Carlo", "χ", rows), Levels("Fisher", "nats", rows[:1])]
-    chart = study.levels(panels, x="form", lines=["openness"], y="nats", title="t", footer="f")
+    panels = [("Monte Carlo", "χ", rows), ("Fisher", "nats", rows[:1])]
+    chart = study.levels(panels, x="form", lines=["openness"], title="t", footer="f")
     found = charts.write(chart, tmp_path / "levels")
     assert [path.suffix for path in found] == [".png", ".svg"]

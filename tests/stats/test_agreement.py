@@ -8,7 +8,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakmeter.stats.agreement import held_out, partial_spearman, pearson, spearman
+from leakmeter.stats.agreement import held_out, pearson, spearman
 from leakmeter.stats.clusters import Estimate, Resamples
 
 FEW = 60
@@ -50,7 +50,7 @@ def test_correlations_and_intervals_are_those_of_resamples_written_out() -> None
     for found, by_hand in (
         (pearson(x, y, over), lambda i: scipy.stats.pearsonr(x[i], y[i]).statistic),
         (spearman(x, y, over), lambda i: scipy.stats.spearmanr(x[i], y[i]).statistic),
-        (partial_spearman(x, y, [z, other], over), lambda i: partial_by_hand(x[i], y[i], [z[i], other[i]])),
+        (spearman(x, y, over, [z, other]), lambda i: partial_by_hand(x[i], y[i], [z[i], other[i]])),
     ):
         assert found.value == pytest.approx(by_hand(np.arange(len(x))), abs=1e-10)
         assert found.interval == pytest.approx(interval_by_hand(over, by_hand), abs=1e-10)
@@ -81,10 +81,10 @@ def test_what_is_the_same_everywhere_has_no_correlation() -> None:
     same = np.full(len(x), 0.1)
     nothing = Estimate(None, None)
     assert pearson(same, y, over) == spearman(x, same, over) == nothing
-    assert partial_spearman(x, x, [x], over) == partial_spearman(same, y, [z], over) == nothing
+    assert spearman(x, x, over, [x]) == spearman(same, y, over, [z]) == nothing
     # What is the same for all items controls nothing, and what is said twice is said once.
-    assert partial_spearman(x, y, [same], over).value == pytest.approx(spearman(x, y, over).value or 0.0, abs=1e-12)
-    once, twice = (partial_spearman(x, y, controls, over).value for controls in ([z], [z, z]))
+    assert spearman(x, y, over, [same]).value == pytest.approx(spearman(x, y, over).value or 0.0, abs=1e-12)
+    once, twice = (spearman(x, y, over, controls).value for controls in ([z], [z, z]))
     assert once == pytest.approx(twice or 0.0, abs=1e-9)
     none = Resamples([], seed=0, n_resamples=FEW)
     assert pearson([], [], none) == spearman([], [], none) == nothing

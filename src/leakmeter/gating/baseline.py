@@ -44,18 +44,17 @@ _DIGITS: Final = 4
 _ROUNDING: Final = 0.5 * 10.0 ** (1 - _DIGITS)
 """Largest share of a number that rounding takes or adds."""
 _HASHED: Final = "hashed:"
-_INFINITE: Final = ("inf", "-inf")
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a run was held against."""
+    """A run's comparison with its baseline."""
 
     checks: tuple[Check, ...]
     settings: tuple[Setting, ...]
-    """What was set otherwise than in the baseline; None where the baseline, or the run, does not have it."""
+    """Those that differ from the baseline's."""
     n_unknown_settings: int
-    """Settings of which nothing can be said, since they were hashed with another key."""
+    """Settings that cannot be compared, since they were hashed with another key."""
     by_order: bool
     """Whether cases were paired by their order rather than by their ids."""
     n_only_now: int
@@ -71,77 +70,43 @@ class KeptQuantity:
     """Of each case; NaN where it has none."""
     noise_floor: float
 
-    def to_dict(self) -> JsonObject:
-        return {
-            "unit": self.unit,
-            "values": [_spelled(value) for value in self.values],
-            "noise_floor": _spelled(self.noise_floor),
-        }
-
-    @classmethod
-    def from_dict(cls, record: JsonObject) -> KeptQuantity:
-        """What `to_dict` made; `ValueError` of anything else."""
-        floor = record.get("noise_floor")
-        return cls(
-            str(record.get("unit", "")),
-            tuple(map(_number, _checked(record.get("values"), list))),
-            0.0 if floor is None else _number(floor),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
-    """What is kept of a run."""
-
     measure: str
     settings: Mapping[str, object]
-    """By dotted names; see `_plain`."""
+    """By dotted names; see `_plain_settings`."""
     cases: tuple[str, ...]
     """Keyed hashes of their ids."""
     quantities: Mapping[str, KeptQuantity]
 
-    def to_dict(self) -> JsonObject:
-        return {
-            "measure": self.measure,
-            "settings": dict(self.settings),
-            "cases": list(self.cases),
-            "quantities": {name: quantity.to_dict() for name, quantity in self.quantities.items()},
-        }
-
-    @classmethod
-    def from_dict(cls, record: JsonObject) -> KeptRun:
-        """What `to_dict` made; `ValueError` of anything else."""
-        measure = _checked(record.get("measure"), str)
-        # It is repeated in messages, where no text of whoever forged the file belongs.
-        if not is_word(measure):
-            raise ValueError("not the name of a measure")
-        kept_run = cls(
-            measure,
-            _checked(record.get("settings"), dict),
-            tuple(_checked(case, str) for case in _checked(record.get("cases"), list)),
-            {
-                name: KeptQuantity.from_dict(_checked(quantity, dict))
-                for name, quantity in _checked(record.get("quantities"), dict).items()
-            },
-        )
-        n_cases = len(kept_run.cases)
-        if len(set(kept_run.cases)) < n_cases or any(
-            len(quantity.values) != n_cases for quantity in kept_run.quantities.values()
-        ):
-            raise ValueError("cases without distinct ids, or another number of values")
-        return kept_run
-
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What is kept of runs, in the order in which others are held against them."""
+    """Runs, in the order in which others are held against them."""
 
     key: str
-    """What tells whether two keys are the same, and nothing else of them."""
+    """A hash that shows whether two keys are the same."""
     runs: tuple[KeptRun, ...]
 
     def to_dict(self) -> JsonObject:
-        return {"leakmeter_baseline": _VERSION, "key": self.key, "runs": [run.to_dict() for run in self.runs]}
+        runs = [
+            {
+                "measure": run.measure,
+                "settings": dict(run.settings),
+                "cases": list(run.cases),
+                "quantities": {
+                    name: {
+                        "unit": kept.unit,
+                        "values": [_spelled(value) for value in kept.values],
+                        "noise_floor": _spelled(kept.noise_floor),
+                    }
+                    for name, kept in run.quantities.items()
+                },
+            }
+            for run in self.runs
+        ]
+        return {"leakmeter_baseline": _VERSION, "key": self.key, "runs": runs}
 
     @classmethod
     def from_dict(cls, record: object) -> Baseline:
@@ -149,37 +114,49 @@ class Baseline:
         whole = _checked(record, dict)
         if whole.get("leakmeter_baseline") != _VERSION:
             raise ValueError("another version")
-        runs = (KeptRun.from_dict(_checked(run, dict)) for run in _checked(whole.get("runs"), list))
+        runs = (_read_run(_checked(run, dict)) for run in _checked(whole.get("runs"), list))
         return cls(_checked(whole.get("key"), str), tuple(runs))
 
 
+def _read_run(record: JsonObject) -> KeptRun:
+    measure = _checked(record.get("measure"), str)
+    # Messages repeat it, and must not repeat a text of whoever forged the file.
+    if not is_word(measure):
+        raise ValueError("not the name of a measure")
+    cases = tuple(_checked(case, str) for case in _checked(record.get("cases"), list))
+    quantities = {}
+    for name, value in _checked(record.get("quantities"), dict).items():
+        quantity = _checked(value, dict)
+        floor = quantity.get("noise_floor")
+        values = tuple(map(_number, _checked(quantity.get("values"), list)))
+        if len(values) != len(cases):
+            raise ValueError("another number of values than of cases")
+        quantities[name] = KeptQuantity(str(quantity.get("unit", "")), values, 0.0 if floor is None else _number(floor))
+    if len(set(cases)) < len(cases):
+        raise ValueError("cases without distinct ids")
+    return KeptRun(measure, _checked(record.get("settings"), dict), cases, quantities)
+
+
 def baseline_of(runs: Sequence[Measured], names: Container[str], key: bytes) -> Baseline:
-    """What is kept of runs, in the order in which they will be held against it; of one that has no quantity in `names`
-    its main one is kept."""
-    return Baseline(_key_name(key), tuple(_kept(run, names, key) for run in runs))
-
-
-def _kept(run: Measured, names: Container[str], key: bytes) -> KeptRun:
-    # Quantities of cases; those of a run as a whole have no interval, and no baseline.
-    of_cases = case_quantities(run)
-    kept = [quantity for quantity in of_cases if quantity.name in names] or of_cases[:1]
-    return KeptRun(
-        run.measure,
-        _plain_settings(run, key),
-        tuple(pseudonym(key, "baseline", id_) for id_ in run.ids),
-        {
+    """A baseline of the quantities in `names`; of a run that has none of these, of its main one."""
+    kept_runs = []
+    for run in runs:
+        # Quantities of a run as a whole have no interval, and no baseline.
+        of_cases = case_quantities(run)
+        quantities = {
             quantity.name: KeptQuantity(
                 quantity.unit,
                 tuple(_rounded(value) for value in run.values(quantity).tolist()),
                 _rounded(run.floor(quantity, range(len(run.cases)))),
             )
-            for quantity in kept
-        },
-    )
+            for quantity in [quantity for quantity in of_cases if quantity.name in names] or of_cases[:1]
+        }
+        cases = tuple(pseudonym(key, "baseline", id_) for id_ in run.ids)
+        kept_runs.append(KeptRun(run.measure, _plain_settings(run, key), cases, quantities))
+    return Baseline(_key_name(key), tuple(kept_runs))
 
 
 def left_out_lines(run: Measured, names: Container[str]) -> list[str]:
-    """How many cases a baseline does not have of some quantities, although the run has a lower bound of them."""
     return [
         f"{quantity.name}: {left_out_sentence(n_lower, 'case', quantity.lower_bound.why)}"
         for quantity in case_quantities(run)
@@ -190,7 +167,6 @@ def left_out_lines(run: Measured, names: Container[str]) -> list[str]:
 
 
 def read_baseline(path: Path) -> Baseline:
-    """What `Baseline.to_dict` made, from a file; `DataError` where it is none."""
     if path.exists():
         check_readable(path, "baseline")
     try:
@@ -221,9 +197,12 @@ def _checked(value: object, kind: type[_T]) -> _T:
 
 
 def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes) -> Held:
-    """Hold a run, by its number from 1, against its baseline. A quantity is worse where the mean of now − then over
-    pairs of cases is on its worse side by more than its 95 % interval and the noise floor; of one pair there is no
-    interval, and the noise floor alone decides. A case that was finite and is infinitely bad now is enough."""
+    """Check a run, by its number from 1, against its baseline.
+
+    A quantity is worse where the mean of now − then over pairs of cases is on its worse side by more than its 95 %
+    interval and the noise floor; of one pair there is no interval, and the noise floor alone decides. A case that was
+    finite and is infinitely bad now is enough.
+    """
     if number > len(baseline.runs) or baseline.runs[number - 1].measure != run.measure:
         measures = excerpt(", ".join(baseline_run.measure for baseline_run in baseline.runs), 100) or "nothing"
         raise UsageError(
@@ -236,7 +215,10 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes) -> 
     unknown = {name for name in own if by_order and _is_hashed(own[name]) and _is_hashed(before.settings.get(name))}
     then = dict(before.settings)
     changed = [setting for setting in differing(then, own) if setting.name not in unknown]
-    settings = [Setting(setting.name, _shown(setting.first), _shown(setting.second)) for setting in changed]
+    settings = [
+        Setting(setting.name, *(HIDDEN if _is_hashed(value) else value for value in (setting.first, setting.second)))
+        for setting in changed
+    ]
     if clashes := incomparable(settings, then, own, run.defining):
         text = "; ".join(setting_line(setting.name, setting.first, setting.second) for setting in clashes)
         raise UsageError(
@@ -244,12 +226,12 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes) -> 
             "baseline's settings, or write another with --write-baseline"
         )
     pairs = _pairs(run, before.cases, key, by_order)
+    quantities = {quantity.name: quantity for quantity in case_quantities(run)}
     checks = []
     for name, kept in before.quantities.items():
-        quantity = next((candidate for candidate in case_quantities(run) if candidate.name == name), None)
-        if quantity is None:
+        if name not in quantities:
             raise UsageError(f"the baseline has a quantity that {run.measure} does not have; write another baseline")
-        checks.append(_regression(run, number, quantity, kept, pairs))
+        checks.append(_regression(run, number, quantities[name], kept, pairs))
     only_now, only_then = len(run.cases) - len(pairs), len(before.cases) - len(pairs)
     return Held(tuple(checks), tuple(settings), len(unknown), by_order, only_now, only_then)
 
@@ -280,13 +262,10 @@ def _regression(
     both = [(i, j) for i, j in pairs if not np.isnan(values[i]) and not np.isnan(then[j])]
     lower = run.lower_bounds(quantity)
     n_lower = sum(bool(lower[i]) for i, _ in pairs)
-    left_out = left_out_sentence(n_lower, "case", quantity.lower_bound.why) if n_lower and quantity.lower_bound else ""
+    partial = quantity.lower_bound if n_lower else None
+    left_out = "" if partial is None else left_out_sentence(n_lower, "case", partial.why)
     if not both:
-        advice = (
-            f"{left_out}; {quantity.lower_bound.advice}"
-            if quantity.lower_bound and left_out
-            else "write another baseline"
-        )
+        advice = "write another baseline" if partial is None else f"{left_out}; {partial.advice}"
         raise UsageError(f"no case of run {number} has {quantity.name} now and in the baseline; {advice}")
     mine, theirs = (np.asarray(side) for side in zip(*both, strict=True))
     difference = paired_difference(values[mine], then[theirs], seed=0)
@@ -322,19 +301,14 @@ def _key_name(key: bytes) -> str:
 
 
 def _plain_settings(run: Measured, key: bytes) -> dict[str, object]:
-    return {name: _plain(name, value, key) for name, value in run.settings().items()}
-
-
-def _plain(name: str, value: object, key: bytes) -> object:
-    """A setting as it is where it is a number or one word, which a choice is; else its hash."""
-    is_plain = is_word(value) if isinstance(value, str) else isinstance(value, int | float) and math.isfinite(value)
-    if value is None or (is_plain and not is_seed(name)):
-        return value
-    return _HASHED + pseudonym(key, "baseline setting", name, json.dumps(value, sort_keys=True))
-
-
-def _shown(value: object) -> object:
-    return HIDDEN if _is_hashed(value) else value
+    """Settings that are a number or one word, as a choice is, as they are, and others hashed."""
+    settings: dict[str, object] = {}
+    for name, value in run.settings().items():
+        is_plain = is_word(value) if isinstance(value, str) else isinstance(value, int | float) and math.isfinite(value)
+        settings[name] = value
+        if value is not None and (is_seed(name) or not is_plain):
+            settings[name] = _HASHED + pseudonym(key, "baseline setting", name, json.dumps(value, sort_keys=True))
+    return settings
 
 
 def _is_hashed(value: object) -> bool:
@@ -351,7 +325,7 @@ def _spelled(value: float) -> float | str | None:
 
 
 def _number(value: object) -> float:
-    if isinstance(value, float) or (isinstance(value, str) and value in _INFINITE):
+    if isinstance(value, float) or (isinstance(value, str) and value in ("inf", "-inf")):
         return float(value)
     if value is not None:
         raise ValueError("neither a number nor infinite nor missing")

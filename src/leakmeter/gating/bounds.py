@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from leakmeter.core.check import Check, Item, Number
-from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Quantity, RunQuantity
+from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, RunQuantity
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.gating.gate_words import bound_sentence, undecided_sentence
 from leakmeter.overriding import override
@@ -24,14 +24,13 @@ WORST_AT_MOST: Final = 5
 """Cases of a broken claim that are named."""
 _UPPER: Final = {"<=": operator.le, "<": operator.lt}
 _LOWER: Final = {">=": operator.ge, ">": operator.gt}
-_HOLDS: Final[dict[str, Callable[[float, float], bool]]] = {**_UPPER, **_LOWER}
 _BOUND: Final = re.compile(r"\s*([\w.\-]+)\s*(<=|>=|<|>)\s*([^\s<>=]+)\s*")
 _EXAMPLES: Final = {"max": "influence.disclosures.personal <= 0", "min": "icl.accuracy >= 0.8"}
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What an aggregate of a quantity may be at most, or has to be at least."""
+    """An upper or lower limit of an aggregate of a quantity."""
 
     name: str
     """QUANTITY or QUANTITY.AGGREGATE."""
@@ -43,8 +42,8 @@ class Bound:
         return self.operator in _UPPER
 
     def allows(self, value: float) -> bool:
-        """Whether a value is within it; NaN is not."""
-        return _HOLDS[self.operator](value, self.limit)
+        """False for NaN."""
+        return bool((_UPPER | _LOWER)[self.operator](value, self.limit))
 
     @override
     def __str__(self) -> str:
@@ -52,8 +51,7 @@ class Bound:
 
 
 def parse_bound(text: str, option: str) -> Bound:
-    """A bound such as 'influence.disclosures.personal <= 0'; option 'max' is for what may not be exceeded, 'min' for
-    what has to be reached."""
+    """A bound such as 'influence.disclosures.personal <= 0', of the option 'max' for upper or 'min' for lower ones."""
     match = _BOUND.fullmatch(text)
     form = f"--{option} takes QUANTITY.AGGREGATE {' or '.join(_UPPER if option == 'max' else _LOWER)} NUMBER"
     try:
@@ -70,11 +68,13 @@ def parse_bound(text: str, option: str) -> Bound:
 
 
 def check_bounds(runs: Sequence[Measured], bounds: Sequence[Bound], *, confident: bool = False) -> list[Check]:
-    """Hold each bound against every run that has its quantity. Where `confident`, a bound holds only where the whole
-    interval is within it: extremes, and quantities of a run as a whole, have none and are held by their value; the mean
-    of one case has none and does not hold. Of some cases only a lower bound of a quantity may be known. An aggregate
-    grows with each of its numbers, so that one of lower bounds is a lower bound: it may break an upper bound and reach
-    a lower one, and else decides nothing."""
+    """Check each bound in every run that has its quantity.
+
+    Where `confident`, the whole interval has to be within the bound. Extremes, and quantities of a run as a whole, have
+    none and are judged by their value; the mean of one case has none and does not hold. Of some cases only a lower
+    bound of a quantity may be known. An aggregate grows with each of its numbers, so that one of lower bounds is a
+    lower bound: it may break an upper bound and reach a lower one, and else decides nothing.
+    """
     checks = []
     for bound in bounds:
         matches = [(number, run, named) for number, run in enumerate(runs, 1) if (named := run.named(bound.name))]
@@ -91,14 +91,16 @@ def unknown_quantity(name: str, names: Iterable[str]) -> UsageError:
 def _check(
     bound: Bound, run: Measured, number: int, quantity: AnyQuantity, named: str | None, confident: bool
 ) -> Check:
+    about = str(bound), number, quantity.name, quantity.about
     if isinstance(quantity, RunQuantity):
         if named is not None:
             raise UsageError(f"{quantity.name} belongs to the run as a whole; leave out '.{named}'")
         whole = quantity.compute(run.cases)
         if whole is None:
             raise _no_case_has(quantity, number, run)
-        observed = Number(whole, None, quantity.unit, len(run.cases))
-        return _checked(bound, run, number, quantity, observed, holds=bound.allows(whole))
+        observed, holds = Number(whole, None, quantity.unit, len(run.cases)), bound.allows(whole)
+        sentence = bound_sentence(bound.name, observed, bound.operator, bound.limit, is_within=holds, holds=holds)
+        return Check(*about, holds, observed, 0, sentence)
     how = named or quantity.usual
     if how is None:
         some = f"{quantity.name}.{'max' if bound.is_upper else 'min'}"
@@ -115,51 +117,23 @@ def _check(
     observed = Number(
         aggregate(known_values, how), None if n_lower else interval, quantity.unit, known_values.size, n_lower > 0
     )
-    holds = bound.allows(observed.value)
+    is_within = holds = bound.allows(observed.value)
     if confident and how not in EXTREMES:
         holds = holds and interval is not None and bound.allows(interval[1 if bound.is_upper else 0])
-    undecided = bool(n_lower) and holds == bound.is_upper
-    worst = () if holds or undecided else _worst(bound, values)
-    return _checked(
-        bound,
-        run,
-        number,
-        quantity,
-        observed,
-        holds=holds and not undecided,
-        worst=worst,
-        n_lower=n_lower,
-        undecided=undecided,
-    )
-
-
-def _checked(
-    bound: Bound,
-    run: Measured,
-    number: int,
-    quantity: AnyQuantity,
-    aggregate: Number,
-    *,
-    holds: bool,
-    worst: tuple[Item, ...] = (),
-    n_lower: int = 0,
-    undecided: bool = False,
-) -> Check:
-    named = bound.name, aggregate, bound.operator, bound.limit
-    if undecided:
-        assert isinstance(quantity, Quantity)
-        assert quantity.lower_bound is not None
+    words = bound.name, observed, bound.operator, bound.limit
+    undecided = n_lower > 0 and holds == bound.is_upper
+    if undecided and quantity.lower_bound is not None:
         why, advice = quantity.lower_bound.why, quantity.lower_bound.advice
-        sentence = undecided_sentence(*named, n_lower=n_lower, why=why, advice=advice)
+        sentence = undecided_sentence(*words, n_lower=n_lower, why=why, advice=advice)
     else:
-        sentence = bound_sentence(*named, is_within=bound.allows(aggregate.value), holds=holds)
-    n_missing = len(run.cases) - aggregate.n
-    about = str(bound), number, quantity.name, quantity.about
-    return Check(*about, holds, aggregate, n_missing, sentence, worst, undecided, n_lower)
+        sentence = bound_sentence(*words, is_within=is_within, holds=holds)
+    n_missing = len(run.cases) - observed.n
+    worst = () if holds or undecided else _worst(bound, values)
+    return Check(*about, holds and not undecided, observed, n_missing, sentence, worst, undecided, n_lower)
 
 
 def _worst(bound: Bound, values: FloatArray) -> tuple[Item, ...]:
-    """Cases that are beyond the bound by themselves; of equal ones the first."""
+    """Cases that break the bound by themselves."""
     order = np.argsort(-values if bound.is_upper else values, kind="stable")[:WORST_AT_MOST]
     return tuple(
         Item(int(i) + 1, float(values[i])) for i in order if not np.isnan(values[i]) and not bound.allows(values[i])

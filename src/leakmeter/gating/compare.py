@@ -1,8 +1,8 @@
-"""Two runs of one measure side by side: what was set otherwise, and how far each quantity moved, case by case."""
+"""Compare two runs of one measure: settings that differ, and how far each quantity moved, case by case."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Final, Literal
 
@@ -19,17 +19,12 @@ from leakmeter.stats.ranks import PairedDifference, holm, paired_difference
 Verdict = Literal["worse", "better", "no finding"]
 HIDDEN: Final = "not shown"
 """Stands for a setting that has to stay secret."""
-_UNDECIDED: Final = {
-    **dict.fromkeys(("difference", "interval", "p_value", "holm_p_value", "rank_biserial", "noise_floor")),
-    "verdict": "",
-}
-_NAMES: Final = ("quantity", "unit", "about", "worse", "first", "second")
-_COUNTS: Final = ("measure", "n_pairs", "n_only_first", "n_only_second", "n_other_texts")
+_UNTESTED: Final = dict.fromkeys(("interval", "p_value", "holm_p_value", "rank_biserial", "noise_floor"))
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Something that two runs have otherwise; None where one does not have it."""
+    """A setting that differs between two runs; None where one lacks it."""
 
     name: str
     first: object
@@ -58,7 +53,7 @@ class Moved:
 
     @property
     def verdict(self) -> Verdict:
-        """Which way it moved by more than chance and noise; 'no finding' for neither, and for both."""
+        """Direction by more than chance and noise; 'no finding' for neither, and for both."""
         up, down = self.difference.is_above(self.noise_floor), self.difference.is_below(self.noise_floor)
         if up == down:
             return "no finding"
@@ -67,7 +62,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class WholeMoved:
-    """A quantity of a run as a whole, in both runs; nothing says how sure it is."""
+    """A quantity of a run as a whole, in both runs; it has no interval."""
 
     quantity: str
     unit: str
@@ -80,7 +75,7 @@ class WholeMoved:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Pairs of cases of which one run has only a lower bound of a quantity: nothing says how far that moved."""
+    """Pairs of cases that are not compared, since one run has only a lower bound of the quantity."""
 
     quantity: str
     n_pairs: int
@@ -97,11 +92,11 @@ class Comparison:
     n_only_first: int
     n_only_second: int
     n_other_texts: int
-    """Of the pairs those whose texts differ: the same id for something else."""
+    """Pairs whose texts differ."""
     settings: tuple[Setting, ...]
-    """What was set otherwise."""
+    """Those that differ."""
     incomparable: tuple[Setting, ...]
-    """Of them those that make the numbers mean something else: there is no verdict then."""
+    """Those of them that make the numbers mean different things: there is no verdict then."""
     moved: tuple[Moved, ...]
     """Quantities of cases that some pair has."""
     whole: tuple[WholeMoved, ...]
@@ -115,18 +110,43 @@ class Comparison:
         Numbers may be infinite, or NaN where they have no meaning; a quantity of a run as a whole has no interval. Of
         runs that cannot be compared nothing says how far a quantity moved.
         """
-        rows = [*map(_moved_record, self.moved), *(_whole_record(entry, self.n_pairs) for entry in self.whole)]
+        counts = ("measure", "n_pairs", "n_only_first", "n_only_second", "n_other_texts")
         return {
-            **{name: getattr(self, name) for name in _COUNTS},
+            **{name: getattr(self, name) for name in counts},
             "settings": [asdict(entry) for entry in self.settings],
             "incomparable": [asdict(entry) for entry in self.incomparable],
             "left_out": [asdict(entry) for entry in self.left_out],
-            "quantities": [{**row, **_UNDECIDED} for row in rows] if self.incomparable else rows,
+            "quantities": [*map(self._row, self.moved), *map(self._row, self.whole)],
         }
+
+    def _row(self, moved: Moved | WholeMoved) -> JsonObject:
+        row: JsonObject = {
+            name: getattr(moved, name) for name in ("quantity", "unit", "about", "worse", "first", "second")
+        }
+        if isinstance(moved, Moved):
+            difference = moved.difference
+            row |= {
+                "difference": difference.mean,
+                "interval": None if difference.interval is None else list(difference.interval),
+                "p_value": difference.p_value,
+                "holm_p_value": moved.holm_p,
+                "rank_biserial": difference.rank_biserial,
+                **{name: getattr(moved, name) for name in ("noise_floor", "n_pairs", "n_missing", "verdict")},
+            }
+        else:
+            change = None if moved.first is None or moved.second is None else moved.second - moved.first
+            row |= {
+                "difference": change,
+                **_UNTESTED,
+                "n_pairs": self.n_pairs,
+                "n_missing": self.n_pairs if change is None else 0,
+                "verdict": "",
+            }
+        return {**row, "difference": None, **_UNTESTED, "verdict": ""} if self.incomparable else row
 
 
 def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, seed: int = 0) -> Comparison:
-    """Pair the cases of two runs of one measure by their ids, and say what moved; of all quantities by default."""
+    """Pair the cases of two runs of one measure by their ids, and compare the named quantities, by default all."""
     if first.measure != second.measure:
         raise UsageError(f"the runs measure {first.measure} and {second.measure}; compare two runs of the same measure")
     quantities = {quantity.name: quantity for quantity in first.quantities}
@@ -138,27 +158,29 @@ def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, see
     if not pairs:
         raise UsageError("the two runs have no case id in common")
     chosen = [quantities[name] for name in dict.fromkeys(names)] or list(first.quantities)
-    moved = [
-        change
-        for quantity in case_quantities(first)
-        if quantity in chosen and (change := _moved(first, second, pairs, quantity, seed)) is not None
-    ]
-    left_out = tuple(
-        _left_out(first, second, pairs, [quantity for quantity in case_quantities(first) if quantity in chosen])
-    )
+    moved, left_out = list[Moved](), list[LeftOut]()
+    for quantity in case_quantities(first):
+        if quantity not in chosen:
+            continue
+        if (change := _moved(first, second, pairs, quantity, seed)) is not None:
+            moved.append(change)
+        if quantity.lower_bound is not None:
+            ones, twos = first.lower_bounds(quantity), second.lower_bounds(quantity)
+            if n_pairs := sum(bool(ones[i] or twos[j]) for i, j in pairs):
+                left_out.append(LeftOut(quantity.name, n_pairs, quantity.lower_bound.why))
     texts = {case.get("id"): case for case in first.spec.get("cases") or ()}
     together = holm([change.difference.p_value for change in moved])
     of_first, of_second = first.settings(), second.settings()
     settings = differing(of_first, of_second)
     moved_names = {change.quantity for change in moved}
-    for quantity in chosen:
-        if names and isinstance(quantity, Quantity) and quantity.name not in moved_names:
-            reasons = "".join(
-                f"; {left_out_sentence(omitted.n_pairs, 'pair', omitted.why)}"
-                for omitted in left_out
-                if omitted.quantity == quantity.name
-            )
-            raise UsageError(f"none of the {len(pairs)} pairs of cases has {quantity.name} in both runs{reasons}")
+    missing = [entry.name for entry in chosen if isinstance(entry, Quantity) and entry.name not in moved_names]
+    if names and missing:
+        reasons = "".join(
+            f"; {left_out_sentence(omitted.n_pairs, 'pair', omitted.why)}"
+            for omitted in left_out
+            if omitted.quantity == missing[0]
+        )
+        raise UsageError(f"none of the {len(pairs)} pairs of cases has {missing[0]} in both runs{reasons}")
     return Comparison(
         first.measure,
         len(pairs),
@@ -180,40 +202,12 @@ def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, see
             for quantity in chosen
             if isinstance(quantity, RunQuantity)
         ),
-        left_out,
+        tuple(left_out),
     )
 
 
-def _moved_record(moved: Moved) -> JsonObject:
-    difference = moved.difference
-    return {
-        **{name: getattr(moved, name) for name in _NAMES},
-        "difference": difference.mean,
-        "interval": None if difference.interval is None else list(difference.interval),
-        "p_value": difference.p_value,
-        "holm_p_value": moved.holm_p,
-        "rank_biserial": difference.rank_biserial,
-        **{name: getattr(moved, name) for name in ("noise_floor", "n_pairs", "n_missing", "verdict")},
-    }
-
-
-def _whole_record(moved: WholeMoved, n_pairs: int) -> JsonObject:
-    difference = None if moved.first is None or moved.second is None else moved.second - moved.first
-    return {
-        **{name: getattr(moved, name) for name in _NAMES},
-        "difference": difference,
-        **dict.fromkeys(("interval", "p_value", "holm_p_value", "rank_biserial", "noise_floor")),
-        "n_pairs": n_pairs,
-        "n_missing": n_pairs if difference is None else 0,
-        "verdict": "",
-    }
-
-
 def differing(first: Mapping[str, object], second: Mapping[str, object]) -> list[Setting]:
-    """Settings that are not the same in both, in the order in which they come.
-
-    A seed's numbers are not told: under a promise of privacy they are secret.
-    """
+    """Settings that are not the same in both. A seed is hidden: a privacy guarantee may depend on its secrecy."""
     names = dict.fromkeys([*first, *second])
     return [
         Setting(name, *(HIDDEN if is_seed(name) else settings.get(name) for settings in (first, second)))
@@ -225,15 +219,13 @@ def differing(first: Mapping[str, object], second: Mapping[str, object]) -> list
 def incomparable(
     settings: Sequence[Setting], first: Mapping[str, object], second: Mapping[str, object], defining: Container[str]
 ) -> tuple[Setting, ...]:
-    """Settings that make the numbers of two runs mean different things, of those that say what is measured; what one of
-    the two runs lacks says nothing."""
+    """Settings that both runs have and that make their numbers mean different things."""
     return tuple(
         setting for setting in settings if setting.name in defining and setting.name in first and setting.name in second
     )
 
 
 def is_seed(name: str) -> bool:
-    """Whether a setting, by its dotted name, is a seed, or what stands in the place of one."""
     return name.rpartition(".")[2].endswith(("seed", "nonce"))
 
 
@@ -260,13 +252,3 @@ def _moved(
         len(both),
         len(pairs) - len(both),
     )
-
-
-def _left_out(
-    first: Measured, second: Measured, pairs: Sequence[tuple[int, int]], quantities: Sequence[Quantity]
-) -> Iterator[LeftOut]:
-    for quantity in quantities:
-        if quantity.lower_bound is not None:
-            ones, twos = first.lower_bounds(quantity), second.lower_bounds(quantity)
-            if n_pairs := sum(bool(ones[i] or twos[j]) for i, j in pairs):
-                yield LeftOut(quantity.name, n_pairs, quantity.lower_bound.why)

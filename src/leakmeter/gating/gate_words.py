@@ -1,5 +1,4 @@
-"""What a gate found, in sentences and lines, and two runs side by side: for the terminal and JUnit XML. Nothing of a
-text is in them."""
+"""Sentences and lines of a gate and of two compared runs, for the terminal and JUnit XML; they repeat no text."""
 
 from __future__ import annotations
 
@@ -10,17 +9,18 @@ from xml.etree import ElementTree
 
 from leakmeter.core.check import Check, Number
 from leakmeter.core.json_object import JsonObject
-from leakmeter.core.plain import excerpt
+from leakmeter.core.plain import counted, excerpt
 from leakmeter.report.scale import nats_in, nats_text
 
 _WITHIN: Final = {"<=": "at most", "<": "below", ">=": "at least", ">": "above"}
 _TOLD: Final = {"holds": "holds ", "broken": "BROKEN", "undecided": "UNDECIDED"}
 _BEYOND: Final = {"<=": "more than", "<": "not below", ">=": "less than", ">": "not above"}
+_VALUE_AT_MOST: Final = 60
 
 
 def number_text(number: Number) -> str:
     """'7.31 [5.2, 9.9] nats over 120 cases'."""
-    return f"{value_text(number)} {number.unit} over {_cases(number.n)}"
+    return f"{value_text(number)} {number.unit} over {counted(number.n, 'case')}"
 
 
 def value_text(number: Number) -> str:
@@ -29,12 +29,8 @@ def value_text(number: Number) -> str:
     return f"{least}{nats_in(number.value, number.interval)}"
 
 
-def _cases(n: int) -> str:
-    return "1 case" if n == 1 else f"{n:,} cases"
-
-
 def bound_sentence(name: str, number: Number, operator: str, limit: float, *, is_within: bool, holds: bool) -> str:
-    """What was found of a bound; that it holds may ask more than that the value is within it."""
+    """A bound that holds may ask for more than a value within it."""
     beginning = f"{name} is {number_text(number)}"
     if holds:
         return f"{beginning}: {_WITHIN[operator]} {limit:.12g}, as asked."
@@ -48,25 +44,19 @@ def bound_sentence(name: str, number: Number, operator: str, limit: float, *, is
 def undecided_sentence(
     name: str, number: Number, operator: str, limit: float, *, n_lower: int, why: str, advice: str
 ) -> str:
-    """What was found of a bound that neither holds nor is broken, and what to do: of `n_lower` cases only a lower bound
-    of the number is known."""
     return (
         f"{name} is {number_text(number)}, and whether it is {_WITHIN[operator]} {limit:.12g} is undecided: for "
-        f"{_cases(n_lower)} only a lower bound is known ({why}); {advice}."
+        f"{counted(n_lower, 'case')} only a lower bound is known ({why}); {advice}."
     )
 
 
 def left_out_sentence(n_lower: int, noun: str, why: str) -> str:
-    """How many cases, or pairs of cases ('case' or 'pair'), are not compared, since of one only a lower bound is
-    known."""
-    beginning = f"1 {noun} is" if n_lower == 1 else f"{n_lower:,} {noun}s are"
-    return f"{beginning} left out: only a lower bound is known ({why})"
+    return f"{counted(n_lower, noun)} {'is' if n_lower == 1 else 'are'} left out: only a lower bound is known ({why})"
 
 
 def regression_sentence(
     quantity: str, number: Number, floor: float, before: float, after: float, *, holds: bool
 ) -> str:
-    """What was found beside a baseline: the mean of now − then, and the floor, by which noise may move it."""
     verdict = "no worse than chance and noise allow" if holds else "worse by more than chance and noise allow"
     noise = f", with a noise floor of {nats_text(floor)}" if floor > 0.0 else ""
     return (
@@ -76,7 +66,6 @@ def regression_sentence(
 
 
 def check_lines(checks: Sequence[Check]) -> list[str]:
-    """A line a check, and under a broken one its worst cases."""
     several = len({check.run for check in checks}) > 1
     lines = []
     for check in checks:
@@ -87,9 +76,6 @@ def check_lines(checks: Sequence[Check]) -> list[str]:
             cases = ", ".join(f"case {item.number} {nats_text(item.value)}" for item in check.worst)
             lines.append(f"        worst: {cases}")
     return lines
-
-
-_VALUE_AT_MOST: Final = 60
 
 
 def setting_line(name: str, first: Any, second: Any) -> str:
@@ -110,25 +96,23 @@ def incomparable_line(settings: Sequence[JsonObject]) -> str:
 
 
 def comparison_lines(comparison: JsonObject) -> list[str]:
-    """What goes together, what was set otherwise, and how far each quantity moved
-    (`gating.compare.Comparison.to_dict`)."""
+    """Lines of what `gating.compare.Comparison.to_dict` gives."""
     n, first, second, other = (
         comparison[name] for name in ("n_pairs", "n_only_first", "n_only_second", "n_other_texts")
     )
-    lines = [f"{n:,} {'case' if n == 1 else 'cases'} in both, {first:,} in A only, {second:,} in B only"]
+    lines = [f"{counted(n, 'case')} in both, {first:,} in A only, {second:,} in B only"]
     if other:
         lines.append(f"{other:,} with different texts in A and B: the same id, but not the same case")
-    settings = [
-        setting_line(setting["name"], setting["first"], setting["second"]) for setting in comparison["settings"]
+    lines += [
+        f"differs: {setting_line(setting['name'], setting['first'], setting['second'])}"
+        for setting in comparison["settings"]
     ]
-    lines += [f"differs: {line}" for line in settings]
     if comparison["incomparable"]:
         lines.append(incomparable_line(comparison["incomparable"]))
     return [*lines, *map(_moved, comparison["quantities"]), *map(left_out_line, comparison["left_out"])]
 
 
 def left_out_line(left_out: JsonObject) -> str:
-    """Pairs that are not compared (`gating.compare.LeftOut`)."""
     return f"{left_out['quantity']}: {left_out_sentence(left_out['n_pairs'], 'pair', left_out['why'])}"
 
 
@@ -136,20 +120,13 @@ def _moved(row: JsonObject) -> str:
     means = f"{row['quantity']}, {row['unit']}: {nats_text(row['first'])} in A, {nats_text(row['second'])} in B"
     if row["difference"] is None:
         return means
-    return f"{means}, by {nats_in(row['difference'], row['interval'])}{_test(row)}"
-
-
-def _test(row: JsonObject) -> str:
+    moved = f"{means}, by {nats_in(row['difference'], row['interval'])}"
     if row["p_value"] is None:
-        return ""
-    n = row["n_pairs"]
+        return moved
     return (
-        f", p {row['holm_p_value']:.2g}, effect {nats_text(row['rank_biserial'])}, "
-        f"{n:,} {'pair' if n == 1 else 'pairs'}: {row['verdict']}"
+        f"{moved}, p {row['holm_p_value']:.2g}, effect {nats_text(row['rank_biserial'])}, "
+        f"{counted(row['n_pairs'], 'pair')}: {row['verdict']}"
     )
-
-
-_SUITE: Final = "leakmeter gate"
 
 
 def to_junit(checks: Sequence[Check]) -> bytes:
@@ -160,14 +137,19 @@ def to_junit(checks: Sequence[Check]) -> bytes:
     """
     verdicts = Counter(check.verdict for check in checks)
     failures, errors = str(verdicts["broken"]), str(verdicts["undecided"])
-    counts = {"tests": str(len(checks)), "failures": failures, "errors": errors}
-    root = ElementTree.Element("testsuites", {"name": _SUITE, **counts})
-    suite = ElementTree.SubElement(root, "testsuite", {"name": _SUITE, **counts, "skipped": "0", "time": "0"})
+    counts = {"name": "leakmeter gate", "tests": str(len(checks)), "failures": failures, "errors": errors}
+    root = ElementTree.Element("testsuites", counts)
+    suite = ElementTree.SubElement(root, "testsuite", {**counts, "skipped": "0", "time": "0"})
     for check in checks:
         about = {"name": check.claim, "classname": f"leakmeter.run-{check.run}", "time": "0"}
         case = ElementTree.SubElement(suite, "testcase", about)
+        number = check.found
+        values = {"value at least" if number.is_lower_bound else "value": repr(number.value)}
+        if number.interval is not None:
+            values |= {"low": repr(number.interval[0]), "high": repr(number.interval[1])}
+        values |= {"unit": number.unit, "cases": str(number.n), "cases without": str(check.n_missing)}
         properties = ElementTree.SubElement(case, "properties")
-        for name, value in _properties(check).items():
+        for name, value in values.items():
             ElementTree.SubElement(properties, "property", {"name": name, "value": value})
         if not check.holds:
             tag, type_ = ("error", "undecided") if check.undecided else ("failure", "bound")
@@ -175,12 +157,3 @@ def to_junit(checks: Sequence[Check]) -> bytes:
             failure.text = f"{check.explained} {check.about}"
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'.encode()
-
-
-def _properties(check: Check) -> dict[str, str]:
-    number = check.found
-    low, high = number.interval or (None, None)
-    ends = {} if low is None or high is None else {"low": repr(low), "high": repr(high)}
-    counts = {"cases": str(number.n), "cases without": str(check.n_missing)}
-    value = "value at least" if number.is_lower_bound else "value"
-    return {value: repr(number.value), **ends, "unit": number.unit, **counts}

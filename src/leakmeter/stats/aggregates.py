@@ -1,7 +1,4 @@
-"""Many numbers to one: mean, median, extremes and percentiles, each with its interval over the items.
-
-Infinite numbers are numbers: one makes the mean infinite, and the maximum. Missing ones are the caller's to leave out.
-"""
+"""Aggregates of items: mean, median, extremes and percentiles, with intervals over the items; all may be infinite."""
 
 from __future__ import annotations
 
@@ -17,22 +14,20 @@ from leakmeter.stats.stats import bootstrap_interval_of_mean, interval_of_share
 Interval = tuple[float, float]
 
 EXTREMES: Final = ("min", "max")
-"""What says something of the items that were measured, and nothing of others."""
+"""Aggregates that say nothing of other items than those measured."""
 FORMS: Final = ("mean", "median", *EXTREMES, "p1 … p99")
-"""The aggregates there are, as a message lists them."""
 _CONFIDENCE: Final = 0.95
 _PERCENTILE: Final = re.compile(r"p([1-9]\d?)")
 
 
 def is_aggregate(name: str) -> bool:
-    return name == "mean" or name in EXTREMES or _level(name) is not None
+    return name in ("mean", "median", *EXTREMES) or _PERCENTILE.fullmatch(name) is not None
 
 
 def aggregate(values: npt.ArrayLike, name: str) -> float:
-    """One number of many, in their unit; percentiles are linear between order statistics.
+    """Percentiles are linear between order statistics; the mean of −∞ and ∞ is NaN.
 
-    NaN for the mean of −∞ and ∞, and `ValueError` for no values, for NaN among them, or for a name that is not in
-    `FORMS`.
+    Raises `ValueError` for no values, for NaN among them, and for a name that is not in `FORMS`.
     """
     sample = np.sort(np.asarray(values, dtype=np.float64))
     if not sample.size or np.isnan(sample).any():
@@ -43,24 +38,20 @@ def aggregate(values: npt.ArrayLike, name: str) -> float:
         return float(sample.mean())
     if name in EXTREMES:
         return float(sample[0 if name == "min" else -1])
-    level = _level(name)
-    if level is None:
-        raise ValueError(_unknown(name))
-    below, share = divmod(level * (sample.size - 1), 1.0)
+    below, share = divmod(_level(name) * (sample.size - 1), 1.0)
     low, high = (float(sample[min(int(below) + step, sample.size - 1)]) for step in (0, 1))
     # Of an infinite number there is no share: ∞ − ∞ and 0 · ∞ have no meaning.
     return low if share == 0.0 or low == high or math.isinf(low) else low + share * (high - low)
 
 
 def interval_of_aggregate(values: npt.ArrayLike, name: str, *, seed: int, is_share: bool = False) -> Interval | None:
-    """95 % interval over the items of an aggregate, in their unit; None of `EXTREMES`, which say nothing of other
-    items; of one item; and of the mean where a number is infinite.
+    """95 % interval of an aggregate over the items; None of `EXTREMES`, of one item, and of an infinite mean.
 
-    Of the mean the percentile bootstrap's; of the mean of zeros and ones Wilson's. Of the median and of percentiles it
-    is between order statistics: the number of items below the true percentile is binomial, whatever their distribution
-    (Thompson, "On confidence ranges for the median and other expectation distributions for populations of unknown
-    distribution form", 1936). It is infinite where so few items do not bound it: of p95, up from 72 items. A bootstrap
-    never goes beyond the largest item, and of p95 it is far too narrow.
+    Of the mean it is the percentile bootstrap's, of the mean of zeros and ones Wilson's. Of the median and percentiles
+    it is between order statistics: the number of items below the true percentile is binomial, whatever their
+    distribution (Thompson, "On confidence ranges for the median and other expectation distributions for populations of
+    unknown distribution form", 1936). Too few items leave an end infinite: the upper one of p95 below 72 items. A
+    bootstrap never goes beyond the largest item, so that of p95 is far too narrow.
     """
     sample = np.sort(np.asarray(values, dtype=np.float64))
     if name in EXTREMES or sample.size < 2:
@@ -73,20 +64,17 @@ def interval_of_aggregate(values: npt.ArrayLike, name: str, *, seed: int, is_sha
     from scipy.stats import binom
 
     level, tail = _level(name), (1.0 - _CONFIDENCE) / 2.0
-    if level is None:
-        raise ValueError(_unknown(name))
     first, last = (int(binom.ppf(p, sample.size, level)) for p in (tail, 1.0 - tail))
     low = float(sample[first - 1]) if first else -math.inf
     high = float(sample[last]) if last < sample.size else math.inf
     return low, high
 
 
-def _unknown(name: str) -> str:
-    return f"no aggregate is named '{name}'; there are {', '.join(FORMS)}"
-
-
-def _level(name: str) -> float | None:
+def _level(name: str) -> float:
+    """Of the median or a percentile, in (0, 1)."""
     if name == "median":
         return 0.5
     match = _PERCENTILE.fullmatch(name)
-    return None if match is None else int(match[1]) / 100.0
+    if match is None:
+        raise ValueError(f"no aggregate is named '{name}'; there are {', '.join(FORMS)}")
+    return int(match[1]) / 100.0

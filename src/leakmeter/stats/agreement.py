@@ -1,7 +1,6 @@
-"""How far two ways to measure the same items agree: correlations, with intervals that allow for items of one cluster.
+"""Correlations of two measurements of the same items, with intervals over clusters (see `stats.clusters`).
 
-Ranks are those among the items of a resample (see `stats.clusters`), ties sharing the mean of their places, as if it
-were written out.
+Ranks are those among the items of a resample; ties share the mean of their places.
 """
 
 from __future__ import annotations
@@ -22,22 +21,18 @@ _NOTHING_LEFT: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """The best of several predictors on one half of the clusters, and what it is worth on the other."""
+    """The best of several predictors on one half of the clusters; its Spearman correlation there and, held out, on the
+    other half, of whose items and clusters the numbers are."""
 
     chosen: int
-    """Number of the predictor."""
     chosen_by: float
-    """Its Spearman correlation where it was chosen."""
     held_out: Estimate
-    """And where it was not."""
     reference: Estimate
-    """Of the predictor that it is held against, there."""
+    """Correlation of the reference predictor on the other half."""
     difference: Estimate
-    """What the chosen one has more, there."""
+    """`held_out` less `reference`."""
     n_items: int
-    """That were held out."""
     n_clusters: int
-    """Likewise."""
 
 
 def pearson(x: npt.ArrayLike, y: npt.ArrayLike, over: Resamples) -> Estimate:
@@ -46,17 +41,11 @@ def pearson(x: npt.ArrayLike, y: npt.ArrayLike, over: Resamples) -> Estimate:
     return over.estimate(lambda times: _correlation(np.broadcast_to(rows, (len(times), *rows.shape)), times))
 
 
-def spearman(x: npt.ArrayLike, y: npt.ArrayLike, over: Resamples) -> Estimate:
-    """Spearman's rank correlation of two numbers an item, (item,) each."""
-    return over.estimate(_rank_correlation(_rows(x, y)))
+def spearman(x: npt.ArrayLike, y: npt.ArrayLike, over: Resamples, controls: Sequence[npt.ArrayLike] = ()) -> Estimate:
+    """Spearman's rank correlation of two numbers an item, (item,) each.
 
-
-def partial_spearman(
-    x: npt.ArrayLike, y: npt.ArrayLike, controls: Sequence[npt.ArrayLike], over: Resamples
-) -> Estimate:
-    """Spearman's correlation of what ranks of `controls` leave unsaid of either: of residuals by least squares.
-
-    One number an item, (item,), in each; a control that is the same for all items controls nothing.
+    With controls, (item,) each, it is partial: of the residuals of the ranks, by least squares from the controls'. A
+    constant control controls nothing.
     """
     return over.estimate(_rank_correlation(_rows(x, y, *controls)))
 
@@ -70,10 +59,10 @@ def held_out(
     seed: int,
     n_resamples: int = 2000,
 ) -> HeldOut | None:
-    """Choose a predictor by its Spearman correlation with y on half of the clusters, and try it on the others.
+    """Choose a predictor by its Spearman correlation with y on half of the clusters, and test it on the other half.
 
-    The best of many looks better than it is where it was chosen, so it is held against `predictors[reference]`. All are
-    (item,). None for fewer than two clusters, or where no predictor varies in the first half.
+    The best of many looks better than it is where it was chosen. All are (item,). None for fewer than two clusters, or
+    where no predictor varies in the first half.
     """
     distinct = list(dict.fromkeys(clusters))
     if len(distinct) < 2:
@@ -102,7 +91,6 @@ def held_out(
 
 
 def _rows(*columns: npt.ArrayLike) -> FloatArray:
-    """Numbers of the same items, (column, item), finite."""
     rows = [np.asarray(column, dtype=np.float64) for column in columns]
     if len({row.shape for row in rows}) > 1 or rows[0].ndim != 1:
         raise ValueError(f"columns of shapes {', '.join(str(row.shape) for row in rows)} are not of the same items")
@@ -118,7 +106,7 @@ def _rank_correlation(rows: FloatArray) -> Statistic:
 
 
 def _ranks(row: FloatArray) -> Statistic:
-    """Ranks of one number an item among the items of a resample, (resample, item), less the mean rank."""
+    """Ranks among the items of a resample, (resample, item), less the mean rank."""
     values, place = np.unique(row, return_inverse=True)
     order = np.argsort(place, kind="stable")
     starts = np.searchsorted(place[order], np.arange(len(values)))
@@ -135,7 +123,7 @@ def _ranks(row: FloatArray) -> Statistic:
 
 
 def _correlation(rows: FloatArray, times: FloatArray) -> FloatArray:
-    """Correlation, over (resample, row, item), of the first two rows less what the others say of them by least squares.
+    """Correlation of the first two of (resample, row, item), of their residuals from the other rows by least squares.
 
     `times` is how often each item counts, (resample, item).
     """

@@ -52,7 +52,7 @@ class Resamples:
         )  # (resample, cluster)
 
     def blocks(self) -> Iterator[FloatArray]:
-        """How often each item is in each resample, (resample, item), some resamples at a time."""
+        """How often each item is in each resample, (resample, item), in blocks of resamples."""
         size = max(1, _AT_ONCE // max(1, len(self.of_item)))
         for first in range(0, len(self.counts), size):
             yield self.counts[first : first + size, self.of_item].astype(np.float64)
@@ -84,7 +84,7 @@ class Resamples:
         return signed_rank_p(means, np.zeros(self.n_clusters))
 
     def _sums(self, values: npt.ArrayLike) -> FloatArray:
-        """Of one number an item, (item,), the sum over each cluster."""
+        """Sums over each cluster of one number an item, (item,)."""
         weights = np.asarray(values, dtype=np.float64)
         return np.bincount(self.of_item, weights=weights, minlength=self.n_clusters).astype(np.float64)
 

@@ -38,16 +38,12 @@ def interval_factor(
     Two infinite values, and two that are 0 with a floor of 0, have the residual 0; one alone of them has an infinite
     residual.
 
-    Args:
-        exact: of the audited pieces, 0 or more or infinite, in the unit of the floor, (piece,).
-        screened: of the same pieces in the same order, (piece,).
-        level: probability, in (0, 1); a float is read by `decimal_fraction`.
-        floor: f, 0 or more: differences that are small beside it make small residuals. It must not depend on the
-            audited pieces. A noise floor that was measured on something else will do.
+    `exact` and `screened` are of the audited pieces, (piece,), 0 or more or infinite, in the unit of the floor f, 0 or
+    more. Differences that are small beside f make small residuals. It must not depend on the audited pieces; a noise
+    floor that was measured on something else will do. A float level is read by `decimal_fraction`.
 
-    Returns:
-        The factor, 1 or more, for `interval`. Infinite where so many audited pieces have infinite residuals. None where
-        there are too few pieces: ⌈(n + 1) · level⌉ > n.
+    The factor is 1 or more, infinite where so many audited pieces have infinite residuals, and None where there are too
+    few pieces: ⌈(n + 1) · level⌉ > n.
 
     >>> round(interval_factor([0.5, 2.0, 3.0, 1.0], [1.0, 1.0, 3.0, 1.1], 0.8, 0.0), 6)
     2.0

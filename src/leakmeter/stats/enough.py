@@ -1,4 +1,4 @@
-"""How much data it takes to tell what was found from chance, if more of it shows the same."""
+"""Numbers of items that would distinguish a finding from chance, if more items show the same."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 
 _Z2: Final = NormalDist().inv_cdf(0.975) ** 2
 _TAIL: Final = 0.025
-_MOST_ITEMS: Final = 100_000
 _HAIR: Final = 1e-9
 
 
@@ -41,7 +40,7 @@ def items_for_share(share: float, by_chance: float, *, beyond: int = 0) -> int |
     """
     from scipy.stats import binom
 
-    n = np.arange(beyond + 1, _MOST_ITEMS + 1)
+    n = np.arange(beyond + 1, 100_000 + 1)
     # Whole hits, rounded to where chance is; a hair for shares such as 0.1, of which 10 times are 1.
     if share > by_chance:
         tails = binom.sf(np.floor(share * n + _HAIR) - 1, n, by_chance)

@@ -1,9 +1,8 @@
-"""Tokens drawn with exactly the probabilities that were certified: whole weights, and as many random bits as it takes.
+"""Draw tokens with exactly the certified probabilities.
 
-A float64 number is a whole number times a power of two. So floats that say how likely tokens are, are whole weights
-W(v) already, counted in units of 2^-1126, in which even the smallest of them is whole; the probability of a token is
-W(v) / Σ W, a fraction without rounding. A whole number that is uniform below Σ W, found by rejection, then stands for a
-token with that very probability: none that has a weight is left out, none that has none is drawn.
+A float64 number is a whole number times a power of two. So float weights are whole weights W(v) in units of 2^-1126,
+and the probability of a token is W(v) / Σ W, a fraction without rounding. A whole number that is uniform below Σ W, by
+rejection, stands for a token with that very probability: every token with a weight can be drawn, and no other.
 
 Inverting a cumulative sum in float64 does neither. Next to a sum near 1 it rounds weights below 1e-16 away or up, and a
 uniform number of 53 bits reaches only some of what is left.
@@ -14,14 +13,16 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import dataclass
-from itertools import count, pairwise
-from typing import Any, Final, NamedTuple, Protocol
+from itertools import count
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from array_api_compat import array_namespace, device, to_device
 
 from leakmeter.stats.stats import FloatArray
+
+IntArray = npt.NDArray[np.int64]
 
 LOG_LEAST: Final = -708.0
 """About the logarithm of the least weight that is given to what is possible: float64 has all its digits from here."""
@@ -53,12 +54,12 @@ class SystemBits:
 
 @dataclass(frozen=True, slots=True)
 class StreamBits:
-    """Bits that follow from a key: SHAKE-256 of the key and the place, which is as good as random to who has no key."""
+    """SHAKE-256 of a key and a place: as good as random without the key."""
 
     key: bytes
-    """32 bytes, made of all that the bits are to depend on."""
+    """32 bytes."""
     place: tuple[int, ...] = ()
-    """Which of the key's draws it is, such as response and step."""
+    """Such as response and step."""
 
     def take(self, n: int, row: int, attempt: int) -> int:
         place = b"".join(number.to_bytes(8, "big") for number in (len(self.place), *self.place, row, attempt))
@@ -79,8 +80,8 @@ def weights_of(log_probs: Any) -> Any:
 def draw(weights: Any, bits: Bits) -> Any:
     """A token for each row, (row, 1), int64, with exactly the probability W(v) / Σ W.
 
-    Weights are (row, vocab), float64, finite, 0 or more and in each row not all 0, of at most 2^20 tokens. A row with
-    NaN gives the first token that has it, for whoever looks at its numbers.
+    Weights are (row, vocab), float64, finite, 0 or more, in each row not all 0, of at most 2^20 tokens. A row with NaN
+    gives the first token that has it.
     """
     xp = array_namespace(weights)
     rows = np.asarray(to_device(weights, "cpu"))
@@ -88,48 +89,26 @@ def draw(weights: Any, bits: Bits) -> Any:
     return xp.asarray(drawn, dtype=xp.int64, device=device(weights))
 
 
-class _Bands(NamedTuple):
-    """Tokens in order of their exponents' band, with the sums of both halves of their weights up to each."""
-
-    order: npt.NDArray[np.int64]
-    low: npt.NDArray[np.int64]
-    high: npt.NDArray[np.int64]
-    numbers: list[int]
-    """Bands that have tokens, rising."""
-    starts: list[int]
-    """Where in that order each of them begins, and the last one ends."""
-
-    def sums(self, start: int, stop: int) -> int:
-        """Weights of some tokens of one band together, in its units."""
-        low, high = (
-            int(running_sums[stop - 1]) - (int(running_sums[start - 1]) if start else 0)
-            for running_sums in (self.low, self.high)
-        )
-        return low + (high << _HALF)
-
-
 def _drawn(weights: FloatArray, bits: Bits, row: int) -> int:
     unusable = ~np.isfinite(weights)
     if unusable.any():
         return int(unusable.argmax())
     bands = _banded(weights)
-    totals = [
-        bands.sums(start, stop) << (number << _BAND)
-        for number, (start, stop) in zip(bands.numbers, pairwise(bands.starts), strict=True)
-    ]
+    totals = [(int(low.sum()) + (int(high.sum()) << _HALF)) << (number << _BAND) for number, _, low, high in bands]
     total = sum(totals)
     if not total:
         raise ValueError("nothing can be drawn: all weights are 0")
     n_bits = max(N_BITS, total.bit_length())
     at = next(at for attempt in count() if (at := bits.take(n_bits, row, attempt)) < total)
-    for index, total_of_band in enumerate(totals):
+    for (number, tokens, low, high), total_of_band in zip(bands, totals, strict=True):
         if at < total_of_band:
-            return _token_at(bands, index, at >> (bands.numbers[index] << _BAND))
+            return int(tokens[_n_before(at >> (number << _BAND), low, high)])
         at -= total_of_band
     raise AssertionError("a number below the total lies in some band")
 
 
-def _banded(weights: FloatArray) -> _Bands:
+def _banded(weights: FloatArray) -> list[tuple[int, IntArray, IntArray, IntArray]]:
+    """Bands of exponents that have tokens, rising: number, tokens, and both halves of their weights in its units."""
     if len(weights) > _MOST_TOKENS:
         raise ValueError(f"{len(weights):,} tokens are more than the sums have room for, {_MOST_TOKENS:,}")
     fraction, exponent = np.frexp(weights)
@@ -138,22 +117,17 @@ def _banded(weights: FloatArray) -> _Bands:
     shift = np.where(whole > 0, exponent + (_UNIT_EXPONENT - _DIGITS), 0)
     band = (shift >> _BAND).astype(np.uint8)
     order = np.argsort(band, kind="stable")
-    whole, rest = whole[order], (shift & ((1 << _BAND) - 1))[order]
-    low = np.cumsum((whole & ((1 << _HALF) - 1)) << rest)
-    high = np.cumsum((whole >> _HALF) << rest)
-    in_order = band[order]
-    starts = [0, *(np.flatnonzero(np.diff(in_order)) + 1).tolist()]
-    return _Bands(order, low, high, in_order[starts].tolist(), [*starts, len(order)])
+    whole, rest, in_order = whole[order], (shift & ((1 << _BAND) - 1))[order], band[order]
+    halves = (whole & ((1 << _HALF) - 1)) << rest, (whole >> _HALF) << rest
+    starts = np.flatnonzero(np.diff(in_order)) + 1
+    tokens, low, high = (np.split(array, starts) for array in (order, *halves))
+    return list(zip(in_order[[0, *starts]].tolist(), tokens, low, high, strict=True))
 
 
-def _token_at(bands: _Bands, index: int, at: int) -> int:
-    """The token of a band at which the sum of weights passes `at`, in the band's units."""
-    start, stop = bands.starts[index], bands.starts[index + 1]
-    low, high = (
-        running_sums[start:stop] - (running_sums[start - 1] if start else 0) for running_sums in (bands.low, bands.high)
-    )
+def _n_before(at: int, low: IntArray, high: IntArray) -> int:
+    """Tokens of a band whose weights do not add up to more than `at`, in the band's units."""
+    low, high = np.cumsum(low), np.cumsum(high)
     # Both halves as the digits of one number.
     high, low = high + (low >> _HALF), low & ((1 << _HALF) - 1)
     at_high, at_low = at >> _HALF, at & ((1 << _HALF) - 1)
-    n_before = int(((high < at_high) | ((high == at_high) & (low <= at_low))).sum())
-    return int(bands.order[start + n_before])
+    return int(((high < at_high) | ((high == at_high) & (low <= at_low))).sum())

@@ -83,7 +83,7 @@ def isotropic(gradients: Any) -> Any:
 
 
 def of_moments(gradients: Any, mean: Any, covariance: Any) -> Any:
-    """The same of positions that vary independently and alike: μ (position, size), covariance of each (size, size)."""
+    """As `isotropic`, of positions that vary independently and alike: μ (position, size), covariance (size, size)."""
     xp = array_namespace(gradients)
     spread = xp.sum((gradients @ covariance) * gradients, axis=(-2, -1))
     drift = xp.sum(gradients * mean, axis=(-2, -1))
@@ -91,7 +91,7 @@ def of_moments(gradients: Any, mean: Any, covariance: Any) -> Any:
 
 
 def of_deviations(gradients: Any, deviations: Any, weights: Any) -> Any:
-    """The same of Σ and μ as covariance and mean of given Δ, (deviation, position, size), weights adding up to 1."""
+    """As `isotropic`, of the covariance and mean of Δ, (deviation, position, size), by weights that add up to 1."""
     xp = array_namespace(gradients)
     along = xp.tensordot(gradients, deviations, axes=((1, 2), (1, 2)))
     drift = along @ weights
@@ -114,7 +114,7 @@ class Estimate:
 
 
 def estimated(values: FloatArray, n_probes: int) -> Estimate:
-    """What tr(I Σ) and μᵀ I μ of each number, (number, 2), say together; the last ones are of probes."""
+    """The estimate from tr(I Σ) and μᵀ I μ, (number, 2), of which the last `n_probes` are of random probes."""
     exact, probes = np.split(values / 2.0, [len(values) - n_probes])
     spread, drift = exact.sum(axis=0) + (probes.mean(axis=0) if n_probes else 0.0)
     error = 0.0

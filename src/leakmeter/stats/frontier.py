@@ -1,6 +1,6 @@
 """Leakage against utility: the knee of a sweep of settings, and how sure it is.
 
-Each setting is a point: what it leaks, and what it is good for. The ends of the frontier are the setting that leaks
+Each setting is a point of leakage and utility. The ends of the frontier are the setting that leaks
 least (a; of several the most useful) and the one that is most useful (b; of several the one that leaks least). With
 both axes scaled so that a is (0, 0) and b is (1, 1), the chord between the ends is the diagonal, and the knee is the
 setting farthest above it, as in Kneedle (Satopää et al. 2011) without its smoothing:
@@ -8,8 +8,8 @@ setting farthest above it, as in Kneedle (Satopää et al. 2011) without its smo
     knee = argmax_i  u_i − l_i,    u_i = (U_i − U_a) / (U_b − U_a),    l_i = (L_i − L_a) / (L_b − L_a)
 
 Up to the knee a share of the leakage buys more than that share of the utility, and beyond it less. The knee lies on the
-upper concave hull of the points, where every maximum of a linear function does; a setting that leaks more than another
-and is of less use never is one. It depends on where the sweep ends, which it is to be told with.
+upper concave hull of the points; a setting that leaks more than another and is of less use never is one. The knee
+depends on where the sweep ends.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from leakmeter.stats.stats import FloatArray
 IntArray = npt.NDArray[np.int64]
 
 NO_KNEE: Final = -1
-_ON_THE_CHORD: Final = 1e-9  # of a unit square: what rounding puts above the chord is on it
-_EQUALLY_FAR: Final = 1e-12  # likewise: of settings that rounding alone tells apart, the first is the knee
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +51,9 @@ def knees(leakage: npt.ArrayLike, utility: npt.ArrayLike) -> IntArray:
     rise, run = np.where(has_chord, most - start, 1.0), np.where(has_chord, end - least, 1.0)
     height = np.where(has_chord, (uses - start) / rise - (leaks - least) / run, 0.0)
     most_height = height.max(axis=-1, keepdims=True)
-    highest = (height > most_height - _EQUALLY_FAR).argmax(axis=-1)
-    return np.where(most_height[..., 0] > _ON_THE_CHORD, highest, NO_KNEE).astype(np.int64)
+    # Heights that rounding alone distinguishes are equal, and one that rounding puts above the chord is on it.
+    highest = (height > most_height - 1e-12).argmax(axis=-1)
+    return np.where(most_height[..., 0] > 1e-9, highest, NO_KNEE).astype(np.int64)
 
 
 def efficient(leakage: npt.ArrayLike, utility: npt.ArrayLike) -> list[int]:

@@ -43,14 +43,8 @@ def upper_limit(n_population: int, n_drawn: int, n_found: int, alpha: float | Fr
     hypergeometric parameters", JASA 110, 2015; J. Buonaccorsi, "A note on confidence intervals for proportions in
     finite populations", The American Statistician 41, 1987).
 
-    Args:
-        n_population: N, items that a draw could take.
-        n_drawn: s, items drawn.
-        n_found: a, items drawn that exceed.
-        alpha: probability of a false statement, in (0, 1); a float is read by `decimal_fraction`.
-
-    Returns:
-        U, items; those found are among them. At least a and at most N − (s − a).
+    N is `n_population`, s `n_drawn`, and a `n_found`, drawn items that exceed, which U includes. A float α is read by
+    `decimal_fraction`.
 
     >>> upper_limit(100, 60, 0, 0.05)
     3

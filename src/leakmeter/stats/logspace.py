@@ -14,13 +14,13 @@ STRONGEST: Final = 1e9
 
 
 def checked_temperature(temperature: float) -> tuple[bool, str, float, str]:
-    """Whether a temperature can be computed with, its name, itself, and what it has to be."""
+    """A check of a temperature for `core.limits.refuse_bad`."""
     good = math.isfinite(temperature) and temperature >= COLDEST
     return good, "temperature", temperature, "above 0" if not temperature > 0 else f"finite, and {COLDEST:g} or more"
 
 
 def checked_weight(weight: float) -> tuple[bool, str, float, str]:
-    """Whether a λ of context influence decoding can be computed with, its name, itself, and what it has to be."""
+    """The same of a λ of context influence decoding."""
     good = 0 <= weight <= STRONGEST
     return good, "cid-lambda", weight, "0 or more" if not weight > 0 else f"at most {STRONGEST:g}"
 
@@ -56,14 +56,9 @@ def _normaliser(logits: Any, temperature: float) -> tuple[Any, Any, Any]:
     entries costs no digits. Taking the maximum off before the logarithm keeps the digits of large logits.
     """
     xp = array_namespace(logits)
-    scaled = _scaled(logits, temperature)
+    # Half-precision logits are widened first: their sums and quotients would round away small contrasts.
+    wide = logits if logits.dtype in (xp.float32, xp.float64) else xp.astype(logits, xp.float32)
+    scaled = wide if temperature == 1.0 else wide / temperature
     top = xp.max(scaled, axis=-1, keepdims=True)
     total = xp.sum(xp.exp(scaled - top), axis=-1, keepdims=True, dtype=xp.float64)
     return scaled, xp.astype(top, xp.float64), xp.log(total)
-
-
-def _scaled(logits: Any, temperature: float) -> Any:
-    # Half-precision logits are widened first: their sums and quotients would round away small contrasts.
-    xp = array_namespace(logits)
-    wide = logits if logits.dtype in (xp.float32, xp.float64) else xp.astype(logits, xp.float32)
-    return wide if temperature == 1.0 else wide / temperature

@@ -1,9 +1,7 @@
-"""What ranks say: of one true value among values that are nobody's, of one group of scores against another, and, as
-tests, of differences pair by pair, of two groups, of items each among others of its own.
+"""Ranks of a true value among decoys, effect sizes, and rank tests.
 
-`values` are scores of one target, its own first and then those of its nulls, of which larger is likelier. If the model
-knows nothing of the target, each of these n + 1 is as likely as the others to be the largest, the second … (they are
-exchangeable), whatever they are distributed like. That is all that `rank_p` needs.
+`values` of `rank`, `rank_p` and `exposure` are scores of one target, its own first and then those of its nulls; larger
+is likelier. If the model knows nothing of the target, these n + 1 are exchangeable, which is all that `rank_p` needs.
 """
 
 from __future__ import annotations
@@ -22,21 +20,19 @@ from leakmeter.stats.stats import FloatArray, bootstrap_interval_of_mean
 
 _Z95: Final = NormalDist().inv_cdf(0.975)
 _NEXT: Final = 1e-12
-_LEAST_NULLS: Final = 8
-"""Below which three moments say nothing."""
 _MOST_SKEW: Final = 0.95
-"""Of a skew-normal it is below 0.9953; close to that, all of it lies on one side of a point."""
-_LEAST_PILOT: Final = 5
-"""Differences, of which all of one sign have p = 1/32; of fewer no one-sided test is below 0.05."""
+"""A skew-normal's is below 0.9953; near that, all of it lies on one side of a point."""
+_EXACT_AT_MOST: Final = 200_000
+"""Sums of ranks whose distribution is written out; beyond it is as good as normal."""
+
+Alternative = Literal["two-sided", "greater"]
 
 
 def rank(values: npt.ArrayLike, *, random: np.random.Generator | None = None) -> int:
     """Place of the first value among all, 1 for the largest; nulls that equal it come before it.
 
-    Args:
-        values: the target's score, then those of its nulls, (1 + null,).
-        random: puts the target anywhere among its equals, each place as likely as the others: ranks are then uniform
-            on 1 … n + 1 if the model knows nothing, for tests of that. A verdict must not depend on chance.
+    With `random`, it may have any place among its equals: ranks are then uniform on 1 … n + 1 if the model knows
+    nothing, for tests of that. A verdict must not depend on chance.
     """
     target, nulls = _split(values)
     n_above, n_equal = int((nulls > target).sum()), int((nulls == target).sum())
@@ -74,7 +70,7 @@ def extrapolated_exposure(values: npt.ArrayLike) -> float:
     from scipy.stats import skewnorm
 
     target, nulls = _split(values)
-    if len(nulls) < _LEAST_NULLS or not np.isfinite(nulls).all() or not math.isfinite(target):
+    if len(nulls) < 8 or not np.isfinite(nulls).all() or not math.isfinite(target):
         return float("nan")
     mean, spread = float(nulls.mean()), float(nulls.std())
     if spread <= 1e-12 * max(1.0, abs(mean)):
@@ -164,7 +160,8 @@ def subjects_needed(pilot_differences: npt.ArrayLike, power: float = 0.8, alpha:
     effect is large, and the pilot's p for the truth, which after a lucky pilot asks for too few.
     """
     pilot = np.asarray(pilot_differences, dtype=np.float64)
-    if np.count_nonzero(pilot) < _LEAST_PILOT:
+    # Five of one sign have p = 1/32; with fewer, no one-sided p is below 0.05.
+    if np.count_nonzero(pilot) < 5:
         return None
     first, second = np.triu_indices(len(pilot), k=1)
     excess = float(np.sign(pilot[first] + pilot[second]).mean()) / 2.0
@@ -188,11 +185,6 @@ def _share_above(values: npt.ArrayLike, others: npt.ArrayLike) -> float:
         return float("nan")
     below, not_above = (np.searchsorted(twos, ones, side=side) for side in ("left", "right"))
     return float((below + not_above).sum() / (2.0 * ones.size * twos.size))
-
-
-Alternative = Literal["two-sided", "greater"]
-_EXACT_AT_MOST: Final = 200_000
-"""Sums of ranks whose distribution is written out; of more items it is as good as normal."""
 
 
 def signed_rank_p(values: npt.ArrayLike, others: npt.ArrayLike, *, alternative: Alternative = "two-sided") -> float:

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 
-_DRAWN_AT_ONCE: Final = 1_000_000
-"""Numbers of a bootstrap."""
+_DRAWN_AT_ONCE: Final = 1_000_000  # numbers of a bootstrap
 
 
 def posterior_from_even_odds(signed_nats: float) -> float:

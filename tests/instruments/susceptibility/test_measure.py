@@ -55,7 +55,6 @@ def taken(item: QueryItem, numbers: Sequence[int], weights: Sequence[float]) -> 
         item,
         contexts=replace(
             contexts,
-            ids=tuple(contexts.ids[i] for i in numbers),
             prompts=tuple(contexts.prompts[i] for i in numbers),
             weights=tuple(weight / total for weight in weights),
         ),

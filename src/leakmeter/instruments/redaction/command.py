@@ -68,19 +68,14 @@ def redact_command(
         raise UsageError("--swap replaces personal data by surrogate values, and redaction cuts; leave it out")
     loaded = read_cases(source, response)
     if write_redacted is not None:
-        _check_target(write_redacted, source, prompts, run)
+        n_files = len(source.context_file or ())
+        if n_files != 1:
+            raise UsageError(f"--write-redacted is for one --context-file, and {n_files or 'none'} was given")
+        output.check_writable(write_redacted, "redacted text", source, prompts, Path(run.model))
+        output.check_apart(write_redacted=write_redacted, html=run.html)
     shown = run_cases(Plan("redact", measure, prompts, loaded), run, inputs=[source])
     if write_redacted is not None and shown:
         _write(write_redacted, shown[0])
-
-
-def _check_target(path: Path, source: Source, prompts: PromptSettings, run: RunOptions) -> None:
-    """Refuse, before any work is done, a place where the text must not or cannot be written."""
-    files = source.context_file or []
-    if len(files) != 1:
-        raise UsageError(f"--write-redacted is for one --context-file, and {len(files) or 'none'} was given")
-    output.check_writable(path, "redacted text", source, prompts, Path(run.model))
-    output.check_apart(write_redacted=path, html=run.html)
 
 
 def _write(path: Path, result: RedactionResult) -> None:

@@ -1,8 +1,4 @@
-"""What a response gives away of what is left of a context, and which of the pieces left it comes from.
-
-What is left is held against the same definition as the whole context (`influence.disclosures`): its pieces are those
-that are left, each with what cutting it as well does.
-"""
+"""Disclosures of what is left of a context, by the definition of `influence.disclosures` for the whole of it."""
 
 from __future__ import annotations
 
@@ -16,13 +12,12 @@ import numpy.typing as npt
 from leakmeter.core.measurement import Texts
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
-from leakmeter.instruments.influence.sources import Series, Source
+from leakmeter.instruments.influence.sources import Series
 
 ONLY_THIS: Final = "only_this"
 WITHOUT_THIS: Final = "without_this"
 LEFT_WITHOUT_THIS: Final = "left_without_this"
 """log p̄(y_t | D∖R) − log p̄(y_t | D∖R∖D_i) of a piece that is left."""
-_SHARED: Final = ("noise", "placebo")
 Tokens = tuple[int, int]
 """First of the response, and the one behind the last."""
 
@@ -32,15 +27,16 @@ def tokens_of(disclosure: Disclosure) -> Tokens:
 
 
 def before(texts: Texts, series: Series) -> list[Disclosure]:
-    """What the response gives away of the whole context, where that is personal or secret."""
-    return [disclosure for disclosure in disclosures(texts, series) if disclosure.is_sensitive]
+    """Personal or secret disclosures of the whole context."""
+    spans = disclosures(texts, series)
+    return [disclosure for disclosure in spans if disclosure.is_sensitive and disclosure.evidence is not None]
 
 
 def after(texts: Texts, series: Series, cut: Collection[str]) -> list[Disclosure]:
-    """The same of what is left without some pieces: `series` has `left`, and `left_without_this` of other pieces."""
+    """The same without some pieces: `series` has `left`, and `left_without_this` of the other pieces."""
     cut_ranges = [part for span in texts["spans"] if span["name"] in cut for part in span["ranges"]]
     left: dict[tuple[int, str, str], FloatArray] = {
-        key: values for key, values in series.items() if not key[0] and key[1] in _SHARED
+        key: values for key, values in series.items() if not key[0] and key[1] in ("noise", "placebo")
     }
     spans = []
     for span in texts["spans"]:
@@ -60,7 +56,6 @@ def after(texts: Texts, series: Series, cut: Collection[str]) -> list[Disclosure
 
 
 def _outside(whole: Sequence[int], ranges: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
-    """What of a range lies in none of others."""
     parts = [(whole[0], whole[1])]
     for start, end in ranges:
         parts = [
@@ -74,7 +69,7 @@ def _outside(whole: Sequence[int], ranges: Iterable[Sequence[int]]) -> list[tupl
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A context without some pieces, and without each of the others as well; log p̄(y_t | …) − log p̄(y_t | ∅)."""
+    """log p̄(y_t | …) − log p̄(y_t | ∅) of a context without some pieces, and without each of the others as well."""
 
     cut: tuple[str, ...]
     left: FloatArray
@@ -93,10 +88,7 @@ class State:
 
 @dataclass(slots=True)
 class Targets:
-    """Disclosures that have to go, and how much of them is left.
-
-    `texts` are of the case; `series` are its numbers with nothing cut.
-    """
+    """Disclosures that have to go, and how much of them is left; `series` are of the case with nothing cut."""
 
     texts: Texts
     series: dict[tuple[int, str, str], FloatArray]
@@ -107,13 +99,13 @@ class Targets:
         """Disclosures of what is left that are personal or secret; each is a target from now on."""
         of_state = {(0, LEFT_WITHOUT_THIS, name): state.left - values for name, values in state.others.items()}
         series = {**self.series, (0, "left", ""): state.left, **of_state}
-        above = [disclosure for disclosure in after(self.texts, series, state.cut) if disclosure.evidence is not None]
+        above = after(self.texts, series, state.cut)
         for disclosure in above:
             self.floors.setdefault(tokens_of(disclosure), disclosure.floor_nats)
         return above
 
     def excess(self, left: FloatArray) -> float:
-        """Nats of the targets above their floors, all together."""
+        """Σ of the targets' nats above their floors."""
         return sum(max(0.0, float(left[slice(*tokens)].sum()) - floor) for tokens, floor in self.floors.items())
 
     def cost(self, left: FloatArray) -> float:
@@ -122,19 +114,23 @@ class Targets:
 
     @property
     def rest(self) -> npt.NDArray[np.bool_]:
-        """Which tokens are in none of the targets."""
         return outside(self.floors, len(self.series[0, "whole", ""]))
 
     def options(self, above: Iterable[Disclosure], state: State) -> list[str]:
         """Pieces to cut next: sources of disclosures, and values that say the same words; those first, if any, whose
         cutting leaves less of the disclosures."""
-        names = dict.fromkeys(
-            name
-            for disclosure in above
-            for source in disclosure.sources
-            if disclosure.relation == "copied" or source.most_nats > self._noise(disclosure)
-            for name in (source.piece, *self._values_at(source))
-        )
+        values = [span for span in self.texts["spans"] if span["kind"] == "value"]
+        names = set()
+        for disclosure in above:
+            for source in disclosure.sources:
+                if disclosure.relation == "copied" or source.most_nats > self._noise(disclosure):
+                    names.add(source.piece)
+                    names |= {
+                        span["name"]
+                        for span in values
+                        for start, end in span["ranges"]
+                        if start < source.end and source.start < end
+                    }
         left = [name for name in state.others if name in names]
         noise = sum(self._noise(disclosure) for disclosure in above)
         helping = [name for name in left if self.excess(state.others[name]) < self.excess(state.left) - noise]
@@ -143,16 +139,9 @@ class Targets:
     def _noise(self, disclosure: Disclosure) -> float:
         return float(self.series[0, "noise", ""][slice(*tokens_of(disclosure))].sum())
 
-    def _values_at(self, source: Source) -> Iterable[str]:
-        for span in self.texts["spans"]:
-            if span["kind"] == "value" and any(
-                start < source.end and source.start < end for start, end in span["ranges"]
-            ):
-                yield span["name"]
-
 
 def outside(spans: Iterable[Tokens], n_tokens: int) -> npt.NDArray[np.bool_]:
-    """Which of the tokens are in none of some spans: (response,) of truth values."""
+    """Which tokens are in none of some spans, (response,)."""
     rest = np.ones(n_tokens, dtype=bool)
     for tokens in spans:
         rest[slice(*tokens)] = False

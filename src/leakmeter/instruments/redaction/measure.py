@@ -108,11 +108,11 @@ class Redaction(Measure):
                 raise UsageError("the goal is missing: give --max-loss NATS, or --disclosures")
         elif not (np.isfinite(self.max_loss) and self.max_loss > 0):
             raise UsageError(f"max-loss is {self.max_loss}; it has to be above 0 (nats)")
-        _ = self.influence
+        _ = self.reduction
 
     @override
     def record(self) -> JsonObject:
-        """The parameters that name a run; the search, and disclosures, where there are such."""
+        """The parameters that name a run, `search` and `disclosures` only where they are set."""
         params = asdict(self)
         if self.search is None:
             del params["search"]
@@ -121,17 +121,10 @@ class Redaction(Measure):
         return params
 
     @property
-    def influence(self) -> Influence:
-        return Influence(
-            temperature=self.temperature,
-            cid_lambda=self.cid_lambda,
-            max_new_tokens=self.max_new_tokens,
-            seed=self.seed,
-        )
-
-    @property
     def reduction(self) -> TargetLogProbs | MixtureLogProbs:
-        return self.influence.reduction
+        return Influence(
+            temperature=self.temperature, cid_lambda=self.cid_lambda, max_new_tokens=self.max_new_tokens, seed=self.seed
+        ).reduction
 
     @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
@@ -153,8 +146,10 @@ class Redaction(Measure):
         widths = [*_half_widths(begun)]
         if self.disclosures:
             noise = yield from neighbourhood_noise(item, response, self.reduction, scores[:2])
-            targets = self._targets(item, response, full, whole, beside, noise)
-            steps, all_removed, first, last = yield from self._hide(item, response, targets)
+            series = {(0, each.statistic, each.piece): each.values for each in beside}
+            series |= {(0, "log_prob", ""): full, (0, "whole", ""): whole.left}
+            series[0, "noise", ""] = noise + whole.half_width
+            steps, all_removed, first, last = yield from self._hide(item, response, series)
             widths += [
                 width for state in (first, last) for width in (state.half_width, *state.other_half_widths.values())
             ]
@@ -190,10 +185,10 @@ class Redaction(Measure):
         return measurements
 
     def longest_trial(self, item: ContextItem) -> Trial[None]:
-        """Ask for at least what `trial` would, whatever it is answered: predictions drive this instead.
+        """The most that `trial` may ask for, for predictions: every span is cut, and all but one put back.
 
-        As if every span were cut, and all but one put back. The prompts of a round, however it came to it, are no
-        longer than those here, with one span cut instead of several, and part no later: here the first spans are cut.
+        The prompts of a round are no longer than those here, with one span cut instead of several, and part no later:
+        here the first spans are cut.
         """
         response, scores = yield from self._begin(item)
         cuts = [item.cuts[name] for name in candidates(item)]
@@ -215,7 +210,7 @@ class Redaction(Measure):
         return Request((item.blank, *prompts), response, self.reduction, interval_noise_of(item))
 
     def _begin(self, item: ContextItem) -> Trial[tuple[tuple[int, ...], Scores]]:
-        """The response, and its scores with no context, all of it and, where that fits, an irrelevant piece alone."""
+        """The response, and its scores with no context, with all of it, and of the prompts `_beside`."""
         response = item.response
         if response is None:
             response = yield from self._draw(item, item.prompt)
@@ -224,7 +219,7 @@ class Redaction(Measure):
         return response, scores
 
     def _beside(self, item: ContextItem) -> Iterator[tuple[str, str, Prompt]]:
-        """Prompts that are scored with the whole one, and the statistic and piece that each is of."""
+        """Further prompts that are scored with the whole one: statistic, piece, prompt."""
         if item.placebo_alone is not None:
             yield "placebo", "", item.placebo_alone
         if self.disclosures:
@@ -267,27 +262,14 @@ class Redaction(Measure):
             steps.append(step)
         return steps, all_removed
 
-    def _targets(
-        self,
-        item: ContextItem,
-        response: tuple[int, ...],
-        full: FloatArray,
-        whole: Step,
-        beside: Sequence[Measurement],
-        noise: FloatArray,
-    ) -> Targets:
-        if item.texts_of is None:
-            raise ValueError(f"case '{item.id}' was made without its texts, which finding disclosures needs")
-        texts = {**item.texts_of(response), "spans": [asdict(span) for span in item.spans]}
-        series = {(0, each.statistic, each.piece): each.values for each in beside}
-        series |= {(0, "log_prob", ""): full, (0, "whole", ""): whole.left, (0, "noise", ""): noise + whole.half_width}
-        return Targets(texts, series)
-
     def _hide(
-        self, item: ContextItem, response: tuple[int, ...], targets: Targets
+        self, item: ContextItem, response: tuple[int, ...], series: dict[tuple[int, str, str], FloatArray]
     ) -> Trial[tuple[list[Step], FloatArray | None, State, State]]:
         """The steps until nothing personal or secret is disclosed; what is left with every span cut, where the limit is
-        not reached even so; and what is measured with no span cut, and with the plan."""
+        not reached even so; and the states with no span cut, and with the plan."""
+        if item.texts_of is None:
+            raise ValueError(f"case '{item.id}' was made without its texts, which finding disclosures needs")
+        targets = Targets({**item.texts_of(response), "spans": [asdict(span) for span in item.spans]}, series)
         steps: list[Step] = []
         first = state = yield from self._around(item, response, ())
         all_removed = None
@@ -326,8 +308,8 @@ class Redaction(Measure):
         names: Sequence[str],
         needed: set[str],
     ) -> Trial[tuple[str, State] | None]:
-        """Of spans that are cut, the one that can be put back with the rest of the response likeliest, and what is left
-        then; None where there is none. Those that cannot go to `needed`."""
+        """The span to put back that leaves the rest of the response likeliest, and the state then; None where there is
+        none. Spans that cannot be put back are added to `needed`."""
         if not names:
             return None
         disclosed, excess = {tokens_of(d) for d in targets.above(state)}, targets.excess(state.left)
@@ -347,7 +329,6 @@ class Redaction(Measure):
         return None
 
     def _around(self, item: ContextItem, response: tuple[int, ...], cut: tuple[str, ...]) -> Trial[State]:
-        """What is left without some spans, and without each of the others as well."""
         names = candidates(item, cut)
         prompts = [item.without(cut), *(item.without((*cut, name)) for name in names)]
         (scores,) = yield [self._request(item, prompts, response)]
@@ -360,7 +341,7 @@ class Redaction(Measure):
     def _promising(
         self, item: ContextItem, response: tuple[int, ...], cut: Sequence[str], names: list[str]
     ) -> Trial[list[str]]:
-        """Candidates to score, in order: with a search the first of its screen, where the model can hide pieces."""
+        """Candidates to score, in order: with a search those that its screen ranks first."""
         if self.search is None or len(names) <= (k := Search.parse(self.search).k):
             return names
         cut_pieces = [piece for span in item.spans if span.name in cut for piece in span.pieces]
@@ -384,7 +365,7 @@ class Redaction(Measure):
         *,
         keep: bool = False,
     ) -> Trial[Step]:
-        """Of several sets of spans, the one whose cutting leaves least; each by the name of the span that it is about.
+        """The removal that leaves least, of sets of spans by the name of the step's span.
 
         `keep` says that the states of the whole prompt are needed again.
         """
@@ -396,7 +377,7 @@ class Redaction(Measure):
         return Step(statistic, list(removals)[best], left[best], widths[best])
 
     def _answer(self, item: ContextItem, prompt: Prompt) -> Trial[tuple[tuple[int, ...], FloatArray]]:
-        """Another response, drawn from a prompt, and its scores with no context and with that one, (2, response)."""
+        """A response drawn from a prompt, and its scores with no context and with that prompt, (2, response)."""
         response = yield from self._draw(item, prompt)
         (scores,) = yield [self._request(item, (prompt,), response)]
         return response, scores.values
@@ -428,7 +409,7 @@ def chosen(steps: Sequence[Step]) -> list[str]:
 
 
 def _spared(item: ContextItem, steps: Sequence[Step]) -> list[Step]:
-    """Puts back spans that others hold all of, which were cut later: the prompt is the same without them."""
+    """Puts back spans that lie within others that were cut later: the prompt stays the same."""
     back: list[Step] = []
     for name in chosen(steps):
         others = [other for other in chosen([*steps, *back]) if other != name]
@@ -438,10 +419,7 @@ def _spared(item: ContextItem, steps: Sequence[Step]) -> list[Step]:
 
 
 def candidates(item: ContextItem, cut: Collection[str] = ()) -> list[str]:
-    """Names of the spans that would take more away, in the order of the text; of two that begin together the shorter.
-
-    What lies within spans that are cut already is gone.
-    """
+    """Names of the spans that do not lie within those cut, in the order of the text, shorter ones first."""
     cut_pieces = {piece for span in item.spans if span.name in cut for piece in span.pieces}
     left = [span for span in item.spans if not cut_pieces.issuperset(span.pieces)]
     return [span.name for span in sorted(left, key=lambda span: (span.ranges[0][0], span.n_tokens))]

@@ -1,7 +1,8 @@
-"""What plans of redaction say of one response or of many, as blocks."""
+"""Reports of redaction, of one plan or of many, as blocks."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
@@ -74,7 +75,6 @@ _NOTES: Final[tuple[tuple[str, str], ...]] = (
 
 
 def report(cases: Sequence[RedactionResult]) -> b.Report:
-    """Each plan with what it cuts from the context, the answer before and after, and the way to the limit."""
     several, discloses = len(cases) > 1, any(case.disclosed is not None for case in cases)
     columns = _index(discloses=discloses)
     goal = (
@@ -114,36 +114,28 @@ def report(cases: Sequence[RedactionResult]) -> b.Report:
 
 def verdict(case: RedactionResult) -> str:
     """One sentence: what is cut, what is left, and whether that is within the limit."""
+    if case.redacted:
+        n, n_pieces = len(case.redacted), case.n_pieces
+        share = f"{100 * case.redacted_share:.0f}\u00a0% of the text"
+        lead = f"Cutting {n} of {n_pieces} piece{'s' if n_pieces > 1 else ''} ({share})"
+    else:
+        lead = "Nothing has to be cut" if case.reached else "Cutting does not help"
+    if case.disclosed is not None:
+        n = len(case.disclosed.spans)
+        noun = f"{n:,} personal or secret disclosure{'s' if n > 1 else ''}"
+        if not case.redacted:
+            return f"{lead}: the response discloses {noun if n else 'no recognisable personal or secret data'}."
+        return f"{lead} leaves {case.disclosed.n_left or 'none'} of {noun}." if n else f"{lead} is enough."
     whole = range_text(case.whole_nats, case.half_width_nats)
     limit = "" if case.max_loss_nats is None else f"; the limit is {case.max_loss_nats:g}"
-    if case.disclosed is not None:
-        return f"{_disclosures_text(case, case.disclosed)}."
     if not case.redacted:
-        lead = "Nothing has to be cut" if case.reached else "Cutting does not help"
         return f"{lead}: the whole context influences the response by {whole}\u00a0nats{limit}."
     left = range_text(case.left_nats, case.half_width_nats)
     least = "" if case.reached else ", the smallest found"
-    return f"{_cut_text(case)} leaves {left} of {whole}\u00a0nats{least}{limit}."
-
-
-def _cut_text(case: RedactionResult) -> str:
-    n, n_pieces = len(case.redacted), case.n_pieces
-    share = f"{100 * case.redacted_share:.0f}\u00a0% of the text"
-    return f"Cutting {n} of {n_pieces} piece{'s' if n_pieces > 1 else ''} ({share})"
-
-
-def _disclosures_text(case: RedactionResult, disclosures: RedactedDisclosures) -> str:
-    """What is disclosed before and after."""
-    n = len(disclosures.spans)
-    noun = f"{n:,} personal or secret disclosure{'s' if n > 1 else ''}"
-    if not case.redacted:
-        lead = "Nothing has to be cut" if case.reached else "Cutting does not help"
-        return f"{lead}: the response discloses {noun if n else 'no recognisable personal or secret data'}"
-    return f"{_cut_text(case)} " + (f"leaves {disclosures.n_left or 'none'} of {noun}" if n else "is enough")
+    return f"{lead} leaves {left} of {whole}\u00a0nats{least}{limit}."
 
 
 def _effect_text(case: RedactionResult, disclosures: RedactedDisclosures) -> str:
-    """What the cuts do to the rest of the response, and the influence that is left."""
     change = disclosures.rest_change_nats
     limit = "" if case.max_loss_nats is None else f"; the limit is {case.max_loss_nats:g}"
     influences = f"influences the response by {range_text(case.left_nats, case.half_width_nats)}\u00a0nats{limit}."
@@ -155,7 +147,6 @@ def _effect_text(case: RedactionResult, disclosures: RedactedDisclosures) -> str
 
 
 def posterior(case: RedactionResult) -> str:
-    """What an observer of the response can conclude about the context, before and after, by one rule."""
     whole = _sentence(case, case.whole_nats, "whole_", "this context")
     if not case.redacted:
         return whole
@@ -184,18 +175,16 @@ def _headline(cases: Sequence[RedactionResult]) -> str:
 
 
 def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
-    """The rows of the decision table that the plans meet; those of system prompts alone meet none."""
+    """Rows of the decision table; plans for system prompts alone meet none."""
     cases = [case for case in cases if case.unmarked_query_tokens is None]
     if not cases:
         return
     table = _ADVICE if cases[0].disclosed is None else _ADVICE_OF_DISCLOSURES
-    met: dict[str, int] = {}
+    met = Counter("missed" if not case.reached else "reached" if case.redacted else "kept" for case in cases)
     for case in cases:
-        name = "missed" if not case.reached else "reached" if case.redacted else "kept"
-        met[name] = met.get(name, 0) + 1
         limit = case.max_loss_nats
         if case.steps and limit is not None and case.placebo_nats is not None and limit < case.placebo_nats:
-            met["below"] = met.get("below", 0) + 1
+            met["below"] += 1
     rows = [
         (f"{condition} ({met[name]:,} of {len(cases):,} plans)" if len(cases) > 1 else condition, do)
         for name, (condition, do) in table.items()
@@ -208,7 +197,10 @@ def _index(*, discloses: bool) -> b.Columns[RedactionResult]:
     return [
         (b.Column("Left", "nats", shade=True), lambda case: _coloured(case.left_nats, case)),
         (b.Column("Whole", "nats", "nats", shade=True), lambda case: _coloured(case.whole_nats, case)),
-        (b.Column("Disclosures left"), _n_left)
+        (
+            b.Column("Disclosures left"),
+            lambda case: f"{case.disclosed.n_left} of {len(case.disclosed.spans)}" if case.disclosed else "",
+        )
         if discloses
         else (b.Column("Limit met"), lambda case: "yes" if case.reached else "no"),
         (b.Column("Cut"), lambda case: f"{len(case.redacted)} of {case.n_pieces}"),
@@ -216,12 +208,7 @@ def _index(*, discloses: bool) -> b.Columns[RedactionResult]:
     ]
 
 
-def _n_left(case: RedactionResult) -> b.Cell:
-    return "" if case.disclosed is None else f"{case.disclosed.n_left} of {len(case.disclosed.spans)}"
-
-
 def _coloured(nats: float, case: RedactionResult) -> b.Cell:
-    """Nats, which have a colour where they rise above the noise and above what irrelevant words do."""
     return b.Shaded(nats, scale.heat(nats, _floor(case)))
 
 
@@ -243,15 +230,19 @@ def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
     yield b.Beside([_context(case)], [*query, *_answers(case)])
     yield _steps_chart(case)
     yield _steps(case)
-    baseline = _baseline(case)
-    if baseline:
+    facts = {} if case.max_loss_nats is None else {"Limit": f"{case.max_loss_nats:g}\u00a0nats"}
+    facts |= context.settings(case)
+    if case.placebo_nats is not None:
+        baseline = f"{nats_text(case.placebo_nats)}\u00a0nats, with signs {nats_text(case.placebo_signed_nats)}"
         yield b.Text(f"Irrelevant words as the only context: {baseline}.", "soft")
+        facts["Irrelevant words alone"] = baseline
+    if (predicted := context.prediction(case, at_most=True)) is not None:
+        facts["Predicted"] = predicted
     yield b.Details("Remaining text", [b.Text(b.Untrusted(case.marked_context), "prose")])
-    yield b.Details("Settings and cost", b.facts_of(_settings(case)))
+    yield b.Details("Settings and cost", b.facts_of(facts))
 
 
 def _disclosures(disclosures: RedactedDisclosures) -> b.Table:
-    """What was personal or secret, and what is left of it."""
     columns = (
         b.Column("What"),
         b.Column("Response says"),
@@ -280,7 +271,6 @@ def _disclosures(disclosures: RedactedDisclosures) -> b.Table:
 
 # ---- texts ----------------------------------------------------------------------------------------------------------
 def _context(case: RedactionResult) -> b.ShadedText:
-    """The context in stretches that are cut or stay."""
     documents, redacted = case.documents, case.redacted
     several = len(documents) > 1
     cut = context.stretches(case.context, documents, redacted)
@@ -299,7 +289,7 @@ def _context(case: RedactionResult) -> b.ShadedText:
 
 
 def _answers(case: RedactionResult) -> Iterator[b.Block]:
-    """The response, the same under what is left, and the answer that is drawn from that."""
+    """The response before and after the cuts, and the answer drawn from what is left."""
     after = case.after
     heading = f"Response, each token coloured by the influence of the whole context ({context.provenance(case)})"
     yield _tokens(case, case.whole_nats, case.whole_per_token_nats, heading, legend=after is None)
@@ -335,7 +325,6 @@ def _tokens(
 
 # ---- the way to the limit -------------------------------------------------------------------------------------------
 def _steps(case: RedactionResult) -> b.Table:
-    """The whole context, and what is left after each step."""
     columns = (
         b.Column("#", "count"),
         b.Column("Step"),
@@ -399,7 +388,6 @@ def _steps_chart(case: RedactionResult) -> b.Chart:
 
 
 def _chart(cases: Sequence[RedactionResult]) -> b.Chart:
-    """Nats left over the pieces that are cut, of all cases."""
     several = len(cases) > 1
     series = [
         b.Series("steps", [case.whole_nats, *(step.left_nats for step in case.steps)], faded=several)
@@ -413,21 +401,3 @@ def _chart(cases: Sequence[RedactionResult]) -> b.Chart:
 
 def _limits(cases: Sequence[RedactionResult]) -> list[float]:
     return sorted({case.max_loss_nats for case in cases if case.max_loss_nats is not None})
-
-
-# ---- settings -------------------------------------------------------------------------------------------------------
-def _baseline(case: RedactionResult) -> str:
-    """What is left of an irrelevant context; empty where it was not measured."""
-    if case.placebo_nats is None:
-        return ""
-    return f"{nats_text(case.placebo_nats)}\u00a0nats, with signs {nats_text(case.placebo_signed_nats)}"
-
-
-def _settings(case: RedactionResult) -> dict[str, str]:
-    predicted, baseline = context.prediction(case, at_most=True), _baseline(case)
-    return {
-        **({} if case.max_loss_nats is None else {"Limit": f"{case.max_loss_nats:g}\u00a0nats"}),
-        **context.settings(case),
-        **({"Irrelevant words alone": baseline} if baseline else {}),
-        **({"Predicted": predicted} if predicted is not None else {}),
-    }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measurement import HALF_WIDTH, Measurement, Params, Texts
 from leakmeter.core.plain import SELDOM, excerpt
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, SoFar, at, of_response
@@ -29,7 +30,7 @@ from leakmeter.instruments.redaction.disclosing import (
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
 from leakmeter.overriding import override
 from leakmeter.results.result import Part
-from leakmeter.stats.stats import Posterior, posterior_of
+from leakmeter.stats.stats import posterior_of
 from leakmeter.storage.damage import FieldError
 from leakmeter.storage.kept import Series as KeptSeries
 from leakmeter.text.entity_results import entity_warnings
@@ -231,8 +232,15 @@ class RedactionResult(ContextResult):
         limit, context, noise_nats = params["max_loss"], texts["context"], float(noise.sum())
         placebo_signed_nats = None if placebo is None else abs(float(placebo.sum()))
 
-        def posterior(signed: FloatArray) -> Posterior:
-            return posterior_of(float(signed.sum()), noise_nats=noise_nats, placebo_nats=placebo_signed_nats)
+        def amounts(values: FloatArray) -> JsonObject:
+            signed = float(values.sum())
+            posterior = posterior_of(signed, noise_nats=noise_nats, placebo_nats=placebo_signed_nats)
+            return {
+                "left_nats": _sum(values),
+                "left_signed_nats": signed,
+                "left_posterior": posterior.probability,
+                "left_posterior_note": posterior.note,
+            }
 
         pieces = {span["name"]: ContextPiece(**ContextPiece.fields_of(span, texts, series)) for span in texts["spans"]}
         pieces = {name: replace(piece, text=_text_of(piece, context)) for name, piece in pieces.items()}
@@ -245,10 +253,7 @@ class RedactionResult(ContextResult):
                     name=item.piece,
                     kind=pieces[item.piece].kind,
                     text=pieces[item.piece].text,
-                    left_nats=_sum(item.values),
-                    left_signed_nats=float(item.values.sum()),
-                    left_posterior=posterior(item.values).probability,
-                    left_posterior_note=posterior(item.values).note,
+                    **amounts(item.values),
                     change_nats=change,
                     raised=item.statistic == REMOVED and change > noise_nats,
                 )
@@ -262,11 +267,8 @@ class RedactionResult(ContextResult):
             **cls.of_context(texts, series, params, placebo_signed_nats, _of_search(params)),
             max_loss_nats=limit,
             reached=is_within and not (disclosed and disclosed.n_left),
-            left_nats=_sum(left),
-            left_signed_nats=float(left.sum()),
+            **amounts(left),
             left_per_token_nats=tuple(np.abs(left).tolist()),
-            left_posterior=posterior(left).probability,
-            left_posterior_note=posterior(left).note,
             all_removed_nats=None if all_removed is None else _sum(all_removed),
             placebo_nats=None if placebo is None else _sum(placebo),
             placebo_signed_nats=placebo_signed_nats,
@@ -275,11 +277,7 @@ class RedactionResult(ContextResult):
             redacted_share=share(context, ranges),
             redacted_documents=tuple(
                 RedactedDocument(
-                    name=document["name"],
-                    text=_left_of(
-                        context[document["start"] : document["end"]],
-                        [(start - document["start"], end - document["start"]) for start, end in ranges],
-                    ),
+                    name=document["name"], text=_left_of(context, ranges, document["start"], document["end"])
                 )
                 for document in texts["documents"]
             ),
@@ -301,7 +299,7 @@ class RedactionResult(ContextResult):
 
     @property
     def text(self) -> str:
-        """The context without the pieces; documents are joined by blank lines, those of which nothing is left go."""
+        """The context without the pieces; blank lines join the documents that are not empty."""
         return "\n\n".join(document.text for document in self.redacted_documents if document.text)
 
     def to_frame(self) -> pd.DataFrame:
@@ -310,7 +308,6 @@ class RedactionResult(ContextResult):
 
 
 def unmet(case: RedactionResult) -> str:
-    """What of the limit, or of the disclosures that have to go, a plan does not reach."""
     if case.disclosed is not None and (n := case.disclosed.n_left):
         return f"{n:,} personal or secret disclosure{'s are' if n > 1 else ' is'} left"
     return f"more than {case.max_loss_nats:g} nats are left"
@@ -319,8 +316,6 @@ def unmet(case: RedactionResult) -> str:
 def _disclosed(texts: Texts, series: Series, cut: Collection[str]) -> RedactedDisclosures:
     by_tokens = {tokens_of(disclosure): disclosure for disclosure in before(texts, series)}
     left = {tokens_of(disclosure): disclosure for disclosure in after(texts, series, cut)}
-    by_tokens = {tokens: disclosure for tokens, disclosure in by_tokens.items() if disclosure.evidence is not None}
-    left = {tokens: disclosure for tokens, disclosure in left.items() if disclosure.evidence is not None}
     spans = []
     for tokens in sorted({**by_tokens, **left}):
         disclosure = by_tokens.get(tokens) or left[tokens]
@@ -345,14 +340,14 @@ def _disclosed(texts: Texts, series: Series, cut: Collection[str]) -> RedactedDi
 
 
 def _text_of(piece: ContextPiece, context: str) -> str:
-    """What a piece says; of a value said ten times, each form once."""
+    """The piece's text; of a value each form once."""
     forms = [context[start:end] for start, end in piece.spans]
     return " … ".join(forms if piece.kind == "unit" and piece.entity_type is None else dict.fromkeys(forms))
 
 
-def _left_of(text: str, ranges: Iterable[tuple[int, int]]) -> str:
-    """A document without some characters; white space alone goes too."""
-    left = without_characters(text, ranges)
+def _left_of(context: str, ranges: Iterable[tuple[int, int]], start: int, end: int) -> str:
+    """A document of the context without some ranges; empty if only white space is left."""
+    left = without_characters(context[start:end], [(first - start, last - start) for first, last in ranges])
     return left if left.strip() else ""
 
 
@@ -413,7 +408,7 @@ def _sum(values: FloatArray) -> float:
 
 
 def merged(ranges: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
-    """Ranges [start, end) in order, those that overlap or touch put together."""
+    """Ranges [start, end) in order, joined where they overlap or touch."""
     out: list[tuple[int, int]] = []
     for start, end in sorted((start, end) for start, end in ranges):
         if out and start <= out[-1][1]:
@@ -424,7 +419,7 @@ def merged(ranges: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
 
 
 def marked(context: str, ranges: Sequence[tuple[int, int]]) -> str:
-    """The context with a mark for what is cut; where only white space is between, with one for all."""
+    """The context with a mark for each range, and one for ranges that only white space separates."""
     out, cursor = "", 0
     for start, end in ranges:
         between = context[cursor:start]
@@ -435,6 +430,6 @@ def marked(context: str, ranges: Sequence[tuple[int, int]]) -> str:
 
 
 def share(context: str, ranges: Iterable[tuple[int, int]]) -> float:
-    """Of the characters that are no white space, those within the ranges."""
+    """Share of the characters within the ranges, not counting white space."""
     n = sum(len("".join(context[start:end].split())) for start, end in ranges)
     return n / max(1, len("".join(context.split())))

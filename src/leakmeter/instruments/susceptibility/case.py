@@ -20,7 +20,7 @@ _QUERY: Final = ("query", "question", "text")
 _CONTEXT: Final = ("context", "text")
 QUERY_FIELDS: Final = ("query", "id", "answer", "answers")
 CONTEXT_FIELDS: Final = ("context", "weight", "context.id", "context.answer")
-"""What `--map` may name."""
+"""Fields that `--map` may name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +70,9 @@ class QueryCase:
     def known(self) -> dict[str, str]:
         return dict(self.query.factors)
 
-    def stored(self) -> JsonObject:
-        return asdict(self)
-
     def record(self) -> JsonObject:
-        """Of the contexts, which many queries share, their number and hash."""
-        stored = self.stored()
+        """With the number and hash of the contexts, which many queries share."""
+        stored = asdict(self)
         contexts = json.dumps(stored.pop("contexts"), sort_keys=True)
         return {
             **stored,
@@ -85,32 +82,25 @@ class QueryCase:
 
 
 def load_queries(source: Any, mapping: Mapping[str, str] | None = None) -> tuple[Query, ...]:
-    """Queries of a file or of a table in memory, in order; see `queries_of` and `data.rows.read_rows`.
-
-    A text in the place of a record is a query.
-    """
-    return queries_of(_records(source, mapping, _QUERY), _named(source, "queries"))
+    """Queries of a file or of a table in memory; see `queries_of` and `data.rows.read_rows`. A text is a query."""
+    return queries_of(*_read(source, mapping, _QUERY[0], "queries"))
 
 
 def load_contexts(source: Any, mapping: Mapping[str, str] | None = None) -> tuple[Context, ...]:
-    """Contexts likewise; see `contexts_of`. A text in the place of a record is a context."""
-    return contexts_of(_records(source, mapping, _CONTEXT), _named(source, "contexts"))
+    return contexts_of(*_read(source, mapping, _CONTEXT[0], "contexts"))
 
 
 def split_mapping(mapping: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """A `--map` for queries and for contexts: by the fields of each; of a context 'context.id' and 'context.answer'."""
-    behind = "context."
+    """A `--map` of the fields of queries, and of those of contexts."""
     ours = {name: path for name, path in mapping.items() if name in QUERY_FIELDS}
-    theirs = {name.removeprefix(behind): path for name, path in mapping.items() if name not in QUERY_FIELDS}
+    theirs = {name.removeprefix("context."): path for name, path in mapping.items() if name not in QUERY_FIELDS}
     return ours, theirs
 
 
-def _records(source: Any, mapping: Mapping[str, str] | None, texts: Sequence[str]) -> list[Fields]:
-    return [row.fields for row in read_rows(source, mapping=mapping, text_field=texts[0])]
-
-
-def _named(source: object, noun: str) -> str:
-    return f"'{source}'" if isinstance(source, str | Path) else noun
+def _read(source: Any, mapping: Mapping[str, str] | None, text_field: str, noun: str) -> tuple[list[Fields], str]:
+    """Records, and what messages call their source."""
+    records: list[Fields] = [row.fields for row in read_rows(source, mapping=mapping, text_field=text_field)]
+    return records, f"'{source}'" if isinstance(source, str | Path) else noun
 
 
 def queries_of(records: Iterable[Fields], source: str) -> tuple[Query, ...]:
@@ -154,7 +144,7 @@ def contexts_of(records: Iterable[Fields], source: str) -> tuple[Context, ...]:
 
 
 def _checked(records: Iterable[Fields], source: str) -> Iterable[tuple[str, Fields, str]]:
-    """Where each record stands, its fields by names in lower case, its id."""
+    """Place of each record for messages, fields by names in lower case, id."""
     seen: dict[str, int] = {}
     for number, record in enumerate(records, 1):
         where = f"{source}, record {number}"
@@ -175,7 +165,6 @@ def _checked(records: Iterable[Fields], source: str) -> Iterable[tuple[str, Fiel
 
 
 def _text(fields: Fields, columns: Sequence[str], where: str) -> tuple[str, str]:
-    """The first of the columns that is there, and its text."""
     column = next((name for name in columns if name in fields), None)
     if column is None:
         # What else there is may be a text, where a file has no heading, and is not repeated.
@@ -261,5 +250,5 @@ def _weight(value: object, where: str) -> float:
 
 
 def _none(value: object) -> bool:
-    """Whether a cell is empty: tables of other programs have numbers that are none, too."""
+    """Whether a cell is empty, or NaN as tables of other programs have it."""
     return value is None or (isinstance(value, str) and not value.strip()) or (value != value)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -25,13 +25,12 @@ if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
     from leakmeter.core.gradient import Sigma
     from leakmeter.engine.loading import KeptModel
-    from leakmeter.instruments.susceptibility.case import Context, QueryCase
+    from leakmeter.instruments.susceptibility.case import QueryCase
     from leakmeter.instruments.susceptibility.fisher.result import FisherResult
     from leakmeter.instruments.susceptibility.result import SusceptibilityResult
     from leakmeter.results.results import Results
 
 
-_SAMPLES: Final = ("queries.jsonl", "contexts.jsonl")
 Estimator = Literal["monte-carlo", "fisher"]
 
 
@@ -76,14 +75,7 @@ def susceptibility_command(
     run.json
         Print one JSON object a query, and a last one with their summary.
     """
-    from leakmeter.instruments.susceptibility.case import (
-        CONTEXT_FIELDS,
-        QUERY_FIELDS,
-        QueryCase,
-        load_contexts,
-        load_queries,
-        split_mapping,
-    )
+    from leakmeter.instruments.susceptibility.case import CONTEXT_FIELDS, QUERY_FIELDS
 
     run = run or RunOptions()
     is_fisher = estimator == "fisher"
@@ -93,10 +85,9 @@ def susceptibility_command(
         raise UsageError("--contexts comes without --queries; give both, or neither for the sample")
     if queries is not None and contexts is None and not is_fisher:
         raise UsageError("--queries comes without --contexts; give both, or neither for the sample")
-    ours, theirs = split_mapping((rows or RowOptions()).mapping((*QUERY_FIELDS, *CONTEXT_FIELDS)))
-    loaded_queries = load_queries(sample_path(_SAMPLES[0]) if queries is None else queries, ours)
-    has_contexts = queries is None or contexts is not None
-    before = load_contexts(contexts or sample_path(_SAMPLES[1]), theirs) if has_contexts else ()
+    mapping = (rows or RowOptions()).mapping((*QUERY_FIELDS, *CONTEXT_FIELDS))
+    files = (sample_path("queries.jsonl"), sample_path("contexts.jsonl")) if queries is None else (queries, contexts)
+    cases = _cases(*files, mapping, skip_bad=skip_bad)
     chosen: Susceptibility | Fisher = (fisher or Fisher()) if is_fisher else (measure or Susceptibility())
     if is_fisher:
         check_gradients(run.model)
@@ -105,7 +96,6 @@ def susceptibility_command(
         if isinstance(chosen, Fisher):
             check_place(backend, chosen.place)
 
-    cases = LoadedCases(tuple(QueryCase(query.id, query, before) for query in loaded_queries), skip_bad=skip_bad)
     shown = run_cases(
         Plan(instrument.name, chosen, QuerySettings(template=template, separator=separator), cases, TOGETHER),
         run,
@@ -117,7 +107,7 @@ def susceptibility_command(
 
 
 def _refuse_options(estimator_options: Susceptibility | Fisher | None, estimator: str) -> None:
-    """Refuse options of the estimator that was not asked for; None where none of them was given."""
+    """Refuse options of the other estimator; None where there are none."""
     if estimator_options is None:
         return
     usual = type(estimator_options)()
@@ -169,7 +159,7 @@ def susceptibility(model: KeptModel, data: Any, options: SusceptibilityOptions) 
         >>> found[0].susceptibility_nats >= 0
         True
     """
-    settings, cases = options.part(QuerySettings), _cases(data, options)
+    settings, cases = options.part(QuerySettings), _cases_of(data, options)
     return measured(model, Plan("susceptibility", options.part(Susceptibility), settings, cases, TOGETHER), options)
 
 
@@ -214,7 +204,7 @@ def fisher_susceptibility(model: KeptModel, data: Any, options: FisherOptions) -
     sigma = options.sigma
     measure = replace(options.part(Fisher), sigma=(sigma,) if isinstance(sigma, str) else tuple(sigma))
     check_gradients(model.source)
-    cases = _cases(data, options)
+    cases = _cases_of(data, options)
     check_place(model.backend, measure.place)
     return measured(model, Plan("fisher", measure, options.part(QuerySettings), cases, TOGETHER), options)
 
@@ -230,7 +220,6 @@ def check_gradients(model: Any) -> None:
 
 
 def check_place(backend: Backend, place: str) -> None:
-    """Refuse a layer that the model does not have."""
     from leakmeter.core.gradient import Place
 
     where, model = Place.parse(place), getattr(backend, "model", None)
@@ -240,16 +229,24 @@ def check_place(backend: Backend, place: str) -> None:
         layer_of(model, where.layer, backend.name)
 
 
-def _cases(data: Any, options: SusceptibilityOptions | FisherOptions) -> LoadedCases[QueryCase]:
+def _cases_of(data: Any, options: SusceptibilityOptions | FisherOptions) -> LoadedCases[QueryCase]:
     from leakmeter.data.mapping import mapping_of
-    from leakmeter.instruments.susceptibility import case
+    from leakmeter.instruments.susceptibility.case import CONTEXT_FIELDS, QUERY_FIELDS
 
     if data is None:
         raise UsageError("there are no queries; give some as data, the second parameter")
-    ours, theirs = case.split_mapping(mapping_of(options.map, (*case.QUERY_FIELDS, *case.CONTEXT_FIELDS)))
-    queries = case.load_queries(data, ours)
-    before: tuple[Context, ...] = ()
     contexts = options.contexts
-    if contexts is not None and (not isinstance(contexts, Sequence) or len(contexts)):
-        before = case.load_contexts(contexts, theirs)
-    return LoadedCases(tuple(case.QueryCase(query.id, query, before) for query in queries), skip_bad=options.skip_bad)
+    if isinstance(contexts, Sequence) and not len(contexts):
+        contexts = None
+    mapping = mapping_of(options.map, (*QUERY_FIELDS, *CONTEXT_FIELDS))
+    return _cases(data, contexts, mapping, skip_bad=options.skip_bad)
+
+
+def _cases(queries: Any, contexts: Any, mapping: Mapping[str, str], *, skip_bad: bool) -> LoadedCases[QueryCase]:
+    """Every query behind the same contexts, of which there are none for None."""
+    from leakmeter.instruments.susceptibility import case
+
+    ours, theirs = case.split_mapping(mapping)
+    loaded = case.load_queries(queries, ours)
+    before = () if contexts is None else case.load_contexts(contexts, theirs)
+    return LoadedCases(tuple(case.QueryCase(query.id, query, before) for query in loaded), skip_bad=skip_bad)

@@ -36,9 +36,6 @@ OF_QUERY: Final = ("mixture_from_bare", "mixture_entropy", "bare_entropy")
 """KL(p̂ ‖ p₀) and the entropies of p̂ and of p₀, nats."""
 _ENTRIES_AT_ONCE: Final = 2**18
 """Of the rows in float64: 2 MB an array, of which some eight are alive."""
-_LEAST_REST: Final = 2.0**-53
-"""Probability that is left to the rest where rounding leaves none: an answer that one context rules out by rounding
-alone is not infinitely far from others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +64,15 @@ class ContextMixture(NextToken):
 
 
 def statistics(log_probs: FloatArray, weights: tuple[float, ...], counts: tuple[int, ...]) -> FloatArray:
-    """What `ContextMixture` says, of distributions over a few answers: (prompt, answer) to (prompt, 3), nats.
-
-    Log-probabilities are normalised, the bare query's first, then those behind each context.
-    """
+    """As `ContextMixture`, of normalised log-probabilities of a few answers: (prompt, answer) to (prompt, 3), nats."""
     return np.asarray(_statistics(iter((log_probs,)), weights, counts))
 
 
 def with_rest(log_probs: FloatArray) -> FloatArray:
-    """Answers' log-probabilities with that of all else behind them, nats: (prompt, answer) to (prompt, answer + 1).
-
-    The rest is 1 less the sum of probabilities, and 2⁻⁵³ where rounding would leave less.
-    """
+    """Answers' log-probabilities, and that of all other answers, nats: (prompt, answer) to (prompt, answer + 1)."""
     total = np.exp(log_probs).sum(axis=-1, keepdims=True)
-    rest = np.log1p(-np.minimum(total, 1.0 - _LEAST_REST))
+    # Where rounding leaves no rest, it is 2⁻⁵³: what rounding alone rules out is not infinitely far from others.
+    rest = np.log1p(-np.minimum(total, 1.0 - 2.0**-53))
     return np.concatenate([log_probs, rest], axis=-1)
 
 
@@ -134,7 +126,7 @@ class Likeliest(NextToken):
 
 
 def entropy(weights: FloatArray) -> float:
-    """Of weights that add up to 1, nats: more than this nothing can tell of which one it is."""
+    """Entropy of weights that add up to 1, nats."""
     positive = weights[weights > 0]
     return max(0.0, float(-(positive * np.log(positive)).sum()))
 

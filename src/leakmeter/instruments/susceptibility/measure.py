@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 
 from leakmeter.core.item import Item
-from leakmeter.core.limits import MOST_NEW_TOKENS, bounded
+from leakmeter.core.limits import MOST_NEW_TOKENS, bounded, refuse_bad
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import NATS, RESPONSE, TOKEN_ID, Measurement
 from leakmeter.core.noise import going_on, of_contrast
@@ -28,7 +27,6 @@ from leakmeter.stats import logspace
 class ContextSet:
     """The contexts that a query is asked behind, one at a time, and the answers that are told apart."""
 
-    ids: tuple[str, ...]
     prompts: tuple[Prompt, ...]
     """The query behind each context."""
     weights: tuple[float, ...]
@@ -46,17 +44,12 @@ class QueryItem(Item):
     @property
     @override
     def typical_prompts(self) -> tuple[Prompt, ...]:
-        """The query behind the first context and behind the last, and alone."""
         return (*dict.fromkeys((self.contexts.prompts[0], self.contexts.prompts[-1])), self.prompt)
-
-
-_RUN_AGAIN: Final = 4
-"""Contexts whose prompts are run a second time, beside the bare query's."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Mixture:
-    """Prompts whose distributions are mixed: the bare query's, which is not, then those of contexts that differ."""
+    """The bare query, then the query behind each context that differs; only the latter are mixed."""
 
     prompts: tuple[Prompt, ...]
     weights: tuple[float, ...]
@@ -95,18 +88,14 @@ class Susceptibility(Measure):
     memorisation ratio; 0 to skip it."""
 
     def __post_init__(self) -> None:
-        checks = (
+        refuse_bad(
             logspace.checked_temperature(self.temperature),
             bounded("answer-tokens", self.answer_tokens, 0, MOST_NEW_TOKENS),
         )
-        for good, name, value, expected in checks:
-            if not good:
-                raise UsageError(f"{name} is {value}; it has to be {expected}")
 
     @property
     @override
     def max_new_tokens(self) -> int:
-        """Of the greedy answer; forms of answers are the item's own."""
         return self.answer_tokens
 
     @override
@@ -157,7 +146,7 @@ class Susceptibility(Measure):
         return [Request(mixture.prompts, form, TargetLogProbs(self.temperature)) for form in forms]
 
     def _statistics(self, scores: Sequence[Scores], contexts: ContextSet, mixture: _Mixture) -> FloatArray:
-        """`OF_QUERY`, and `OF_CONTEXT` of each prompt behind the first: (prompt, 3)."""
+        """(prompt, 3): `OF_QUERY`, then `OF_CONTEXT` of each prompt but the first."""
         if not contexts.answers:
             return scores[0].values[:, 0]
         forms = iter(scores)
@@ -169,7 +158,7 @@ class Susceptibility(Measure):
     def _answers(
         self, item: QueryItem, prompts: tuple[Prompt, ...]
     ) -> Generator[list[Request], list[Scores], list[FloatArray]]:
-        """Token ids of the greedy answer to each prompt, which ends with a stop token or after `answer_tokens`."""
+        """Token ids of the greedy answer to each prompt."""
         written: list[list[int]] = [[] for _ in prompts]
         live = list(range(len(prompts)))
         for _ in range(self.answer_tokens):
@@ -183,7 +172,7 @@ class Susceptibility(Measure):
 
 
 def _distinct(item: QueryItem, contexts: ContextSet) -> tuple[_Mixture, tuple[int, ...]]:
-    """Contexts that differ in prompt or weight, and the place of each context's prompt among theirs."""
+    """Contexts that differ in prompt or weight, and for each context the place of its prompt among theirs."""
     keys = list(zip(contexts.prompts, contexts.weights, strict=True))
     counts = Counter(keys)
     place = {key: i for i, key in enumerate(counts, 1)}
@@ -196,9 +185,9 @@ def _distinct(item: QueryItem, contexts: ContextSet) -> tuple[_Mixture, tuple[in
 
 
 def _few(item: QueryItem, every: _Mixture) -> _Mixture:
-    """The bare query and some contexts far apart in their order, each as likely as the others."""
+    """The bare query, and up to four contexts far apart in their order, of equal weight."""
     n = len(every.prompts) - 1
-    chosen = sorted({1 + round(i * (n - 1) / (_RUN_AGAIN - 1)) for i in range(_RUN_AGAIN)})
+    chosen = sorted({1 + round(i * (n - 1) / 3) for i in range(4)})
     return _Mixture(
         prompts=(item.prompt, *(every.prompts[i] for i in chosen)),
         weights=(1.0 / len(chosen),) * len(chosen),

@@ -33,9 +33,6 @@ TOGETHER: Final = 8
 _TEXT_KEPT: Final = 300
 """Characters of a context that a run keeps, for people to tell it by: the same contexts stand before many queries."""
 
-AnswerIds = tuple[tuple[tuple[int, ...], ...], ...]
-"""Token ids of each form of each answer."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class QuerySettings(PlainSettings):
@@ -58,23 +55,31 @@ class QuerySettings(PlainSettings):
 
 @dataclass(frozen=True, slots=True)
 class PreparedQuery(Prepared):
-    """A query's item and the texts it came from."""
-
     case: QueryCase
     separator: str
 
     @override
     def texts(self) -> JsonObject:
-        """What is known of the query, and the contexts: long ones cut off, with the answers they say it has."""
-        query = self.case.query
+        """Known facts of the query, and the contexts: long ones are cut off.
+
+        A context states no answer where it does not name the entity asked about, nor to a closed query, whose answer
+        is 'yes' or the like.
+        """
+        query, known = self.case.query, self.case.known
+        is_closed, entity = known.get("openness") == "closed", known.get("entity", "")
         return {
             "separator": self.separator,
             "answers": [answer.name for answer in query.answers],
             "answer": query.answer,
-            "factors": self.case.known,
+            "factors": known,
             "contexts": [
-                {**asdict(context), "text": _shortened(context.text), "answer": _stated(self.case, context)}
+                {
+                    **asdict(context),
+                    "text": text if len(text) <= _TEXT_KEPT else f"{text[:_TEXT_KEPT].rstrip()}…",
+                    "answer": None if is_closed or entity not in text else context.answer,
+                }
                 for context in self.case.contexts
+                for text in (context.text,)
             ],
         }
 
@@ -102,7 +107,7 @@ def prepare_query(
     prompts = tuple(
         written(Stretch("context", CONTEXT, preceding.text), separator, query) for preceding in case.contexts
     )
-    answers = _answer_ids(case, tokenizer, after or case.query.text)
+    answers = _answer_ids(case, tokenizer, end=after or case.query.text)
     n_after = max([n_reserved, *(len(form) for forms in answers for form in forms)])
     _check_window(case, bare, prompts, n_after, window)
     total = sum(context.weight for context in case.contexts)
@@ -113,7 +118,6 @@ def prepare_query(
         stop_ids=tokenizer.stop_ids,
         window=window,
         contexts=ContextSet(
-            ids=tuple(context.id for context in case.contexts),
             prompts=prompts,
             weights=tuple(context.weight / total for context in case.contexts),
             answers=answers,
@@ -122,7 +126,7 @@ def prepare_query(
     return PreparedQuery(item, "", (), case.query.text, template, "context", 0, case, settings.separator)
 
 
-def _answer_ids(case: QueryCase, tokenizer: Tokenizer, end: str) -> AnswerIds:
+def _answer_ids(case: QueryCase, tokenizer: Tokenizer, *, end: str) -> tuple[tuple[tuple[int, ...], ...], ...]:
     """Token ids of each form of each answer behind a prompt with this end."""
     space = "" if end[-1].isspace() else " "
     answer_ids: list[tuple[tuple[int, ...], ...]] = []
@@ -148,15 +152,6 @@ def _answer_ids(case: QueryCase, tokenizer: Tokenizer, end: str) -> AnswerIds:
     return tuple(answer_ids)
 
 
-def _stated(case: QueryCase, context: Context) -> str | None:
-    """What a context says the query's answer is: nothing where it does not name the entity asked about.
-
-    A closed query has 'yes' for an answer, or the like, and a context has a name.
-    """
-    is_about = case.known.get("entity", "") in context.text and case.known.get("openness") != "closed"
-    return context.answer if is_about else None
-
-
 def _check_texts(case: QueryCase, settings: QuerySettings) -> None:
     texts = [
         ("query", case.query.text),
@@ -180,7 +175,7 @@ def _check_texts(case: QueryCase, settings: QuerySettings) -> None:
 def _check_window(case: QueryCase, bare: Prompt, prompts: Sequence[Prompt], n_after: int, window: int | None) -> None:
     if window is None:
         return
-    lengths = [sum(len(piece.ids) for piece in prompt.pieces) + n_after for prompt in (bare, *prompts)]
+    lengths = [len(prompt.ids) + n_after for prompt in (bare, *prompts)]
     n_tokens = max(lengths)
     if n_tokens > window:
         at = lengths.index(n_tokens)
@@ -191,13 +186,7 @@ def _check_window(case: QueryCase, bare: Prompt, prompts: Sequence[Prompt], n_af
         )
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _TEXT_KEPT else f"{text[:_TEXT_KEPT].rstrip()}…"
-
-
-_CONTEXTS = ("the patient writes to the clinic.", "the clinic writes back.", "the patient writes on the same day.")
-
-
 def example(id_: str, response: str | None) -> Example:
-    contexts = tuple(Context(f"c{i}", text) for i, text in enumerate(_CONTEXTS))
+    texts = ("the patient writes to the clinic.", "the clinic writes back.", "the patient writes on the same day.")
+    contexts = tuple(Context(f"c{i}", text) for i, text in enumerate(texts))
     return Example(QuerySettings(), QueryCase(id_, Query(id_, f"who writes to {id_}?"), contexts))

@@ -44,22 +44,17 @@ from leakmeter.instruments.susceptibility.case import Context, Query, QueryCase
 
 _PLACE: Final = re.compile(r"\{(entity|answer)\}")
 _BRACES: Final = re.compile(r"\{[^{}]{0,40}\}|[{}]")
-_ENTITY: Final = {"entity"}
 _BOTH: Final = {"entity", "answer"}
-_TABLES: Final = ("kinds", "relations")
 _KIND: Final = ("real", "invented")
-_RELATION: Final = ("entities", "answers", "open", "closed", "context", "pairs")
 _REVERSE: Final = "reverse-"
-"""What a file says, unchecked, by key."""
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What things of a kind are called."""
-
     real: tuple[str, ...] = ()
     invented: tuple[str, ...] = ()
-    """Names that could be one's and are nobody's."""
+    """Plausible names of nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +66,7 @@ class Relation:
 
     name: str
     open: tuple[str, ...]
-    """Queries that leave the answer open, such as 'Q: Who wrote {entity}?⏎A:' or '{entity} was written by'."""
+    """Queries such as 'Q: Who wrote {entity}?⏎A:' or '{entity} was written by'."""
     closed: tuple[str, ...]
     """Queries that name an answer, such as 'Q: Was {entity} written by {answer}?⏎A:'."""
     context: str
@@ -88,7 +83,7 @@ def form_of(template: str) -> str:
 
 
 def fill(template: str, entity: str, answer: str = "") -> str:
-    """The template with names in their places: both at once, so that a name may be anything, '{answer}' too."""
+    """Both names at once, so that a name may be anything, such as '{answer}'."""
     names = {"entity": entity, "answer": answer}
     return _PLACE.sub(lambda place: names[place[1]], template)
 
@@ -96,7 +91,7 @@ def fill(template: str, entity: str, answer: str = "") -> str:
 def _relation(
     name: str, table: JsonObject, entities: Names, answers: Names, pairs: Mapping[str, str], where: str
 ) -> Relation:
-    open_ = _templates(table, "open", _ENTITY, where)
+    open_ = _templates(table, "open", {"entity"}, where)
     closed = _templates(table, "closed", _BOTH, where)
     if not open_ and not closed:
         raise DataError(f"{where} has no queries; expected open or closed ones")
@@ -122,7 +117,7 @@ def _relation(
 
 
 def _checked_names(value: object, key: str, where: str) -> tuple[str, ...]:
-    """Names on one line each, none of them twice; errors say the number of one that may be a person's."""
+    """Distinct names of one line. Errors give a number: a name may be a person's."""
     if not isinstance(value, list | tuple):
         raise DataError(f"{where}: '{key}' has to be a list of names")
     names: dict[str, int] = {}
@@ -216,15 +211,15 @@ def kinds_of(tables: JsonObject, where: str) -> dict[str, Names]:
 
 
 def relations_of(tables: JsonObject, where: str, kinds: Mapping[str, Names]) -> tuple[Relation, ...]:
-    """Relations of what a TOML file says, in order; `kinds` are known beside those that it brings, which go before."""
-    _check_keys(tables, _TABLES, where)
+    """Relations of a TOML file, in order; its own kinds go before `kinds`."""
+    _check_keys(tables, ("kinds", "relations"), where)
     all_kinds = {**kinds, **kinds_of(tables, where)}
     relations = []
     for name, value in _tables(tables, "relations", where):
         place = f"{where}, relation '{name}'"
         if "/" in name:
             raise DataError(f"{place}: the name of a relation may not contain '/', which separates the parts of ids")
-        _check_keys(value, _RELATION, place)
+        _check_keys(value, ("entities", "answers", "open", "closed", "context", "pairs"), place)
         entities, answers = (_kind(value, key, all_kinds, place) for key in ("entities", "answers"))
         pairs = _pairs(value.get("pairs", {}), entities, answers, place)
         relations.append(_relation(name, value, entities, answers, pairs, place))
@@ -289,7 +284,10 @@ def _published(templates: Path, names: Path) -> tuple[Relation, ...]:
             raise DataError(f"{where} is no object with 'open' and 'closed'")
         reverse = address.removeprefix(_REVERSE) if address.startswith(_REVERSE) else _REVERSE + address
         if address in name_lists and reverse in name_lists:
-            name = unused(_short(address), relations)
+            name = address.rstrip("/").rsplit("/", 1)[-1]
+            if address.startswith(_REVERSE):
+                name = _REVERSE + name.removeprefix(_REVERSE)
+            name = unused(name, relations)
             relations[name] = _relation(name, value, name_lists[address], name_lists[reverse], {}, where)
     if not relations:
         raise DataError(
@@ -299,25 +297,20 @@ def _published(templates: Path, names: Path) -> tuple[Relation, ...]:
     return tuple(relations.values())
 
 
-def _short(address: str) -> str:
-    last = address.rstrip("/").rsplit("/", 1)[-1]
-    return f"{_REVERSE}{last.removeprefix(_REVERSE)}" if address.startswith(_REVERSE) else last
-
-
 def _published_names(value: object, where: str) -> Names:
     lists = value if isinstance(value, Mapping) else {"real": value}
-    if not set(lists) <= {"real", "invented"}:
+    if not set(lists) <= set(_KIND):
         raise DataError(f"{where} is an object with other keys than 'real' and 'invented'")
-    real, invented = (_published_entities(lists.get(key, []), key, where) for key in ("real", "invented"))
+    names = []
+    for key in _KIND:
+        entries = lists.get(key, [])
+        if isinstance(entries, list):
+            entries = [entry.get("entity") if isinstance(entry, Mapping) else entry for entry in entries]
+        names.append(_checked_names(entries, key, where))
+    real, invented = names
     if set(real) & set(invented):
         raise DataError(f"{where} has one name in 'real' and in 'invented'")
     return Names(real, invented)
-
-
-def _published_entities(value: object, key: str, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise DataError(f"{where}: '{key}' has to be a list of names")
-    return _checked_names([entry.get("entity") if isinstance(entry, Mapping) else entry for entry in value], key, where)
 
 
 def _objects(path: Path, noun: str) -> JsonObject:
@@ -330,9 +323,6 @@ def _objects(path: Path, noun: str) -> JsonObject:
     if not isinstance(value, dict):
         raise DataError(f"{noun} '{path}' is no object of relations by name")
     return {_checked_name(name, "the name of a relation", f"{noun} '{path}'"): value[name] for name in value}
-
-
-_T = TypeVar("_T")
 
 
 # ---- draws ----------------------------------------------------------------------------------------------------------
@@ -356,12 +346,7 @@ def choose_relations(
 
 
 def draw_queries(
-    relations: Iterable[Relation],
-    *,
-    entities: int,
-    contexts: int,
-    mentioning: int,
-    seed: int = 0,
+    relations: Iterable[Relation], *, entities: int, contexts: int, mentioning: int, seed: int = 0
 ) -> list[QueryCase]:
     """Every form of query about drawn entities, each behind drawn contexts.
 
@@ -404,7 +389,7 @@ def _entities(relation: Relation, n: int, seed: int) -> list[str]:
 
 
 def _shared(relation: Relation, seed: int) -> list[tuple[str, str, Context]]:
-    """Everything that may be said in the relation, in the order drawn: entity, answer, context."""
+    """Entity, answer and context of all statements of the relation, in the order drawn."""
     groups = [
         sorted(product(entities, answers), key=lambda pair: _hash(seed, relation.name, "context", *pair))
         for entities, answers in product(
@@ -447,9 +432,13 @@ def _contexts(
 def _queries(relation: Relation, entity: str, seed: int) -> list[Query]:
     right = dict(relation.pairs).get(entity)
     familiarity = "real" if entity in relation.entities.real else "invented"
-
-    def query(openness: str, i: int, template: str, answer: str | None, named: str | None) -> Query:
-        return Query(
+    groups: list[tuple[str, tuple[str, ...], str | None, str | None]] = [("open", relation.open, right, None)]
+    if relation.closed:
+        named = _named(relation, entity, right, seed)
+        answer = None if right is None else "Yes" if named == right else "No"
+        groups.append(("closed", relation.closed, answer, named))
+    return [
+        Query(
             id=f"{relation.name}/{entity}/{openness}-{i}",
             text=fill(template, entity, named or ""),
             answer=answer,
@@ -462,16 +451,13 @@ def _queries(relation: Relation, entity: str, seed: int) -> list[Query]:
                 *(() if named is None else (("named", named),)),
             ),
         )
-
-    out = [query("open", i, template, right, None) for i, template in enumerate(relation.open, 1)]
-    if relation.closed:
-        named = _named(relation, entity, right, seed)
-        answer = None if right is None else "Yes" if named == right else "No"
-        out += [query("closed", i, template, answer, named) for i, template in enumerate(relation.closed, 1)]
-    return out
+        for openness, templates, answer, named in groups
+        for i, template in enumerate(templates, 1)
+    ]
 
 
 def _named(relation: Relation, entity: str, right: str | None, seed: int) -> str:
+    """The answer that closed queries of an entity name."""
     coins = _hash(seed, relation.name, "coins", entity)[0]
     wrong = _wrong_answers(relation, entity, seed, "named")
     if right is not None and (coins & 1 or not wrong):
@@ -482,13 +468,11 @@ def _named(relation: Relation, entity: str, right: str | None, seed: int) -> str
 def _wrong_answers(relation: Relation, entity: str, seed: int, use: str) -> list[str]:
     """Answers in the order drawn, real and invented in turn, less the right one and the entity itself."""
     right = dict(relation.pairs).get(entity)
-    drawn = _in_turn(
-        *(
-            _ordered(names, seed, relation.name, use, entity)
-            for names in (relation.answers.real, relation.answers.invented)
-        )
+    real, invented = (
+        _ordered(names, seed, relation.name, use, entity)
+        for names in (relation.answers.real, relation.answers.invented)
     )
-    return [name for name in drawn if name not in (right, entity)]
+    return [name for name in _in_turn(real, invented) if name not in (right, entity)]
 
 
 def _in_turn(*groups: Sequence[_T]) -> list[_T]:

@@ -1,4 +1,4 @@
-"""What susceptibility by Monte Carlo says of one query or of many, in sentences and as blocks."""
+"""Reports of Monte Carlo susceptibility, of one query or of many: sentences and blocks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, Final
 from leakmeter.instruments.susceptibility.result import (
     Context,
     Level,
-    Mean,
     Memorisation,
     MemorisationOfAll,
     RankedContext,
@@ -34,15 +33,10 @@ ID: Final = 40
 _TEXT: Final = 130
 _ENOUGH_CONTEXTS: Final = 128
 """From which on the interval of a query covers as it says."""
-_LEVELS_AT_MOST: Final = 12
 _QUERIES_LISTED: Final = 20
-_CONTEXTS_LISTED: Final = 12
-_CONTEXTS_OF_ALL: Final = 100
-_CONTEXTS_OF_EACH: Final = 20
 _DRAWN: Final = 40
-_OF_CONTEXTS: Final[Mapping[str, Any]] = {"rest": ("context", "contexts"), "first": _CONTEXTS_LISTED, "numbered": True}
-"""Of their tables."""
-_SETTINGS: Final = "Settings, noise and cost"
+_OF_CONTEXTS: Final[Mapping[str, Any]] = {"rest": ("context", "contexts"), "first": 12, "numbered": True}
+"""Options of tables of contexts."""
 _NOTES: Final = (
     (
         "Persuasion",
@@ -83,18 +77,16 @@ KEEPS: Final = (
     "the model prefers its own knowledge: do not expect it to use a retrieved correction",
 )
 DECISIONS: Final = (UNMOVED, TOO_FEW, TELLS_MOST, TELLS_SOME, BELIEVES, KEEPS)
-"""What to do about what was found, as the documentation has it."""
 
 
 def report(results: Sequence[SusceptibilityResult]) -> b.Report:
-    """One query with its contexts, or many queries: ranked, with what contexts and factors do over all of them."""
     summary = SusceptibilityResult.summary(results)
     several = len(results) > 1
     n = "a query" if not several else f"{len(results):,} queries"
     return b.Report(
         f"How far contexts move {'these answers' if several else 'this answer'}",
         "susceptibility",
-        [*(_of_all(results, summary) if several else _of_one(results[0], summary)), *_charts(results, summary)],
+        [*_blocks(results, summary), *_charts(results, summary)],
         lead=f"A language model was asked {n}, after many contexts in turn. The distribution of its answers after "
         "each was compared with the mixture over all of them, in nats.",
         caveat=CAVEAT,
@@ -115,8 +107,9 @@ def headline(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
     numbers = sorted({result.n_contexts for result in results})
     behind = f"each with {numbers[0]:,}" if len(numbers) == 1 else f"with {numbers[0]:,} to {numbers[-1]:,}"
     floor = max(result.noise_floor_nats for result in results)
-    sentence = f"Susceptibility {mean_text(summary)}\u00a0nats, the mean of {n_queries(summary.n)}, {behind} contexts."
-    return f"{sentence}{too_few(summary.mean_nats, summary.interval_nats, floor, summary.n, 'queries')}"
+    mean, ends, n = summary.mean_nats, summary.interval_nats, summary.n
+    sentence = f"Susceptibility {nats_in(mean, ends)}\u00a0nats, the mean of {n:,} queries, {behind} contexts."
+    return f"{sentence}{too_few(mean, ends, floor, n, 'queries')}"
 
 
 def meaning(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
@@ -124,9 +117,9 @@ def meaning(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
     low, high = (summary.quantiles_nats[level] for level in ("0.05", "0.95"))
     share = summary.mean_nats / ceiling if ceiling else 0.0
     text = (
-        f"On average, an answer reveals this much of which context was given: {100 * share:.1f}\u00a0% of "
-        f"the {nats_text(ceiling)}\u00a0nats possible. Nine queries in ten lie between {nats_text(low)} "
-        f"and {nats_text(high)}."
+        f"On average, an answer reveals this much of which context was given: {100 * share:.1f}\u00a0% of the "
+        f"{nats_text(ceiling)}\u00a0nats possible. Nine queries in ten lie between {nats_text(low)} and "
+        f"{nats_text(high)}."
     )
     if not math.isfinite(summary.mean_from_bare_nats):
         return text
@@ -149,24 +142,21 @@ def scale_of(results: Sequence[SusceptibilityResult]) -> str:
 def noise(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
     highest = max(result.noise_floor_nats for result in results)
     n_below = round(summary.share_below_noise_floor * summary.n)
-    sentence = f"other ways of computing the same number differ by {nats_text(highest)}\u00a0nats at most; "
-    return (
-        f"{sentence}{n_below or 'no'} {'queries are below their' if n_below > 1 else 'query is below its'} own noise "
-        "floor"
-    )
+    below = f"{n_below or 'no'} {'queries are below their' if n_below > 1 else 'query is below its'} own noise floor"
+    return f"other ways of computing the same number differ by {nats_text(highest)}\u00a0nats at most; {below}"
 
 
 def verdict(result: SusceptibilityResult) -> str:
     if result.below_noise_floor:
         return f"The {result.n_contexts:,} contexts do not move this answer measurably."
-    sentence = f"This query has a susceptibility of {nats_text(result.susceptibility_nats)}\u00a0nats"
-    sentence = f"{sentence}{interval_text(result.interval_nats)}, with {result.n_contexts:,} contexts."
-    value, floor, n = result.susceptibility_nats, result.noise_floor_nats, result.n_contexts
-    return f"{sentence}{too_few(value, result.interval_nats, floor, n, 'contexts')}"
+    value, ends, n = result.susceptibility_nats, result.interval_nats, result.n_contexts
+    return (
+        f"This query has a susceptibility of {nats_text(value)}\u00a0nats{interval_text(ends)}, with {n:,} contexts."
+        f"{too_few(value, ends, result.noise_floor_nats, n, 'contexts')}"
+    )
 
 
 def explanation(result: SusceptibilityResult) -> str:
-    """What one query's answer tells of its contexts, and what they share."""
     out = []
     if result.share_of_ceiling is not None:
         out.append(
@@ -226,7 +216,6 @@ def settings(results: Sequence[SusceptibilityResult]) -> dict[str, str]:
 
 
 def decisions(results: Sequence[SusceptibilityResult], summary: Summary) -> list[tuple[str, str]]:
-    """The rows of the decision table that these queries meet."""
     floor = max(result.noise_floor_nats for result in results)
     ceiling = max(result.ceiling_nats for result in results)
     ends = summary.interval_nats if len(results) > 1 else results[0].interval_nats
@@ -244,20 +233,8 @@ def decisions(results: Sequence[SusceptibilityResult], summary: Summary) -> list
 
 
 # ---- of both estimators ---------------------------------------------------------------------------------------------
-def n_queries(n: int) -> str:
-    return "one query" if n == 1 else f"{n:,} queries"
-
-
-def mean_text(mean: Mean) -> str:
-    return nats_in(mean.mean_nats, mean.interval_nats)
-
-
 def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int, noun: str) -> str:
-    """That an interval reaches down to a floor, and how many it takes until it does not; empty where it lies above.
-
-    From the floor down there is no finding. Value and floor are in one unit; `n` is of what the interval is over,
-    called `noun`. Of an interval that nothing is known of nothing is said.
-    """
+    """A sentence where an interval over `n` of `noun` reaches down to a floor, with how many would lift it above."""
     if ends is None or ends[0] > floor:
         return ""
     # An interval that is cut at 0 is as wide below as above.
@@ -268,8 +245,8 @@ def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int
 
 
 def factor_table(factors: Mapping[str, Sequence[Level]], caption: b.Phrase, mean: b.Column) -> Iterator[b.Table]:
-    """Each factor's levels; factors of one level, or of too many to be read, are left out, and no table is empty."""
-    rows = [(name, level) for name, levels in factors.items() if 1 < len(levels) <= _LEVELS_AT_MOST for level in levels]
+    """Each factor's levels, without factors of one level or of too many to be read."""
+    rows = [(name, level) for name, levels in factors.items() if 1 < len(levels) <= 12 for level in levels]
     columns: b.Columns[tuple[str, Level]] = [
         (b.Column("Factor"), lambda row: b.Untrusted(row[0], ID)),
         (b.Column("Level"), lambda row: b.Untrusted(row[1].level, ID)),
@@ -282,41 +259,12 @@ def factor_table(factors: Mapping[str, Sequence[Level]], caption: b.Phrase, mean
 
 
 # ---- blocks ---------------------------------------------------------------------------------------------------------
-def _of_one(result: SusceptibilityResult, summary: Summary) -> Iterator[b.Block]:
-    facts = settings([result])
-    facts |= {"Noise floor": f"{nats_text(result.noise_floor_nats)}\u00a0nats", "Cost": shared_words.cost([result])}
-    yield b.Headline(verdict(result))
-    yield b.Text(explanation(result))
-    yield b.Advice.from_table(DECISIONS, decisions([result], summary))
-    yield from _explained([result], result.memorisation)
-    yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, ID)), detail=True)
-    yield _contexts(result)
-    yield b.Details(_SETTINGS, b.facts_of(facts))
-
-
-def _of_all(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterator[b.Block]:
-    facts = settings(results) | {"Noise": noise(summary, results), "Cost": shared_words.cost(results)}
-    yield b.Headline(headline(summary, results))
-    yield b.Text(meaning(summary, results))
+def _blocks(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterator[b.Block]:
+    first, several = results[0], len(results) > 1
+    yield b.Headline(headline(summary, results) if several else verdict(first))
+    yield b.Text(meaning(summary, results) if several else explanation(first))
     yield b.Advice.from_table(DECISIONS, decisions(results, summary))
-    yield from _explained(results, summary.memorisation)
-    mean = b.Column("Mean", "nats", "nats", shade=True)
-    yield from factor_table(summary.factors, "Factors, mean susceptibility", mean)
-    columns: b.Columns[RankedContext] = [
-        (b.Column("Context"), lambda row: b.Untrusted(row.id, ID)),
-        (b.Column("Text"), lambda row: b.Untrusted(row.text, _TEXT)),
-        (b.Column("Queries", "count"), lambda row: row.n),
-        (b.Column("Persuasion", "nats", shade=True), lambda row: row.mean_persuasion_nats),
-        (b.Column("From bare", "nats"), lambda row: row.mean_from_bare_nats),
-    ]
-    caption = "Contexts, by mean persuasion, nats"
-    yield b.table_of(summary.contexts, columns, caption, first_on_pages=_CONTEXTS_OF_ALL, **_OF_CONTEXTS)
-    yield b.Details(_SETTINGS, b.facts_of(facts))
-
-
-def _explained(
-    results: Sequence[SusceptibilityResult], counts: Memorisation | MemorisationOfAll | None
-) -> Iterator[b.Block]:
+    counts = summary.memorisation if several else first.memorisation
     if counts is not None:
         yield b.Text(memorisation(counts))
     for line in (scale_of(results), INTERVALS):
@@ -329,6 +277,29 @@ def _explained(
             f"95\u00a0% with {_ENOUGH_CONTEXTS}."
         )
     yield from b.warnings_of(shared_words.warnings(results))
+    if several:
+        mean = b.Column("Mean", "nats", "nats", shade=True)
+        yield from factor_table(summary.factors, "Factors, mean susceptibility", mean)
+        yield _contexts_of_all(summary)
+        noise_facts = {"Noise": noise(summary, results)}
+    else:
+        yield b.Text(b.Untrusted(first.query), "prose", heading=("Query ", b.Untrusted(first.id, ID)), detail=True)
+        yield _contexts(first)
+        noise_facts = {"Noise floor": f"{nats_text(first.noise_floor_nats)}\u00a0nats"}
+    facts = settings(results) | noise_facts | {"Cost": shared_words.cost(results)}
+    yield b.Details("Settings, noise and cost", b.facts_of(facts))
+
+
+def _contexts_of_all(summary: Summary) -> b.Table:
+    columns: b.Columns[RankedContext] = [
+        (b.Column("Context"), lambda row: b.Untrusted(row.id, ID)),
+        (b.Column("Text"), lambda row: b.Untrusted(row.text, _TEXT)),
+        (b.Column("Queries", "count"), lambda row: row.n),
+        (b.Column("Persuasion", "nats", shade=True), lambda row: row.mean_persuasion_nats),
+        (b.Column("From bare", "nats"), lambda row: row.mean_from_bare_nats),
+    ]
+    caption = "Contexts, by mean persuasion, nats"
+    return b.table_of(summary.contexts, columns, caption, first_on_pages=100, **_OF_CONTEXTS)
 
 
 _INDEX: Final[b.Columns[SusceptibilityResult]] = [
@@ -346,7 +317,7 @@ def _section(result: SusceptibilityResult) -> b.Section:
     blocks: list[b.Block] = [b.Text(b.Untrusted(result.query), "prose"), b.Text(explanation(result))]
     if result.memorisation is not None:
         blocks.append(b.Text(memorisation(result.memorisation)))
-    blocks.append(_contexts(result, shown_on_pages=_CONTEXTS_OF_EACH))
+    blocks.append(_contexts(result, shown_on_pages=20))
     cells = b.cells(_INDEX, result)
     return b.Section(b.Untrusted(result.id, ID), blocks, cells, weight=result.susceptibility_nats)
 
@@ -373,7 +344,6 @@ def _contexts(result: SusceptibilityResult, *, shown_on_pages: int = 1000) -> b.
 
 # ---- figures --------------------------------------------------------------------------------------------------------
 def _charts(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterator[b.Chart]:
-    """Queries with their intervals and contexts, both from the top."""
     text = {result.id: result.query for result in results}
     shown = summary.queries[:_DRAWN]
     values = [row.susceptibility_nats for row in shown]

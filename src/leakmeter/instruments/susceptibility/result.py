@@ -122,8 +122,6 @@ class KeptContext(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptContexts(KeptCase):
-    """The texts of a query and of its contexts."""
-
     separator: str
     answers: tuple[str, ...]
     answer: str | None
@@ -133,7 +131,7 @@ class KeptContexts(KeptCase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptMixture(KeptContexts):
-    """With the greedy answers as responses, that to the query alone first."""
+    """Responses are the greedy answers, that to the query alone first."""
 
     @override
     def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
@@ -149,7 +147,7 @@ class KeptMixture(KeptContexts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptGradients(KeptContexts):
-    """With no responses: a number for each Σ."""
+    """No responses; a number for each Σ."""
 
     @override
     def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
@@ -162,8 +160,6 @@ class KeptGradients(KeptContexts):
         yield Series("top_mass", (1,), is_needed=params["method"] == "top-k")
 
 
-_SMALL_BIAS: Final = 0.05  # of χ
-_NEAR_CEILING: Final = 0.9  # share of it above which more contexts would tell more
 _LEVELS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 _QUANTITIES: Final[Quantities] = (
@@ -303,20 +299,16 @@ class SusceptibilityResult(QueryResult):
         """The results of a run's queries, each as soon as its part is there."""
         measure = Susceptibility(**params)
         for texts, measurements in parts:
-            series = {
-                measurement.statistic: measurement.values for measurement in measurements if measurement.sample == 0
-            }
-            yield cls._from_part(texts, series, measure)
+            yield cls._from_part(texts, measurements, measure)
 
     @classmethod
-    def _from_part(cls, texts: Texts, series: Mapping[str, FloatArray], measure: Susceptibility) -> Self:
+    def _from_part(cls, texts: Texts, measurements: Sequence[Measurement], measure: Susceptibility) -> Self:
+        series = {each.statistic: each.values for each in measurements if each.sample == 0}
         numbers = {name: float(values[0]) for name, values in series.items()}
         value, floor, ceiling = numbers["susceptibility"], numbers["noise"], numbers["ceiling"]
         uncertainty = spread(value, series["susceptibility_without"])
         is_small = (
-            None
-            if uncertainty is None
-            else abs(uncertainty.bias) <= min(_SMALL_BIAS * value, uncertainty.standard_error)
+            None if uncertainty is None else abs(uncertainty.bias) <= min(0.05 * value, uncertainty.standard_error)
         )
         right, answered = texts["answer"], [response["text"] for response in texts["responses"]]
         kinds = kinds_of(right, [context["answer"] for context in texts["contexts"]], answered)
@@ -353,13 +345,15 @@ class SusceptibilityResult(QueryResult):
     @override
     def summary(cls, results: Sequence[Self], *, seed: int = 0) -> Summary:
         """Queries, contexts and factors over all queries; the seed is the bootstrap's over queries."""
-        check_any(results)
+        cost = usual_cost(results)
         values = [result.susceptibility_nats for result in results]
+        counts = [result.memorisation for result in results if result.memorisation is not None]
+        kinds = [context.greedy_answer_is for result in results for context in result.contexts]
         return Summary.of_queries(
             results,
             values,
             seed,
-            **usual_cost(results),
+            **cost,
             mean_from_bare_nats=stats.mean([result.from_bare_nats for result in results]),
             share_below_noise_floor=sum(result.below_noise_floor for result in results) / len(results),
             n_bias_not_small=sum(result.bias_is_small is False for result in results),
@@ -373,14 +367,15 @@ class SusceptibilityResult(QueryResult):
                 for result in sorted(results, key=lambda result: -result.susceptibility_nats)
             ),
             contexts=_ranked_contexts(results),
-            memorisation=_memorisation_of(results),
+            memorisation=None
+            if not counts
+            else MemorisationOfAll.counted(kinds, n=len(counts), n_knows=sum(count.knows for count in counts)),
         )
 
 
 def _contexts(
     texts: Texts, series: Mapping[str, FloatArray], floor: float, answered: Sequence[str], kinds: Sequence[Kind | None]
 ) -> tuple[Context, ...]:
-    """The contexts in their order, with the rank of each, most persuasive first; ties in order."""
     persuasion, contexts = series["persuasion"], texts["contexts"]
     ranks = np.empty(len(persuasion), dtype=int)
     ranks[np.argsort(-persuasion, kind="stable")] = np.arange(1, len(persuasion) + 1)
@@ -411,10 +406,10 @@ def _warnings(
     elif is_small is False and value > floor:
         yield (
             f"Over contexts that were not measured, the susceptibility is likely higher: the value from {n} contexts "
-            "is too small by "
-            f"{abs(known.bias):.2g} nats on average. The interval allows for this bias; more contexts reduce it."
+            f"is too small by {abs(known.bias):.2g} nats on average. The interval allows for this bias; more contexts "
+            "reduce it."
         )
-    if ceiling > 0 and value > _NEAR_CEILING * ceiling:
+    if ceiling > 0 and value > 0.9 * ceiling:
         yield (
             f"The susceptibility is near {ceiling:.2f} nats, the most that {n} contexts can show: more contexts may "
             "show more."
@@ -436,7 +431,6 @@ class Mean(Record):
 
     @classmethod
     def from_values(cls, values: Sequence[float], seed: int, **more: Any) -> Self:
-        """Of values, nats, with a seed of the bootstrap."""
         return cls(
             n=len(values),
             mean_nats=stats.mean(values),
@@ -464,7 +458,6 @@ class Values(Mean):
 
     @classmethod
     def of_queries(cls, results: Sequence[QueryResult], values: Sequence[float], seed: int, **more: Any) -> Self:
-        """Of a value of each result, nats."""
         levels: dict[str, dict[str, list[float]]] = {}
         for result, value in zip(results, values, strict=True):
             for name, level in result.factors.items():
@@ -518,13 +511,10 @@ class Summary(Values):
     median_naive_tokens: float
 
 
-def check_any(results: Sequence[QueryResult]) -> None:
+def usual_cost(results: Sequence[QueryResult]) -> dict[str, float]:
+    """Medians of tokens, for the constructor of a summary; refuses no results."""
     if not results:
         raise UsageError("there are no queries to sum up; give at least one")
-
-
-def usual_cost(results: Sequence[QueryResult]) -> dict[str, float]:
-    """Medians of tokens, for the constructor of a summary."""
     names = ("tree_tokens", "naive_tokens")
     return {f"median_{name}": float(np.median([getattr(result.cost, name) for result in results])) for name in names}
 
@@ -545,11 +535,3 @@ def _ranked_contexts(results: Sequence[SusceptibilityResult]) -> tuple[RankedCon
         for (id_, text), alike in by_context.items()
     ]
     return tuple(sorted(rows, key=lambda row: -row.mean_persuasion_nats))
-
-
-def _memorisation_of(results: Sequence[SusceptibilityResult]) -> MemorisationOfAll | None:
-    counts = [result.memorisation for result in results if result.memorisation is not None]
-    if not counts:
-        return None
-    kinds = [context.greedy_answer_is for result in results for context in result.contexts]
-    return MemorisationOfAll.counted(kinds, n=len(counts), n_knows=sum(count.knows for count in counts))

@@ -23,28 +23,19 @@ from leakmeter.stats.clusters import Estimate, Resamples
 from leakmeter.studies import expected
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.kind import (
-    Axes,
-    Choice,
-    Kind,
-    Tables,
-    at_least_one,
-    field_types,
-    lines_over,
-    of_kind,
-)
+from leakmeter.studies.kind import Axes, Choice, Kind, Tables, at_least_one, field_types, lines_over, of_kind
 from leakmeter.studies.table import COMPARED_COLUMNS, columns, quantile_columns, with_holm
 from leakmeter.studies.tables import Column, Row, measured, share_text
 
 ALL: Final = "all"
 OPENNESS: Final = "openness"
-"""What every table tells apart: the paper has its open and its closed queries in columns of their own."""
+"""Every table distinguishes it, as the paper's do."""
 LEVELS: Final[Mapping[str, tuple[str, str]]] = {
     OPENNESS: ("open", "closed"),
     "form": ("question", "completion"),
     "familiarity": ("real", "invented"),
 }
-"""What is known of every query, and its levels in the order of tables."""
+"""Factors of every query, with their levels in the order of tables."""
 VALUE: Final = "susceptibility_nats"
 SHOWS: Final = {
     "factor": "a mean for each cell, over x",
@@ -52,20 +43,15 @@ SHOWS: Final = {
     "form": "a mean of questions and of completions",
     "familiarity": "a mean for real and for invented entities",
 }
-"""What tables of susceptibility may show, by either estimator."""
 INTERVALS: Final = "intervals: 95 %, bootstrap over relations, all queries of each together; a single one has none"
 _SHIPPED: Final = "relations"
-"""Name of the set of relations that comes with leakmeter."""
 _NAMES: Final = ".names"
-_CONTEXTS_A_MENTION: Final = 32
-"""Of the paper: 8 of 256, and 4 of 128."""
-_STATISTICS: Final = ("susceptibility", "from_bare", "mixture_entropy", "bare_entropy", "ceiling", "noise")
 _ALIKE: Final[Mapping[str, tuple[str, ...]]] = {
     OPENNESS: ("relation", "entity", "form"),
     "form": ("relation", "entity", OPENNESS),
     "familiarity": ("relation",),
 }
-"""What is compared, and what both of a pair have in common; an entity is either real or invented."""
+"""Factors that are compared, and those that both of a pair share; an entity is either real or invented."""
 _COMPARED_BY: Final = (
     "paired difference: openness and form of the same entity, familiarity of the same relation, cells of the same "
     "query, with a 95 % interval by bootstrap over relations",
@@ -90,9 +76,10 @@ class Drawn(Choice):
     """To choose among; empty for all."""
 
 
-class Queries(Kind):
+class Susceptibilities(Kind):
     """Every form of query about drawn entities of drawn relations, behind drawn contexts."""
 
+    shows: ClassVar = SHOWS
     records = "queries"
     counted = "relations"
     replicated: ClassVar = "draw_seed"
@@ -123,14 +110,13 @@ class Queries(Kind):
 
     @override
     def choice(self, settings: JsonObject) -> Drawn:
-        """Six entities a relation behind 64 contexts, one in 32 of which mentions them, where nothing says else."""
         contexts = at_least_one("contexts", settings.get("contexts", 64))
         return Drawn(
             at_least_one("relations", settings["relations"]),
             settings.get("draw_seed", 0),
             at_least_one("entities", settings.get("entities", 6)),
             contexts,
-            settings.get("mentioning", contexts // _CONTEXTS_A_MENTION),
+            settings.get("mentioning", contexts // 32),  # of the paper: 8 of 256, and 4 of 128
             settings.get("relation_names", ()),
         )
 
@@ -147,7 +133,7 @@ class Queries(Kind):
 
     @override
     def sources(self, datasets: Sequence[str]) -> list[str]:
-        """Of each set the relations, under its name, and for published templates the names they are filled with."""
+        """The name of each set, and for the names that published templates are filled with 'NAME.names'."""
         return [source for name in datasets for source in (name, name + _NAMES)]
 
     @override
@@ -160,204 +146,29 @@ class Queries(Kind):
                 path = paths.get(name, None if name == _SHIPPED else name)
                 relations[name] = load_relations(path, names=paths.get(name + _NAMES))
             if (name, choice) not in drawn:
-                drawn[name, choice] = _draw(relations[name], choice)
+                seed, names = choice.choice_seed or 0, choice.relation_names
+                n = min(choice.n_records, len(names)) if names else choice.n_records
+                drawn[name, choice] = draw_queries(
+                    choose_relations(relations[name], names=names, n=n, seed=seed),
+                    entities=choice.entities,
+                    contexts=choice.contexts,
+                    mentioning=choice.mentioning,
+                    seed=seed,
+                )
         return [drawn[cell.dataset, of_kind(cell.choice, Drawn)] for cell in cells]
 
     @override
     def record(self, record: QueryCase) -> JsonObject:
-        return record.stored()
+        return asdict(record)
 
     @override
     def seed(self, cell: Cell) -> int:
         return of_kind(cell.choice, Drawn).choice_seed or 0
 
-
-def _draw(relations: Sequence[Relation], choice: Drawn) -> list[QueryCase]:
-    seed, names = choice.choice_seed or 0, choice.relation_names
-    n = min(choice.n_records, len(names)) if names else choice.n_records
-    return draw_queries(
-        choose_relations(relations, names=names, n=n, seed=seed),
-        entities=choice.entities,
-        contexts=choice.contexts,
-        mentioning=choice.mentioning,
-        seed=seed,
-    )
-
-
-def rows_of_queries(records: Sequence[QueryCase], numbers: Mapping[str, Sequence[float]]) -> Iterator[Row]:
-    """One row a query: what is known of it, numbers of each by their names, and its text."""
-    for record, *values in zip(records, *numbers.values(), strict=True):
-        known = {name: record.known[name] for name in ("relation", "entity", *LEVELS)}
-        yield {"id": record.id, **known, **dict(zip(numbers, values, strict=True)), "query": record.query.text}
-
-
-# ---- rows -----------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Series:
-    """A number of each query of a cell."""
-
-    finished: FinishedCell
-    row: Row
-    """What tells it from others."""
-    values: Sequence[float]
-    """In the order of the cell's queries, nats."""
-    is_comparable: bool = True
-    """Whether those of other cells are in the same unit."""
-
-
-def value_of(finished: FinishedCell, statistic: str, piece: str = "") -> list[float]:
-    """A statistic of each query of a cell, in order, nats; of a piece, which for Fisher's is a Σ."""
-    return [
-        next(
-            float(measurement.values[0])
-            for measurement in measurements
-            if (measurement.statistic, measurement.piece) == (statistic, piece)
-        )
-        for _, measurements in finished.measured
-    ]
-
-
-def estimated(name: str, estimate: Estimate) -> Row:
-    return measured(name, estimate.value, estimate.interval)
-
-
-def _rows(study: Study, series: Series) -> Iterator[Row]:
-    """A row for all queries, and one for each openness; each by the levels of what is shown."""
-    query_factors = [record.known for record in series.finished.records]
-    further = _Further.from_cell(series.finished) if isinstance(series.finished.cell.measure, Susceptibility) else None
-    has_levels = study.show in LEVELS and study.show != OPENNESS
-    levels: Sequence[str | None] = LEVELS[study.show] if has_levels else (None,)
-    for openness in (ALL, *LEVELS[OPENNESS]):
-        for level in levels:
-            chosen = [
-                i
-                for i, factors in enumerate(query_factors)
-                if openness in (ALL, factors[OPENNESS]) and (level is None or factors[study.show] == level)
-            ]
-            if not chosen:
-                continue
-            over = Resamples([query_factors[i]["relation"] for i in chosen], seed=study.seed)
-            row: Row = {**series.row, **({} if level is None else {study.show: level}), OPENNESS: openness}
-            row |= {"n": len(chosen), "n_relations": over.n_clusters}
-            row |= columns(VALUE, _mean([series.values[i] for i in chosen], over), quantiles=True)
-            yield row if further is None else row | further.columns(chosen, over)
-
-
-@dataclass(frozen=True, slots=True)
-class _Further:
-    """What Monte Carlo susceptibility says beside itself, of each query."""
-
-    susceptibility: Sequence[float]
-    from_bare: Sequence[float]
-    ceiling: Sequence[float]
-    memorised: Sequence[Memorisation | None]
-
-    @classmethod
-    def from_cell(cls, finished: FinishedCell) -> _Further:
-        measure = finished.cell.measure
-        memorised: list[Memorisation | None] = [None] * len(finished.records)
-        if isinstance(measure, Susceptibility) and measure.answer_tokens:
-            results = SusceptibilityResult.from_run(finished.measured, asdict(measure))
-            memorised = [result.memorisation for result in results]
-        chi, from_bare, ceiling = (value_of(finished, name) for name in ("susceptibility", "from_bare", "ceiling"))
-        return cls(chi, from_bare, ceiling, memorised)
-
-    def columns(self, indices: Sequence[int], over: Resamples) -> Row:
-        row: Row = {}
-        others = [self.from_bare[i] for i in indices]
-        if all(map(math.isfinite, others)):
-            row |= columns("from_bare_nats", _mean(others, over))
-        chi, top = (stats.mean([values[i] for i in indices]) for values in (self.susceptibility, self.ceiling))
-        row["ceiling_share"] = chi / top if top > 0 else None
-        counts = [self.memorised[i] for i in indices]
-        return row | (_ratio(counts, over) if any(counts) else {})
-
-
-def _ratio(counts: Sequence[Memorisation | None], over: Resamples) -> Row:
-    """Original answers / (original + context answers), over all contexts of queries whose answer the model knows."""
-    original = [0 if count is None else count.n_original for count in counts]
-    context = [0 if count is None else count.n_context for count in counts]
-    ratio = over.ratio(original, [sum(pair) for pair in zip(original, context, strict=True)])
-    row: Row = {"n_known_answers": sum(count is not None and count.knows for count in counts)}
-    row |= {"n_original": sum(original), "n_context": sum(context)}
-    return row | estimated("memorisation_ratio", ratio)
-
-
-def _mean(values: Sequence[float], over: Resamples) -> expected.Estimate:
-    estimate = over.mean(values)
-    quantiles = stats.quantiles(values, expected.LEVELS)
-    return expected.Estimate(stats.mean(values), estimate.interval or _NAN, tuple(quantiles), len(values))
-
-
-# ---- levels of a factor against each other --------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class _Levels:
-    """The same items under each level of what is compared."""
-
-    row: Row
-    """What tells them from others."""
-    relations: Sequence[str]
-    """Of the items."""
-    of_level: Sequence[tuple[Any, Sequence[float]]]
-    """What a level is called, and a number of each item, nats."""
-
-
-def tables(study: Study, series: Sequence[Series]) -> Tables:
-    rows = [row for cell_series in series for row in _rows(study, cell_series)]
-    pairs = [row for levels in (*_within(series), *_between(study, series)) for row in _pairs(levels, study.seed)]
-    return Tables(rows, rows, with_holm(pairs), _COMPARED_BY)
-
-
-def _pairs(levels: _Levels, seed: int) -> Iterator[Row]:
-    """Every two levels, the later less the earlier."""
-    over = Resamples(levels.relations, seed=seed)
-    for (first, before), (second, after) in combinations(levels.of_level, 2):
-        differences = [b - a for a, b in zip(before, after, strict=True)]
-        row: Row = {**levels.row, "level": second, "less": first, "n": len(differences)}
-        row |= {"n_relations": over.n_clusters, **estimated("paired_nats", over.mean(differences))}
-        yield row | {"wilcoxon_p": over.signed_rank_p(differences)}
-
-
-def _within(series: Sequence[Series]) -> Iterator[_Levels]:
-    """Levels of what is known of the queries; what has one of them alone is left out."""
-    for cell_series in series:
-        for name, alike in _ALIKE.items():
-            of_pair: dict[tuple[str, ...], dict[str, list[float]]] = {}
-            for record, value in zip(cell_series.finished.records, cell_series.values, strict=True):
-                factors = record.known
-                key = tuple(factors[other] for other in alike)
-                of_pair.setdefault(key, {}).setdefault(factors[name], []).append(value)
-            levels = LEVELS[name]
-            both = {key: by_level for key, by_level in of_pair.items() if all(level in by_level for level in levels)}
-            if both:
-                of_level = [(level, [stats.mean(by_level[level]) for by_level in both.values()]) for level in levels]
-                # The relation comes first.
-                yield _Levels({**cell_series.row, "compared": name}, [relation for relation, *_ in both], of_level)
-
-
-def _between(study: Study, series: Sequence[Series]) -> Iterator[_Levels]:
-    """Cells that differ in x alone and have the same queries."""
-    cells = (
-        (numbers.row, [record.id for record in numbers.finished.records], numbers)
-        for numbers in series
-        if numbers.is_comparable and numbers.row.get(str(study.x)) is not None
-    )
-    for others, levels in lines_over(str(study.x), cells):
-        relations = [record.known["relation"] for record in levels[0][1].finished.records]
-        yield _Levels(
-            {**others, "compared": study.x}, relations, [(level, numbers.values) for level, numbers in levels]
-        )
-
-
-# ---- the study ------------------------------------------------------------------------------------------------------
-class Susceptibilities(Queries):
-    """Queries about relations, each behind drawn contexts."""
-
-    shows: ClassVar = SHOWS
-
     @override
     def items(self, finished: FinishedCell) -> Iterator[Row]:
-        return rows_of_queries(finished.records, {f"{name}_nats": value_of(finished, name) for name in _STATISTICS})
+        names = ("susceptibility", "from_bare", "mixture_entropy", "bare_entropy", "ceiling", "noise")
+        return rows_of_queries(finished.records, {f"{name}_nats": value_of(finished, name) for name in names})
 
     @override
     def tables(
@@ -380,6 +191,152 @@ class Susceptibilities(Queries):
     def about(self, study: Study) -> tuple[str, str]:
         seeds = ", ".join(str(seed) for seed in dict.fromkeys(self.seed(cell) for cell in study.cells))
         return f"seed of relations, entities and contexts: {seeds}", INTERVALS
+
+
+def rows_of_queries(records: Sequence[QueryCase], numbers: Mapping[str, Sequence[float]]) -> Iterator[Row]:
+    """One row a query: its factors, numbers by their names, and its text."""
+    for record, *values in zip(records, *numbers.values(), strict=True):
+        known = {name: record.known[name] for name in ("relation", "entity", *LEVELS)}
+        yield {"id": record.id, **known, **dict(zip(numbers, values, strict=True)), "query": record.query.text}
+
+
+# ---- rows -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A number of each query of a cell."""
+
+    finished: FinishedCell
+    row: Row
+    """Factors of the cell and the like."""
+    values: Sequence[float]
+    """In the order of the cell's queries, nats."""
+    is_comparable: bool = True
+    """Whether other cells' values are in the same unit."""
+
+
+def value_of(finished: FinishedCell, statistic: str, piece: str = "") -> list[float]:
+    """A statistic of each query of a cell, in order, nats; `piece` is a Σ for Fisher's."""
+    return [
+        next(float(each.values[0]) for each in measurements if (each.statistic, each.piece) == (statistic, piece))
+        for _, measurements in finished.measured
+    ]
+
+
+def estimated(name: str, estimate: Estimate) -> Row:
+    return measured(name, estimate.value, estimate.interval)
+
+
+def _rows(study: Study, series: Series) -> Iterator[Row]:
+    """A row for all queries and one for each openness, by the levels of the factor that is shown."""
+    query_factors = [record.known for record in series.finished.records]
+    further = _further(series.finished) if isinstance(series.finished.cell.measure, Susceptibility) else None
+    has_levels = study.show in LEVELS and study.show != OPENNESS
+    levels: Sequence[str | None] = LEVELS[study.show] if has_levels else (None,)
+    for openness in (ALL, *LEVELS[OPENNESS]):
+        for level in levels:
+            chosen = [
+                i
+                for i, factors in enumerate(query_factors)
+                if openness in (ALL, factors[OPENNESS]) and (level is None or factors[study.show] == level)
+            ]
+            if not chosen:
+                continue
+            over = Resamples([query_factors[i]["relation"] for i in chosen], seed=study.seed)
+            row: Row = {**series.row, **({} if level is None else {study.show: level}), OPENNESS: openness}
+            row |= {"n": len(chosen), "n_relations": over.n_clusters}
+            row |= columns(VALUE, _mean([series.values[i] for i in chosen], over), quantiles=True)
+            yield row if further is None else row | further(chosen, over)
+
+
+def _further(finished: FinishedCell) -> Callable[[Sequence[int], Resamples], Row]:
+    """Further columns of Monte Carlo susceptibility, for some queries of a cell."""
+    measure = of_kind(finished.cell.measure, Susceptibility)
+    chi, from_bare, ceiling = (value_of(finished, name) for name in ("susceptibility", "from_bare", "ceiling"))
+    memorised: list[Memorisation | None] = [None] * len(finished.records)
+    if measure.answer_tokens:
+        memorised = [
+            result.memorisation for result in SusceptibilityResult.from_run(finished.measured, asdict(measure))
+        ]
+
+    def columns_of(indices: Sequence[int], over: Resamples) -> Row:
+        row: Row = {}
+        others = [from_bare[i] for i in indices]
+        if all(map(math.isfinite, others)):
+            row |= columns("from_bare_nats", _mean(others, over))
+        mean, top = (stats.mean([values[i] for i in indices]) for values in (chi, ceiling))
+        row["ceiling_share"] = mean / top if top > 0 else None
+        counts = [memorised[i] for i in indices]
+        return row | (_ratio(counts, over) if any(counts) else {})
+
+    return columns_of
+
+
+def _ratio(counts: Sequence[Memorisation | None], over: Resamples) -> Row:
+    """Original answers / (original + context answers), over all contexts of queries whose answer the model knows."""
+    original = [0 if count is None else count.n_original for count in counts]
+    context = [0 if count is None else count.n_context for count in counts]
+    ratio = over.ratio(original, [sum(pair) for pair in zip(original, context, strict=True)])
+    row: Row = {"n_known_answers": sum(count is not None and count.knows for count in counts)}
+    row |= {"n_original": sum(original), "n_context": sum(context)}
+    return row | estimated("memorisation_ratio", ratio)
+
+
+def _mean(values: Sequence[float], over: Resamples) -> expected.Estimate:
+    estimate = over.mean(values)
+    quantiles = stats.quantiles(values, expected.LEVELS)
+    return expected.Estimate(stats.mean(values), estimate.interval or _NAN, tuple(quantiles), len(values))
+
+
+# ---- levels of a factor against each other --------------------------------------------------------------------------
+_Levels = tuple[Row, Sequence[str], Sequence[tuple[Any, Sequence[float]]]]
+"""Shared columns; relation of each item; each level with a number of each item, nats."""
+
+
+def tables(study: Study, series: Sequence[Series]) -> Tables:
+    rows = [row for cell_series in series for row in _rows(study, cell_series)]
+    pairs = [row for levels in (*_within(series), *_between(study, series)) for row in _pairs(*levels, study.seed)]
+    return Tables(rows, rows, with_holm(pairs), _COMPARED_BY)
+
+
+def _pairs(
+    shared: Row, relations: Sequence[str], levels: Sequence[tuple[Any, Sequence[float]]], seed: int
+) -> Iterator[Row]:
+    """Every two levels of the same items, the later less the earlier."""
+    over = Resamples(relations, seed=seed)
+    for (first, before), (second, after) in combinations(levels, 2):
+        differences = [b - a for a, b in zip(before, after, strict=True)]
+        row: Row = {**shared, "level": second, "less": first, "n": len(differences)}
+        row |= {"n_relations": over.n_clusters, **estimated("paired_nats", over.mean(differences))}
+        yield row | {"wilcoxon_p": over.signed_rank_p(differences)}
+
+
+def _within(series: Sequence[Series]) -> Iterator[_Levels]:
+    """Levels of the queries' factors, of items that have all of them."""
+    for cell_series in series:
+        for name, alike in _ALIKE.items():
+            of_pair: dict[tuple[str, ...], dict[str, list[float]]] = {}
+            for record, value in zip(cell_series.finished.records, cell_series.values, strict=True):
+                factors = record.known
+                key = tuple(factors[other] for other in alike)
+                of_pair.setdefault(key, {}).setdefault(factors[name], []).append(value)
+            levels = LEVELS[name]
+            both = {key: by_level for key, by_level in of_pair.items() if all(level in by_level for level in levels)}
+            if both:
+                of_level = [(level, [stats.mean(by_level[level]) for by_level in both.values()]) for level in levels]
+                # The relation comes first.
+                yield {**cell_series.row, "compared": name}, [relation for relation, *_ in both], of_level
+
+
+def _between(study: Study, series: Sequence[Series]) -> Iterator[_Levels]:
+    """Cells that differ in x alone and have the same queries."""
+    cells = (
+        (numbers.row, [record.id for record in numbers.finished.records], numbers)
+        for numbers in series
+        if numbers.is_comparable and numbers.row.get(str(study.x)) is not None
+    )
+    for others, levels in lines_over(str(study.x), cells):
+        relations = [record.known["relation"] for record in levels[0][1].finished.records]
+        yield {**others, "compared": study.x}, relations, [(level, numbers.values) for level, numbers in levels]
 
 
 KIND = Susceptibilities()

@@ -35,7 +35,7 @@ def question(id_: str = "q", window: int | None = None, *, contexts: bool = True
     behind = tuple(Prompt((OPEN, Piece("context", "context", ids), SEPARATOR, QUERY)) for ids in CONTEXTS)
     return QueryItem(
         id=id_, prompt=bare, response=None, window=window,
-        contexts=ContextSet(("a", "b", "c"), behind, WEIGHTS) if contexts else ContextSet((), (), ()),
+        contexts=ContextSet(behind, WEIGHTS) if contexts else ContextSet((), ()),
     )  # fmt: skip
 
 
@@ -146,7 +146,7 @@ def test_estimates_scatter_about_the_value_as_far_as_they_say(method: Any) -> No
 def test_values_are_of_what_contexts_do_whatever_their_order_and_whatever_else_is_asked() -> None:
     contexts = question().contexts
     assert contexts is not None
-    turned = ContextSet(contexts.ids[::-1], contexts.prompts[::-1], contexts.weights[::-1])
+    turned = ContextSet(contexts.prompts[::-1], contexts.weights[::-1])
     one, other = (Fisher(place="slot", sigma=sigma) for sigma in (("empirical",), ("identity", "empirical")))
     alone = told(one)
     assert told(one, dataclasses.replace(question(), contexts=turned)) == pytest.approx(alone, rel=1e-12)

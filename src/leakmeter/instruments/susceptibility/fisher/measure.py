@@ -17,7 +17,7 @@ from leakmeter.core.request import Gradients, Trial
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.instruments.susceptibility.measure import QueryItem
 from leakmeter.overriding import override
-from leakmeter.stats.fisher import Estimate, estimated, probes_needed
+from leakmeter.stats.fisher import estimated, probes_needed
 
 Method = Literal["deflated", "sketch", "top-k"]
 
@@ -100,7 +100,6 @@ class Fisher(Measure):
 
     @override
     def check(self, item: QueryItem) -> None:
-        """Refuse a case without a query or without contexts where they are needed, and a slot that is too long."""
         self._request(item, self.probes)
 
     @override
@@ -122,24 +121,24 @@ class Fisher(Measure):
         if not item.prompt.n_tokens(QUERY):
             raise UsageError(f"case '{item.id}' has no query, which Fisher susceptibility needs")
         place = Place.parse(self.place)
-        behind = item.contexts.prompts
         is_empirical = "empirical" in self.sigma
         if is_empirical:
-            _check_contexts(item, behind)
+            _check_contexts(item)
         n_range = self.directions if self.method == "deflated" else 0
         return GradientRequest(
-            self._with_slot(item, behind) if place.kind == "slot" else item.prompt,
+            self._with_slot(item) if place.kind == "slot" else item.prompt,
             place,
             TopTokens(self.top_k)
             if self.method == "top-k"
             else Probes(n_probes, self.seed, item.id, first=first, n_range=n_range),
             self.sigma,
-            behind if is_empirical else (),
+            item.contexts.prompts if is_empirical else (),
             item.contexts.weights if is_empirical else (),
         )
 
-    def _with_slot(self, item: QueryItem, behind: tuple[Prompt, ...]) -> Prompt:
-        """The query behind neutral tokens, and behind what separates it from a context, where it has contexts."""
+    def _with_slot(self, item: QueryItem) -> Prompt:
+        """The query behind neutral tokens in the place of a context."""
+        behind = item.contexts.prompts
         n_tokens = max([self.slot_tokens, *(prompt.n_tokens(CONTEXT) for prompt in behind)])
         slot = Piece("slot", CONTEXT, (NEUTRAL,) * n_tokens)
         pieces = (behind[0] if behind else item.prompt).pieces
@@ -154,7 +153,7 @@ class Fisher(Measure):
         return padded
 
     def _enough(self, values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> int:
-        """Probes for every Σ to have the relative error asked for, by what the first ones say."""
+        """Probes for every Σ to have the relative error, estimated from the first ones."""
         assert self.relative_error is not None
         needed = max(
             probes_needed(estimated(values[:, i], self.probes), self.probes, self.relative_error)
@@ -165,7 +164,15 @@ class Fisher(Measure):
     def _measurements(self, item: QueryItem, request: GradientRequest, gradients: Gradients) -> Iterator[Measurement]:
         n_probes = request.directions.n_probes
         for i, sigma in enumerate(self.sigma):
-            for statistic, unit, value in _statistics(sigma, estimated(gradients.values[:, i], n_probes)):
+            estimate = estimated(gradients.values[:, i], n_probes)
+            of_sigma = [
+                ("fisher", NATS, estimate.value),
+                ("spread", NATS, estimate.spread),
+                ("drift", NATS, estimate.drift),
+                ("standard_error", NATS, estimate.standard_error),
+                *([("trace", NATS_PER_SQUARE, 2.0 * estimate.value)] if sigma == "identity" else []),
+            ]
+            for statistic, unit, value in of_sigma:
                 yield Measurement(item.id, 0, sigma, statistic, unit, np.asarray([value]))
         of_query = [
             ("entropy", NATS, gradients.entropy),
@@ -177,22 +184,13 @@ class Fisher(Measure):
             yield Measurement(item.id, 0, "", statistic, unit, np.asarray([value]))
 
 
-def _statistics(sigma: Sigma, estimate: Estimate) -> Iterator[tuple[str, str, float]]:
-    yield "fisher", NATS, estimate.value
-    yield "spread", NATS, estimate.spread
-    yield "drift", NATS, estimate.drift
-    yield "standard_error", NATS, estimate.standard_error
-    if sigma == "identity":
-        yield "trace", NATS_PER_SQUARE, 2.0 * estimate.value
-
-
-def _check_contexts(item: QueryItem, behind: tuple[Prompt, ...]) -> None:
-    if not behind:
+def _check_contexts(item: QueryItem) -> None:
+    if not item.contexts.prompts:
         raise UsageError(
             f"case '{item.id}' has no contexts, which sigma 'empirical' needs; give some, or another sigma"
         )
     query_ids = item.prompt.ids[tokens_of(item.prompt, QUERY)]
-    if any(not np.array_equal(prompt.ids[tokens_of(prompt, QUERY)], query_ids) for prompt in behind):
+    if any(not np.array_equal(prompt.ids[tokens_of(prompt, QUERY)], query_ids) for prompt in item.contexts.prompts):
         raise UsageError(
             f"case '{item.id}' has different tokens after some contexts than alone and cannot be compared token by "
             "token; give another sigma"

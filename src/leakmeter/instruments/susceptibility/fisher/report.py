@@ -1,4 +1,4 @@
-"""What Fisher susceptibility says of one query or of many, in sentences and as blocks."""
+"""Reports of Fisher susceptibility, of one query or of many: sentences and blocks."""
 
 from __future__ import annotations
 
@@ -12,13 +12,7 @@ from leakmeter.instruments.susceptibility.fisher.result import (
     Value,
     ValuesOfSigma,
 )
-from leakmeter.instruments.susceptibility.report import (
-    ID,
-    factor_table,
-    mean_text,
-    n_queries,
-    too_few,
-)
+from leakmeter.instruments.susceptibility.report import ID, factor_table, too_few
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_in, nats_text
@@ -31,12 +25,11 @@ CAVEAT: Final = (
 INTERVALS: Final = (
     "In brackets: 95\u00a0% interval; of a query for other random directions (Student’s t), of a mean over queries."
 )
-_DEAF: Final = "0: no change of the vectors at this place moves the answer; the model ignores it."
-_IDENTITY: Final = (
-    "Sigma identity is half the trace of the Fisher information, in units of squared {vectors}. It ranks the queries "
-    "of one model and gives no nats for actual contexts."
-)
-_OF: Final = {
+_SCALES: Final = {
+    "identity": (
+        "Sigma identity is half the trace of the Fisher information, in units of squared {vectors}. It ranks the "
+        "queries of one model and gives no nats for actual contexts."
+    ),
     "embedding": (
         "Sigma embedding: nats, to second order, if each token were replaced by a uniformly drawn token of the "
         "vocabulary. For changes this large, second order may not hold."
@@ -54,16 +47,12 @@ EXPLAINED: Final = (
     "ranks go with the query’s length or its entropy (Spearman 0.5 or more)",
     "the ranks reveal little about contexts: compare queries of one length and form, or measure by Monte Carlo",
 )
-UNEXPLAINED: Final = (
-    "ranks go with neither",
-    "measure the top queries with actual contexts (--estimator monte-carlo)",
-)
+UNEXPLAINED: Final = ("ranks go with neither", "measure the top queries with actual contexts (--estimator monte-carlo)")
 TOO_FEW: Final = (
     "too few queries or probes to decide",
     f"give {FEWEST_TO_CORRELATE} queries or more, with as many --probes as the report says",
 )
 DECISIONS: Final = (EXPLAINED, UNEXPLAINED, TOO_FEW)
-"""What to do about what was found, as the documentation has it."""
 _NOTES: Final = (
     ("Value", "½ (tr(I Σ) + μᵀ I μ), with the Fisher information I of the next token about the vectors of a place, and "
               "covariance Σ and mean μ of how these change."),
@@ -74,9 +63,6 @@ _NOTES: Final = (
 
 
 def report(results: Sequence[FisherResult]) -> b.Report:
-    """One query with its values, or many queries: of each Σ the queries ranked, what explains the ranks, and
-    factors.
-    """
     n = "a query" if len(results) == 1 else f"each of {len(results):,} queries"
     return b.Report(
         f"How far {'this answer' if len(results) == 1 else 'these answers'} would move",
@@ -97,23 +83,14 @@ def report(results: Sequence[FisherResult]) -> b.Report:
 
 # ---- sentences ------------------------------------------------------------------------------------------------------
 def headline(summary: FisherSummary) -> str:
-    """The mean over queries of each Σ."""
-    means = "; ".join(_named(mean_text(row), row.sigma) for row in summary.values)
-    return f"Fisher susceptibility {means}: the mean of {n_queries(summary.n)}."
+    means = "; ".join(_named(nats_in(row.mean_nats, row.interval_nats), row.sigma) for row in summary.values)
+    return f"Fisher susceptibility {means}: the mean of {summary.n:,} queries."
 
 
 def verdict(result: FisherResult) -> str:
     values = "; ".join(_named(nats_in(value.fisher_nats, value.interval_nats), value.sigma) for value in result.values)
-    n = result.n_probes
-    wide = next(
-        (
-            few
-            for estimate in result.values
-            if (few := too_few(estimate.fisher_nats, estimate.interval_nats, 0.0, n, "probes"))
-        ),
-        "",
-    )
-    return f"Fisher susceptibility {values}, at place {result.place}.{wide}"
+    notes = (too_few(each.fisher_nats, each.interval_nats, 0.0, result.n_probes, "probes") for each in result.values)
+    return f"Fisher susceptibility {values}, at place {result.place}.{next(filter(None, notes), '')}"
 
 
 def explanation(result: FisherResult) -> str:
@@ -127,13 +104,13 @@ def explanation(result: FisherResult) -> str:
 def scales(results: Sequence[FisherResult]) -> list[str]:
     vectors = "states" if results[0].place.startswith("layer") else "embeddings"
     return [
-        _DEAF,
-        *(_IDENTITY.format(vectors=vectors) if _is_rank(sigma) else _OF[sigma] for sigma in results[0].sigma),
+        "0: no change of the vectors at this place moves the answer; the model ignores it.",
+        *(_SCALES[sigma].format(vectors=vectors) for sigma in results[0].sigma),
     ]
 
 
 def correlations(row: ValuesOfSigma) -> str | None:
-    """What else may explain a Σ's ranks, or that there are too few queries to tell; None where all are alike."""
+    """A sentence on what else may explain a Σ's ranks; None where all queries are alike."""
     if row.n < FEWEST_TO_CORRELATE:
         return (
             f"Too few queries to decide what else explains the ranks of sigma {row.sigma}: correlations with the "
@@ -143,7 +120,13 @@ def correlations(row: ValuesOfSigma) -> str | None:
         (row.spearman_with_length, "the query’s length in tokens"),
         (row.spearman_with_entropy, "the entropy of its next token"),
     )
-    phrases = [f"{rho:.2f}{_too_few_for(rho, row.n)} with {quantity}" for rho, quantity in with_what if rho is not None]
+    phrases = []
+    for rho, quantity in with_what:
+        if rho is not None:
+            needed = items_for_correlation(rho)
+            takes = "" if needed is None else f": it takes {needed:,}"
+            few = f" (too few queries to distinguish it from 0{takes})" if needed is None or row.n < needed else ""
+            phrases.append(f"{rho:.2f}{few} with {quantity}")
     if not phrases:
         return None
     return (
@@ -153,52 +136,36 @@ def correlations(row: ValuesOfSigma) -> str | None:
 
 
 def decisions(summary: FisherSummary) -> list[tuple[str, str]]:
-    """The row of the decision table that these queries meet."""
     if summary.n < FEWEST_TO_CORRELATE:
         return [TOO_FEW]
     rhos = [rho for row in summary.values for rho in (row.spearman_with_length, row.spearman_with_entropy)]
     return [EXPLAINED if any(rho is not None and abs(rho) >= _EXPLAINS for rho in rhos) else UNEXPLAINED]
 
 
-def _too_few_for(rho: float, n: int) -> str:
-    needed = items_for_correlation(rho)
-    if needed is not None and n >= needed:
-        return ""
-    takes = "" if needed is None else f": it takes {needed:,}"
-    return f" (too few queries to distinguish it from 0{takes})"
-
-
 def settings(results: Sequence[FisherResult]) -> dict[str, str]:
     first = results[0]
+    if first.method == "top-k":
+        method = f"top-k of {first.top_k:,}"
+    else:
+        numbers = [result.n_probes for result in results]
+        probes = " to ".join(f"{n:,}" for n in dict.fromkeys((min(numbers), max(numbers))))
+        exact = f" and {first.directions:,} directions" if first.method == "deflated" else ""
+        method = f"{first.method} with {probes} probes{exact}"
+    costs = [result.cost for result in results]
+    tokens, seconds = sum(each.tree_tokens for each in costs), sum(each.seconds for each in costs)
     return {
         **shared_words.model_facts(first),
-        "Estimator": f"{first.estimator}, {_method(results)}",
+        "Estimator": f"{first.estimator}, {method}",
         "Sigma": ", ".join(first.sigma),
         "Place": first.place,
         "Contexts": f"{first.n_contexts:,}",
         "Prompt template": first.template,
         "Seed": str(first.seed),
+        "Cost": f"{tokens:,} tokens forward and backward in {seconds:.1f}\u00a0s{shared_words.predicted(costs)}",
     }
 
 
-def cost(results: Sequence[FisherResult]) -> str:
-    costs = [result.cost for result in results]
-    run, seconds = sum(run_cost.tree_tokens for run_cost in costs), sum(run_cost.seconds for run_cost in costs)
-    return f"{run:,} tokens forward and backward in {seconds:.1f}\u00a0s{shared_words.predicted(costs)}"
-
-
-def _method(results: Sequence[FisherResult]) -> str:
-    first = results[0]
-    if first.method == "top-k":
-        return f"top-k of {first.top_k:,}"
-    numbers = sorted({result.n_probes for result in results})
-    probes = " to ".join(f"{n:,}" for n in dict.fromkeys((numbers[0], numbers[-1])))
-    exact = f" and {first.directions:,} directions" if first.method == "deflated" else ""
-    return f"{first.method} with {probes} probes{exact}"
-
-
 def _is_rank(sigma: str) -> bool:
-    """Whether the value only ranks queries of one model."""
     return sigma == "identity"
 
 
@@ -223,7 +190,7 @@ def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator
     # Some of the numbers are no nats.
     for number, line in enumerate((*scales(results), INTERVALS)):
         yield b.Text(line, "soft", detail=not 0 < number <= len(results[0].sigma))
-    yield b.Details("Settings and cost", b.facts_of(settings(results) | {"Cost": cost(results)}))
+    yield b.Details("Settings and cost", b.facts_of(settings(results)))
     yield from b.warnings_of(shared_words.warnings(results))
     if several:
         for row in summary.values:
@@ -252,7 +219,6 @@ def _values(result: FisherResult) -> b.Table:
 
 
 def _index(first: FisherResult) -> b.Columns[FisherResult]:
-    """A value for each Σ, the first of which ranks."""
     ranking, *others = [
         (
             b.Column(b.Untrusted(value.sigma), "nats", shade=not _is_rank(value.sigma)),
@@ -277,7 +243,6 @@ def _section(result: FisherResult) -> b.Section:
 
 
 def _chart(results: Sequence[FisherResult], summary: FisherSummary) -> b.Chart:
-    """Values of each Σ against length and entropy of the query."""
     lengths: list[float] = [result.n_query_tokens for result in results]
     entropies = [result.entropy_nats for result in results]
     panels = []

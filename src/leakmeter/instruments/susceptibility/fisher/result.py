@@ -11,7 +11,7 @@ from leakmeter.core.measurement import NATS, Params, Texts
 from leakmeter.core.quantity import Quantities, Quantity, SoFar
 from leakmeter.core.record import Record, frame_of
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
-from leakmeter.instruments.susceptibility.result import KeptGradients, QueryResult, Values, check_any, usual_cost
+from leakmeter.instruments.susceptibility.result import KeptGradients, QueryResult, Values, usual_cost
 from leakmeter.overriding import override
 from leakmeter.results.result import Part, PieceFields
 
@@ -88,31 +88,20 @@ class FisherResult(QueryResult):
         """The results of a run's queries, each as soon as its part is there."""
         measure = Fisher(**{**params, "sigma": tuple(params["sigma"])})
         for texts, measurements in parts:
-            yield cls._from_part(
-                texts,
-                {
-                    (measurement.piece, measurement.statistic): float(measurement.values[0])
-                    for measurement in measurements
-                },
-                measure,
+            numbers = {(each.piece, each.statistic): float(each.values[0]) for each in measurements}
+            n_probes, log_mass = int(numbers["", "n_probes"]), numbers.get(("", "top_mass"))
+            top_mass = None if log_mass is None else math.exp(log_mass)
+            values = tuple(_value(sigma, numbers, n_probes) for sigma in measure.sigma)
+            yield cls(
+                **cls.common(texts, _warnings(texts, values, measure, n_probes, top_mass)),
+                **{field.name: getattr(measure, field.name) for field in fields(Fisher)},
+                estimator="fisher",
+                values=values,
+                entropy_nats=numbers["", "entropy"],
+                n_query_tokens=int(numbers["", "n_query_tokens"]),
+                n_probes=n_probes,
+                top_mass=top_mass,
             )
-
-    @classmethod
-    def _from_part(cls, texts: Texts, numbers: Mapping[tuple[str, str], float], measure: Fisher) -> Self:
-        n_probes = int(numbers["", "n_probes"])
-        log_mass = numbers.get(("", "top_mass"))
-        top_mass = None if log_mass is None else math.exp(log_mass)
-        values = tuple(_value(sigma, numbers, n_probes) for sigma in measure.sigma)
-        return cls(
-            **cls.common(texts, _warnings(texts, values, measure, n_probes, top_mass)),
-            **{field.name: getattr(measure, field.name) for field in fields(Fisher)},
-            estimator="fisher",
-            values=values,
-            entropy_nats=numbers["", "entropy"],
-            n_query_tokens=int(numbers["", "n_query_tokens"]),
-            n_probes=n_probes,
-            top_mass=top_mass,
-        )
 
     def to_frame(self) -> pd.DataFrame:
         """One row a Σ, with the fields of `Value` as columns, and the query's entropy and length."""
@@ -126,32 +115,27 @@ class FisherResult(QueryResult):
     @override
     def summary(cls, results: Sequence[Self], *, seed: int = 0) -> FisherSummary:
         """Values of each Σ over the queries; the seed is the bootstrap's over queries."""
-        check_any(results)
+        cost = usual_cost(results)
         values = tuple(_of_sigma(results, number, seed) for number in range(len(results[0].values)))
-        return FisherSummary(n=len(results), values=values, **usual_cost(results))
+        return FisherSummary(n=len(results), values=values, **cost)
 
 
 def _value(sigma: str, numbers: Mapping[tuple[str, str], float], n_probes: int) -> Value:
-    """Without probes, as in Eq. 11, nothing says how far off it is."""
+    from scipy.stats import t
+
     value, error = numbers[sigma, "fisher"], numbers[sigma, "standard_error"]
-    half = _student(n_probes) * error if n_probes else None
+    # Student's: a few probes do not know their own scatter well.
+    half = float(t.ppf((1 + _CONFIDENCE) / 2, n_probes - 1)) * error if n_probes else None
     return Value(
         sigma=sigma,
         fisher_nats=value,
         spread_nats=numbers[sigma, "spread"],
         drift_nats=numbers[sigma, "drift"],
         standard_error_nats=error if n_probes else None,
-        # I and Σ have no negative eigenvalues.
+        # The value is never below 0: I and Σ have no negative eigenvalues.
         interval_nats=None if half is None else (max(0.0, value - half), value + half),
         trace_nats_per_square=numbers.get((sigma, "trace")),
     )
-
-
-def _student(n_probes: int) -> float:
-    """Standard errors to either side: a few probes do not know their own scatter well."""
-    from scipy.stats import t
-
-    return float(t.ppf((1 + _CONFIDENCE) / 2, n_probes - 1))
 
 
 def _warnings(

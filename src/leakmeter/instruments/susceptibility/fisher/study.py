@@ -18,7 +18,6 @@ from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
-from leakmeter.instruments.susceptibility import study as monte_carlo
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.instruments.susceptibility.study import (
@@ -29,17 +28,18 @@ from leakmeter.instruments.susceptibility.study import (
     SHOWS,
     VALUE,
     Drawn,
-    Queries,
     Series,
+    Susceptibilities,
     estimated,
     rows_of_queries,
+    tables,
     value_of,
 )
 from leakmeter.overriding import override
 from leakmeter.report import blocks as b
 from leakmeter.report import charts
 from leakmeter.report.blocks import Chart
-from leakmeter.stats.agreement import held_out, partial_spearman, pearson, spearman
+from leakmeter.stats.agreement import held_out, pearson, spearman
 from leakmeter.stats.clusters import Estimate, Resamples
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.figure import beside, groups_of, intervals
@@ -47,15 +47,27 @@ from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Tables, of_kind
 from leakmeter.studies.tables import Column, Row, cell_text, items_to_csv
 
-_VALUE: Final = "spearman"
-_NEAR: Final = 0.7
-"""Share of the ceiling from which on it is drawn."""
+_AGREEMENT: Final = "agreement"
+_TRUTH: Final = "susceptibility"
+_ESTIMATOR: Final = "estimator"
+_MONTE_CARLO: Final = "Monte Carlo"
+_PREDICTOR: Final = "predictor"
+_QUERIES: Final = "queries"
+_RELATIONS: Final = "means of relations"
+_UNITS: Final = (
+    "Fisher susceptibility: nats of Eq. 9; that of identity is of squared embeddings, and ranks queries only"
+)
+_COMPARED_BY: Final = (
+    "chosen: the variant with the largest Spearman correlation with Monte Carlo susceptibility on one half of the "
+    "relations; all other numbers are of the other half",
+    "Eq. 10: place query, Σ = 1, of the same queries; difference: what the chosen one has more",
+)
+_OF_FISHER: Final = tuple(field.name for field in fields(Fisher))
+"""Factors that Monte Carlo susceptibility does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """A panel of points."""
-
     name: str
     x_label: str
     xs: Sequence[float]
@@ -64,31 +76,15 @@ class Scatter:
     """Correlations of the items: `pearson` and `spearman`, each with its '_low' and '_high'."""
 
 
-@dataclass(frozen=True, slots=True)
-class Levels:
-    """A panel of means of levels."""
-
-    title: str
-    y_label: str
-    rows: Sequence[Row]
-
-
 def queries(
-    panels: Sequence[Scatter],
-    ys: Sequence[float],
-    groups: Sequence[str],
-    *,
-    y_label: str,
-    ceiling: float,
-    title: str,
-    footer: str,
+    panels: Sequence[Scatter], ys: Sequence[float], groups: Sequence[str], *, ceiling: float, title: str, footer: str
 ) -> b.Chart:
-    """Each predictor against the same values, with its correlations.
+    """Each predictor against Monte Carlo susceptibility, with its correlations.
 
-    `ys` and `groups`, told apart by colour and mark, are of each item. `ceiling` is what no y exceeds, drawn where one
-    comes near.
+    `ys` and `groups`, which have their own colours and marks, are of each item. `ceiling`, which no y exceeds, is drawn
+    where a y comes near.
     """
-    near = max(ys, default=0.0) > _NEAR * ceiling
+    near = max(ys, default=0.0) > 0.7 * ceiling
     guides = (b.Guide(ceiling, f"ceiling, {ceiling:.2f} nats"),) if near else ()
     drawn = []
     for panel in panels:
@@ -103,39 +99,37 @@ def queries(
         label = panel.x_label + (f" ({n_left_out} at 0 or below not shown)" if n_left_out else "")
         scale: Any = "log" if n_left_out < len(panel.xs) else "linear"
         correlations = [f"{name.capitalize()} {cell_text(panel.row, name)}" for name in ("pearson", "spearman")]
-        axes = b.Axis(label, scale=scale), b.Axis(y_label)
+        axes = b.Axis(label, scale=scale), b.Axis("Monte Carlo χ, nats")
         drawn.append(b.Panel(*axes, series, title=b.Untrusted(panel.name), notes=correlations, guides=guides))
     return b.Chart("queries", title, drawn, footer=footer, columns=3, panel_inches=(3.2, 2.8))
 
 
-def agreement(rows: Sequence[Row], *, y: str, panels: str, lines: Sequence[str], title: str, footer: str) -> b.Chart:
-    """Spearman's correlation of each predictor, from rows of `instruments.susceptibility.fisher.study`.
-
-    `y` is a column of the predictors, from top to bottom, `panels` one with a panel for each of its values; `lines`
-    tell marks of one colour from another.
-    """
-    names = list(dict.fromkeys(row[y] for row in rows))
+def agreement(rows: Sequence[Row], *, lines: Sequence[str], title: str, footer: str) -> b.Chart:
+    """Spearman's correlation of each predictor; `lines` are columns whose values have a colour each."""
+    names = list(dict.fromkeys(row[_PREDICTOR] for row in rows))
     groups = list(groups_of(rows, lines))
     drawn = []
-    for (panel,), of_panel in groups_of(rows, (panels,)).items():
-        shown = [row for row in of_panel if row[_VALUE] is not None]
-        series = _beside("rows", shown, _VALUE, y, names, lines, groups)
+    for (panel,), of_panel in groups_of(rows, (_QUERIES,)).items():
+        shown = [row for row in of_panel if row["spearman"] is not None]
+        series = _beside("rows", shown, "spearman", _PREDICTOR, names, lines, groups)
         axis = b.Axis(("Spearman, ", b.Untrusted(str(panel))), ends=(-1.05, 1.05))
         zero = (b.Guide(0.0, "", across="x", line="dotted"),)
         drawn.append(b.Panel(axis, b.Axis("", names=[b.Untrusted(name) for name in names]), series, guides=zero))
     return b.Chart("agreement", title, drawn, footer=footer, panel_inches=(4.6, 4.0))
 
 
-def levels(panels: Sequence[Levels], *, x: str, lines: Sequence[str], y: str, title: str, footer: str) -> b.Chart:
-    """Means of levels, `y`, with '_low' and '_high', a panel for each group of rows; `lines` stand side by side."""
-    rows = [row for panel in panels for row in panel.rows]
+def levels(
+    panels: Sequence[tuple[str, str, Sequence[Row]]], *, x: str, lines: Sequence[str], title: str, footer: str
+) -> b.Chart:
+    """Mean susceptibility of levels; each panel has a title, a label of y, and rows."""
+    rows = [row for _, _, of_panel in panels for row in of_panel]
     places = list(dict.fromkeys(row[x] for row in rows))
     groups = list(groups_of(rows, lines))
     axis = b.Axis(x.replace("_", " "), names=[b.Untrusted(str(level)) for level in places])
     drawn = []
-    for panel in panels:
-        series = _beside("scatter", panel.rows, y, x, places, lines, groups)
-        drawn.append(b.Panel(axis, b.Axis(panel.y_label), series, title=b.Untrusted(panel.title)))
+    for name, y_label, of_panel in panels:
+        series = _beside("scatter", of_panel, VALUE, x, places, lines, groups)
+        drawn.append(b.Panel(axis, b.Axis(y_label), series, title=b.Untrusted(name)))
     return b.Chart("levels", title, drawn, footer=footer, columns=3, panel_inches=(3.1, 2.7))
 
 
@@ -158,41 +152,14 @@ def _beside(
     return series
 
 
-_AGREEMENT: Final = "agreement"
-_TRUTH: Final = "susceptibility"
-"""Column of Monte Carlo susceptibility in the file of a line's queries."""
-_UNITS: Final = (
-    "Fisher susceptibility: nats of Eq. 9; that of identity is of squared embeddings, and ranks queries only"
-)
-_OF_FISHER: Final = tuple(field.name for field in fields(Fisher))
-"""Factors that Monte Carlo susceptibility does not have."""
-_ESTIMATOR: Final = "estimator"
-"""Column of what the values come from."""
-_MONTE_CARLO: Final = "Monte Carlo"
-_PREDICTOR: Final = "predictor"
-"""Column of what is held against Monte Carlo susceptibility."""
-_QUERIES: Final = "queries"
-"""Column of which queries."""
-_RELATIONS: Final = "means of relations"
-_EQ_10: Final = ("query", "identity")
-"""Place and Σ of the paper's Fisher susceptibility."""
-_NOTHING: Final = Estimate(None, None)
-_COMPARED_BY: Final = (
-    "chosen: the variant with the largest Spearman correlation with Monte Carlo susceptibility on one half of the "
-    "relations; all other numbers are of the other half",
-    "Eq. 10: place query, Σ = 1, of the same queries; difference: what the chosen one has more",
-)
-
-
 # ---- values of each place and Σ -------------------------------------------------------------------------------------
 def _varied(cell: Cell) -> Row:
-    """Place, and the other factors of a Fisher cell that Monte Carlo susceptibility does not have."""
+    """Place, and other factors of a Fisher cell that Monte Carlo cells do not have."""
     factors = {name: value for name, value in cell.factors.items() if name in _OF_FISHER and name != "sigma"}
     return {"place": of_kind(cell.measure, Fisher).place, **factors}
 
 
 def _variant_of(cell: Cell, sigma: str) -> str:
-    """What the values of a Fisher cell and a Σ are called."""
     varied = [f"{name} {value}" for name, value in _varied(cell).items() if name != "place"]
     return ", ".join([of_kind(cell.measure, Fisher).place, *varied, sigma])
 
@@ -216,89 +183,70 @@ def _series_of(cells: Sequence[FinishedCell]) -> Iterator[Series]:
 
 # ---- agreement with Monte Carlo -------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class _Predictor:
-    """What may say how susceptible queries are."""
-
-    name: str
-    values: Sequence[float]
-    """One a query."""
-    is_variant: bool = True
-    """Of Fisher susceptibility, and not one of the simpler things."""
-    is_eq_10: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class _Line:
-    """The queries of one Monte Carlo cell, and all that is held against it."""
+    """The queries of one Monte Carlo cell, with what may predict their susceptibility."""
 
     reference: FinishedCell
     truth: Sequence[float]
     """χ of each query, nats."""
-    predictors: tuple[_Predictor, ...]
-    """Variants first."""
+    variants: Mapping[str, Sequence[float]]
+    """Values of each query by each variant of Fisher susceptibility."""
+    eq_10: str | None
+    """The variant of the paper."""
+    controls: Mapping[str, Sequence[float]]
+    """Predictors without gradients, which are the controls of partial correlations."""
 
     def known(self, factor: str) -> list[str]:
         return [record.known[factor] for record in self.reference.records]
 
 
 def _lines_of(cells: Sequence[FinishedCell]) -> list[_Line]:
-    """The Monte Carlo cells of a study, each with the predictors of its queries; where none is measured, it is left
-    out."""
+    """The Monte Carlo cells of a study whose queries have Fisher cells."""
+    of_queries: dict[tuple[Any, ...], list[FinishedCell]] = {}
+    for finished in cells:
+        if isinstance(finished.cell.measure, Fisher):
+            of_queries.setdefault(_queries(finished.cell), []).append(finished)
     lines = []
     for reference in cells:
-        if isinstance(reference.cell.measure, Fisher):
+        if isinstance(reference.cell.measure, Fisher) or _queries(reference.cell) not in of_queries:
             continue
-        of_it = [
-            finished
-            for finished in cells
-            if isinstance(finished.cell.measure, Fisher) and _queries(finished) == _queries(reference)
+        fisher_cells = of_queries[_queries(reference.cell)]
+        variants = {name: values for finished in fisher_cells for name, values in _variants_of(finished).items()}
+        eq_10 = [
+            _variant_of(finished.cell, "identity")
+            for finished in fisher_cells
+            if (measure := of_kind(finished.cell.measure, Fisher)).place == "query" and "identity" in measure.sigma
         ]
-        if not of_it:
-            continue
-        variants = [predictor for finished in of_it for predictor in _predictors_of(finished)]
+        controls = {
+            "query length in tokens": value_of(fisher_cells[0], "n_query_tokens"),
+            "entropy of the bare answer": value_of(fisher_cells[0], "entropy"),
+            "query is closed": [float(record.known[OPENNESS] == LEVELS[OPENNESS][1]) for record in reference.records],
+        }
         truth = value_of(reference, "susceptibility")
-        lines.append(_Line(reference, truth, (*variants, *_simpler(of_it[0]))))
+        lines.append(_Line(reference, truth, variants, eq_10[0] if eq_10 else None, controls))
     return lines
 
 
-def _predictors_of(finished: FinishedCell) -> Iterator[_Predictor]:
-    """The variants of a Fisher cell: Eq. 9 for each Σ, and where μ is not 0 its first term alone."""
-    measure = of_kind(finished.cell.measure, Fisher)
-    for sigma in measure.sigma:
+def _variants_of(finished: FinishedCell) -> dict[str, list[float]]:
+    """Values of a Fisher cell: Eq. 9 for each Σ, and where μ is not 0 its first term alone."""
+    variants = {}
+    for sigma in of_kind(finished.cell.measure, Fisher).sigma:
         whole, spread = (value_of(finished, statistic, sigma) for statistic in ("fisher", "spread"))
         name = _variant_of(finished.cell, sigma)
-        yield _Predictor(name, whole, is_eq_10=(measure.place, sigma) == _EQ_10)
+        variants[name] = whole
         if whole != spread:
-            yield _Predictor(f"{name}, spread", spread)
+            variants[f"{name}, spread"] = spread
+    return variants
 
 
-def _agreement(study: Study, cells: Sequence[FinishedCell]) -> Tables:
-    """Correlations of all variants, and the best one on queries that did not choose it."""
-    lines = _lines_of(cells)
-    rows = [row for line in lines for row in _rows(line, study.seed)]
-    chosen = [row for line in lines for row in _chosen(line, study.seed)]
-    return Tables(rows, rows, chosen, _COMPARED_BY, "The best variant, held out")
-
-
-def _queries(finished: FinishedCell) -> tuple[Any, ...]:
-    cell = finished.cell
-    return (cell.model, cell.dataset, cell.choice, cell.settings)
-
-
-def _simpler(finished: FinishedCell) -> tuple[_Predictor, ...]:
-    """What is known of a query without any gradient: the controls of partial correlations, too."""
-    is_closed = [float(record.known[OPENNESS] == LEVELS[OPENNESS][1]) for record in finished.records]
-    return (
-        _Predictor("query length in tokens", value_of(finished, "n_query_tokens"), is_variant=False),
-        _Predictor("entropy of the bare answer", value_of(finished, "entropy"), is_variant=False),
-        _Predictor("query is closed", is_closed, is_variant=False),
-    )
+def _queries(cell: Cell) -> tuple[Any, ...]:
+    return cell.model, cell.dataset, cell.choice, cell.settings
 
 
 def _rows(line: _Line, seed: int) -> Iterator[Row]:
     truth, relations, openness = map(np.asarray, (line.truth, line.known("relation"), line.known(OPENNESS)))
-    values = np.asarray([predictor.values for predictor in line.predictors])
-    n_simpler = sum(not predictor.is_variant for predictor in line.predictors)
+    predictors = {**line.variants, **line.controls}
+    values = np.asarray(list(predictors.values()))
     for group in (ALL, *LEVELS[OPENNESS], _RELATIONS):
         if group == _RELATIONS:
             of_which, y, clusters = _by_relation(values, relations), _by_relation(truth[None], relations)[0], None
@@ -306,11 +254,13 @@ def _rows(line: _Line, seed: int) -> Iterator[Row]:
             chosen = np.flatnonzero((openness == group) | (group == ALL))
             of_which, y, clusters = values[:, chosen], truth[chosen], relations[chosen]
         over = Resamples(range(len(y)) if clusters is None else clusters.tolist(), seed=seed)
-        for predictor, x in zip(line.predictors, of_which, strict=True):
-            row: Row = {**line.reference.cell.factors, _PREDICTOR: predictor.name, _QUERIES: group}
+        for name, x in zip(predictors, of_which, strict=True):
+            row: Row = {**line.reference.cell.factors, _PREDICTOR: name, _QUERIES: group}
             row |= {"n": len(y), "n_relations": over.n_clusters, **estimated("pearson", pearson(x, y, over))}
             row |= estimated("spearman", spearman(x, y, over))
-            partial = partial_spearman(x, y, list(of_which[-n_simpler:]), over) if predictor.is_variant else _NOTHING
+            partial = Estimate(None, None)
+            if name in line.variants:
+                partial = spearman(x, y, over, controls=list(of_which[len(line.variants) :]))
             yield row | estimated("partial_spearman", partial)
 
 
@@ -320,17 +270,14 @@ def _by_relation(values: FloatArray, relations: Any) -> FloatArray:
 
 
 def _chosen(line: _Line, seed: int) -> Iterator[Row]:
-    """The best variant on half of the relations, tried on the other half beside Eq. 10."""
-    variants = [predictor for predictor in line.predictors if predictor.is_variant]
-    reference = next((i for i, predictor in enumerate(variants) if predictor.is_eq_10), None)
-    if reference is None:
+    if line.eq_10 is None:
         return
-    outcome = held_out(
-        [predictor.values for predictor in variants], line.truth, line.known("relation"), reference=reference, seed=seed
-    )
+    names, values = list(line.variants), list(line.variants.values())
+    reference = names.index(line.eq_10)
+    outcome = held_out(values, line.truth, line.known("relation"), reference=reference, seed=seed)
     if outcome is None:
         return
-    row: Row = {**line.reference.cell.factors, "chosen": variants[outcome.chosen].name, "of": len(variants)}
+    row: Row = {**line.reference.cell.factors, "chosen": names[outcome.chosen], "of": len(names)}
     row |= {"n": outcome.n_items, "n_relations": outcome.n_clusters}
     row |= estimated("chosen_by_spearman", Estimate(outcome.chosen_by, None))
     row |= estimated("spearman", outcome.held_out)
@@ -340,17 +287,15 @@ def _chosen(line: _Line, seed: int) -> Iterator[Row]:
 # ---- the study ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Answered(Drawn):
-    """Queries whose likeliest answers Monte Carlo susceptibility writes out, too."""
-
     answer_tokens: int
 
 
-class FisherSusceptibilities(Queries):
+class FisherSusceptibilities(Susceptibilities):
     """The queries of studies of Monte Carlo susceptibility, whose runs they share."""
 
-    settings: ClassVar = {**Queries.settings, "answer_tokens": "int"}
+    settings: ClassVar = {**Susceptibilities.settings, "answer_tokens": "int"}
     columns: ClassVar = {
-        **Queries.columns,
+        **Susceptibilities.columns,
         "sigma": Column("Σ"),
         "partial_spearman": Column("Spearman given length, entropy, openness"),
         "chosen_by_spearman": Column("Spearman it was chosen by"),
@@ -361,7 +306,6 @@ class FisherSusceptibilities(Queries):
 
     @override
     def choice(self, settings: JsonObject) -> Drawn:
-        """With the tokens of answers where the study says how many."""
         drawn = super().choice(settings)
         if "answer_tokens" not in settings:
             return drawn
@@ -369,7 +313,7 @@ class FisherSusceptibilities(Queries):
 
     @override
     def measure(self, measure: Measure, settings: JsonObject) -> Measure:
-        """With every Σ that its place may have, where the study names none: all come from the same passes."""
+        """With every Σ that the place allows where the study names none: all come from the same passes."""
         if not isinstance(measure, Fisher) or "sigma" in settings:
             return measure
         return replace(measure, sigma=tuple(name for name in get_args(Sigma) if _may_have(measure, name)))
@@ -377,7 +321,7 @@ class FisherSusceptibilities(Queries):
     @override
     def references(self, cells: Sequence[Cell]) -> list[Cell]:
         """The Monte Carlo susceptibility of each model and choice of queries."""
-        first = {(cell.model, cell.dataset, cell.choice, cell.settings): cell for cell in reversed(cells)}
+        first = {_queries(cell): cell for cell in reversed(cells)}
         return [
             replace(
                 cell,
@@ -392,22 +336,23 @@ class FisherSusceptibilities(Queries):
     @override
     def items(self, finished: FinishedCell) -> Iterator[Row]:
         if isinstance(finished.cell.measure, Susceptibility):
-            return monte_carlo.KIND.items(finished)
-        return rows_of_queries(
-            finished.records, {predictor.name: predictor.values for predictor in _predictors_of(finished)}
-        )
+            return super().items(finished)
+        return rows_of_queries(finished.records, _variants_of(finished))
 
     @override
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
         if study.show == _AGREEMENT:
-            return _agreement(study, cells)
-        return monte_carlo.tables(study, list(_series_of(cells)))
+            lines = _lines_of(cells)
+            rows = [row for line in lines for row in _rows(line, study.seed)]
+            chosen = [row for line in lines for row in _chosen(line, study.seed)]
+            return Tables(rows, rows, chosen, _COMPARED_BY, "The best variant, held out")
+        return tables(study, list(_series_of(cells)))
 
     @override
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
-        return Axes(_PREDICTOR, ("spearman",)) if study.show == _AGREEMENT else monte_carlo.KIND.axes(study, rows)
+        return Axes(_PREDICTOR, ("spearman",)) if study.show == _AGREEMENT else super().axes(study, rows)
 
     @override
     def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
@@ -416,15 +361,12 @@ class FisherSusceptibilities(Queries):
             x = self.axes(study, rows).x
             lines = [name for name in (*shared, OPENNESS) if name != x]
             panels = _panels(study, [row for row in rows if row.get(x) is not None], x)
-            return levels(panels, x=x, lines=lines, y=VALUE, title=study.title, footer=footer)
-        return agreement(rows, y=_PREDICTOR, panels=_QUERIES, lines=shared, title=study.title, footer=footer)
+            return levels(panels, x=x, lines=lines, title=study.title, footer=footer)
+        return agreement(rows, lines=shared, title=study.title, footer=footer)
 
     @override
     def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
-        """Of agreement a second figure for each Monte Carlo cell, beside the file of its queries (see `pages`).
-
-        It is drawn from that file: every query, a panel for each variant.
-        """
+        """Of agreement also a figure for each Monte Carlo cell, drawn from the file of its queries (see `pages`)."""
         super().draw(study, rows, footer=footer, stem=stem)
         for cell in study.cells if study.show == _AGREEMENT else ():
             if cell.measure_name:
@@ -433,7 +375,7 @@ class FisherSusceptibilities(Queries):
 
     @override
     def about(self, study: Study) -> tuple[str, str]:
-        drawn, _ = monte_carlo.KIND.about(study)
+        drawn, _ = super().about(study)
         seeds = dict.fromkeys(cell.measure.seed for cell in study.cells if isinstance(cell.measure, Fisher))
         partial = "partial: of ranks, given query length, entropy of the bare answer, and openness"
         return (
@@ -447,22 +389,20 @@ class FisherSusceptibilities(Queries):
             return {}
         files = {}
         for line in _lines_of(cells):
-            numbers = {_TRUTH: line.truth, **{predictor.name: predictor.values for predictor in line.predictors}}
-            files[f"{_file_of(line.reference.cell)}.csv"] = items_to_csv(
-                rows_of_queries(line.reference.records, numbers)
-            )
+            rows = rows_of_queries(line.reference.records, {_TRUTH: line.truth, **line.variants, **line.controls})
+            files[f"{_file_of(line.reference.cell)}.csv"] = items_to_csv(rows)
         return files
 
 
-def _panels(study: Study, rows: Sequence[Row], x: str) -> list[Levels]:
-    """Rows of each variant; their units differ."""
+def _panels(study: Study, rows: Sequence[Row], x: str) -> list[tuple[str, str, Sequence[Row]]]:
+    """A panel for each variant: their units differ."""
     names = [_ESTIMATOR, "place", *(name for name in study.cells[0].factors if name in _OF_FISHER), "sigma"]
     names = [name for name in dict.fromkeys(names) if name != x]
     return [
-        Levels(
-            title=", ".join(str(value) for value in variant if value is not None),
-            y_label="χ, nats" if variant[0] == _MONTE_CARLO else _unit(variant[-1]),
-            rows=some,
+        (
+            ", ".join(str(value) for value in variant if value is not None),
+            "χ, nats" if variant[0] == _MONTE_CARLO else _unit(variant[-1]),
+            some,
         )
         for variant, some in groups_of(rows, names).items()
     ]
@@ -487,7 +427,6 @@ def _queries_chart(study: Study, reference: Cell, rows: Sequence[Row], footer: s
         panels,
         [float(query[_TRUTH]) for query in query_rows],
         [query[OPENNESS] for query in query_rows],
-        y_label="Monte Carlo χ, nats",
         ceiling=math.log(of_kind(reference.choice, Drawn).contexts),
         title=f"{study.title}: {', '.join((reference.model, *factors))}",
         footer=footer,
@@ -499,7 +438,6 @@ def _unit(sigma: str) -> str:
 
 
 def _file_of(reference: Cell) -> str:
-    """Name of the files on the queries of a Monte Carlo cell, without a suffix."""
     return f"agreement-{reference.number:02}"
 
 
