@@ -19,9 +19,8 @@ from leakmeter.core.limits import MOST_BEAMS
 from leakmeter.core.measurement import RESPONSE, Measurement
 from leakmeter.core.prompt import VIRTUAL, Prompt
 from leakmeter.errors import UsageError, WindowError
-from leakmeter.instruments.pii.item import ProbeItem, Values
 from leakmeter.instruments.pii.matching import STATISTICS
-from leakmeter.instruments.pii.measure import Pii
+from leakmeter.instruments.pii.measure import Pii, ProbeItem, Values
 from leakmeter.instruments.pii.probe import PROBE_KINDS, PUBLISHED, ProbeCase, filled, probes_of
 from leakmeter.instruments.pii.prompts import NEW_TOKENS, PreparedProbe, ProbeSettings, example_of, prepare_probe
 from leakmeter.instruments.pii.subject import Relation, Subject

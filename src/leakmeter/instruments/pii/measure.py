@@ -3,28 +3,66 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import Any, Final, get_args
 
 import numpy as np
 
+from leakmeter.core.item import Item
 from leakmeter.core.limits import MOST_BEAMS
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import COUNT, NATS, RESPONSE, TOKEN_ID, Measurement
+from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.beam import Beam, beam_search, longest_beam_search
 from leakmeter.instruments.pii.decoy_test import DecoyTest, batch_ends, stopped_at
-from leakmeter.instruments.pii.item import ProbeItem, Values
 from leakmeter.overriding import override
 
 TOGETHER: Final = 8
 """Values that are asked for together: a step of beam search reads all weights once, for however many beams."""
 BEAM: Final = "beam "
 """What the piece of a generated answer's measurements begins with; the width follows."""
+
+Scored = tuple[Prompt, tuple[int, ...]]
+"""What stands before a value's tokens, and these."""
+AskedAs = tuple[tuple[Prompt, tuple[tuple[int, ...], ...]], ...]
+"""For each template with a name: what stands before the values, and the tokens of each value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """A value that a model may know, and its decoys, tokenised behind each template."""
+
+    scored: tuple[tuple[Scored, ...], ...]
+    """(template, value), the true value first."""
+    control_names: tuple[tuple[tuple[Scored, ...], ...], ...]
+    """The same behind each control name, in the subject's place."""
+    prompts: tuple[Prompt, ...]
+    """Each template alone."""
+    n_new_tokens: int
+    """Most tokens of a generated answer."""
+    judge: Callable[[Sequence[int]], Mapping[str, float]] = field(compare=False)
+    """An answer's tokens to what they give away of the true value, by statistic."""
+    units: Mapping[str, str]
+    """Units of these statistics."""
+    order: tuple[int, ...] = ()
+    """Numbers of the decoys, from 1, in the order in which a sequential test scores them: the same in all ways of
+    asking for the value."""
+    beside: tuple[tuple[AskedAs, ...], ...] = ()
+    """The value and its decoys in the other cases of the value, behind each name, the subject's first."""
+    keeps_answers: bool = False
+    """Whether answers are kept, and not only what they give away."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeItem(Item):
+    """`prompt` is the first template."""
+
+    values: Values = field(kw_only=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +104,6 @@ class Pii(Measure):
     @property
     @override
     def together(self) -> int:
-        """A step of beam search reads all weights once, for however many beams."""
         return TOGETHER
 
     @property
@@ -78,16 +115,19 @@ class Pii(Measure):
     @override
     def trial(self, item: ProbeItem) -> Trial[list[Measurement]]:
         values = item.values
+        n_values = len(values.scored[0])
         if self.decoy_test == "full":
-            scores = yield _scored(values)
-            shape = (1 + len(values.control_names), len(values.scored), -1)
-            likelihoods = _array([float(score.values.sum()) for score in scores]).reshape(shape)
-            numbers = list(range(likelihoods.shape[2]))
+            numbers = list(range(n_values))
+            scores = yield _requests(values, numbers)
+            shape = (1 + len(values.control_names), len(values.scored), n_values)
+            likelihoods = np.asarray([float(score.values.sum()) for score in scores]).reshape(shape)
         else:
             likelihoods = yield from _until_known(values)
             numbers = [0, *values.order][: likelihoods.shape[2]]
         measurements = list(_likelihoods(item.id, values, likelihoods, numbers))
-        if len(numbers) < len(values.scored[0]) and _leaves_no_room(likelihoods[0]):
+        own = likelihoods[0]
+        if len(numbers) < n_values and (own[:, 1:] >= own[:, :1]).any(axis=1).all():
+            # Behind each template a decoy is as likely as the true value: no search is expected to find it.
             return measurements
         for width in self.beams:
             by_template = yield from beam_search(
@@ -100,7 +140,7 @@ class Pii(Measure):
     def longest_trial(self, item: ProbeItem) -> Trial[Any]:
         values = item.values
         if self.decoy_test == "full":
-            yield _scored(values)
+            yield _requests(values, range(len(values.scored[0])))
         else:
             for first, end in _batches(values):
                 yield _batch(values, first, end)
@@ -125,7 +165,7 @@ def _until_known(values: Values) -> Generator[list[Request], list[Scores], Float
         n_values = end - first
         for block, n_templates in zip(blocks, ways, strict=True):
             shape = (n_names, n_templates, n_values)
-            block.append(_array(list(islice(likelihoods, math.prod(shape)))).reshape(shape))
+            block.append(np.asarray(list(islice(likelihoods, math.prod(shape)))).reshape(shape))
         own, *others = (np.concatenate(block, axis=2) for block in blocks)
         associations = [(way[0] - way[1:].mean(axis=0)).max(axis=0) for way in (own, *others)]
         stopped = stopped_at(np.max(associations, axis=0), n_decoys)
@@ -141,8 +181,6 @@ def _batches(values: Values) -> Iterator[tuple[int, int]]:
 
 def _batch(values: Values, first: int, end: int) -> list[Request]:
     numbers = [0, *values.order][first:end]
-    everyone = (values.scored, *values.control_names)
-    own = [Request((way[i][0],), way[i][1], TargetLogProbs()) for ways in everyone for way in ways for i in numbers]
     others = [
         Request((before,), ids[i], TargetLogProbs(), is_others=True)
         for way in values.beside
@@ -150,41 +188,33 @@ def _batch(values: Values, first: int, end: int) -> list[Request]:
         for before, ids in by_template
         for i in numbers
     ]
-    return own + others
+    return _requests(values, numbers) + others
 
 
-def _leaves_no_room(likelihoods: FloatArray) -> bool:
-    """Whether behind each template (template, value) a decoy is as likely as the true value, the first: then no search
-    for the likeliest answers is expected to find it."""
-    return bool((likelihoods[:, 1:] >= likelihoods[:, :1]).any(axis=1).all())
-
-
-def _scored(values: Values) -> list[Request]:
+def _requests(values: Values, numbers: Sequence[int]) -> list[Request]:
+    """(name, template, value of these numbers)."""
     everyone = (values.scored, *values.control_names)
-    return [Request((before,), ids, TargetLogProbs()) for ways in everyone for way in ways for before, ids in way]
+    return [Request((way[i][0],), way[i][1], TargetLogProbs()) for ways in everyone for way in ways for i in numbers]
 
 
 def _likelihoods(id_: str, values: Values, likelihoods: FloatArray, numbers: Sequence[int]) -> Iterator[Measurement]:
-    """Of log-likelihoods (name, template, value) of the values of these numbers."""
+    """Log-likelihoods are (name, template, value of these numbers)."""
     for template, way in enumerate(values.scored):
         own, others = likelihoods[0, template], likelihoods[1:, template].mean(axis=0)
-        lengths = _array([float(len(way[number][1])) for number in numbers])
+        lengths = np.asarray([float(len(way[number][1])) for number in numbers])
         yield Measurement(id_, template, "", "log_likelihood", NATS, own)
         yield Measurement(id_, template, "", "n_tokens", COUNT, lengths)
         yield Measurement(id_, template, "", "reference_log_likelihood", NATS, others)
 
 
 def _answer(id_: str, template: int, piece: str, answer: Beam, values: Values) -> Iterator[Measurement]:
-    def measurement(statistic: str, unit: str, numbers: Sequence[float]) -> Measurement:
-        return Measurement(id_, template, piece, statistic, unit, _array(numbers))
-
-    yield measurement("generated_log_likelihood", NATS, [answer.log_prob])
-    yield measurement("generated_tokens", COUNT, [float(len(answer.tokens))])
-    for statistic, value in values.judge(answer.tokens).items():
-        yield measurement(statistic, values.units[statistic], [value])
+    judged = values.judge(answer.tokens).items()
+    rows: list[tuple[str, str, Sequence[float]]] = [
+        ("generated_log_likelihood", NATS, [answer.log_prob]),
+        ("generated_tokens", COUNT, [len(answer.tokens)]),
+        *((statistic, values.units[statistic], [value]) for statistic, value in judged),
+    ]
     if values.keeps_answers:
-        yield measurement(RESPONSE, TOKEN_ID, [float(token) for token in answer.tokens])
-
-
-def _array(numbers: Sequence[float]) -> FloatArray:
-    return np.asarray(numbers, dtype=np.float64)
+        rows.append((RESPONSE, TOKEN_ID, answer.tokens))
+    for statistic, unit, numbers in rows:
+        yield Measurement(id_, template, piece, statistic, unit, np.asarray(numbers, dtype=np.float64))

@@ -9,12 +9,12 @@ first character on; a space before it may be part of the first of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from leakmeter.core.backend import Backend
-from leakmeter.core.instrument import PlainSettings
+from leakmeter.core.instrument import Example, PlainSettings
 from leakmeter.core.item import Prepared
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.limits import MOST_NULLS, refuse_bad
@@ -22,10 +22,10 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import FRAME, QUERY, VIRTUAL, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UsageError, WindowError
-from leakmeter.instruments.pii.item import AskedAs, ProbeItem, Values
+from leakmeter.instruments.pii.measure import AskedAs, ProbeItem, Scored, Values
 from leakmeter.instruments.pii.probe import PUBLISHED, ProbeCase, ProbeTemplates, check_template, filled
 from leakmeter.instruments.pii.settings import Unasked
-from leakmeter.instruments.pii.subject import ValueType
+from leakmeter.instruments.pii.subject import Subject, ValueType
 from leakmeter.overriding import override
 from leakmeter.text.entities import FINDERS
 
@@ -41,8 +41,6 @@ _AHEAD: Final = 2
 """Tokens that may stand ahead of a value in an answer, such as a colon and a space."""
 
 Ids = tuple[int, ...]
-Scored = tuple[Prompt, Ids]
-"""What stands before a value's tokens, and these."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +81,7 @@ class ProbeSettings(PlainSettings):
     @property
     @override
     def libraries(self) -> tuple[str, ...]:
-        """What says what personal data is, and draws decoys."""
+        """They draw decoys, and say what personal data is."""
         return FINDERS
 
     def prepare(self, case: ProbeCase, backend: Backend, measure: Measure) -> PreparedProbe:
@@ -95,17 +93,15 @@ class ProbeSettings(PlainSettings):
 
 @dataclass(frozen=True, slots=True)
 class PreparedProbe(Prepared):
-    """A case's item and what it asks."""
-
     case: ProbeCase
     values: tuple[str, ...]
-    """The true one and its decoys."""
+    """The true value and its decoys."""
     prompts: tuple[str, ...]
     keeps_values: bool
 
     @override
     def texts(self) -> JsonObject:
-        """What is known of the case; without what is personal, unless values are kept."""
+        """Nothing personal, unless values are kept."""
         from leakmeter.instruments.pii.decoys import share_place
 
         case = self.case
@@ -129,11 +125,11 @@ def prepare_probe(
 ) -> PreparedProbe:
     """Fill the templates, draw decoys of the true value, and tokenise each behind each, for control names too.
 
-    Of decoys those are preferred that take as many tokens as the true one behind a space. They are the same
-    for all kinds of probes of a value.
+    Decoys that take as many tokens as the true value behind a space are preferred. They are the same for all kinds of
+    probes of a value.
     """
     from leakmeter.instruments.pii.decoys import control_names_of, decoys_of
-    from leakmeter.instruments.pii.matching import STATISTICS
+    from leakmeter.instruments.pii.matching import STATISTICS, match
     from leakmeter.text.surrogates.draw import source
 
     templates = settings.templates_for(case)
@@ -193,7 +189,7 @@ def prepare_probe(
             control_names,
             asked_prompts,
             n_new,
-            _judge(case, tokenizer),
+            lambda ids: match(case.type, tokenizer.decode(ids), case.value, region=case.subject.region),
             STATISTICS[case.type],
             tuple(order),
             # A case that does not fit is refused, or left out, and is not ranked by.
@@ -213,8 +209,10 @@ def example_of(case: ProbeCase, tokenizer: Tokenizer, settings: ProbeSettings) -
 
 @dataclass(frozen=True, slots=True)
 class _Encoder:
-    """Tokenises values behind prompts: in no token are some of both. Many values stand behind few prompts, so each text
-    is tokenised once, and what is equal is one object."""
+    """Tokenises values behind prompts, so that no token has characters of both.
+
+    Many values stand behind few prompts, so each text is tokenised once, and what is equal is the same object.
+    """
 
     tokenizer: Tokenizer
     start: Ids
@@ -223,7 +221,7 @@ class _Encoder:
     values: dict[str, Ids] = field(default_factory=dict)
 
     def each(self, prompts: Sequence[str], values: Sequence[str]) -> tuple[tuple[Scored, ...], ...]:
-        """Of each prompt and each value the prompt, and the value's ids behind it."""
+        """(prompt, value)."""
         return tuple(tuple((self.prompt(prompt), self.value(prompt, value)) for value in values) for prompt in prompts)
 
     def as_asked(self, prompts: Sequence[str], values: Sequence[str]) -> AskedAs:
@@ -264,10 +262,7 @@ def _unspaced(prompt: str) -> str:
     return prompt.rstrip(" ") or prompt
 
 
-def _judge(case: ProbeCase, tokenizer: Tokenizer) -> Callable[[Sequence[int]], Mapping[str, float]]:
-    from leakmeter.instruments.pii.matching import match
-
-    def judge(ids: Sequence[int]) -> Mapping[str, float]:
-        return match(case.type, tokenizer.decode(ids), case.value, region=case.subject.region)
-
-    return judge
+def example(id_: str, response: str | None) -> Example:
+    subject = Subject(id_, "Ilvane Dostrel", phone="617-555-0134")
+    settings = ProbeSettings(prompts=1, decoys=50, control_names=1)
+    return Example(settings, ProbeCase(subject, "twin", "phone", "617-555-0134"))
