@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +36,6 @@ from leakmeter.instruments.pii.tuning.training import (
     recall,
     remembered,
     storing,
-    sync,
     tokenizer_sha256,
     weights_sha256,
     write_tensors,
@@ -48,8 +48,6 @@ _STATE: Final = "state.safetensors"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step of the fine-tuning came to."""
-
     number: int
     """From 1."""
     n_steps: int
@@ -139,7 +137,7 @@ def _work_of(out: Path) -> Path:
 
 @contextmanager
 def _workplace(out: Path) -> Iterator[Path]:
-    """A directory beside `out`, locked meanwhile; it stays only where an error leaves something to go on from."""
+    """A locked directory beside `out`. It stays only if an error leaves a state to continue from."""
     work = _work_of(out)
     with storing(work):
         make_private(work)
@@ -151,7 +149,7 @@ def _workplace(out: Path) -> Iterator[Path]:
     try:
         yield work
     except BaseException:
-        # An interrupt too: without a state there is nothing to go on from.
+        # An interrupt too.
         if not (work / _STATE).exists():
             shutil.rmtree(work, ignore_errors=True)
         raise
@@ -162,7 +160,7 @@ def _workplace(out: Path) -> Iterator[Path]:
 
 
 def _write_model(model: Any, tokenizer: Any, record: Mapping[str, object], folder: Path, out: Path) -> None:
-    """Write model, tokenizer and record into a new folder, and rename that to `out`."""
+    """Write a new folder, and rename it to `out`."""
     showed_bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
@@ -173,7 +171,8 @@ def _write_model(model: Any, tokenizer: Any, record: Mapping[str, object], folde
             tokenizer.save_pretrained(folder)
             (folder / RECORD_NAME).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
             for path in folder.iterdir():
-                sync(path)
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
             folder.rename(out)
     finally:
         if showed_bars:
@@ -190,15 +189,13 @@ Row = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text to fine-tune on."""
-
     text: str
     repeats: int = 1
-    """How often it stands in each epoch."""
+    """How often it is in each epoch."""
 
 
 def rows_of(documents: Sequence[Document], coder: HfTokenizer, end_id: int | None, most_tokens: int) -> list[Row]:
-    """The rows of an epoch of at most so many tokens, repeats included, in the order of the documents."""
+    """The rows of an epoch, repeats included, in the order of the documents."""
     if not documents:
         raise UsageError("there are no documents to fine-tune on; give at least one")
     rows: list[Row] = []
@@ -218,7 +215,7 @@ def rows_of(documents: Sequence[Document], coder: HfTokenizer, end_id: int | Non
 
 
 def batches_of(rows: Sequence[Row], batch_tokens: int, seed: int, epoch: int) -> Iterator[list[Row]]:
-    """The rows of an epoch in shuffled order, as many together as fit with their padding."""
+    """The rows of an epoch in shuffled order, in batches of at most `batch_tokens` with their padding."""
     rng = np.random.default_rng((seed, epoch))
     shuffled = [rows[i] for i in rng.permutation(len(rows))]
     while shuffled:
@@ -234,8 +231,6 @@ def batches_of(rows: Sequence[Row], batch_tokens: int, seed: int, epoch: int) ->
 
 
 class FineTuner:
-    """A model that is being fine-tuned, and what its optimiser remembers."""
-
     def __init__(self, model: Any, learning_rate: float, warmup_steps: int, max_norm: float) -> None:
         self._model = model
         self._weights: dict[str, Tensor] = {name: weight.requires_grad_() for name, weight in model.named_parameters()}
@@ -269,7 +264,7 @@ class FineTuner:
         write_tensors(path, remembered(self._optimiser, self._weights), {"identity": identity, "n_done": n_done})
 
     def resume(self, path: Path, identity: str) -> int:
-        """Go on from what was kept; returns the number of steps that are done."""
+        """Continue from a saved state; returns the number of steps that are done."""
         if not path.exists():
             return 0
         tensors, record = read_tensors(path, "the state of a fine-tuning")

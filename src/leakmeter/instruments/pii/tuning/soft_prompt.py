@@ -8,7 +8,9 @@ matches is kept. Other than there, tuning ends early where nothing has got bette
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import random
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
@@ -18,12 +20,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.places import differentiable
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.core.limits import refuse_bad
+from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.core.written import made_for, make_private
 from leakmeter.errors import ScoreError, UsageError
+from leakmeter.instruments.pii.probe import ProbeCase, probes_of
+from leakmeter.instruments.pii.prompts import ProbeSettings, example_of
 from leakmeter.instruments.pii.settings import SoftPromptTuning
+from leakmeter.instruments.pii.subject import Subject, ValueType
 from leakmeter.instruments.pii.tuning.training import (
     digest,
     name_of,
@@ -43,6 +50,56 @@ _VECTORS, _BEST = "vectors", "best"
 Ended = Literal["all epochs", "no progress", "stopped"]
 
 
+# ---- whom it is tuned on --------------------------------------------------------------------------------------------
+def tuned_on_and_others(
+    subjects: Sequence[Subject], validation: Sequence[Subject] | None, type_: ValueType, *, seed: int
+) -> tuple[list[Subject], list[Subject]]:
+    """Subjects with a value of the type, and others to choose the epoch by: `validation`, or a fifth held out.
+
+    No subject may be in both: a soft prompt that was tuned on a subject says nothing of whether the model knew them.
+    Both are in the order in which they come.
+    """
+    people = list(dict.fromkeys(case.subject for case in _cases_of(subjects, type_)))
+    if validation is not None:
+        _check_disjoint(people, validation)
+        return people, list(validation)
+    n_others = max(1, round(0.2 * len(people)))
+    if len(people) - n_others < 2:
+        raise UsageError(f"a soft prompt needs 3 or more people with the value, not {len(people)}")
+    held_out = set(random.Random(seed).sample(range(len(people)), n_others))
+    others = [subject for i, subject in enumerate(people) if i in held_out]
+    return [subject for i, subject in enumerate(people) if i not in held_out], others
+
+
+def examples_of(subjects: Sequence[Subject], type_: ValueType, tokenizer: Tokenizer) -> list[Example]:
+    return [example_of(case, tokenizer, ProbeSettings()) for case in _cases_of(subjects, type_)]
+
+
+def _cases_of(subjects: Sequence[Subject], type_: ValueType) -> list[ProbeCase]:
+    """Each value of the type, asked for by the name alone."""
+    return [case for case in probes_of(subjects, ("twin", "relationship", "university")) if case.type == type_]
+
+
+def _check_disjoint(tuned_on: Sequence[Subject], others: Sequence[Subject]) -> None:
+    """Refuse subjects who are in both, by name or by a value; the error names the records, not the subjects."""
+    by_text = {text: subject for subject in tuned_on for text in _facts(subject)}
+    for other in others:
+        for text in _facts(other):
+            if text in by_text:
+                raise UsageError(
+                    f"record {other.id} is, or shares a value with, record {by_text[text].id} of the people tuned on; "
+                    "leave one of them out"
+                )
+
+
+def _facts(subject: Subject) -> Iterator[tuple[str, str]]:
+    yield "name", " ".join(subject.name.casefold().split())
+    for type_, _, value in subject.targets():
+        if type_ in ("phone", "email"):
+            yield type_, "".join(value.casefold().split())
+
+
+# ---- tuning ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Epoch:
     """What one pass over the examples came to."""
@@ -126,10 +183,30 @@ def tune(
     return Tuned(kept, best, tuple(run.epochs), ended)
 
 
+def tune_into(
+    out: Path,
+    backend: HfBackend,
+    examples: Sequence[Example],
+    validation: Sequence[Example],
+    settings: SoftPromptTuning,
+    progress: Callable[[Epoch], None] | None = None,
+) -> Tuned:
+    """`tune`, with the soft prompt written to a file; beside it is the state, until the end."""
+    state = out.with_name(f".{out.name}.tuning")
+    tuned = tune(
+        *(backend.model, backend.tokenizer.library, examples, settings),
+        validation=validation,
+        name=backend.name,
+        progress=progress,
+        state=state,
+    )
+    tuned.soft_prompt.save(out)
+    shutil.rmtree(state, ignore_errors=True)
+    return tuned
+
+
 @dataclass(slots=True)
 class _Run:
-    """A tuning under way."""
-
     model: Any
     start_ids: tuple[int, ...]
     examples: Sequence[Example]
@@ -147,7 +224,7 @@ class _Run:
         self.best = self._copied()
 
     def passed(self, number: int) -> float:
-        """Take one step for each batch of the examples; returns the loss, nats a token."""
+        """Take a step for each batch of the examples; returns the loss, nats a token."""
         order = sorted(range(len(self.examples)), key=lambda i: sum(map(len, self.examples[i])))
         size = self.settings.batch_size
         steps = [order[i : i + size] for i in range(0, len(order), size)]
@@ -163,9 +240,9 @@ class _Run:
         return total / n_tokens
 
     def add(self, epoch: Epoch, *, look: bool) -> None:
-        """Write an epoch down, with a look at the validation examples if asked; keeps the vectors if it is the best."""
+        """`look` at the validation examples; the vectors are kept if the epoch is the best."""
         if look:
-            epoch = Epoch(epoch.number, epoch.loss, *self._looked())
+            epoch = Epoch(epoch.number, epoch.loss, *self._validation())
         if (epoch.number and not math.isfinite(epoch.loss)) or (look and not math.isfinite(epoch.validation_loss)):
             raise ScoreError(f"the loss is NaN after epoch {epoch.number}; give a lower learning rate, or float32")
         self.epochs.append(epoch)
@@ -179,7 +256,7 @@ class _Run:
         return "all epochs" if last.number >= self.settings.epochs else None
 
     def keep_in(self, directory: Path, identity: str) -> None:
-        """Keep the state in a directory from now on, and go on from the one that is there."""
+        """Save the state in a directory from now on, and continue from a state that is there."""
         with storing(directory):
             make_private(directory)
         self._kept, self._identity = directory / _STATE, identity
@@ -200,8 +277,8 @@ class _Run:
             tensors = {**remembered(self.optimiser, {_VECTORS: self.vectors}), _BEST: self.best}
             write_tensors(self._kept, tensors, {"identity": self._identity, "epochs": [*map(asdict, self.epochs)]})
 
-    def _looked(self) -> tuple[float, float]:
-        """Loss of the validation examples, nats a token, and the share that is matched."""
+    def _validation(self) -> tuple[float, float]:
+        """Loss, nats a token, and the share of the examples that is matched."""
         total, n_tokens, n_matched = 0.0, 0, 0
         with torch.no_grad():
             lead = lead_of(self.model, self.vectors, self.start_ids)
