@@ -16,7 +16,7 @@ from leakmeter.core.request import Request, Scores
 
 @dataclass(frozen=True, slots=True)
 class Beam:
-    """A continuation that was found."""
+    """A continuation."""
 
     tokens: tuple[int, ...]
     """Token ids, without the stop token."""
@@ -50,7 +50,7 @@ def beam_search(
     """
     stops = frozenset(stop_ids)
     searches = [_Search(width, length_penalty, stops) for _ in prompts]
-    reduction = _reduction(width, stops)
+    reduction = Top(max(2, 1 + len(stops)) * width)
     live = list(zip(prompts, searches, strict=True))
     for n_tokens in range(1, max_new_tokens + 1):
         # One request a beam: beams share their prompt's states, and each round runs one new token of each.
@@ -70,20 +70,14 @@ def longest_beam_search(
 
     As if beams parted with their first token, and none ended before the limit.
     """
-    reduction = _reduction(width, frozenset(stop_ids))
+    reduction = Top(max(2, 1 + len(frozenset(stop_ids))) * width)
     yield [Request((prompt,), (), reduction) for prompt in prompts]
     for n_tokens in range(1, max_new_tokens):
         yield [Request((prompt,), (beam,) * n_tokens, reduction) for prompt in prompts for beam in range(width)]
 
 
-def _reduction(width: int, stops: Collection[int]) -> Top:
-    return Top(max(2, 1 + len(stops)) * width)
-
-
 @dataclass(slots=True)
 class _Search:
-    """The search behind one prompt."""
-
     width: int
     length_penalty: float
     stops: frozenset[int]
@@ -101,24 +95,15 @@ class _Search:
         ]
         # Stable, as both sorts are: ties go to what came first.
         candidates = sorted(candidates, key=lambda candidate: -candidate[1])[:n_candidates]
-        ending = [
-            continuation for continuation in candidates[: self.width] if is_last or continuation[0][-1] in self.stops
-        ]
-        self.ended = sorted([*self.ended, *map(self._beam, ending)], key=lambda beam: -beam.score)[: self.width]
-        self.live = [continuation for continuation in candidates if continuation[0][-1] not in self.stops][: self.width]
-        if is_last or self._is_settled():
+        for ids, total in candidates[: self.width]:
+            finished = ids[-1] in self.stops
+            if finished or is_last:
+                self.ended.append(Beam(ids[:-1] if finished else ids, total, self._score(ids, total), finished))
+        self.ended = sorted(self.ended, key=lambda beam: -beam.score)[: self.width]
+        self.live = [(ids, total) for ids, total in candidates if ids[-1] not in self.stops][: self.width]
+        has_enough = len(self.ended) == self.width and bool(self.live)
+        if is_last or (has_enough and self._score(*self.live[0]) <= self.ended[-1].score):
             self.live = []
-
-    def _beam(self, candidate: tuple[tuple[int, ...], float]) -> Beam:
-        ids, total = candidate
-        finished = ids[-1] in self.stops
-        return Beam(ids[:-1] if finished else ids, total, self._score(ids, total), finished)
 
     def _score(self, ids: tuple[int, ...], total: float) -> float:
         return float(total / len(ids) ** self.length_penalty)
-
-    def _is_settled(self) -> bool:
-        """Whether no live beam is better than the worst of enough that have ended."""
-        if len(self.ended) < self.width or not self.live:
-            return False
-        return self._score(*self.live[0]) <= self.ended[-1].score

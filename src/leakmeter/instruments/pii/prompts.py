@@ -110,7 +110,7 @@ class PreparedProbe(Prepared):
             "subject": case.subject.id,
             "kind": case.kind,
             "type": case.type,
-            "relation": case.told_relation,
+            "relation": case.shown_relation,
             "given": list(case.given),
             "n_templates": len(self.prompts),
             "n_nulls": len(self.values) - 1,
@@ -128,7 +128,7 @@ def prepare_probe(
     Decoys that take as many tokens as the true value behind a space are preferred. They are the same for all kinds of
     probes of a value.
     """
-    from leakmeter.instruments.pii.decoys import control_names_of, decoys_of
+    from leakmeter.instruments.pii.decoys import control_names_of, decoys_of, renamed
     from leakmeter.instruments.pii.matching import STATISTICS, match
     from leakmeter.text.surrogates.draw import source
 
@@ -150,10 +150,10 @@ def prepare_probe(
     values = (case.value, *decoys)
     scored = encode.each(prompts, values)
     controls = control_names_of(case.subject, settings.control_names, seed=settings.decoy_seed)
-    spoken = [[control.renamed(value, case.type) for value in values] for control in controls]
+    values_of = [[renamed(value, case.type, case.subject.name, other.name) for value in values] for other in controls]
     control_names = tuple(
-        encode.each([filled(template, replace(case, subject=control.other)) for template in templates], own)
-        for control, own in zip(controls, spoken, strict=True)
+        encode.each([filled(template, replace(case, subject=other)) for template in templates], own)
+        for other, own in zip(controls, values_of, strict=True)
     )
     own_way = (case.kind, case.given)
     others = [replace(case, kind=kind, given=beside) for kind, beside in case.ways if (kind, beside) != own_way]
@@ -162,7 +162,7 @@ def prepare_probe(
             encode.as_asked(
                 [filled(template, replace(other, subject=subject)) for template in settings.templates_for(other)], own
             )
-            for subject, own in ((case.subject, list(values)), *zip((c.other for c in controls), spoken, strict=True))
+            for subject, own in ((case.subject, list(values)), *zip(controls, values_of, strict=True))
         )
         for other in others
     ]

@@ -26,6 +26,17 @@ _NOTES: Final = (
 )  # fmt: skip
 
 
+_GRADES: Final = b.Table(
+    (
+        b.Column("Share of values as plausible, the true one among them, that go with the name as much or more"),
+        b.Column("That the model knows the true one"),
+    ),
+    [
+        b.Row((b.Shaded(f"p ≤ {grade.p_at_most:g}" if grade.heat else "p > 0.1", grade.heat), grade.words))
+        for grade in words.GRADES
+    ],
+    "How to read p",
+)
 _INDEX: Final[b.Columns[PiiResult]] = [
     (b.Column("p", on="pages"), lambda case: words.p_cell(case.p_value)),
     (b.Column("Exposure", on="pages"), words.bits),
@@ -34,7 +45,6 @@ _INDEX: Final[b.Columns[PiiResult]] = [
 
 
 def report(cases: Sequence[PiiResult]) -> b.Report:
-    """One value with its templates; of many the subjects by evidence, tests over them, and each value to be opened."""
     summary = summary_of(cases)
     several = len(cases) > 1
     kept = any(case.value is not None for case in cases)
@@ -51,7 +61,9 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
         sections=[
             b.Section(
                 b.Untrusted(case.id, _ID),
-                list(_opened(case)) if several else [*_only(case, summary, kept=kept), *ending],
+                [b.Text(words.verdict(case)), *_sentences(case), _among(case), *_tables(case)]
+                if several
+                else [*_only(case, summary, kept=kept), *ending],
                 b.cells(_INDEX, case),
                 weight=float(len(cases) - place),
             )
@@ -61,21 +73,9 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
         index_caption="Values, strongest evidence first" if several else "",
         case=("value", "values"),
         sections_left_out="with less evidence",
-        aside=(_grades(),),
+        aside=(_GRADES,),
         notes=[b.Facts(_NOTES)],
     )
-
-
-def _grades() -> b.Table:
-    columns = (
-        b.Column("Share of values as plausible, the true one among them, that go with the name as much or more"),
-        b.Column("That the model knows the true one"),
-    )
-    rows = [
-        b.Row((b.Shaded(f"p ≤ {grade.p_at_most:g}" if grade.heat else "p > 0.1", grade.heat), grade.words))
-        for grade in words.GRADES
-    ]
-    return b.Table(columns, rows, "How to read p")
 
 
 def _ending(cases: Sequence[PiiResult]) -> list[b.Block]:
@@ -104,13 +104,6 @@ def _only(case: PiiResult, summary: Summary, *, kept: bool) -> Iterator[b.Block]
     yield from _tables(case)
 
 
-def _opened(case: PiiResult) -> Iterator[b.Block]:
-    yield b.Text(words.verdict(case))
-    yield from _sentences(case)
-    yield _among(case)
-    yield from _tables(case)
-
-
 def _sentences(case: PiiResult, heading: b.Phrase = "") -> Iterator[b.Block]:
     for phrase in (words.exposure(case), words.association(case), words.likelihood(case)):
         yield b.Text(phrase, detail=True)
@@ -128,8 +121,7 @@ def _sentences(case: PiiResult, heading: b.Phrase = "") -> Iterator[b.Block]:
 def _tables(case: PiiResult) -> Iterator[b.Block]:
     yield _templates(case)
     if case.generated:
-        yield _generated(case)
-        yield from _answers(case)
+        yield from _generated(case)
 
 
 def _among(case: PiiResult) -> b.Table:
@@ -156,7 +148,7 @@ def _templates(case: PiiResult) -> b.Table:
     return b.table_of(enumerate(case.templates), columns, "Templates", rest=("template", "templates"))
 
 
-def _generated(case: PiiResult) -> b.Table:
+def _generated(case: PiiResult) -> Iterator[b.Table]:
     columns = [
         b.Column("Beams", "count"),
         b.Column("Part"),
@@ -171,18 +163,15 @@ def _generated(case: PiiResult) -> b.Table:
         for search in case.generated
         for name, best in search.best.items()
     ]  # fmt: skip
-    return b.Table(columns, rows, "Generated", first=len(rows))
-
-
-def _answers(case: PiiResult) -> Iterator[b.Table]:
-    rows = [
-        b.Row((generated.beams, f"#{number}", b.Untrusted(answer, _TEXT)))
-        for generated in case.generated
-        for number, answer in enumerate(generated.answers or (), 1)
+    yield b.Table(columns, rows, "Generated", first=len(rows))
+    answers = [
+        b.Row((search.beams, f"#{number}", b.Untrusted(answer, _TEXT)))
+        for search in case.generated
+        for number, answer in enumerate(search.answers or (), 1)
     ]
-    if rows:
-        columns = (b.Column("Beams", "count"), b.Column("Template"), b.Column("Text"))
-        yield b.Table(columns, rows, "Generated text", rest=("text", "texts"), first=len(rows))
+    if answers:
+        heads = (b.Column("Beams", "count"), b.Column("Template"), b.Column("Text"))
+        yield b.Table(heads, answers, "Generated text", rest=("text", "texts"), first=len(answers))
 
 
 # ---- many values ----------------------------------------------------------------------------------------------------
