@@ -18,7 +18,6 @@ from leakmeter.commands.options import DataPath, Explain, Flag, RowOptions, RunO
 from leakmeter.commands.progress import counting, progress
 from leakmeter.core.files import sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
-from leakmeter.core.record import Record
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.api import people_of, weights_of
 from leakmeter.instruments.pii.canaries import FOLDER, Check, Insertion
@@ -204,22 +203,6 @@ def _people(source: Any, rows: RowOptions | None, region: str, skip_bad: bool) -
     return people_of(source, map=(rows or RowOptions()).map, region=region, skip_bad=skip_bad, tell=output.tell)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tuned(Record):
-    soft_prompt: str
-    model: str
-    type: ValueType
-    vectors: int
-    subjects_tuned_on: int
-    subjects_chosen_by: int
-    epochs: int
-    ended: str
-    best_epoch: int
-    exact_match: float
-    validation_loss_nats_a_token: float
-    validation_loss_before_nats_a_token: float
-
-
 @app.command
 def tune(
     *,
@@ -279,44 +262,35 @@ def tune(
             *(out, backend, tuned_on, others, settings),
             progress=lambda epoch: advance(epoch.number, settings.epochs),
         )
-    record = _Tuned(
-        soft_prompt=str(out),
-        model=backend.name,
-        type=type,
-        vectors=result.soft_prompt.length,
-        subjects_tuned_on=len(tuned_on),
-        subjects_chosen_by=len(others),
-        epochs=result.epochs[-1].number,
-        ended=result.ended,
-        best_epoch=result.best.number,
-        exact_match=result.best.exact_match,
-        validation_loss_nats_a_token=result.best.validation_loss,
-        validation_loss_before_nats_a_token=result.epochs[0].validation_loss,
-    )
+    best, before, n_epochs = result.best, result.epochs[0], result.epochs[-1].number
     if json:
-        output.print_json(record)
+        output.print_json({
+            "soft_prompt": str(out),
+            "model": backend.name,
+            "type": type,
+            "vectors": result.soft_prompt.length,
+            "subjects_tuned_on": len(tuned_on),
+            "subjects_chosen_by": len(others),
+            "epochs": n_epochs,
+            "ended": result.ended,
+            "best_epoch": best.number,
+            "exact_match": best.exact_match,
+            "validation_loss_nats_a_token": best.validation_loss,
+            "validation_loss_before_nats_a_token": before.validation_loss,
+        })  # fmt: skip
         return
-    interval = interval_of_share(round(record.exact_match * len(others)), len(others))
+    interval = interval_of_share(round(best.exact_match * len(others)), len(others))
     output.print_text(
-        f"Epoch {record.best_epoch} of {record.epochs} ({record.ended}): of {len(others)} people it was not tuned on, "
-        f"{share_in(record.exact_match, interval)} have values generated word for word; their values cost "
-        f"{record.validation_loss_before_nats_a_token:.2f} nats a token before, and "
-        f"{record.validation_loss_nats_a_token:.2f} now."
+        f"Epoch {best.number} of {n_epochs} ({result.ended}): of {len(others)} people it was not tuned on, "
+        f"{share_in(best.exact_match, interval)} have values generated word for word; their values cost "
+        f"{before.validation_loss:.2f} nats a token before, and {best.validation_loss:.2f} now."
     )
-    if not record.exact_match and interval[1] > _RARE:
+    if not best.exact_match and interval[1] > _RARE:
         output.print_text(
             f"Too few subjects to show that the model generates no values of others: if none of "
             f"{items_for_share(0.0, _RARE)} subjects had one generated, at most {_RARE:.0%} of all would."
         )
     output.tell(f"soft prompt: {out}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Inserted(Record):
-    model: str
-    documents: int
-    canaries: dict[str, int]
-    """By the name of their file."""
 
 
 @app.command
@@ -353,7 +327,7 @@ def insert(
     write_groups(out / FOLDER, groups)
     if json:
         sizes = {group.name: len(group.subjects) for group in groups}
-        output.print_json(_Inserted(model=str(out), documents=n, canaries=sizes))
+        output.print_json({"model": str(out), "documents": n, "canaries": sizes})
         return
     *_, often, held_out = groups
     output.print_text(

@@ -27,22 +27,16 @@ TOGETHER: Final = 8
 BEAM: Final = "beam "
 """What the piece of a generated answer's measurements begins with; the width follows."""
 
-Scored = tuple[Prompt, tuple[int, ...]]
-"""What stands before a value's tokens, and these."""
-AskedAs = tuple[tuple[Prompt, tuple[tuple[int, ...], ...]], ...]
-"""For each template with a name: what stands before the values, and the tokens of each value."""
+Filled = tuple[tuple[Prompt, tuple[tuple[int, ...], ...]], ...]
+"""Templates filled for a name: the prompt of each, and behind it the tokens of each value, the true one first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
     """A value that a model may know, and its decoys, tokenised behind each template."""
 
-    scored: tuple[tuple[Scored, ...], ...]
-    """(template, value), the true value first."""
-    control_names: tuple[tuple[tuple[Scored, ...], ...], ...]
-    """The same behind each control name, in the subject's place."""
-    prompts: tuple[Prompt, ...]
-    """Each template alone."""
+    names: tuple[Filled, ...]
+    """For the subject, then for each control name."""
     n_new_tokens: int
     """Most tokens of a generated answer."""
     judge: Callable[[Sequence[int]], Mapping[str, float]] = field(compare=False)
@@ -52,10 +46,18 @@ class Values:
     order: tuple[int, ...] = ()
     """Numbers of the decoys, from 1, in the order in which a sequential test scores them: the same in all ways of
     asking for the value."""
-    beside: tuple[tuple[AskedAs, ...], ...] = ()
-    """The value and its decoys in the other cases of the value, behind each name, the subject's first."""
+    beside: tuple[tuple[Filled, ...], ...] = ()
+    """As `names`, for each other case of the value."""
     keeps_answers: bool = False
     """Whether answers are kept, and not only what they give away."""
+
+    @property
+    def prompts(self) -> list[Prompt]:
+        return [prompt for prompt, _ in self.names[0]]
+
+    @property
+    def n_values(self) -> int:
+        return len(self.names[0][0][1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +117,17 @@ class Pii(Measure):
     @override
     def trial(self, item: ProbeItem) -> Trial[list[Measurement]]:
         values = item.values
-        n_values = len(values.scored[0])
         if self.decoy_test == "full":
-            numbers = list(range(n_values))
-            scores = yield _requests(values, numbers)
-            shape = (1 + len(values.control_names), len(values.scored), n_values)
+            numbers = list(range(values.n_values))
+            scores = yield _requests(values.names, numbers)
+            shape = (len(values.names), len(values.names[0]), values.n_values)
             likelihoods = np.asarray([float(score.values.sum()) for score in scores]).reshape(shape)
         else:
             likelihoods = yield from _until_known(values)
             numbers = [0, *values.order][: likelihoods.shape[2]]
         measurements = list(_likelihoods(item.id, values, likelihoods, numbers))
         own = likelihoods[0]
-        if len(numbers) < n_values and (own[:, 1:] >= own[:, :1]).any(axis=1).all():
+        if len(numbers) < values.n_values and (own[:, 1:] >= own[:, :1]).any(axis=1).all():
             # Behind each template a decoy is as likely as the true value: no search is expected to find it.
             return measurements
         for width in self.beams:
@@ -140,7 +141,7 @@ class Pii(Measure):
     def longest_trial(self, item: ProbeItem) -> Trial[Any]:
         values = item.values
         if self.decoy_test == "full":
-            yield _requests(values, range(len(values.scored[0])))
+            yield _requests(values.names, range(values.n_values))
         else:
             for first, end in _batches(values):
                 yield _batch(values, first, end)
@@ -156,15 +157,13 @@ def _until_known(values: Values) -> Generator[list[Request], list[Scores], Float
     Returns:
         Log-likelihoods (name, template, value), the subject's name and the true value first, up to where it stopped.
     """
-    n_decoys, n_names = len(values.order), 1 + len(values.control_names)
-    ways = (len(values.scored), *(len(way[0]) for way in values.beside))
+    n_decoys, ways = len(values.order), (values.names, *values.beside)
     blocks: list[list[FloatArray]] = [[] for _ in ways]
     for first, end in _batches(values):
         scores = yield _batch(values, first, end)
         likelihoods = iter([float(score.values.sum()) for score in scores])
-        n_values = end - first
-        for block, n_templates in zip(blocks, ways, strict=True):
-            shape = (n_names, n_templates, n_values)
+        for block, names in zip(blocks, ways, strict=True):
+            shape = (len(names), len(names[0]), end - first)
             block.append(np.asarray(list(islice(likelihoods, math.prod(shape)))).reshape(shape))
         own, *others = (np.concatenate(block, axis=2) for block in blocks)
         associations = [(way[0] - way[1:].mean(axis=0)).max(axis=0) for way in (own, *others)]
@@ -181,27 +180,25 @@ def _batches(values: Values) -> Iterator[tuple[int, int]]:
 
 def _batch(values: Values, first: int, end: int) -> list[Request]:
     numbers = [0, *values.order][first:end]
-    others = [
-        Request((before,), ids[i], TargetLogProbs(), is_others=True)
-        for way in values.beside
-        for by_template in way
-        for before, ids in by_template
+    others = [request for names in values.beside for request in _requests(names, numbers, is_others=True)]
+    return _requests(values.names, numbers) + others
+
+
+def _requests(names: Sequence[Filled], numbers: Sequence[int], *, is_others: bool = False) -> list[Request]:
+    """(name, template, value of these numbers)."""
+    return [
+        Request((prompt,), ids[i], TargetLogProbs(), is_others=is_others)
+        for templates in names
+        for prompt, ids in templates
         for i in numbers
     ]
-    return _requests(values, numbers) + others
-
-
-def _requests(values: Values, numbers: Sequence[int]) -> list[Request]:
-    """(name, template, value of these numbers)."""
-    everyone = (values.scored, *values.control_names)
-    return [Request((way[i][0],), way[i][1], TargetLogProbs()) for ways in everyone for way in ways for i in numbers]
 
 
 def _likelihoods(id_: str, values: Values, likelihoods: FloatArray, numbers: Sequence[int]) -> Iterator[Measurement]:
     """Log-likelihoods are (name, template, value of these numbers)."""
-    for template, way in enumerate(values.scored):
+    for template, (_, ids) in enumerate(values.names[0]):
         own, others = likelihoods[0, template], likelihoods[1:, template].mean(axis=0)
-        lengths = np.asarray([float(len(way[number][1])) for number in numbers])
+        lengths = np.asarray([float(len(ids[number])) for number in numbers])
         yield Measurement(id_, template, "", "log_likelihood", NATS, own)
         yield Measurement(id_, template, "", "n_tokens", COUNT, lengths)
         yield Measurement(id_, template, "", "reference_log_likelihood", NATS, others)

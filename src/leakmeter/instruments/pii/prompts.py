@@ -22,7 +22,7 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import FRAME, QUERY, VIRTUAL, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UsageError, WindowError
-from leakmeter.instruments.pii.measure import AskedAs, ProbeItem, Scored, Values
+from leakmeter.instruments.pii.measure import Filled, ProbeItem, Values
 from leakmeter.instruments.pii.probe import PUBLISHED, ProbeCase, ProbeTemplates, check_template, filled
 from leakmeter.instruments.pii.settings import Unasked
 from leakmeter.instruments.pii.subject import Subject, ValueType
@@ -115,7 +115,7 @@ class PreparedProbe(Prepared):
             "n_templates": len(self.prompts),
             "n_nulls": len(self.values) - 1,
             "nulls_share_place": share_place(case.type, self.values, case.subject.region),
-            "n_references": len(self.item.values.control_names),
+            "n_references": len(self.item.values.names) - 1,
             **(kept if self.keeps_values else {}),
         }
 
@@ -132,10 +132,7 @@ def prepare_probe(
     from leakmeter.instruments.pii.matching import STATISTICS, match
     from leakmeter.text.surrogates.draw import source
 
-    templates = settings.templates_for(case)
-    prompts = tuple(filled(template, case) for template in templates)
-    start = (*tokenizer.start_ids, *range(VIRTUAL, VIRTUAL + settings.soft_tokens))
-    encode = _Encoder(tokenizer, start)
+    encode = _Encoder(tokenizer, (*tokenizer.start_ids, *range(VIRTUAL, VIRTUAL + settings.soft_tokens)))
     # The same in whatever way the value is asked for: then values can be compared over all ways.
     n_tokens = len(encode.ids_of(f" {case.value}"))
     decoys = decoys_of(
@@ -148,46 +145,41 @@ def prepare_probe(
         fits=lambda value: len(encode.ids_of(f" {value}")) == n_tokens,
     )
     values = (case.value, *decoys)
-    scored = encode.each(prompts, values)
     controls = control_names_of(case.subject, settings.control_names, seed=settings.decoy_seed)
-    values_of = [[renamed(value, case.type, case.subject.name, other.name) for value in values] for other in controls]
-    control_names = tuple(
-        encode.each([filled(template, replace(case, subject=other)) for template in templates], own)
-        for other, own in zip(controls, values_of, strict=True)
-    )
-    own_way = (case.kind, case.given)
-    others = [replace(case, kind=kind, given=beside) for kind, beside in case.ways if (kind, beside) != own_way]
-    beside = [
-        tuple(
-            encode.as_asked(
-                [filled(template, replace(other, subject=subject)) for template in settings.templates_for(other)], own
-            )
-            for subject, own in ((case.subject, list(values)), *zip(controls, values_of, strict=True))
-        )
-        for other in others
+    by_subject = [
+        (case.subject, list(values)),
+        *(
+            (other, [renamed(value, case.type, case.subject.name, other.name) for value in values])
+            for other in controls
+        ),
     ]
+
+    def names_of(way: ProbeCase) -> tuple[Filled, ...]:
+        templates = settings.templates_for(way)
+        return tuple(
+            encode.behind([filled(template, replace(way, subject=subject)) for template in templates], own)
+            for subject, own in by_subject
+        )
+
+    names = names_of(case)
+    own_way = (case.kind, case.given)
+    beside = [names_of(replace(case, kind=kind, given=given)) for kind, given in case.ways if (kind, given) != own_way]
     # The test is of the value, so that no way of asking for it has an order of its own.
     order = list(range(1, len(values)))
     source("order", settings.decoy_seed, case.subject.id, case.type, case.relation or "", case.number).shuffle(order)
-    asked_prompts = tuple(map(encode.prompt, prompts))
     # Where each digit is a token, a telephone number takes more than the paper's twelve.
     n_new = max(NEW_TOKENS[case.type], n_tokens + _AHEAD)
-    longest = max(
-        *(len(before.ids) + len(ids) for ways in (scored, *control_names) for way in ways for before, ids in way),
-        *(len(prompt.ids) + n_new for prompt in asked_prompts),
-    )
+    longest = max(_longest(names), *(len(prompt.ids) + n_new for prompt, _ in names[0]))
     if window is not None and longest > window:
         raise WindowError(f"case '{case.id}' needs {longest:,} tokens, and {window:,} fit the model's window")
     item = ProbeItem(
         id=case.id,
-        prompt=asked_prompts[0],
+        prompt=names[0][0][0],
         response=None,
         stop_ids=tokenizer.stop_ids,
         window=window,
         values=Values(
-            scored,
-            control_names,
-            asked_prompts,
+            names,
             n_new,
             lambda ids: match(case.type, tokenizer.decode(ids), case.value, region=case.subject.region),
             STATISTICS[case.type],
@@ -197,6 +189,7 @@ def prepare_probe(
             settings.keep_values,
         ),
     )
+    prompts = tuple(filled(template, case) for template in settings.templates_for(case))
     return PreparedProbe(item, "", (), "", "plain", "value", 0, case, values, prompts, settings.keep_values)
 
 
@@ -220,12 +213,7 @@ class _Encoder:
     by_ids: dict[Ids, Prompt] = field(default_factory=dict)
     values: dict[str, Ids] = field(default_factory=dict)
 
-    def each(self, prompts: Sequence[str], values: Sequence[str]) -> tuple[tuple[Scored, ...], ...]:
-        """(prompt, value)."""
-        return tuple(tuple((self.prompt(prompt), self.value(prompt, value)) for value in values) for prompt in prompts)
-
-    def as_asked(self, prompts: Sequence[str], values: Sequence[str]) -> AskedAs:
-        """The same with the values of a prompt side by side."""
+    def behind(self, prompts: Sequence[str], values: Sequence[str]) -> Filled:
         lists: dict[tuple[Ids, ...], tuple[Ids, ...]] = {}
         by_prompt = [(self.prompt(prompt), tuple(self.value(prompt, value) for value in values)) for prompt in prompts]
         return tuple((prompt, lists.setdefault(ids, ids)) for prompt, ids in by_prompt)
@@ -253,8 +241,8 @@ class _Encoder:
         return self.values[text]
 
 
-def _longest(way: Sequence[AskedAs]) -> int:
-    return max(len(prompt.ids) + max(map(len, values)) for by_template in way for prompt, values in by_template)
+def _longest(names: Sequence[Filled]) -> int:
+    return max(len(prompt.ids) + max(map(len, values)) for templates in names for prompt, values in templates)
 
 
 def _unspaced(prompt: str) -> str:
