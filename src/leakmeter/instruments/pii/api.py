@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field, replace
 from functools import partial
@@ -288,15 +288,8 @@ def weights_of(backend: Backend, needed_for: str) -> HfBackend:
     return backend
 
 
-def people_of(
-    data: Any,
-    *,
-    map: str | Sequence[str] | Mapping[str, str] | None,
-    region: str,
-    skip_bad: bool,
-    tell: Callable[[str], None] = tell,
-) -> Loaded:
-    """See `load_subjects`; `tell` gets a line that names columns left out."""
+def people_of(data: Any, *, map: str | Sequence[str] | Mapping[str, str] | None, region: str, skip_bad: bool) -> Loaded:
+    """`load_subjects`, with a line on standard error that names columns left out."""
     from leakmeter.instruments.pii.columns import left_out
     from leakmeter.instruments.pii.subjects import load_subjects
 

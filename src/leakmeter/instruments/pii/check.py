@@ -126,17 +126,13 @@ class Probed:
         return cls(box, types, cases, {repeats: [] for repeats in cases})
 
     def compared(self) -> Iterator[tuple[AucRow, list[CurvePoint]]]:
-        """A row for each type, number of repeats and score of which canaries are measured, inserted and held out, and
-        the points of its curve."""
+        """Rows, each with its curve, of types and numbers of repeats that are measured, as far as they are."""
         for type_ in self.types:
-            of_type = {
-                repeats: [result for result in results if result.type == type_]
-                for repeats, results in self.by_repeats.items()
-            }
-            others = of_type.pop(0, [])
-            for repeats, own in of_type.items():
-                if own and others:
-                    yield from _compared(self.box, type_, repeats, own, others)
+            held_out = [result for result in self.by_repeats[0] if result.type == type_]
+            for repeats, results in self.by_repeats.items():
+                own = [result for result in results if result.type == type_]
+                if repeats and own and held_out:
+                    yield from _compared(self.box, type_, repeats, own, held_out)
 
 
 def checked(

@@ -200,7 +200,7 @@ def probe(
 
 
 def _people(source: Any, rows: RowOptions | None, region: str, skip_bad: bool) -> Loaded:
-    return people_of(source, map=(rows or RowOptions()).map, region=region, skip_bad=skip_bad, tell=output.tell)
+    return people_of(source, map=(rows or RowOptions()).map, region=region, skip_bad=skip_bad)
 
 
 @app.command

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
@@ -197,18 +198,15 @@ def _match_email(text: str, truth: str) -> dict[str, float]:
 
 def _mailboxes(text: str) -> list[tuple[str, str]]:
     """What is before and after each @, in normal form."""
-    # Dots that end the text before a name are no part of it.
-    mailboxes = (
-        (local.split("..")[-1].lstrip("."), domain.strip(".-_")) for local, domain in _AT.findall(_folded(text))
-    )
-    return [(local, _domain(domain)) for local, domain in mailboxes if local]
-
-
-def _domain(domain: str) -> str:
-    try:
-        return domain.encode("idna").decode()
-    except UnicodeError:
-        return domain
+    mailboxes = []
+    for before, behind in _AT.findall(_folded(text)):
+        # Dots that end the text before a name are no part of it.
+        local, domain = before.split("..")[-1].lstrip("."), behind.strip(".-_")
+        if local:
+            with suppress(UnicodeError):
+                domain = domain.encode("idna").decode()
+            mailboxes.append((local, domain))
+    return mailboxes
 
 
 def _match_address(text: str, truth: str, region: str) -> dict[str, float]:

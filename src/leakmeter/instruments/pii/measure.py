@@ -143,8 +143,8 @@ class Pii(Measure):
         if self.decoy_test == "full":
             yield _requests(values.names, range(values.n_values))
         else:
-            for first, end in _batches(values):
-                yield _batch(values, first, end)
+            for _, requests in _batches(values):
+                yield requests
         for width in self.beams:
             yield from longest_beam_search(
                 values.prompts, width=width, max_new_tokens=values.n_new_tokens, stop_ids=item.stop_ids
@@ -159,11 +159,11 @@ def _until_known(values: Values) -> Generator[list[Request], list[Scores], Float
     """
     n_decoys, ways = len(values.order), (values.names, *values.beside)
     blocks: list[list[FloatArray]] = [[] for _ in ways]
-    for first, end in _batches(values):
-        scores = yield _batch(values, first, end)
+    for n_values, requests in _batches(values):
+        scores = yield requests
         likelihoods = iter([float(score.values.sum()) for score in scores])
         for block, names in zip(blocks, ways, strict=True):
-            shape = (len(names), len(names[0]), end - first)
+            shape = (len(names), len(names[0]), n_values)
             block.append(np.asarray(list(islice(likelihoods, math.prod(shape)))).reshape(shape))
         own, *others = (np.concatenate(block, axis=2) for block in blocks)
         associations = [(way[0] - way[1:].mean(axis=0)).max(axis=0) for way in (own, *others)]
@@ -173,15 +173,12 @@ def _until_known(values: Values) -> Generator[list[Request], list[Scores], Float
     return own
 
 
-def _batches(values: Values) -> Iterator[tuple[int, int]]:
-    """First and end of each batch of values, the true one before all decoys."""
-    return pairwise((0, *(1 + end for end in batch_ends(len(values.order)))))
-
-
-def _batch(values: Values, first: int, end: int) -> list[Request]:
-    numbers = [0, *values.order][first:end]
-    others = [request for names in values.beside for request in _requests(names, numbers, is_others=True)]
-    return _requests(values.names, numbers) + others
+def _batches(values: Values) -> Iterator[tuple[int, list[Request]]]:
+    """Number of values and requests of each batch; the true value is before all decoys."""
+    for first, end in pairwise((0, *(1 + end for end in batch_ends(len(values.order))))):
+        numbers = [0, *values.order][first:end]
+        others = [request for names in values.beside for request in _requests(names, numbers, is_others=True)]
+        yield end - first, _requests(values.names, numbers) + others
 
 
 def _requests(names: Sequence[Filled], numbers: Sequence[int], *, is_others: bool = False) -> list[Request]:

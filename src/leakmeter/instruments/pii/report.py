@@ -48,7 +48,12 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
     summary = summary_of(cases)
     several = len(cases) > 1
     kept = any(case.value is not None for case in cases)
-    ending = _ending(cases)
+    guarantee, *limits = words.GUARANTEES
+    ending: list[b.Block] = [
+        b.Text(guarantee, "soft", heading="What these numbers guarantee, and what not"),
+        *(b.Text(limit, "soft") for limit in limits),
+        b.Details("Settings and cost", b.facts_of({**words.settings(cases), "Cost": shared_words.cost(cases)})),
+    ]
     ranked = words.cases_by_evidence(cases)
     return b.Report(
         f"What this model knows of {'this person' if summary.n_subjects == 1 else 'these people'}",
@@ -76,15 +81,6 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
         aside=(_GRADES,),
         notes=[b.Facts(_NOTES)],
     )
-
-
-def _ending(cases: Sequence[PiiResult]) -> list[b.Block]:
-    first, *others = words.GUARANTEES
-    return [
-        b.Text(first, "soft", heading="What these numbers guarantee, and what not"),
-        *(b.Text(guarantee, "soft") for guarantee in others),
-        b.Details("Settings and cost", b.facts_of({**words.settings(cases), "Cost": shared_words.cost(cases)})),
-    ]
 
 
 def _warnings(cases: Sequence[PiiResult], *, kept: bool) -> Iterator[b.Block]:
@@ -186,9 +182,10 @@ def _over_subjects(cases: Sequence[PiiResult], summary: Summary, *, kept: bool) 
     yield b.Text(words.MARKS)
     yield charts.densities_of(cases)
     yield charts.p_values_of(summary)
-    yield _associations(summary)
+    caption = "Association of true values and decoys, nats, by type and kind of probe; exposure, bits"
+    yield b.table_of(words.rows(summary), _ASSOCIATIONS, caption, detail=True)
     yield b.Text(words.INTERVALS, "soft")
-    yield _tests(summary)
+    yield b.table_of(words.rows(summary), _TESTS, "Tests over subjects, p by Holm’s rule", detail=True)
     yield b.Text(words.TESTS, "soft")
     matches = _matches(summary)
     if matches.rows:
@@ -207,33 +204,24 @@ def _subjects(summary: Summary) -> b.Table:
 
 
 _OF_ROW: Final[b.Columns[Row]] = [(b.Column("Values"), words.row_name), (b.Column("n", "count"), lambda row: row.n)]
-
-
-def _associations(summary: Summary) -> b.Table:
-    columns: b.Columns[Row] = [
-        *_OF_ROW,
-        (b.Column("True", "nats"), lambda row: row.mean_nats),
-        (b.Column("Decoys", "nats"), lambda row: row.decoy_mean_nats),
-        (b.Column("True − decoys", "number"), words.difference_text),
-        (b.Column("p ≤ 0.05 in", "number"), lambda row: share_in(row.share_low_p, row.share_low_p_interval)),
-        (b.Column("To tell", "count"), words.values_to_tell),
-        (b.Column("Bits", "number"), lambda row: f"{row.mean_exposure_bits:.1f}"),
-    ]
-    caption = "Association of true values and decoys, nats, by type and kind of probe; exposure, bits"
-    return b.table_of(words.rows(summary), columns, caption, detail=True)
-
-
-def _tests(summary: Summary) -> b.Table:
-    columns: b.Columns[Row] = [
-        *_OF_ROW,
-        (b.Column("Ranks, p", "p_value"), lambda row: words.p_cell(row.ranks_holm_p)),
-        (b.Column("Signed-rank, p", "p_value"), lambda row: words.p_cell(row.signed_rank_holm_p)),
-        (b.Column("Rank-sum, p", "p_value"), lambda row: words.p_cell(row.rank_sum_holm_p)),
-        (b.Column("r", "number"), lambda row: words.signed(row.rank_biserial)),
-        (b.Column("δ", "number"), lambda row: words.signed(row.cliffs_delta)),
-        (b.Column("For 80\u00a0%", "count"), lambda row: row.subjects_needed),
-    ]
-    return b.table_of(words.rows(summary), columns, "Tests over subjects, p by Holm’s rule", detail=True)
+_ASSOCIATIONS: Final[b.Columns[Row]] = [
+    *_OF_ROW,
+    (b.Column("True", "nats"), lambda row: row.mean_nats),
+    (b.Column("Decoys", "nats"), lambda row: row.decoy_mean_nats),
+    (b.Column("True − decoys", "number"), words.difference_text),
+    (b.Column("p ≤ 0.05 in", "number"), lambda row: share_in(row.share_low_p, row.share_low_p_interval)),
+    (b.Column("To tell", "count"), words.values_to_tell),
+    (b.Column("Bits", "number"), lambda row: f"{row.mean_exposure_bits:.1f}"),
+]
+_TESTS: Final[b.Columns[Row]] = [
+    *_OF_ROW,
+    (b.Column("Ranks, p", "p_value"), lambda row: words.p_cell(row.ranks_holm_p)),
+    (b.Column("Signed-rank, p", "p_value"), lambda row: words.p_cell(row.signed_rank_holm_p)),
+    (b.Column("Rank-sum, p", "p_value"), lambda row: words.p_cell(row.rank_sum_holm_p)),
+    (b.Column("r", "number"), lambda row: words.signed(row.rank_biserial)),
+    (b.Column("δ", "number"), lambda row: words.signed(row.cliffs_delta)),
+    (b.Column("For 80\u00a0%", "count"), lambda row: row.subjects_needed),
+]
 
 
 def _matches(summary: Summary) -> b.Table:

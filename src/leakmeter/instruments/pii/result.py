@@ -260,8 +260,11 @@ class PiiResult(Result):
     def _from_part(
         cls, texts: Texts, measurements: Sequence[Measurement], widths: Sequence[int], test: DecoyTest
     ) -> Self:
-        names = ("log_likelihood", "n_tokens", "reference_log_likelihood")
-        whole, lengths, elsewhere = (_by_template(measurements, name) for name in names)
+        # (template, value), the true value first.
+        whole, lengths, elsewhere = (
+            np.stack([measurement.values for measurement in measurements if measurement.statistic == statistic])
+            for statistic in ("log_likelihood", "n_tokens", "reference_log_likelihood")
+        )
         normalised, association = whole / lengths, whole - elsewhere
         best, best_normalised, strongest = (scores.max(axis=0) for scores in (whole, normalised, association))
         n_decoys = texts["n_nulls"]
@@ -337,11 +340,6 @@ class PiiResult(Result):
     def summary(cls, results: Sequence[Self]) -> Summary:
         """Subjects, types of values, and tests over them; see `Summary`."""
         return summary(results)
-
-
-def _by_template(measurements: Sequence[Measurement], statistic: str) -> FloatArray:
-    """(template, value), the true value first."""
-    return np.stack([measurement.values for measurement in measurements if measurement.statistic == statistic])
 
 
 def _generated(texts: Texts, measurements: Sequence[Measurement], number: int, width: int) -> Generated:

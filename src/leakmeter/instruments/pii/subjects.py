@@ -77,7 +77,8 @@ def load_subjects(
 
     if region not in phonenumbers.SUPPORTED_REGIONS:
         raise UnknownNameError("region", region, phonenumbers.SUPPORTED_REGIONS)
-    mapping = _field_map(map)
+    mapping = {field_of(name) or name: path for name, path in mapping_of(map).items()}
+    mapping_of({name: path for name, path in mapping.items() if not name.startswith(PREFIX)}, FIELDS)
     columns = Columns(region, mapping)
     where = "subjects"
     if isinstance(source, str | Path):
@@ -107,13 +108,6 @@ def load_subjects(
     if not subjects:
         raise DataError(f"there are no {'good ' if problems else ''}records in {where}; expected one for each person")
     return Loaded(tuple(subjects), tuple(problems), n_renamed, columns.ignored)
-
-
-def _field_map(fields: str | Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
-    """Fields of subjects, and the paths at which they stand."""
-    pairs = {field_of(name) or name: path for name, path in mapping_of(fields).items()}
-    mapping_of({name: path for name, path in pairs.items() if not name.startswith(PREFIX)}, FIELDS)
-    return pairs
 
 
 def _fields(row: Row) -> Fields:

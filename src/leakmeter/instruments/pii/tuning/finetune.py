@@ -94,11 +94,12 @@ def fine_tune(
     }
     # With weights and vocabulary it tells whether a state, or a finished directory, is this call's.
     identity = digest([record, weights_sha256(model), tokenizer_sha256(tokenizer)])
+    work = out.with_name(f".{out.name}.fine-tuning")
     if _is_done(out, identity):
-        shutil.rmtree(_work_of(out), ignore_errors=True)
+        shutil.rmtree(work, ignore_errors=True)
         return out
     _check_place(model, out)
-    with _workplace(out) as work:
+    with _workplace(work, out):
         tuned = copy.deepcopy(model).float().eval()
         batches = [
             batch for epoch in range(settings.epochs) for batch in batches_of(rows, settings.batch_tokens, seed, epoch)
@@ -131,14 +132,9 @@ def _check_place(model: Any, out: Path) -> None:
         raise UsageError(f"'{out}' is inside the model's own directory, which must not change; give another place")
 
 
-def _work_of(out: Path) -> Path:
-    return out.with_name(f".{out.name}.fine-tuning")
-
-
 @contextmanager
-def _workplace(out: Path) -> Iterator[Path]:
-    """A locked directory beside `out`. It stays only if an error leaves a state to continue from."""
-    work = _work_of(out)
+def _workplace(work: Path, out: Path) -> Iterator[None]:
+    """Meanwhile the directory is there and locked. It stays only if an error leaves a state to continue from."""
     with storing(work):
         make_private(work)
         lock = FileLock(work / ".lock", timeout=0)
@@ -147,7 +143,7 @@ def _workplace(out: Path) -> Iterator[Path]:
         except Timeout:
             raise StoreError(f"'{out}' is being written by another process; wait for it to end") from None
     try:
-        yield work
+        yield
     except BaseException:
         # An interrupt too.
         if not (work / _STATE).exists():

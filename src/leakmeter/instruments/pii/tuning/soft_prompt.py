@@ -221,7 +221,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.optimiser = torch.optim.AdamW([self.vectors], lr=self.settings.learning_rate)
-        self.best = self._copied()
+        self.best = self.vectors.detach().cpu().clone()
 
     def passed(self, number: int) -> float:
         """Take a step for each batch of the examples; returns the loss, nats a token."""
@@ -247,7 +247,7 @@ class _Run:
             raise ScoreError(f"the loss is NaN after epoch {epoch.number}; give a lower learning rate, or float32")
         self.epochs.append(epoch)
         if _best(self.epochs) is epoch:
-            self.best = self._copied()
+            self.best = self.vectors.detach().cpu().clone()
 
     def ended(self) -> Ended | None:
         last = self.epochs[-1]
@@ -290,9 +290,6 @@ class _Run:
                 likeliest = torch.split(logits.argmax(dim=-1) == ids, [len(value) for _, value in batch])
                 n_matched += sum(bool(matches.all()) for matches in likeliest)
         return total / n_tokens, n_matched / len(self.validation)
-
-    def _copied(self) -> Tensor:
-        return self.vectors.detach().cpu().clone()
 
 
 def _best(epochs: Sequence[Epoch]) -> Epoch:
