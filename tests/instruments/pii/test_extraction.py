@@ -292,8 +292,9 @@ def test_lists_of_names(tmp_path: Path) -> None:
     assert load_names(tmp_path / "names.txt") == ("Vale State", "Ek")
     (tmp_path / "names.csv").write_text('name,domain\n"Ek, Institute of",ek.example\n', encoding="utf-8")
     assert load_names(tmp_path / "names.csv") == ("Ek, Institute of",)
-    with pytest.raises(DataError, match="no column 'x'; it has 'name', 'domain'"):
-        load_names(tmp_path / "names.csv", column="x")
+    (tmp_path / "names.csv").write_text("title,domain\nEk,ek.example\n", encoding="utf-8")
+    with pytest.raises(DataError, match="no column 'name'; it has 'title', 'domain'"):
+        load_names(tmp_path / "names.csv")
     (tmp_path / "empty.txt").write_text("\n")
     with pytest.raises(DataError, match="holds no name"):
         load_names(tmp_path / "empty.txt")

@@ -393,14 +393,14 @@ def _distance(place: Found, low: int, high: int, person: Found) -> tuple[bool, i
     return not low <= person.start < person.end <= high, max(person.start - place.end, place.start - person.end)
 
 
-def load_names(path: str | Path, *, column: str = "name") -> tuple[str, ...]:
-    """A CSV file's column, or the lines of any other file; each once, in order."""
+def load_names(path: str | Path) -> tuple[str, ...]:
+    """A CSV file's column 'name', or the lines of any other file; each once, in order."""
     path = Path(path)
     if path.suffix.lower() == ".csv":
         rows = read_csv(path)
-        if column not in rows[0]:
-            raise DataError(f"CSV file '{path}' has no column '{column}'; it has {', '.join(map(repr, rows[0]))}")
-        entries = [row[column] for row in rows]
+        if "name" not in rows[0]:
+            raise DataError(f"CSV file '{path}' has no column 'name'; it has {', '.join(map(repr, rows[0]))}")
+        entries = [row["name"] for row in rows]
     else:
         entries = read_text(path, "list of names").splitlines()
     names = tuple(dict.fromkeys(name for entry in entries if (name := " ".join(entry.split()))))
