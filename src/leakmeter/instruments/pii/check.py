@@ -216,7 +216,7 @@ def insert(
     settings: FineTuning,
     *,
     seed: int,
-    progress: Callable[[int, int], None],
+    progress: Callable[[int, int], None] = lambda n_done, n: None,
 ) -> int:
     """Fine-tune a copy of a model on the documents of canaries; returns how many there are."""
     from leakmeter.instruments.pii.tuning.finetune import Document, fine_tune
