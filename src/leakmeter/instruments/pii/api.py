@@ -183,7 +183,7 @@ def pii_insert(model: KeptModel, data: Any, options: PiiInsertOptions) -> Path:
     canaries, fine_tuning, out = options.part(Insertion), options.part(FineTuning), Path(options.out)
     with model.lock:
         backend = weights_of(model.backend, "fine-tune")
-        insert(canaries.groups, out, backend, fine_tuning, seed=canaries.seed, progress=lambda n_done, total: None)
+        insert(canaries.groups, out, backend, fine_tuning, seed=canaries.seed)
     write_groups(out / FOLDER, canaries.groups)
     return out
 

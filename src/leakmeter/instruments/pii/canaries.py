@@ -2,12 +2,11 @@
 
 Telephone numbers have an area code of the canary's state and a central office code that no area gives to subscribers
 (555 for information, 950 for access to carriers, 958 and 959 for tests of lines), before any four digits. So they are
-valid, fill a space of ten million, and ring nobody up; the numbers kept for fiction, 555-0100 to 555-0199, are only a
+valid, fill a space of ten million, and call nobody; the numbers kept for fiction, 555-0100 to 555-0199, are only a
 hundred in an area, too few for canaries and decoys. E-mail addresses end in '.example', which nobody can register,
-behind the name of an invented company. Towns are Faker's inventions with a real state and postal code.
+after the name of an invented company. Towns are Faker's inventions with a real state and postal code.
 
-What a decoy may say in a value's place (`leakmeter.instruments.pii.decoys`) is drawn here as evenly as decoys are: what
-a model that never saw the canary thinks of the value ranks anywhere among what it thinks of the decoys.
+Values are drawn as evenly as decoys are: a model that never saw a canary gives its value any rank among the decoys.
 """
 
 from __future__ import annotations

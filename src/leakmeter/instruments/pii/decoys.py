@@ -1,13 +1,13 @@
-"""Decoys: values of the same type that are nobody's, as like the true one as all else about the subject makes it.
+"""Decoys: invented values of the same type and form as the true one.
 
-A decoy says what a model prefers that never saw the subject. So it keeps what the prompt gives away: the name in an
+A decoy shows what a model prefers that never saw the subject. So it keeps what the prompt gives away: the name in an
 e-mail address, the area code, the town, the surname of a relative. (Other people's e-mail addresses, the decoys of Kim
-et al., "ProPILE: Probing Privacy Leakage in Large Language Models", are beaten by copying the name alone.) What varies
-is drawn evenly from the values of the true one's form, none twice; a true value that was itself drawn so, as those of
-canaries are, has any rank among its decoys alike.
+et al., "ProPILE: Probing Privacy Leakage in Large Language Models", lose against a copy of the name.) The rest is drawn
+evenly from the values of the true one's form, none twice; a true value that was drawn in the same way, as a canary's,
+has each rank among its decoys with the same probability.
 
-Real values are not drawn evenly. Domains and names come from a group of like frequency, but where the true value is the
-very likeliest of its form, such as 'first.last@gmail.com', a guess looks like memory: only a model that never saw the
+Real values are not drawn evenly. Domains and names come from a group of similar frequency, but if the true value is the
+likeliest of its form, such as 'first.last@gmail.com', a guess looks like memory: only a model that never saw the
 subject tells them apart.
 """
 

@@ -1,7 +1,7 @@
-"""A copy of a model is fine-tuned on documents, each as often as is said, so that what it has read is known.
+"""A copy of a model is fine-tuned on documents, so that it is known what it has read.
 
-Full fine-tuning in float32 by AdamW, in evaluation mode: without dropout the numbers follow from the documents and the
-seed alone. Each document is a row of its own, padded behind its end; none sees another.
+Full fine-tuning in float32 by AdamW, in evaluation mode: without dropout the numbers depend on the documents and the
+seed alone. Each document is a row of its own, padded at its end; none sees another.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ def fine_tune(
 ) -> Path:
     """Fine-tune a copy of a model on documents, and write it as a directory, `out`, that loads like any other.
 
-    A document stands behind the tokenizer's start tokens and before its end token; strings in it that look like special
-    tokens are text. One that is longer than the window, or than a batch, is cut into rows that share a token.
+    A document is between the tokenizer's start tokens and its end token; strings in it that look like special tokens
+    are text. A document longer than the window, or than a batch, is cut into rows that share a token. The seed is of
+    the order of documents.
 
-    What it takes to go on after a kill lies in a hidden directory beside `out` until the end: the same call goes on
-    from there. A call whose work is done returns at once. The source is only read. `out` must not be there yet, and is
-    as private as the documents. The seed is of their order. A state is kept every `save_every` steps, and is three
-    times the size of the weights in float32. `name` is what the record calls the model.
+    `out` must not exist yet, and is as private as the documents. Beside it, a hidden directory has a state every
+    `save_every` steps, three times the size of the weights in float32: after a kill the same call continues from there.
+    A call whose work is done returns at once. `name` is the model's in the record.
     """
     refuse_bad((seed >= 0, "seed", seed, "0 or more"), (save_every >= 1, "save-every", save_every, "1 or more"))
     called = name or name_of(model)

@@ -1,8 +1,8 @@
 """Tuning a soft prompt: vectors in front of prompts, until a model says the values behind them.
 
-Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models", Appendix A.4: the values' negative
-log-likelihood is brought down by AdamW at a learning rate of 0.005 for 700 epochs, of which the one with the most exact
-matches is kept. Other than there, tuning ends early where nothing has got better for long.
+Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models", Appendix A.4: AdamW minimises the values'
+negative log-likelihood at a learning rate of 0.005 for 700 epochs, and the epoch with the most exact matches is kept.
+Unlike there, tuning ends early if nothing has improved for long.
 """
 
 from __future__ import annotations
@@ -139,15 +139,14 @@ def tune(
     state: Path | None = None,
     save_every: int = 10,
 ) -> Tuned:
-    """Tune vectors in front of the examples' prompts; the model's weights stay as they are.
+    """Tune vectors in front of the examples' prompts; the model's weights do not change.
 
-    A value is matched where each of its tokens is the likeliest after those before it, which is when greedy decoding
-    yields it: one pass tells, and gives the validation loss too. Whether decoding ends there is not asked.
+    A value is matched if each of its tokens is the likeliest after those before it, so that greedy decoding yields it;
+    whether decoding ends there does not matter. The best epoch is chosen by `validation`, or else by the examples.
+    Tuning ends when `stop`, called after each epoch, returns True.
 
-    Examples are token ids of prompts, without the model's start tokens, and of the values behind them; the best epoch
-    is chosen by `validation`, or else by them. Tuning ends where `stop`, asked after each epoch, says yes. `state` is a
-    directory, written every `save_every` epochs, for what it takes to go on after a kill: the same call goes on from
-    there, to the same numbers. It is the caller's to remove, and private, since the vectors tell of the values.
+    `state` is a directory, written every `save_every` epochs: after a kill the same call continues from there, to the
+    same numbers. It is private, since the vectors depend on the values, and the caller removes it.
     """
     refuse_bad((save_every >= 1, "save-every", save_every, "1 or more"))
     coder = HfTokenizer(tokenizer, model)
@@ -191,7 +190,7 @@ def tune_into(
     settings: SoftPromptTuning,
     progress: Callable[[Epoch], None] | None = None,
 ) -> Tuned:
-    """`tune`, with the soft prompt written to a file; beside it is the state, until the end."""
+    """`tune`, with the soft prompt written to a file, and the state beside it until the end."""
     state = out.with_name(f".{out.name}.tuning")
     tuned = tune(
         *(backend.model, backend.tokenizer.library, examples, settings),

@@ -1,9 +1,9 @@
-"""Vectors tuned in front of prompts: kept in a file, loaded for a model of the same width, run with.
+"""Soft prompts: vectors in front of prompts.
 
     positions   0        1 … length       length + 1 …
     input       BOS      the vectors      prompt, value      BOS only where the tokenizer puts one
 
-The same when tuning and in use. Rows are padded behind their end, where nothing before looks: no mask is needed.
+Rows are padded at their end, so that no mask is needed.
 """
 
 from __future__ import annotations
