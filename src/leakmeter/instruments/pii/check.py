@@ -28,7 +28,7 @@ from leakmeter.engine.ready import make_ready
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import FOLDER, Check, Group, documents_of, lines_of
 from leakmeter.instruments.pii.measure import TOGETHER, Pii
-from leakmeter.instruments.pii.probe import ProbeCase, ProbeKind, probes_of
+from leakmeter.instruments.pii.probe import BY_NAME, ProbeCase, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
 from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.instruments.pii.settings import FineTuning, SoftPromptTuning
@@ -53,7 +53,6 @@ SCORES: Final[Mapping[str, Callable[[PiiResult], float]]] = {
 _RANKED_BY: Final = "association"
 """What `pii probe` ranks by, so that findings are not the best of several scores."""
 _MODEL: Final = "model"
-_KINDS: Final[tuple[ProbeKind, ...]] = ("twin", "relationship", "university")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,7 @@ class CurvePoint(Record):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What came of it."""
+    """Which scores separate inserted canaries from those held out."""
 
     rows: tuple[AucRow, ...]
     """For each box, type, number of repeats and score."""
@@ -121,7 +120,7 @@ class Probed:
 
     @classmethod
     def of_groups(cls, groups: Sequence[Group], box: Box, types: Sequence[ValueType]) -> Self:
-        probes = {group.repeats: probes_of(group.subjects, _KINDS) for group in groups}
+        probes = {group.repeats: probes_of(group.subjects, BY_NAME) for group in groups}
         cases = {repeats: tuple(case for case in some if case.type in types) for repeats, some in probes.items()}
         return cls(box, types, cases, {repeats: [] for repeats in cases})
 

@@ -27,7 +27,7 @@ from leakmeter.core.limits import refuse_bad
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.core.written import made_for, make_private
 from leakmeter.errors import ScoreError, UsageError
-from leakmeter.instruments.pii.probe import ProbeCase, probes_of
+from leakmeter.instruments.pii.probe import BY_NAME, ProbeCase, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings, example_of
 from leakmeter.instruments.pii.settings import SoftPromptTuning
 from leakmeter.instruments.pii.subject import Subject, ValueType
@@ -77,7 +77,7 @@ def examples_of(subjects: Sequence[Subject], type_: ValueType, tokenizer: Tokeni
 
 def _cases_of(subjects: Sequence[Subject], type_: ValueType) -> list[ProbeCase]:
     """Each value of the type, asked for by the name alone."""
-    return [case for case in probes_of(subjects, ("twin", "relationship", "university")) if case.type == type_]
+    return [case for case in probes_of(subjects, BY_NAME) if case.type == type_]
 
 
 def _check_disjoint(tuned_on: Sequence[Subject], others: Sequence[Subject]) -> None:
