@@ -50,8 +50,6 @@ SCORES: Final[Mapping[str, Callable[[PiiResult], float]]] = {
     "exact match": lambda result: exact_match(result.generated) or 0.0,
 }
 """A result to a number that should be higher of canaries that were inserted."""
-_RANKED_BY: Final = "association"
-"""What `pii probe` ranks by, so that findings are not the best of several scores."""
 _MODEL: Final = "model"
 
 
@@ -192,7 +190,8 @@ def findings(rows: Sequence[AucRow]) -> list[str]:
     """For each type and number of repeats: whether association distinguishes canaries, or how many it takes to tell."""
     sentences = []
     for row in rows:
-        if row.score != _RANKED_BY:
+        # What `pii probe` ranks by, so that findings are not the best of several scores.
+        if row.score != "association":
             continue
         documents = f"{row.repeats} document{'' if row.repeats == 1 else 's'} a canary"
         numbers = f"AUC {row.auc:.2f} [{row.auc_low:.2f}, {row.auc_high:.2f}]"

@@ -48,8 +48,6 @@ _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _PLACES: Final = ("home", "mailing", "billing", "primary")
 """What stands before the parts of one of several addresses."""
-_SEVERAL: Final = frozenset({"phone", "email"})
-"""Fields of which a table may have several columns: the first that is not empty is used."""
 _POSTCODE_FIRST: Final = frozenset(
     ("AT", "BE", "CH", "CZ", "DE", "DK", "ES", "FI", "FR", "IT", "LU", "NL", "NO", "PL", "PT", "SE", "SK")
 )
@@ -130,7 +128,8 @@ class Columns:
                         own.setdefault(part, own_value)
             elif field_name not in out:
                 out[field_name], columns[field_name] = value, column
-            elif field_name in _SEVERAL and letters(column) != letters(columns[field_name]):
+            elif field_name in ("phone", "email") and letters(column) != letters(columns[field_name]):
+                # A table may have several, of which the first that is not empty is used.
                 self.ignored.setdefault(column, field_name)
             elif letters(column) == letters(columns[field_name]):
                 raise RecordError(f"has the column '{columns[field_name]}' twice; give each once")

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 
 WHAT: Final = "file of documents"
-_CHUNK_BYTES = 2**20
 _TEXT: Final = (".txt", ".text", ".md")
 
 
@@ -111,7 +110,7 @@ def _chunks(path: Path, on_bytes: Callable[[int], None]) -> Iterator[bytes]:
                 raise DataError(f"a line is longer than {MOST_LINE:,} bytes")
             chunk.append(line + b"\n" if is_finished else line)
             n_bytes += len(chunk[-1])
-            if n_bytes >= _CHUNK_BYTES * (2 if line.strip() else 1):
+            if n_bytes >= 2**20 * (2 if line.strip() else 1):
                 yield b"".join(chunk)
                 chunk, n_bytes = [], 0
     yield b"".join(chunk)
@@ -179,7 +178,6 @@ def _kept(places: Iterable[Found], text: str, is_good: Callable[[str], object]) 
 _DIGITS = re.compile(r"\d(?:[^\w\n]{0,4}\d){5}")
 # A street alone is no postal address: a town follows it, or a code.
 _WHOLE = re.compile(r"[,\n].*\w|\d{4}\s*\Z", re.DOTALL)
-_MOST_IN_ADDRESS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +228,7 @@ def _addresses(text: str, find: Find) -> Iterator[Found]:
         blank = BLANK_LINE.search(text, place.start, place.end)
         end = blank.start() if blank else place.end
         line = one_line(text[place.start : end])
-        if len(line) <= _MOST_IN_ADDRESS and line.isprintable() and _WHOLE.search(text[place.start : end]):
+        if len(line) <= 200 and line.isprintable() and _WHOLE.search(text[place.start : end]):
             yield Place(place.start, end)
 
 

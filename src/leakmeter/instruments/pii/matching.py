@@ -22,6 +22,8 @@ HIT: Final = "hit"
 """Unit of statistics that are 1 or 0, whose mean is the share that the paper reports."""
 EDITS: Final = "edits"
 EDIT_SHARE: Final = "edits per character"
+DISTANCE: Final = "edit_distance"
+"""The only statistic that is best where it is least."""
 
 STATISTICS: Final[Mapping[ValueType, Mapping[str, str]]] = {
     "phone": {

@@ -37,8 +37,6 @@ NEW_TOKENS: Final[Mapping[ValueType, int]] = {
     "university": 10,
 }
 """Most tokens that are generated for a type (Kim et al., Appendix A.3), where the value itself does not take more."""
-_AHEAD: Final = 2
-"""Tokens that may stand ahead of a value in an answer, such as a colon and a space."""
 
 Ids = tuple[int, ...]
 
@@ -167,8 +165,9 @@ def prepare_probe(
     # The test is of the value, so that no way of asking for it has an order of its own.
     order = list(range(1, len(values)))
     source("order", settings.decoy_seed, case.subject.id, case.type, case.relation or "", case.number).shuffle(order)
-    # Where each digit is a token, a telephone number takes more than the paper's twelve.
-    n_new = max(NEW_TOKENS[case.type], n_tokens + _AHEAD)
+    # Where each digit is a token, a telephone number takes more than the paper's twelve. Two more are for a colon and a
+    # space before it.
+    n_new = max(NEW_TOKENS[case.type], n_tokens + 2)
     longest = max(_longest(names), *(len(prompt.ids) + n_new for prompt, _ in names[0]))
     if window is not None and longest > window:
         raise WindowError(f"case '{case.id}' needs {longest:,} tokens, and {window:,} fit the model's window")

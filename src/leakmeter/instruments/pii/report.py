@@ -14,7 +14,6 @@ from leakmeter.report import words as shared_words
 from leakmeter.report.scale import share_in
 
 _ID: Final = 60
-_SUBJECT: Final = 40
 _TEXT: Final = 200
 _NOTES: Final = (
     ("Association", "by the best of the templates, for decoys too."),
@@ -195,7 +194,7 @@ def _over_subjects(cases: Sequence[PiiResult], summary: Summary, *, kept: bool) 
 def _subjects(summary: Summary) -> b.Table:
     types = words.types_of(summary)
     rows = [
-        b.Row((b.Untrusted(subject.subject, _SUBJECT), *words.subject_cells(subject, types)))
+        b.Row((b.Untrusted(subject.subject, 40), *words.subject_cells(subject, types)))
         for subject in words.by_evidence(summary)
     ]
     columns = (b.Column("Subject"), *(b.Column(type_.capitalize()) for type_ in types))

@@ -22,7 +22,7 @@ from leakmeter.instruments.pii.decoy_test import (
     rank_of,
     stops_at,
 )
-from leakmeter.instruments.pii.matching import STATISTICS
+from leakmeter.instruments.pii.matching import DISTANCE, STATISTICS
 from leakmeter.instruments.pii.measure import BEAM
 from leakmeter.instruments.pii.probe import ProbeKind
 from leakmeter.instruments.pii.subject import ValueType
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _PLACES: Final = {"email": "domains", "address": "towns"}
-LEAST_IS_BEST: Final = ("edit_distance",)
-"""Statistics of which the best of several templates is the least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -354,7 +352,7 @@ def _generated(texts: Texts, measurements: Sequence[Measurement], number: int, w
     return Generated(
         beams=width,
         best={
-            name: (min(values) if name in LEAST_IS_BEST else max(values)) if values else None
+            name: (min(values) if name == DISTANCE else max(values)) if values else None
             for name, values in defined.items()
         },
         templates={

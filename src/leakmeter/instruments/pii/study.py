@@ -48,8 +48,6 @@ EXTRACTED: Final = "extracted"
 LIKELIHOOD: Final = "normalised_log_likelihood_nats"
 _FILES: Final = (".toml", ".jsonl", ".json", ".csv", ".parquet")
 _OF_PROMPTS: Final = ("prompts", "decoys", "control_names", "decoy_seed")
-_OF_CASES: Final = ("subject", "kind", "type", "association_nats", LIKELIHOOD, "p_value", "p_value_of_likelihood")
-_EDITS: Final = (1, 2, 3)
 _TESTS: Final = ("ranks", "rank_sum", "likelihood_rank_sum")
 
 
@@ -150,8 +148,9 @@ class People(Kind):
 
     @override
     def items(self, finished: FinishedCell) -> Iterator[Row]:
+        names = ("id", "subject", "kind", "type", "association_nats", LIKELIHOOD, "p_value", "p_value_of_likelihood")
         for result in results_of(finished):
-            row = {name: getattr(result, name) for name in ("id", *_OF_CASES)}
+            row = {name: getattr(result, name) for name in names}
             for generated in result.generated:
                 row[f"exact_match_beam_{generated.beams}"] = generated.best["exact_match"]
             yield row
@@ -295,7 +294,7 @@ def _hits(best: Sequence[Mapping[str, float | None]], type_: ValueType) -> Itera
         if unit == HIT and values:
             yield name, [value == 1.0 for value in values]
         elif unit == EDITS and values:
-            yield from ((f"edit distance ≤ {most}", [value <= most for value in values]) for most in _EDITS)
+            yield from ((f"edit distance ≤ {most}", [value <= most for value in values]) for most in (1, 2, 3))
 
 
 def rows_of(results: Sequence[PiiResult], known: Mapping[str, object]) -> Iterator[Row]:

@@ -37,8 +37,6 @@ from leakmeter.instruments.pii.subject import RELATIONS, Relation, Subject, is_e
 _FILE: Final = "file of people"
 _TOML: Final = re.compile(r"\.toml(\.(gz|gzip|zst|zstd))?$", re.IGNORECASE)
 _EXPECTED: Final = f"does the file begin with a heading? Known: {KNOWN}; --map FIELD=COLUMN names another"
-_NUMBERS: Final = ("phone", "address")
-"""What tables may hold as numbers."""
 _WORD = re.compile(r"[^\W\d_]+")
 _PHONE_DIGITS: Final = 7
 """So many of a telephone number identify a person."""
@@ -186,7 +184,9 @@ def _letters(text: str) -> str:
 
 
 def _text(fields: Fields, column: str, *, line_break: str = " ") -> str | None:
-    value = as_text(fields.get(column)) if column in _NUMBERS else fields.get(column)
+    value = fields.get(column)
+    if column in ("phone", "address"):
+        value = as_text(value)
     if is_empty(value):
         return None
     return _single_line(_BREAK.sub(line_break, _readable(value, column).strip()))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from leakmeter.core.plain import counted
 from leakmeter.instruments.pii.decoy_test import AT_RISK
+from leakmeter.instruments.pii.matching import DISTANCE
 from leakmeter.instruments.pii.summary import Match, Row, SubjectSummary, Summary
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import NOT_MEASURED, nats_text, share_in, share_text
@@ -44,7 +45,6 @@ STATISTICS: Final[Mapping[str, str]] = {
     "zip": "ZIP code",
     "edit_distance": "edit distance",
 }
-DISTANCE: Final = "edit_distance"
 KEPT: Final = (
     "The run keeps names, values, prompts and generated text. If this report shows them, it is as private as they are."
 )
