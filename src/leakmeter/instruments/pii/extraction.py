@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 
 WHAT: Final = "file of documents"
+_CHUNK_BYTES: Final = 2**20
 _TEXT: Final = (".txt", ".text", ".md")
 
 
@@ -110,7 +111,7 @@ def _chunks(path: Path, on_bytes: Callable[[int], None]) -> Iterator[bytes]:
                 raise DataError(f"a line is longer than {MOST_LINE:,} bytes")
             chunk.append(line + b"\n" if is_finished else line)
             n_bytes += len(chunk[-1])
-            if n_bytes >= 2**20 * (2 if line.strip() else 1):
+            if n_bytes >= _CHUNK_BYTES * (2 if line.strip() else 1):
                 yield b"".join(chunk)
                 chunk, n_bytes = [], 0
     yield b"".join(chunk)

@@ -203,7 +203,8 @@ def associations(alike: Sequence[PiiResult]) -> FloatArray:
     """The largest association of a value, then of each decoy that was scored in all ways of asking, nats."""
     scores = [(result.association_nats, *result.decoy_associations_nats) for result in alike]
     n_scored = min(map(len, scores))
-    return np.asarray([way[:n_scored] for way in scores]).max(axis=0)
+    strongest: FloatArray = np.asarray([way[:n_scored] for way in scores]).max(axis=0)
+    return strongest
 
 
 def exact_match(generated: Iterable[Generated]) -> float | None:
