@@ -47,6 +47,7 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
     summary = summary_of(cases)
     several = len(cases) > 1
     kept = any(case.value is not None for case in cases)
+    opening = list(_opening(cases, summary, kept=kept))
     guarantee, *limits = words.GUARANTEES
     ending: list[b.Block] = [
         b.Text(guarantee, "soft", heading="What these numbers guarantee, and what not"),
@@ -57,7 +58,7 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
     return b.Report(
         f"What this model knows of {'this person' if summary.n_subjects == 1 else 'these people'}",
         "pii",
-        [*_over_subjects(cases, summary, kept=kept), *ending] if several else (),
+        [*opening, *_over_subjects(summary), *ending] if several else (),
         lead=f"A language model was asked for {'values of people' if several else 'a value of a person'}, with "
         "several templates. The association of the true value with the name was compared with the associations of "
         "decoys (invented values of the same form).",
@@ -67,7 +68,7 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
                 b.Untrusted(case.id, _ID),
                 [b.Text(words.verdict(case)), *_sentences(case), _among(case), *_tables(case)]
                 if several
-                else [*_only(case, summary, kept=kept), *ending],
+                else [*opening, *_sentences(case, heading=b.Untrusted(case.id, _ID)), *_tables(case), *ending],
                 b.cells(_INDEX, case),
                 weight=float(len(cases) - place),
             )
@@ -82,23 +83,24 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
     )
 
 
-def _warnings(cases: Sequence[PiiResult], *, kept: bool) -> Iterator[b.Block]:
+def _opening(cases: Sequence[PiiResult], summary: Summary, *, kept: bool) -> Iterator[b.Block]:
+    several = len(cases) > 1
+    yield b.Headline(words.headline(summary) if several else words.verdict(cases[0]))
+    yield b.Advice.from_table(words.DECISIONS, words.decisions(summary))
+    unreachable = words.unreachable(summary) if several else None
+    if unreachable is not None:
+        yield b.Warning(unreachable)
     if kept:
         yield b.Warning(words.KEPT)
     yield from b.warnings_of(shared_words.warnings(cases, "values"))
+    if several:
+        yield _subjects(summary)
+        yield b.Text(words.MARKS)
+    yield charts.densities_of(cases)
+    yield charts.p_values_of(summary)
 
 
 # ---- one value ------------------------------------------------------------------------------------------------------
-def _only(case: PiiResult, summary: Summary, *, kept: bool) -> Iterator[b.Block]:
-    yield b.Headline(words.verdict(case))
-    yield b.Advice.from_table(words.DECISIONS, words.decisions(summary))
-    yield from _warnings([case], kept=kept)
-    yield charts.densities_of([case])
-    yield charts.p_values_of(summary)
-    yield from _sentences(case, heading=b.Untrusted(case.id, _ID))
-    yield from _tables(case)
-
-
 def _sentences(case: PiiResult, heading: b.Phrase = "") -> Iterator[b.Block]:
     for phrase in (words.exposure(case), words.association(case), words.likelihood(case)):
         yield b.Text(phrase, detail=True)
@@ -170,17 +172,7 @@ def _generated(case: PiiResult) -> Iterator[b.Table]:
 
 
 # ---- many values ----------------------------------------------------------------------------------------------------
-def _over_subjects(cases: Sequence[PiiResult], summary: Summary, *, kept: bool) -> Iterator[b.Block]:
-    yield b.Headline(words.headline(summary))
-    yield b.Advice.from_table(words.DECISIONS, words.decisions(summary))
-    unreachable = words.unreachable(summary)
-    if unreachable is not None:
-        yield b.Warning(unreachable)
-    yield from _warnings(cases, kept=kept)
-    yield _subjects(summary)
-    yield b.Text(words.MARKS)
-    yield charts.densities_of(cases)
-    yield charts.p_values_of(summary)
+def _over_subjects(summary: Summary) -> Iterator[b.Block]:
     caption = "Association of true values and decoys, nats, by type and kind of probe; exposure, bits"
     yield b.table_of(words.rows(summary), _ASSOCIATIONS, caption, detail=True)
     yield b.Text(words.INTERVALS, "soft")

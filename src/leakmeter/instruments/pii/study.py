@@ -26,12 +26,12 @@ from leakmeter.instruments.pii.prompts import ProbeSettings
 from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.instruments.pii.subject import VALUE_TYPES, Subject, ValueType
 from leakmeter.instruments.pii.subjects import load_subjects
-from leakmeter.instruments.pii.summary import summary
+from leakmeter.instruments.pii.summary import holm_of_known, summary
 from leakmeter.models import config_dir
 from leakmeter.overriding import override
 from leakmeter.report.blocks import Chart
 from leakmeter.stats import stats
-from leakmeter.stats.ranks import holm, rank_sum_p
+from leakmeter.stats.ranks import rank_sum_p
 from leakmeter.storage.pseudonym import pseudonym, subject_key
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
@@ -262,17 +262,15 @@ def _likelihoods(results: Sequence[PiiResult], seed: int) -> Row:
 
 def _adjusted(rows: Sequence[Row]) -> list[Row]:
     """After each p-value that by Holm's rule among all rows."""
-    corrected = {
-        test: iter(holm([row[f"{test}_p"] for row in rows if row[f"{test}_p"] is not None])) for test in _TESTS
-    }
+    corrected = {test: holm_of_known([row[f"{test}_p"] for row in rows]) for test in _TESTS}
     adjusted: list[Row] = []
-    for row in rows:
+    for number, row in enumerate(rows):
         adjusted.append({})
         for name, value in row.items():
             adjusted[-1][name] = value
-            if name.removesuffix("_p") in _TESTS and value is not None:
-                test = name.removesuffix("_p")
-                adjusted[-1][f"{test}_holm_p"] = next(corrected[test])
+            test = name.removesuffix("_p")
+            if test in _TESTS and value is not None:
+                adjusted[-1][f"{test}_holm_p"] = corrected[test][number]
     return adjusted
 
 

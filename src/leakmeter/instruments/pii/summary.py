@@ -307,19 +307,18 @@ def _matches(results: Sequence[PiiResult]) -> Iterable[Matches]:
 
 
 def _tested(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """With p-values by Holm's rule among the rows; rows of a single value have no p-value of two of the tests."""
+    """With p-values by Holm's rule among the rows."""
     all_rows = list(rows)
     ranks = holm([row.ranks_p for row in all_rows])
-    signed, sums = (
-        iter(holm([p for row in all_rows if (p := getattr(row, name)) is not None]))
-        for name in ("signed_rank_p", "rank_sum_p")
-    )
+    signed = holm_of_known([row.signed_rank_p for row in all_rows])
+    sums = holm_of_known([row.rank_sum_p for row in all_rows])
     return tuple(
-        replace(
-            row,
-            ranks_holm_p=p,
-            signed_rank_holm_p=None if row.signed_rank_p is None else next(signed),
-            rank_sum_holm_p=None if row.rank_sum_p is None else next(sums),
-        )
-        for row, p in zip(all_rows, ranks, strict=True)
+        replace(row, ranks_holm_p=p, signed_rank_holm_p=signed_p, rank_sum_holm_p=sum_p)
+        for row, p, signed_p, sum_p in zip(all_rows, ranks, signed, sums, strict=True)
     )
+
+
+def holm_of_known(ps: Sequence[float | None]) -> list[float | None]:
+    """`holm` among the p-values that are not None."""
+    corrected = iter(holm([p for p in ps if p is not None]))
+    return [None if p is None else next(corrected) for p in ps]
