@@ -177,14 +177,13 @@ def pii_insert(model: KeptModel, data: Any, options: PiiInsertOptions) -> Path:
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
-    from leakmeter.instruments.pii.check import insert, write_groups
+    from leakmeter.instruments.pii.check import insert
 
     _refuse_data(data)
     canaries, fine_tuning, out = options.part(Insertion), options.part(FineTuning), Path(options.out)
     with model.lock:
         backend = weights_of(model.backend, "fine-tune")
-        insert(canaries.groups, out, backend, fine_tuning, seed=canaries.seed)
-    write_groups(out / FOLDER, canaries.groups)
+        insert(canaries.groups, out, out / FOLDER, backend, fine_tuning, seed=canaries.seed)
     return out
 
 

@@ -50,11 +50,17 @@ def densities_of(results: Sequence[PiiResult]) -> b.Chart:
 
 def p_values_of(summary: Summary) -> b.Chart:
     """Cumulative shares of values by p."""
+    by_chance = b.Series("line", (0.0, 1.0), (0.0, 1.0), name="where nothing is known", faded=True)
     values = [value for subject in summary.subjects for value in subject.values]
-    panels = [
-        _p_values(type_, [value.p_value for value in values if value.type == type_])
-        for type_ in words.types_of(summary)
-    ]
+    panels = []
+    for type_ in words.types_of(summary):
+        ps = sorted(value.p_value for value in values if value.type == type_)
+        shares = [number / len(ps) for number in range(len(ps) + 1)]
+        xs = [0.0, *(p for p in ps for _ in range(2)), 1.0]
+        ys = [share for share in shares for _ in range(2)]
+        series = (b.Series("line", ys, xs, name="values", colour=1, marked=False), by_chance)
+        axes = b.Axis("p-value at most"), b.Axis("share of values")
+        panels.append(b.Panel(*axes, series, title=f"{type_}, {counted(len(ps), 'value')}"))
     title = "p-values, and their positions by chance"
     return b.Chart("p_values", title, panels, panel_inches=(3.8, 3.8), on="files")
 
@@ -69,17 +75,6 @@ def _densities(title: b.Phrase, true: Iterable[float | None], decoys: Iterable[f
         # Named by remarks: a series with too few numbers for a curve should be in no legend.
         series.append(b.Series("density", sample, colour=colour, remark=f"{name}: {centre}"))
     return b.Panel(b.Axis(axis), b.Axis("density"), series, title=title)
-
-
-def _p_values(type_: str, p_values: Sequence[float]) -> b.Panel:
-    ps = sorted(p_values)
-    shares = [number / len(ps) for number in range(len(ps) + 1)]
-    xs = [0.0, *(p for p in ps for _ in range(2)), 1.0]
-    ys = [share for share in shares for _ in range(2)]
-    by_chance = b.Series("line", (0.0, 1.0), (0.0, 1.0), name="where nothing is known", faded=True)
-    series = (b.Series("line", ys, xs, name="values", colour=1, marked=False), by_chance)
-    title = f"{type_}, {counted(len(ps), 'value')}"
-    return b.Panel(b.Axis("p-value at most"), b.Axis("share of values"), series, title=title)
 
 
 # ---- of studies -----------------------------------------------------------------------------------------------------

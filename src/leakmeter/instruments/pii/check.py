@@ -163,8 +163,8 @@ def checked(
     groups = [*check.groups, *([check.further] if check.white_box else [])]
     with made_for(out):
         out.mkdir(mode=0o700, parents=True, exist_ok=True)
-        insert(groups, out / _MODEL, backend, fine_tuning, seed=check.seed, progress=steps.fine_tuning)
-    write_groups(out / FOLDER, groups)
+        folders = (out / _MODEL, out / FOLDER)
+        insert(groups, *folders, backend, fine_tuning, seed=check.seed, progress=steps.fine_tuning)
     resolved = resolve(str(out / _MODEL), notify=lambda line: None)
     copy = load_directory(
         Path(resolved.path),
@@ -210,13 +210,18 @@ def findings(rows: Sequence[AucRow]) -> list[str]:
 def insert(
     groups: Sequence[Group],
     out: Path,
+    folder: Path,
     backend: HfBackend,
     settings: FineTuning,
     *,
     seed: int,
     progress: Callable[[int, int], None] = lambda n_done, n: None,
 ) -> int:
-    """Fine-tune a copy of a model on the documents of canaries; returns how many there are."""
+    """Fine-tune a copy of a model on the documents of canaries, and write the canaries to a folder.
+
+    Returns:
+        The number of documents.
+    """
     from leakmeter.instruments.pii.tuning.finetune import Document, fine_tune
 
     documents = [Document(text) for text in documents_of(groups, seed=seed)]
@@ -226,13 +231,10 @@ def insert(
         name=backend.name,
         progress=lambda step: progress(step.number, step.n_steps),
     )
-    return len(documents)
-
-
-def write_groups(folder: Path, groups: Sequence[Group]) -> None:
     make_private(folder)
     for group in groups:
         write_whole(folder / f"{group.name}.jsonl", lines_of(group.subjects).encode())
+    return len(documents)
 
 
 def _tune(check: Check, type_: ValueType, copy: HfBackend, out: Path, steps: Steps) -> None:

@@ -316,15 +316,13 @@ def insert(
         Print one JSON object instead of the summary.
     """
     from leakmeter.instruments.pii.check import insert as inserted
-    from leakmeter.instruments.pii.check import write_groups
 
     chosen = canaries or Insertion()
     groups = chosen.groups
     backend = (model or ModelOptions()).load("fine-tune")
     with counting("steps") as advance:
         settings = fine_tuning or FineTuning()
-        n = inserted(groups, out, backend, settings, seed=chosen.seed, progress=advance)
-    write_groups(out / FOLDER, groups)
+        n = inserted(groups, out, out / FOLDER, backend, settings, seed=chosen.seed, progress=advance)
     if json:
         sizes = {group.name: len(group.subjects) for group in groups}
         output.print_json({"model": str(out), "documents": n, "canaries": sizes})

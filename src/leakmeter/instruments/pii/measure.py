@@ -165,8 +165,9 @@ def _until_known(values: Values) -> Generator[list[Request], list[Scores], Float
         for block, names in zip(blocks, ways, strict=True):
             shape = (len(names), len(names[0]), n_values)
             block.append(np.asarray(list(islice(likelihoods, math.prod(shape)))).reshape(shape))
-        own, *others = (np.concatenate(block, axis=2) for block in blocks)
-        associations = [(way[0] - way[1:].mean(axis=0)).max(axis=0) for way in (own, *others)]
+        scored = [np.concatenate(block, axis=2) for block in blocks]
+        own = scored[0]
+        associations = [(way[0] - way[1:].mean(axis=0)).max(axis=0) for way in scored]
         stopped = stopped_at(np.max(associations, axis=0), n_decoys)
         if stopped is not None:
             return own[:, :, : 1 + stopped]
