@@ -255,18 +255,6 @@ _REACH = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A sentence that says a person has a relative."""
-
-    name: str
-    kind: str
-    sentence: str
-    other: str | None
-    """The relative's name, if the form of the sentence has it: "'s father, NAME", "'s father is NAME", "NAME is …'s
-    father"."""
-
-
-@dataclass(frozen=True, slots=True)
 class Relationships:
     """People with a relative each, for every sentence that names a relative."""
 
@@ -276,20 +264,17 @@ class Relationships:
     """A recogniser of names; without one, a person's name is the run of capitalised words before the "'s"."""
 
     def __call__(self, text: str) -> Iterator[Subject]:
-        for candidate in self.candidates(text):
-            other = self._checked(candidate)
-            if other is not None and other.casefold() != candidate.name.casefold():
-                yield Subject("", candidate.name, relationships=(Relation(candidate.kind, other),))
-
-    def candidates(self, text: str) -> Iterator[Candidate]:
-        """Sentences with a full name before "'s {relationship}"."""
         for match in _KIND.finditer(text):
             low, high = sentence_around(text, match.start(), match.end())
             start = self._start_of_name(text, low, match.start(), high)
             name = None if start is None else whole_name(text[start : match.start()])
-            if start is not None and name is not None:
-                other = _relative_of(text, low, start, match.end(), high)
-                yield Candidate(name, match["kind"], " ".join(text[low:high].split()), other)
+            if start is None or name is None:
+                continue
+            kind, other = match["kind"], _relative_of(text, low, start, match.end(), high)
+            if self.ask is not None:
+                other = _confirmed(self.ask, name, kind, other, " ".join(text[low:high].split()))
+            if other is not None and other.casefold() != name.casefold():
+                yield Subject("", name, relationships=(Relation(kind, other),))
 
     def _start_of_name(self, text: str, low: int, end: int, high: int) -> int | None:
         """Where the name begins that ends at `end` in the sentence [low, high)."""
@@ -300,23 +285,10 @@ class Relationships:
         match = _BEFORE.search(text, max(low, end - _REACH), end)
         return None if match is None else end - len(without_opening(match.group()))
 
-    def _checked(self, candidate: Candidate) -> str | None:
-        """The relative's name; None if it is not known, or the model does not confirm it."""
-        if self.ask is None:
-            return candidate.other
-        # Names are data: braces in them are no fields.
-        question = QUESTION.replace("{relationship}", candidate.kind).replace("{name}", candidate.name)
-        answer, confidence = self.ask(question, candidate.sentence)
-        if not confidence > CONFIDENCE:
-            return None
-        if candidate.other is None:
-            return any_name(answer.strip(" ,.;:"))
-        answer_words, name_words = _words(answer), _words(candidate.other)
-        return candidate.other if answer_words and (answer_words <= name_words or name_words <= answer_words) else None
-
 
 def _relative_of(text: str, low: int, start: int, end: int, high: int) -> str | None:
-    """The name of the relative that [start, end) mentions, by the form of the sentence [low, high)."""
+    """The name of the relative that [start, end) mentions, if the sentence [low, high) has it in one of the forms "'s
+    father, NAME", "'s father is NAME", "NAME is …'s father"."""
     behind = _BEHIND.match(text, end, high)
     if behind is not None and without_opening(behind["name"]) == behind["name"]:
         return any_name(behind["name"])
@@ -324,8 +296,17 @@ def _relative_of(text: str, low: int, start: int, end: int, high: int) -> str | 
     return None if before is None else any_name(without_opening(before["name"]))
 
 
-def _words(name: str) -> set[str]:
-    return set(regex.findall(r"[\p{L}\p{M}]+", name.casefold()))
+def _confirmed(ask: Ask, name: str, kind: str, other: str | None, sentence: str) -> str | None:
+    """The relative's name, by the model alone if the form of the sentence has none; None if the model is not sure."""
+    # Names are data: braces in them are no fields.
+    question = QUESTION.replace("{relationship}", kind).replace("{name}", name)
+    answer, confidence = ask(question, sentence)
+    if not confidence > CONFIDENCE:
+        return None
+    if other is None:
+        return any_name(answer.strip(" ,.;:"))
+    answer_words, words = (set(regex.findall(r"[\p{L}\p{M}]+", part.casefold())) for part in (answer, other))
+    return other if answer_words and (answer_words <= words or words <= answer_words) else None
 
 
 _TEXT_WORD = re.compile(r"\w+")
