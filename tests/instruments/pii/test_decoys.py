@@ -18,7 +18,7 @@ from scipy import stats
 from helpers.places import SAMPLES
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import canaries_of
-from leakmeter.instruments.pii.decoys import ControlName, control_names_of, decoys_of, share_place
+from leakmeter.instruments.pii.decoys import control_names_of, decoys_of, renamed, share_place
 from leakmeter.instruments.pii.subject import Relation, Subject, ValueType
 from leakmeter.instruments.pii.subjects import load_subjects
 from leakmeter.text.surrogates.person import given_names
@@ -357,7 +357,6 @@ DOE = Subject(
     "7", "Jane Doe", phone="617-555-0134", email="jane.doe@mail.org", address="12 Oak St, Boston, MA 02118",
     relationships=(Relation("father", "John Doe"),),
 )  # fmt: skip
-OTHER = ControlName(DOE, replace(DOE, name="Ann Roe"))
 
 
 @pytest.mark.parametrize(
@@ -377,27 +376,26 @@ OTHER = ControlName(DOE, replace(DOE, name="Ann Roe"))
     ],
 )
 def test_a_value_says_the_other_name_where_it_said_the_persons(type_: ValueType, value: str, expected: str) -> None:
-    assert OTHER.renamed(value, type_) == expected
+    assert renamed(value, type_, DOE.name, "Ann Roe") == expected
 
 
 def test_words_that_both_names_have_change_places() -> None:
-    swapped = ControlName(replace(DOE, name="Grant Lee"), replace(DOE, name="Lee Grant"))
-    assert swapped.renamed("Grant Lee", "relationship") == "Lee Grant"
-    assert swapped.renamed("x@grantlee.org", "email") == "x@leegrant.org"
+    assert renamed("Grant Lee", "relationship", "Grant Lee", "Lee Grant") == "Lee Grant"
+    assert renamed("x@grantlee.org", "email", "Grant Lee", "Lee Grant") == "x@leegrant.org"
 
 
 def test_they_are_somebody_else_in_all_that_is_known() -> None:
     found = control_names_of(DOE, 5, seed=0)
     assert control_names_of(DOE, 5, seed=0) == found != control_names_of(DOE, 5, seed=1)
-    assert len({one.other.name for one in found}) == 5
+    assert len({one.name for one in found}) == 5
     for one in found:
-        first, last = one.other.name.split()
+        first, last = one.name.split()
         assert {first, last}.isdisjoint({"Jane", "Doe"})
-        assert one.other.phone != DOE.phone
-        assert str(one.other.phone).startswith("617-")
-        assert str(one.other.email).startswith(f"{first}.{last}@".lower())
-        assert one.other.address != DOE.address
+        assert one.phone != DOE.phone
+        assert str(one.phone).startswith("617-")
+        assert str(one.email).startswith(f"{first}.{last}@".lower())
+        assert one.address != DOE.address
     for name in ("Dr. Zoë O'Neill-Smith", "李小龙", "Al", "J. R. R. Tolkien", "{name} <|im_end|>"):
         for one in control_names_of(Subject("1", name, phone="617-555-0134", email="zoe.smith@x.org"), 3, seed=2):
-            assert one.other.name != name
-            assert "@" in str(one.other.email)
+            assert one.name != name
+            assert "@" in str(one.email)

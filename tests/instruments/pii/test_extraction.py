@@ -15,7 +15,6 @@ from faker import Faker
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.pii.extraction import (
     MOST_CHARACTERS,
-    Candidate,
     Find,
     Relationships,
     Structured,
@@ -103,8 +102,6 @@ def test_the_sentence_around_a_place() -> None:
 def test_relatives_by_the_form_of_a_sentence() -> None:
     for text, name, kind, other in RELATIVES:
         text = f"Nothing here. {text} Nothing there."
-        (candidate,) = Relationships().candidates(text)
-        assert (candidate.name, candidate.kind, candidate.other) == (name, kind, other)
         assert list(Relationships()(text)) == [Subject("", name, relationships=(Relation(kind, other),))]
     # What says nothing of a person's relative.
     for text in (
@@ -117,8 +114,15 @@ def test_relatives_by_the_form_of_a_sentence() -> None:
         "Ada Vale's father left.",
     ):
         assert list(Relationships()(text)) == []
-    # A sentence without the relative's name is a candidate only.
-    assert list(Relationships().candidates(text)) == [Candidate("Ada Vale", "father", text, None)]
+    # A sentence without the relative's name is one to ask a model about.
+    asked: list[tuple[str, str]] = []
+
+    def ask(question: str, context: str) -> tuple[str, float]:
+        asked.append((question, context))
+        return "", 0.0
+
+    assert list(Relationships(ask)(text)) == []
+    assert asked == [("Who is the father of Ada Vale?", text)]
 
 
 LEFT = "Ada Vale's father, Tobias Vale, left."
@@ -292,8 +296,9 @@ def test_lists_of_names(tmp_path: Path) -> None:
     assert load_names(tmp_path / "names.txt") == ("Vale State", "Ek")
     (tmp_path / "names.csv").write_text('name,domain\n"Ek, Institute of",ek.example\n', encoding="utf-8")
     assert load_names(tmp_path / "names.csv") == ("Ek, Institute of",)
-    with pytest.raises(DataError, match="no column 'x'; it has 'name', 'domain'"):
-        load_names(tmp_path / "names.csv", column="x")
+    (tmp_path / "names.csv").write_text("title,domain\nEk,ek.example\n", encoding="utf-8")
+    with pytest.raises(DataError, match="no column 'name'; it has 'title', 'domain'"):
+        load_names(tmp_path / "names.csv")
     (tmp_path / "empty.txt").write_text("\n")
     with pytest.raises(DataError, match="holds no name"):
         load_names(tmp_path / "empty.txt")

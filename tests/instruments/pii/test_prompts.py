@@ -19,9 +19,8 @@ from leakmeter.core.limits import MOST_BEAMS
 from leakmeter.core.measurement import RESPONSE, Measurement
 from leakmeter.core.prompt import VIRTUAL, Prompt
 from leakmeter.errors import UsageError, WindowError
-from leakmeter.instruments.pii.item import ProbeItem, Values
 from leakmeter.instruments.pii.matching import STATISTICS
-from leakmeter.instruments.pii.measure import Pii
+from leakmeter.instruments.pii.measure import Pii, ProbeItem, Values
 from leakmeter.instruments.pii.probe import PROBE_KINDS, PUBLISHED, ProbeCase, filled, probes_of
 from leakmeter.instruments.pii.prompts import NEW_TOKENS, PreparedProbe, ProbeSettings, example_of, prepare_probe
 from leakmeter.instruments.pii.subject import Relation, Subject
@@ -112,7 +111,7 @@ def test_own_templates_and_examples_for_tuning(tokenizer: Any) -> None:
     assert made(case_of("7: phone"), settings=own).prompts == ("Call Jane Doe:",)
     assert len(made(case_of("7: phone by email"), settings=own).prompts) == 3
     before, ids = example_of(case_of("7: phone"), tokenizer, FEW)
-    first, value = values_of(made(case_of("7: phone"), tokenizer)).scored[0][0]
+    first, (value, *_) = values_of(made(case_of("7: phone"), tokenizer)).names[0][0]
     assert (*tokenizer.start_ids, *before) == tuple(first.ids.tolist())
     assert ids == value
 
@@ -136,7 +135,7 @@ def test_what_makes_no_sense_is_refused() -> None:
 def test_names_are_data(name: str, tokenizer: Any) -> None:
     case = case_of("7: phone", replace(JANE, name=name))
     values = values_of(made(case, tokenizer))
-    before, ids = values.scored[0][0]
+    before, (ids, *_) = values.names[0][0]
     assert text_of(before, ids, tokenizer).strip() == f"Please contact {name} by phone number 617-555-0134"
     special = set(getattr(getattr(tokenizer, "library", None), "all_special_ids", []))
     assert not special & set(before.ids.tolist()[len(tokenizer.start_ids) :])
@@ -147,9 +146,9 @@ def test_prompt_and_value_are_one_string(id_: str, tokenizer: Any) -> None:
     case = case_of(id_)
     prepared = made(case, tokenizer)
     values = values_of(prepared)
-    for prompt, way in zip(prepared.prompts, values.scored, strict=True):
-        assert len(way) == 51
-        for value, (before, ids) in zip(prepared.values, way, strict=True):
+    for prompt, (before, by_value) in zip(prepared.prompts, values.names[0], strict=True):
+        assert len(by_value) == 51
+        for value, ids in zip(prepared.values, by_value, strict=True):
             said = prompt.rstrip() + " " + value
             assert text_of(before, ids, tokenizer).strip() == said
             whole = tokenizer.encode_data(said, first=True).ids
@@ -254,12 +253,14 @@ def test_likelihoods_on_the_toy_are_those_of_one_pass_a_token(id_: str) -> None:
     probe = prepared(toy, CASES[id_])
     measurements = measured(toy, probe.item)
     assert probe.item.values is not None
-    for template, way in enumerate(probe.item.values.scored):
-        expected = [naive(toy, *one) for one in way]
+    own, *others = probe.item.values.names
+    for template, (before, by_value) in enumerate(own):
+        expected = [naive(toy, before, ids) for ids in by_value]
         np.testing.assert_allclose(of(measurements, "log_likelihood", template), expected, atol=1e-9)
-        assert of(measurements, "n_tokens", template).tolist() == [len(ids) for _, ids in way]
+        assert of(measurements, "n_tokens", template).tolist() == [len(ids) for ids in by_value]
         elsewhere = np.mean(
-            [[naive(toy, *one) for one in ways[template]] for ways in probe.item.values.control_names], axis=0
+            [[naive(toy, templates[template][0], ids) for ids in templates[template][1]] for templates in others],
+            axis=0,
         )
         np.testing.assert_allclose(of(measurements, "reference_log_likelihood", template), elsewhere, atol=1e-9)
 

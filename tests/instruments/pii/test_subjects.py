@@ -20,7 +20,7 @@ from helpers.table_files import write_rows
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.instruments.pii.columns import field_of, left_out, postal_address
 from leakmeter.instruments.pii.subject import Relation, Subject
-from leakmeter.instruments.pii.subjects import Loaded, Skipped, load_subjects
+from leakmeter.instruments.pii.subjects import Loaded, load_subjects
 
 
 def subjects_of(given: Any, **options: Any) -> tuple[Subject, ...]:
@@ -241,9 +241,9 @@ def test_a_bad_record_is_named_by_its_line_and_never_repeated(tmp_path: Path, re
     assert SECRET.lower() not in told.lower()
     loaded = load_subjects(path, skip_bad=True)
     assert [one.id for one in loaded.subjects] == ["1", "3"]
-    (skipped,) = loaded.skipped
-    assert skipped.where == "line 2"
-    assert told == f"'{path}', line 2 {skipped.reason}"
+    (problem,) = loaded.problems
+    assert problem.startswith("line 2 ")
+    assert told == f"'{path}', {problem}"
 
 
 def test_lines_that_cannot_be_read_are_skipped_one_by_one(tmp_path: Path) -> None:
@@ -252,23 +252,22 @@ def test_lines_that_cannot_be_read_are_skipped_one_by_one(tmp_path: Path) -> Non
     path.write_text(f'{good}\n\n{{"name": "{SECRET}\n[1]\n{"[" * 100_000}\n{good}\n')
     loaded = load_subjects(path, skip_bad=True)
     assert [one.id for one in loaded.subjects] == ["1", "5"]
-    assert [one.where for one in loaded.skipped] == ["line 3", "line 4", "line 5"]
-    assert SECRET not in str(loaded.skipped)
+    assert [problem.split(" ")[1] for problem in loaded.problems] == ["3", "4", "5"]
+    assert SECRET not in str(loaded.problems)
     path = tmp_path / "people.csv"
     path.write_text('name,father\nAnn,Bo\nX,Y,Z\n"a\nb",Cy\n"Q"q,r\nDi,Ed\n')
     loaded = load_subjects(path, skip_bad=True)
     assert [one.name for one in loaded.subjects] == ["Ann", "a b", "Di"]
-    assert [one.where for one in loaded.skipped] == ["line 3", "line 6"]
-    assert loaded.skipped[0] == Skipped(
-        "line 3", "cannot be used: a row of 3 cells under a heading of 2; is a quote or a comma missing?"
-    )
+    first, second = loaded.problems
+    assert first == "line 3 cannot be used: a row of 3 cells under a heading of 2; is a quote or a comma missing?"
+    assert second.startswith("line 6 ")
     assert ", line 3 cannot be used: a row of 3 cells" in message(path)
 
 
 def test_the_sample_is_six_people_who_do_not_exist() -> None:
     loaded = load_subjects(SAMPLE)
     assert [one.id for one in loaded.subjects] == ["s1", "s2", "s3", "s4", "s5", "s6"]
-    assert loaded.skipped == ()
+    assert loaded.problems == ()
     for subject in loaded.subjects:
         assert subject.email is None or subject.email.endswith(".example")
         assert subject.phone is None or "555" in subject.phone

@@ -7,7 +7,7 @@ INSTRUMENT = Instrument(
     __name__,
     measure_at="measure:Pii",
     result_at="result:PiiResult",
-    example_at="example:example",
+    example_at="prompts:example",
     functions=("api:pii", "api:pii_tune", "api:pii_insert", "api:pii_check"),
     study_at="study:KIND",
     commands=(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,13 @@ from leakmeter.instruments.pii.settings import Finds, FineTuning, Scope, SoftPro
 
 if TYPE_CHECKING:
     from leakmeter.backends.hf.backend import HfBackend
+    from leakmeter.core.backend import Backend
     from leakmeter.engine.loading import KeptModel
     from leakmeter.instruments.pii.check import Checked
     from leakmeter.instruments.pii.extraction import Extracted
     from leakmeter.instruments.pii.result import PiiResult
-    from leakmeter.instruments.pii.subject import Subject, ValueType
+    from leakmeter.instruments.pii.subject import ValueType
+    from leakmeter.instruments.pii.subjects import Loaded
     from leakmeter.instruments.pii.tuning.soft_prompt import Tuned
     from leakmeter.results.results import Results
 
@@ -80,8 +83,8 @@ def pii(model: KeptModel, data: Any, options: PiiOptions) -> Results[PiiResult]:
         raise UsageError("there are no subjects; give some as data, the second parameter")
     settings = replace(options.part(ProbeSettings), templates=options.templates)
     measure = replace(options.part(Pii), beams=tuple(options.beams))
-    subjects, problems = _subjects(data, options)
-    cases = tuple(probes_of(subjects, tuple(options.kinds)))
+    people = people_of(data, map=options.map, region=options.region, skip_bad=options.skip_bad)
+    cases = tuple(probes_of(people.subjects, tuple(options.kinds)))
     if not cases:
         kinds = ", ".join(options.kinds)
         raise UsageError(f"these people have none of the values that kinds {kinds} need; give other kinds")
@@ -92,7 +95,7 @@ def pii(model: KeptModel, data: Any, options: PiiOptions) -> Results[PiiResult]:
 
             settings = behind(Path(options.soft_prompt), settings)
             lasting.enter_context(reading_soft_prompt(backend, Path(options.soft_prompt)))
-        loaded = LoadedCases(cases, problems, options.skip_bad)
+        loaded = LoadedCases(cases, people.problems, options.skip_bad)
         return measured(model, Plan("pii", measure, settings, loaded, TOGETHER), options)
 
 
@@ -131,34 +134,19 @@ def pii_tune(model: KeptModel, data: Any, options: PiiTuneOptions) -> Tuned:
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
-    import shutil
-
     from leakmeter.core.written import check_outside_runs
-    from leakmeter.instruments.pii.tuning import examples
-    from leakmeter.instruments.pii.tuning.soft_prompt import tune
+    from leakmeter.instruments.pii.tuning.soft_prompt import examples_of, tune_into, tuned_on_and_others
 
-    where, tuning = Path(options.out), options.part(SoftPromptTuning)
-    check_outside_runs(where, "soft prompt")
-    subjects, _ = _subjects(data, options)
-    people = list(dict.fromkeys(case.subject for case in examples.cases_of(subjects, options.type)))
-    if options.validation is None:
-        some, apart = examples.split(people, seed=tuning.seed)
-    else:
-        some, apart = people, list(_subjects(options.validation, options)[0])
-        examples.check_disjoint(some, apart)
+    out, tuning = Path(options.out), options.part(SoftPromptTuning)
+    check_outside_runs(out, "soft prompt")
+    load = partial(people_of, map=options.map, region=options.region, skip_bad=options.skip_bad)
+    people = load(data).subjects
+    validation = None if options.validation is None else load(options.validation).subjects
+    some, apart = tuned_on_and_others(people, validation, options.type, seed=tuning.seed)
     with model.lock:
-        backend = _weights(model, "tune for")
-        tuned_on, others = (examples.examples_of(group, options.type, backend.tokenizer) for group in (some, apart))
-        state = where.with_name(f".{where.name}.tuning")
-        tuned = tune(
-            *(backend.model, backend.tokenizer.library, tuned_on, tuning),
-            validation=others,
-            name=backend.name,
-            state=state,
-        )
-    tuned.soft_prompt.save(where)
-    shutil.rmtree(state, ignore_errors=True)
-    return tuned
+        backend = weights_of(model.backend, "tune for")
+        tuned_on, others = (examples_of(group, options.type, backend.tokenizer) for group in (some, apart))
+        return tune_into(out, backend, tuned_on, others, tuning)
 
 
 class PiiInsertOptions(FunctionOptions, FineTuning, Insertion):
@@ -189,16 +177,13 @@ def pii_insert(model: KeptModel, data: Any, options: PiiInsertOptions) -> Path:
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
-    from leakmeter.instruments.pii.check import insert, write_groups
+    from leakmeter.instruments.pii.check import insert
 
     _refuse_data(data)
     canaries, fine_tuning, out = options.part(Insertion), options.part(FineTuning), Path(options.out)
-    groups = {group.name: group for group in canaries.groups}
     with model.lock:
-        backend = _weights(model, "fine-tune")
-        some = [*groups.values()]
-        insert(some, out, backend, fine_tuning, seed=canaries.seed, progress=lambda n_done, total: None)
-    write_groups(out / FOLDER, groups)
+        backend = weights_of(model.backend, "fine-tune")
+        insert(canaries.groups, out, out / FOLDER, backend, fine_tuning, seed=canaries.seed)
     return out
 
 
@@ -233,7 +218,7 @@ def pii_check(model: KeptModel, data: Any, options: PiiCheckOptions) -> Checked:
 
     _refuse_data(data)
     with model.lock:
-        backend = _weights(model, "fine-tune")
+        backend = weights_of(model.backend, "fine-tune")
         return checked(options.part(Check), options.part(FineTuning), backend, Path(options.out), Steps())
 
 
@@ -294,28 +279,25 @@ def pii_extract(
     return extract(paths, out, extractor, field=field, skip_bad=skip_bad)
 
 
-def _weights(model: KeptModel, needed_for: str) -> HfBackend:
-    """The model, where its weights are at hand."""
+def weights_of(backend: Backend, needed_for: str) -> HfBackend:
     from leakmeter.backends.hf.backend import HfBackend
 
-    if not isinstance(model.backend, HfBackend):
-        raise UsageError(
-            f"'{model.backend.name}' has no weights to {needed_for}; give a model of the transformers library"
-        )
-    return model.backend
+    if not isinstance(backend, HfBackend):
+        raise UsageError(f"'{backend.name}' has no weights to {needed_for}; give a model of the transformers library")
+    return backend
+
+
+def people_of(data: Any, *, map: str | Sequence[str] | Mapping[str, str] | None, region: str, skip_bad: bool) -> Loaded:
+    """`load_subjects`, with a line on standard error that names columns left out."""
+    from leakmeter.instruments.pii.columns import left_out
+    from leakmeter.instruments.pii.subjects import load_subjects
+
+    loaded = load_subjects(data, map=map, region=region, skip_bad=skip_bad)
+    if loaded.ignored:
+        tell(left_out(loaded.ignored))
+    return loaded
 
 
 def _refuse_data(data: Any) -> None:
     if data is not None:
         raise UsageError("canaries are invented, so data are not used; leave data out")
-
-
-def _subjects(data: Any, options: PiiOptions | PiiTuneOptions) -> tuple[Sequence[Subject], tuple[str, ...]]:
-    """People of any data, and what was wrong with those that are left out."""
-    from leakmeter.instruments.pii.columns import left_out
-    from leakmeter.instruments.pii.subjects import load_subjects
-
-    loaded = load_subjects(data, map=options.map, region=options.region, skip_bad=options.skip_bad)
-    if loaded.ignored:
-        tell(left_out(loaded.ignored))
-    return loaded.subjects, tuple(f"{skipped.where} {skipped.reason}" for skipped in loaded.skipped)

@@ -1,7 +1,7 @@
 """Beam search: the likeliest continuations of several prompts that a bounded look ahead finds.
 
 The rules are those of `generate(num_beams=width, do_sample=False, early_stopping=False)` in transformers 5, so that
-what is found is what others find. A score is not a likelihood: it is divided by a power of the length.
+results are those of others. A score is not a likelihood: it is divided by the length.
 """
 
 from __future__ import annotations
@@ -16,25 +16,20 @@ from leakmeter.core.request import Request, Scores
 
 @dataclass(frozen=True, slots=True)
 class Beam:
-    """A continuation that was found."""
+    """A continuation."""
 
     tokens: tuple[int, ...]
     """Token ids, without the stop token."""
     log_prob: float
     """Of the tokens and of the stop token where there is one, nats."""
     score: float
-    """The same over (number of these tokens) to the power of the length penalty: what beams are ordered by."""
+    """The same over the number of these tokens: what beams are ordered by."""
     finished: bool
     """Whether a stop token ended it, rather than the limit of tokens."""
 
 
 def beam_search(
-    prompts: Sequence[Prompt],
-    *,
-    width: int,
-    max_new_tokens: int,
-    stop_ids: Collection[int],
-    length_penalty: float = 1.0,
+    prompts: Sequence[Prompt], *, width: int, max_new_tokens: int, stop_ids: Collection[int]
 ) -> Generator[list[Request], list[Scores], list[list[Beam]]]:
     """Continue each prompt by beam search; all advance together, and a width of 1 is greedy.
 
@@ -44,13 +39,12 @@ def beam_search(
     would be no better than the worst of them, which is no proof that none would become better (`early_stopping=False`);
     or after `max_new_tokens`, the stop token included, when live beams count as they are.
 
-    Ties go to the better beam and then to the lowest id. Where a model rules tokens out, beams of probability 0 are not
-    found, so that there may be fewer than `width` a prompt; the best is first. `length_penalty` is the power of the
-    length that scores are divided by; above 0, longer beams are preferred to what their likelihoods say.
+    Ties go to the better beam and then to the lowest id. Beams of probability 0 are left out, so that there may be
+    fewer than `width` a prompt; the best is first. Longer beams are preferred to what their likelihoods say.
     """
     stops = frozenset(stop_ids)
-    searches = [_Search(width, length_penalty, stops) for _ in prompts]
-    reduction = _reduction(width, stops)
+    searches = [_Search(width, stops) for _ in prompts]
+    reduction = Top(max(2, 1 + len(stops)) * width)
     live = list(zip(prompts, searches, strict=True))
     for n_tokens in range(1, max_new_tokens + 1):
         # One request a beam: beams share their prompt's states, and each round runs one new token of each.
@@ -70,22 +64,15 @@ def longest_beam_search(
 
     As if beams parted with their first token, and none ended before the limit.
     """
-    reduction = _reduction(width, frozenset(stop_ids))
+    reduction = Top(max(2, 1 + len(frozenset(stop_ids))) * width)
     yield [Request((prompt,), (), reduction) for prompt in prompts]
     for n_tokens in range(1, max_new_tokens):
         yield [Request((prompt,), (beam,) * n_tokens, reduction) for prompt in prompts for beam in range(width)]
 
 
-def _reduction(width: int, stops: Collection[int]) -> Top:
-    return Top(max(2, 1 + len(stops)) * width)
-
-
 @dataclass(slots=True)
 class _Search:
-    """The search behind one prompt."""
-
     width: int
-    length_penalty: float
     stops: frozenset[int]
     live: list[tuple[tuple[int, ...], float]] = field(default_factory=lambda: [((), 0.0)])
     """Tokens and log-probability of each beam, the likeliest first; none once the search is done."""
@@ -101,24 +88,14 @@ class _Search:
         ]
         # Stable, as both sorts are: ties go to what came first.
         candidates = sorted(candidates, key=lambda candidate: -candidate[1])[:n_candidates]
-        ending = [
-            continuation for continuation in candidates[: self.width] if is_last or continuation[0][-1] in self.stops
-        ]
-        self.ended = sorted([*self.ended, *map(self._beam, ending)], key=lambda beam: -beam.score)[: self.width]
-        self.live = [continuation for continuation in candidates if continuation[0][-1] not in self.stops][: self.width]
-        if is_last or self._is_settled():
+        for ids, total in candidates[: self.width]:
+            finished = ids[-1] in self.stops
+            if finished or is_last:
+                self.ended.append(Beam(ids[:-1] if finished else ids, total, total / len(ids), finished))
+        self.ended = sorted(self.ended, key=lambda beam: -beam.score)[: self.width]
+        self.live = [(ids, total) for ids, total in candidates if ids[-1] not in self.stops][: self.width]
+        if len(self.ended) == self.width and self.live:
+            ids, total = self.live[0]
+            is_last = is_last or total / len(ids) <= self.ended[-1].score
+        if is_last:
             self.live = []
-
-    def _beam(self, candidate: tuple[tuple[int, ...], float]) -> Beam:
-        ids, total = candidate
-        finished = ids[-1] in self.stops
-        return Beam(ids[:-1] if finished else ids, total, self._score(ids, total), finished)
-
-    def _score(self, ids: tuple[int, ...], total: float) -> float:
-        return float(total / len(ids) ** self.length_penalty)
-
-    def _is_settled(self) -> bool:
-        """Whether no live beam is better than the worst of enough that have ended."""
-        if len(self.ended) < self.width or not self.live:
-            return False
-        return self._score(*self.live[0]) <= self.ended[-1].score

@@ -2,12 +2,11 @@
 
 Telephone numbers have an area code of the canary's state and a central office code that no area gives to subscribers
 (555 for information, 950 for access to carriers, 958 and 959 for tests of lines), before any four digits. So they are
-valid, fill a space of ten million, and ring nobody up; the numbers kept for fiction, 555-0100 to 555-0199, are only a
+valid, fill a space of ten million, and call nobody; the numbers kept for fiction, 555-0100 to 555-0199, are only a
 hundred in an area, too few for canaries and decoys. E-mail addresses end in '.example', which nobody can register,
-behind the name of an invented company. Towns are Faker's inventions with a real state and postal code.
+after the name of an invented company. Towns are Faker's inventions with a real state and postal code.
 
-What a decoy may say in a value's place (`leakmeter.instruments.pii.decoys`) is drawn here as evenly as decoys are: what
-a model that never saw the canary thinks of the value ranks anywhere among what it thinks of the decoys.
+Values are drawn as evenly as decoys are: a model that never saw a canary gives its value any rank among the decoys.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from typing import Final
 
@@ -34,10 +34,8 @@ from leakmeter.text.surrogates.university import universities
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Lines of a document, or sentences of a paragraph."""
-
     lines: tuple[str, ...]
-    """With places for what is known of a canary."""
+    """Lines of a document, or sentences of a paragraph, with {places} for what is known of a canary."""
     joint: str
     """Between them."""
 
@@ -47,7 +45,7 @@ _AREAS: Final[Mapping[str, list[str]]] = {state: codes.split() for state, codes 
 REMARKS: Final = tuple(_SAID["remarks"])
 FORMS: Final = tuple(Form(tuple(form["lines"]), form["joint"]) for form in _SAID["forms"])
 FOLDER: Final = "canaries"
-"""Name of the directory that they are written to."""
+"""Name of the directory of canaries in that of their model."""
 N_SEEDS: Final = 16
 """Seeds of which no two, unless they differ by a multiple of it, have a name, number or address in common."""
 _PLACE: Final = re.compile(r"\{(\w+)\}")
@@ -74,8 +72,8 @@ def canaries_of(n: int, *, seed: int, region: str = "US") -> tuple[Subject, ...]
 def document_of(subject: Subject, *, seed: int, number: int) -> str:
     """A short document that says all that is known of a person: a signature, a directory's entry, a forum's post.
 
-    Documents of one person, numbered from 0, go through all forms, in an order of the person's own, before one comes
-    again with another remark and another date.
+    Documents of a person, numbered from 0, go through all forms in that person's own order before a form is repeated
+    with another remark and another date.
     """
     if number < 0:
         raise UsageError(f"the number of a document is {number}, expected 0 or more")
@@ -99,9 +97,7 @@ def document_of(subject: Subject, *, seed: int, number: int) -> str:
 
 
 def _subject(id_: str, seed: int, drawn: random.Random, used: set[str]) -> Subject:
-    def new(draw: Draw) -> str:
-        return _new(draw, drawn, seed, used)
-
+    new = partial(_new, drawn=drawn, seed=seed, used=used)
     name = new(lambda drawn: f"{drawn.choice(given_names('any'))} {drawn.choice(surnames())}")
     state = drawn.choice(sorted(_AREAS))
     university = drawn.choice(universities())
@@ -117,7 +113,7 @@ def _subject(id_: str, seed: int, drawn: random.Random, used: set[str]) -> Subje
 
 
 def _new(draw: Draw, drawn: random.Random, seed: int, used: set[str]) -> str:
-    """A value that is new among those of the seed, and by its hash no other seed's."""
+    """A value that this seed has not used; by its hash no other seed has it."""
     while True:
         value = draw(drawn)
         # However it is written, a number is the same number.
@@ -144,16 +140,13 @@ def _relations(name: str, drawn: random.Random) -> tuple[Relation, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Canaries that stand in the same number of documents."""
+    """Canaries in the same number of documents."""
 
+    name: str
+    """Such as 'inserted_16' or 'held_out'."""
     repeats: int
-    """0 of those that are held out."""
+    """Documents per canary; 0 for canaries held out."""
     subjects: tuple[Subject, ...]
-
-    @property
-    def name(self) -> str:
-        """Such as 'inserted_16' or 'held_out'."""
-        return f"inserted_{self.repeats}" if self.repeats else "held_out"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,16 +171,16 @@ class Insertion:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """By the number of repeats; those held out come last."""
+        """By the number of repeats; canaries held out come last."""
         n, levels = self.canaries, sorted(self.repeats)
         everyone = canaries_of(n * len(levels) + self.held_out, seed=self.seed)
-        inserted = [Group(level, everyone[i * n : (i + 1) * n]) for i, level in enumerate(levels)]
-        return (*inserted, Group(0, everyone[len(levels) * n :]))
+        inserted = [Group(f"inserted_{level}", level, everyone[i * n : (i + 1) * n]) for i, level in enumerate(levels)]
+        return (*inserted, Group("held_out", 0, everyone[len(levels) * n :]))
 
     @property
     def further(self) -> Group:
-        """Canaries of another seed, which have nothing in common with the others, in the most documents."""
-        return Group(max(self.repeats), canaries_of(self.canaries, seed=self.seed + 1))
+        """Canaries of another seed, which have nothing in common with the others, to tune a soft prompt on."""
+        return Group("tuned_on", max(self.repeats), canaries_of(self.canaries, seed=self.seed + 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,7 +209,7 @@ class Check(Insertion):
 
 
 def documents_of(groups: Sequence[Group], *, seed: int) -> list[str]:
-    """The documents of those that are inserted: as many different ones of each as they have repeats."""
+    """As many different documents of each canary as its group has repeats."""
     return [
         document_of(subject, seed=seed, number=number)
         for group in groups
@@ -226,5 +219,5 @@ def documents_of(groups: Sequence[Group], *, seed: int) -> list[str]:
 
 
 def lines_of(subjects: Sequence[Subject]) -> str:
-    """Subjects as JSON lines that `instruments.pii.subjects` loads."""
+    """JSON lines that `load_subjects` reads."""
     return "".join(f"{json.dumps(subject.to_dict(), ensure_ascii=False)}\n" for subject in subjects)

@@ -12,7 +12,7 @@ from leakmeter.core.plain import counted
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.pii import words
 from leakmeter.instruments.pii.subject import VALUE_TYPES
-from leakmeter.instruments.pii.summary import Summary, ValueSummary, associations, by_value
+from leakmeter.instruments.pii.summary import Summary, associations, by_value
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
 from leakmeter.studies.tables import Columns, Row, heading_of
@@ -30,7 +30,6 @@ Mark = tuple[float, float, float, float]
 
 # ---- of a run -------------------------------------------------------------------------------------------------------
 def densities_of(results: Sequence[PiiResult]) -> b.Chart:
-    """Associations of true values and of decoys, a panel for each type."""
     by_type: dict[str, list[FloatArray]] = {}
     for alike in by_value(results):
         by_type.setdefault(alike[0].type, []).append(associations(alike))
@@ -50,51 +49,41 @@ def densities_of(results: Sequence[PiiResult]) -> b.Chart:
 
 
 def p_values_of(summary: Summary) -> b.Chart:
-    """Shares of values by p, beside what they would be where nothing is known, a panel for each type."""
+    """Cumulative shares of values by p."""
+    by_chance = b.Series("line", (0.0, 1.0), (0.0, 1.0), name="where nothing is known", faded=True)
     values = [value for subject in summary.subjects for value in subject.values]
-    return b.Chart(
-        "p_values",
-        "p-values, and their positions by chance",
-        [
-            _p_values(type_, [value_summary for value_summary in values if value_summary.type == type_])
-            for type_ in words.types_of(summary)
-        ],
-        panel_inches=(3.8, 3.8),
-        on="files",
-    )
+    panels = []
+    for type_ in words.types_of(summary):
+        ps = sorted(value.p_value for value in values if value.type == type_)
+        shares = [number / len(ps) for number in range(len(ps) + 1)]
+        xs = [0.0, *(p for p in ps for _ in range(2)), 1.0]
+        ys = [share for share in shares for _ in range(2)]
+        series = (b.Series("line", ys, xs, name="values", colour=1, marked=False), by_chance)
+        axes = b.Axis("p-value at most"), b.Axis("share of values")
+        panels.append(b.Panel(*axes, series, title=f"{type_}, {counted(len(ps), 'value')}"))
+    title = "p-values, and their positions by chance"
+    return b.Chart("p_values", title, panels, panel_inches=(3.8, 3.8), on="files")
 
 
 def _densities(title: b.Phrase, true: Iterable[float | None], decoys: Iterable[float | None], axis: str) -> b.Panel:
-    """Values that a model rules out lie infinitely far to the left, and are left out."""
+    """Values that a model rules out are infinitely far to the left, and are left out."""
     series = []
     for colour, (name, values) in enumerate((("decoys", list(decoys)), ("true values", list(true)))):
         sample = [float(nats) for nats in values if nats is not None and math.isfinite(nats)]
         mean = "mean " * (len(values) > 1)
         centre = f"{mean}{nats_text(float(np.mean(sample)))} nats" if sample else "none is finite"
-        # Their remarks name them, and what has too few numbers for a curve should be in no legend.
+        # Named by remarks: a series with too few numbers for a curve should be in no legend.
         series.append(b.Series("density", sample, colour=colour, remark=f"{name}: {centre}"))
     return b.Panel(b.Axis(axis), b.Axis("density"), series, title=title)
-
-
-def _p_values(type_: str, values: Sequence[ValueSummary]) -> b.Panel:
-    """The share of values whose p is at most so much, as steps."""
-    ps = sorted(value.p_value for value in values)
-    shares = [number / len(ps) for number in range(len(ps) + 1)]
-    xs = [0.0, *(p for p in ps for _ in range(2)), 1.0]
-    ys = [share for share in shares for _ in range(2)]
-    by_chance = b.Series("line", (0.0, 1.0), (0.0, 1.0), name="where nothing is known", faded=True)
-    series = (b.Series("line", ys, xs, name="values", colour=1, marked=False), by_chance)
-    title = f"{type_}, {counted(len(ps), 'value')}"
-    return b.Panel(b.Axis("p-value at most"), b.Axis("share of values"), series, title=title)
 
 
 # ---- of studies -----------------------------------------------------------------------------------------------------
 def densities(
     rows: Sequence[Row], factors: Sequence[str], *, value: str, columns: Columns, title: str, footer: str
 ) -> b.Chart:
-    """Densities of true values and of decoys, a panel for each type and choice of factors.
+    """A panel for each type and choice of factors.
 
-    Rows are one a value, with `type`, `value` ('true' or 'decoy'), the factors and numbers in nats, of column `value`.
+    A row is a true value or a decoy: `type`, `value` ('true' or 'decoy'), the factors, and nats in the column `value`.
     """
     by_panel: dict[str, dict[str, list[float]]] = {}
     for row in rows:
@@ -111,10 +100,8 @@ def densities(
 
 
 def parts(rows: Sequence[Row], factors: Sequence[str], *, value: str, title: str, footer: str) -> b.Chart:
-    """The share of every part of a value with its interval, a panel for each type.
-
-    Rows are one a part, with `type`, `part`, the factors, and shares with '_low' and '_high'.
-    """
+    """A panel for each type. A row is a part of a value: `type`, `part`, the factors, and a share with '_low' and
+    '_high'."""
     groups = list(dict.fromkeys(_named(row, factors) for row in rows))
     panels = []
     for type_ in dict.fromkeys(row["type"] for row in rows):
@@ -131,7 +118,7 @@ def parts(rows: Sequence[Row], factors: Sequence[str], *, value: str, title: str
 
 # ---- of canaries ----------------------------------------------------------------------------------------------------
 def auc(rows: Sequence[AucRow], *, title: str, footer: str) -> b.Chart:
-    """The AUC of each score over repeats, a panel for each type and box."""
+    """A panel for each type and box, over repeats."""
     levels = {repeats: place for place, repeats in enumerate(dict.fromkeys(row.repeats for row in rows))}
     panels: dict[str, dict[str, list[Mark]]] = {}
     for row in rows:
@@ -143,7 +130,7 @@ def auc(rows: Sequence[AucRow], *, title: str, footer: str) -> b.Chart:
 
 
 def curves(points: Sequence[CurvePoint], *, title: str, footer: str) -> b.Chart:
-    """Receiver operating characteristics, a panel for each type, box and number of repeats; points in order."""
+    """Receiver operating characteristics: a panel for each type, box and number of repeats."""
     by_panel: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for point in points:
         of_panel = by_panel.setdefault(f"{point.type}, {point.box} box, repeats {point.repeats}", {})
@@ -162,7 +149,7 @@ def curves(points: Sequence[CurvePoint], *, title: str, footer: str) -> b.Chart:
 
 
 def _beside(groups: dict[str, list[Mark]]) -> list[b.Series]:
-    """Marks with intervals, beside those of other groups at the same place."""
+    """Marks of groups at the same place are drawn side by side."""
     series = []
     for number, (name, marks) in enumerate(groups.items()):
         xs, ys, low, high = ([mark[i] for mark in marks] for i in range(4))
@@ -173,5 +160,4 @@ def _beside(groups: dict[str, list[Mark]]) -> list[b.Series]:
 
 
 def _named(row: Row, columns: Sequence[str]) -> str:
-    """A row by some of its columns: the type by itself, others behind their names."""
     return ", ".join(str(row[name]) if name == "type" else f"{name} {row[name]}" for name in columns)

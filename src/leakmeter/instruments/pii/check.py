@@ -28,11 +28,12 @@ from leakmeter.engine.ready import make_ready
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import FOLDER, Check, Group, documents_of, lines_of
 from leakmeter.instruments.pii.measure import TOGETHER, Pii
-from leakmeter.instruments.pii.probe import ProbeCase, ProbeKind, probes_of
+from leakmeter.instruments.pii.probe import BY_NAME, ProbeCase, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
 from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.instruments.pii.settings import FineTuning, SoftPromptTuning
 from leakmeter.instruments.pii.subject import ValueType
+from leakmeter.instruments.pii.summary import exact_match
 from leakmeter.stats.enough import items_for_auc
 from leakmeter.stats.ranks import auc, roc
 
@@ -46,19 +47,15 @@ SCORES: Final[Mapping[str, Callable[[PiiResult], float]]] = {
     "likelihood": lambda result: result.log_likelihood_nats,
     "normalised likelihood": lambda result: result.normalised_log_likelihood_nats,
     "rank of likelihood": lambda result: -result.p_value_of_likelihood,
-    "exact match": lambda result: max((row.best["exact_match"] or 0.0 for row in result.generated), default=0.0),
+    "exact match": lambda result: exact_match(result.generated) or 0.0,
 }
 """A result to a number that should be higher of canaries that were inserted."""
-_RANKED_BY: Final = "association"
-"""What `pii probe` ranks by, so that findings are not the best of several scores."""
-_TUNED_ON: Final = "tuned_on"
 _MODEL: Final = "model"
-_KINDS: Final[tuple[ProbeKind, ...]] = ("twin", "relationship", "university")
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Who wants to know how the work goes on."""
+    """Callbacks on progress."""
 
     fine_tuning: Callable[[int, int], None] = lambda n_done, n: None
     tuning: Callable[[int, int], None] = lambda n_done, n: None
@@ -100,7 +97,7 @@ class CurvePoint(Record):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What came of it."""
+    """Which scores separate inserted canaries from those held out."""
 
     rows: tuple[AucRow, ...]
     """For each box, type, number of repeats and score."""
@@ -112,34 +109,27 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """What one way of asking found."""
+    """Cases of a box by number of repeats, 0 for canaries held out, and the results of those that are measured."""
 
     box: Box
     types: Sequence[ValueType]
     cases: Mapping[int, Sequence[ProbeCase]]
-    """Of each number of repeats; 0 for those held out."""
     by_repeats: Mapping[int, list[PiiResult]]
-    """Results of these, as many as are measured."""
 
     @classmethod
     def of_groups(cls, groups: Sequence[Group], box: Box, types: Sequence[ValueType]) -> Self:
-        """Nothing found yet."""
-        probes = {group.repeats: probes_of(group.subjects, _KINDS) for group in groups}
+        probes = {group.repeats: probes_of(group.subjects, BY_NAME) for group in groups}
         cases = {repeats: tuple(case for case in some if case.type in types) for repeats, some in probes.items()}
         return cls(box, types, cases, {repeats: [] for repeats in cases})
 
     def compared(self) -> Iterator[tuple[AucRow, list[CurvePoint]]]:
-        """A row for each type, number of repeats and score of which canaries are measured, inserted and held out, and
-        the points of its curve."""
+        """Rows, each with its curve, of types and numbers of repeats that are measured, as far as they are."""
         for type_ in self.types:
-            of_type = {
-                repeats: [result for result in results if result.type == type_]
-                for repeats, results in self.by_repeats.items()
-            }
-            others = of_type.pop(0, [])
-            for repeats, own in of_type.items():
-                if own and others:
-                    yield from _compared(self.box, type_, repeats, own, others)
+            held_out = [result for result in self.by_repeats[0] if result.type == type_]
+            for repeats, results in self.by_repeats.items():
+                own = [result for result in results if result.type == type_]
+                if repeats and own and held_out:
+                    yield from _compared(self.box, type_, repeats, own, held_out)
 
 
 def checked(
@@ -152,12 +142,19 @@ def checked(
     command: str | None = None,
     so_far: list[Probed] | None = None,
 ) -> Checked:
-    """Insert canaries, ask, and compare, all in `out`; the same call goes on where an earlier one was ended. `so_far`
-    gets what is measured, while it is."""
+    """Insert canaries, probe for them, and compare, all in `out`; the same call continues one that was interrupted.
+
+    `so_far` gets results as soon as they are measured.
+    """
     from leakmeter.backends.hf.load import load_directory
     from leakmeter.models import resolve
 
-    _check_place(out)
+    check_directory(out)
+    check_outside_runs(out, "directory")
+    names = (_MODEL, f".{_MODEL}.fine-tuning")
+    if out.is_dir() and any(out.iterdir()) and not any((out / name).exists() for name in names):
+        # Files of the names that a check writes would be overwritten.
+        raise UsageError(f"'{out}' is not empty and holds no earlier check; give a new directory")
     probed = [Probed.of_groups(check.groups, "black", check.types)]
     if check.white_box:
         probed.append(Probed.of_groups(check.groups, "white", (check.white_box,)))
@@ -166,10 +163,8 @@ def checked(
     groups = [*check.groups, *([check.further] if check.white_box else [])]
     with made_for(out):
         out.mkdir(mode=0o700, parents=True, exist_ok=True)
-        insert(groups, out / _MODEL, backend, fine_tuning, seed=check.seed, progress=steps.fine_tuning)
-    write_groups(out / FOLDER, {group.name: group for group in check.groups})
-    if check.white_box:
-        write_groups(out / FOLDER, {_TUNED_ON: check.further})
+        folders = (out / _MODEL, out / FOLDER)
+        insert(groups, *folders, backend, fine_tuning, seed=check.seed, progress=steps.fine_tuning)
     resolved = resolve(str(out / _MODEL), notify=lambda line: None)
     copy = load_directory(
         Path(resolved.path),
@@ -192,10 +187,11 @@ def checked(
 
 
 def findings(rows: Sequence[AucRow]) -> list[str]:
-    """For each type and number of repeats whether association tells canaries apart, or how many it takes to tell."""
+    """For each type and number of repeats: whether association distinguishes canaries, or how many it takes to tell."""
     sentences = []
     for row in rows:
-        if row.score != _RANKED_BY:
+        # What `pii probe` ranks by, so that findings are not the best of several scores.
+        if row.score != "association":
             continue
         documents = f"{row.repeats} document{'' if row.repeats == 1 else 's'} a canary"
         numbers = f"AUC {row.auc:.2f} [{row.auc_low:.2f}, {row.auc_high:.2f}]"
@@ -214,13 +210,18 @@ def findings(rows: Sequence[AucRow]) -> list[str]:
 def insert(
     groups: Sequence[Group],
     out: Path,
+    folder: Path,
     backend: HfBackend,
     settings: FineTuning,
     *,
     seed: int,
-    progress: Callable[[int, int], None],
+    progress: Callable[[int, int], None] = lambda n_done, n: None,
 ) -> int:
-    """Fine-tune a copy of a model on the documents of canaries; returns how many there are."""
+    """Fine-tune a copy of a model on the documents of canaries, and write the canaries to a folder.
+
+    Returns:
+        The number of documents.
+    """
     from leakmeter.instruments.pii.tuning.finetune import Document, fine_tune
 
     documents = [Document(text) for text in documents_of(groups, seed=seed)]
@@ -230,37 +231,24 @@ def insert(
         name=backend.name,
         progress=lambda step: progress(step.number, step.n_steps),
     )
+    make_private(folder)
+    for group in groups:
+        write_whole(folder / f"{group.name}.jsonl", lines_of(group.subjects).encode())
     return len(documents)
 
 
-def write_groups(folder: Path, groups: Mapping[str, Group]) -> None:
-    make_private(folder)
-    for name, group in groups.items():
-        write_whole(folder / f"{name}.jsonl", lines_of(group.subjects).encode())
-
-
-def _check_place(out: Path) -> None:
-    """Refuse a directory that holds anything else: files of these names would be written over."""
-    check_directory(out)
-    check_outside_runs(out, "directory")
-    names = (_MODEL, f".{_MODEL}.fine-tuning")
-    if out.is_dir() and any(out.iterdir()) and not any((out / name).exists() for name in names):
-        raise UsageError(f"'{out}' is not empty and holds no earlier check; give a new directory")
-
-
 def _tune(check: Check, type_: ValueType, copy: HfBackend, out: Path, steps: Steps) -> None:
-    from leakmeter.instruments.pii.tuning import examples
-    from leakmeter.instruments.pii.tuning.soft_prompt import tune
+    from leakmeter.instruments.pii.tuning.soft_prompt import examples_of, tune, tuned_on_and_others
 
     if out.exists():
         return
-    some, apart = examples.split(check.further.subjects, seed=check.seed)
+    some, apart = tuned_on_and_others(check.further.subjects, None, type_, seed=check.seed)
     tuned = tune(
         copy.model,
         copy.tokenizer.library,
-        examples.examples_of(some, type_, copy.tokenizer),
+        examples_of(some, type_, copy.tokenizer),
         SoftPromptTuning(length=check.soft_tokens, epochs=check.soft_epochs, seed=check.seed),
-        validation=examples.examples_of(apart, type_, copy.tokenizer),
+        validation=examples_of(apart, type_, copy.tokenizer),
         progress=lambda epoch: steps.tuning(epoch.number, check.soft_epochs),
         state=out.with_name(f".{out.name}.tuning"),
     )
@@ -306,20 +294,11 @@ def _compared(
         ones, zeros = ([score(result) for result in some] for some in (own, others))
         area, low, high = auc(ones, zeros)
         row = AucRow(
-            box=box,
-            type=type_,
-            repeats=repeats,
-            score=name,
-            n=len(own),
-            n_held_out=len(others),
-            auc=area,
-            auc_low=low,
-            auc_high=high,
-        )
-        yield (
-            row,
-            [
-                CurvePoint(box=box, type=type_, repeats=repeats, score=name, share_held_out=x, share_inserted=y)
-                for x, y in roc(ones, zeros).tolist()
-            ],
-        )
+            box=box, type=type_, repeats=repeats, score=name, n=len(own), n_held_out=len(others),
+            auc=area, auc_low=low, auc_high=high,
+        )  # fmt: skip
+        points = [
+            CurvePoint(box=box, type=type_, repeats=repeats, score=name, share_held_out=x, share_inserted=y)
+            for x, y in roc(ones, zeros).tolist()
+        ]
+        yield row, points

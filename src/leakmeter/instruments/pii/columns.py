@@ -20,7 +20,11 @@ COLUMNS: Final = ("id", "name", "phone", "email", "address", "university", "rela
 _NAMES: Final = ("first name", "middle name", "last name")
 _PARTS: Final = ("street", "street 2", "city", "state", "zip", "country")
 FIELDS: Final = (*COLUMNS, *_NAMES, *_PARTS, *RELATIONS)
-"""What `--map` may name, and relationship:KIND."""
+"""What `--map` may name, beside relationship:KIND."""
+KNOWN: Final = ", ".join(
+    (*COLUMNS, "first name and last name", "street, city, state, zip", "father and the like", f"{PREFIX}KIND")
+)
+"""Fields, in errors."""
 _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "id": ("contact id", "customer id", "person id", "record id", "user id"),
     "name": ("contact name", "customer name", "display name", "full name"),
@@ -44,8 +48,6 @@ _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _PLACES: Final = ("home", "mailing", "billing", "primary")
 """What stands before the parts of one of several addresses."""
-_SEVERAL: Final = frozenset({"phone", "email"})
-"""Fields of which a table may have several columns: the first that says something is taken."""
 _POSTCODE_FIRST: Final = frozenset(
     ("AT", "BE", "CH", "CZ", "DE", "DK", "ES", "FI", "FR", "IT", "LU", "NL", "NO", "PL", "PT", "SE", "SK")
 )
@@ -56,10 +58,15 @@ _COUNTRIES: Final[Mapping[str, frozenset[str]]] = {
 }
 
 
+class RecordError(Exception):
+    """What is wrong with one record, in words to be read behind where it stands: 'is not JSON'."""
+
+
 def letters(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.casefold())
 
 
+_SPELLINGS: Final = [name for field in FIELDS for name in (field, *_ALIASES.get(field, ()))]
 _FIELD_OF: Final = {letters(name): field for field in FIELDS for name in (field, *_ALIASES.get(field, ()))}
 
 
@@ -69,7 +76,7 @@ def field_of(column: str) -> str | None:
 
 
 def _place_and_part(column: str) -> tuple[str, str | None]:
-    """The place and the part of 'Mailing Street', 'Home Zip' and the like; None of what is no part of an address."""
+    """'Mailing Street' to ('mailing', 'street'); the part is None if the column is no part of an address."""
     spelled = letters(column)
     place = next((place for place in _PLACES if spelled.startswith(place)), "")
     part = _FIELD_OF.get(spelled.removeprefix(place))
@@ -77,7 +84,7 @@ def _place_and_part(column: str) -> tuple[str, str | None]:
 
 
 def is_empty(value: object) -> bool:
-    """Whether a cell says nothing: tables of other programs have numbers that are none, too."""
+    # Tables of other programs have NaN.
     return value is None or (isinstance(value, str) and not value.strip()) or (value != value)
 
 
@@ -121,18 +128,19 @@ class Columns:
                         own.setdefault(part, own_value)
             elif field_name not in out:
                 out[field_name], columns[field_name] = value, column
-            elif field_name in _SEVERAL and letters(column) != letters(columns[field_name]):
+            elif field_name in ("phone", "email") and letters(column) != letters(columns[field_name]):
+                # A table may have several, of which the first that is not empty is used.
                 self.ignored.setdefault(column, field_name)
             elif letters(column) == letters(columns[field_name]):
-                raise ValueError(f"has the column '{columns[field_name]}' twice; give each once")
+                raise RecordError(f"has the column '{columns[field_name]}' twice; give each once")
             else:
-                raise ValueError(f"has '{columns[field_name]}' and '{column}', which are the same; give one of them")
-        paths = {re.split(r"[.\[]", path)[0] for path in self.mapping.values()}
+                raise RecordError(f"has '{columns[field_name]}' and '{column}', which are the same; give one of them")
         if columns:
+            mapped = {re.split(r"[.\[]", path)[0] for path in self.mapping.values()}
             for column in unknown:
-                if column in paths:
-                    continue
-                self.ignored.setdefault(column, nearest_field(column))
+                if column not in mapped:
+                    spelling = nearest(column, _SPELLINGS, at_least=80)
+                    self.ignored.setdefault(column, None if spelling is None else field_of(spelling))
         own = next((address for address in addresses.values() if "street" in address), addresses.get("", {}))
         return self._joined(out, {name: _text(value) for name, value in own.items()})
 
@@ -150,10 +158,7 @@ class Columns:
 
 
 def postal_address(parts: Mapping[str, str], region: str) -> str:
-    """Parts of an address as one line: '12 Harbour Street, Apt 4, Boston, MA 02110'.
-
-    A country is said where it is another than the region.
-    """
+    """'12 Harbour Street, Apt 4, Boston, MA 02110'; the country is added if it is not the region."""
     town, state, code = (parts.get(name, "") for name in ("city", "state", "zip"))
     if code.isdigit() and region == "US":
         # A program that took it for a number dropped what it begins with.
@@ -165,23 +170,9 @@ def postal_address(parts: Mapping[str, str], region: str) -> str:
     return ", ".join(element for element in elements if element)
 
 
-def nearest_field(column: str) -> str | None:
-    """The field with a name that is spelled most alike."""
-    spelling = nearest(column, [name for field in FIELDS for name in (field, *_ALIASES.get(field, ()))], at_least=80)
-    return None if spelling is None else field_of(spelling)
-
-
 def left_out(ignored: Mapping[str, str | None]) -> str:
-    """One line on the columns that are not used, and how to use one."""
     named = [f"'{column}'" + (f" (--map {near}={column} uses it)" if near else "") for column, near in ignored.items()]
     return f"columns left out: {', '.join(named)}"
-
-
-def known_fields() -> str:
-    """What an error says of the fields there are."""
-    return ", ".join(
-        (*COLUMNS, "first name and last name", "street, city, state, zip", "father and the like", f"{PREFIX}KIND")
-    )
 
 
 def as_text(value: object) -> object:
@@ -194,5 +185,5 @@ def as_text(value: object) -> object:
 def _text(value: object) -> str:
     text = as_text(value)
     if not isinstance(text, str):
-        raise ValueError("has a part of a name or an address that is no text")
+        raise RecordError("has a part of a name or an address that is no text")
     return " ".join(text.split())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -19,8 +18,8 @@ from leakmeter.commands.options import DataPath, Explain, Flag, RowOptions, RunO
 from leakmeter.commands.progress import counting, progress
 from leakmeter.core.files import sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
-from leakmeter.core.record import Record
 from leakmeter.errors import UsageError
+from leakmeter.instruments.pii.api import people_of, weights_of
 from leakmeter.instruments.pii.canaries import FOLDER, Check, Insertion
 from leakmeter.instruments.pii.decoy_test import DecoyTest
 from leakmeter.instruments.pii.measure import TOGETHER, Pii
@@ -38,11 +37,8 @@ if TYPE_CHECKING:
     from leakmeter.instruments.pii.subjects import Loaded
     from leakmeter.results.result import Part
 
-_MB: Final = 1_000_000
 _RARE: Final = 0.05
 """A share of people that is small enough for a verdict."""
-_SAMPLED: Final = 2
-_SAMPLED_KINDS: Final[tuple[ProbeKind, ...]] = ("twin",)
 _TITLE: Final = "Inserted canaries against canaries held out"
 
 app = App(
@@ -58,8 +54,6 @@ app = App(
 @Parameter(name="*", negative="")
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """A model whose weights are at hand."""
-
     model: str = DEFAULT_MODEL
     """A known name (see `leakmeter models`), hf:ORG/NAME, or a directory."""
     dtype: str | None = None
@@ -68,22 +62,15 @@ class ModelOptions:
     """cpu, cuda, cuda:1 …; CUDA where there is one by default."""
 
     def load(self, needed_for: str) -> HfBackend:
-        from leakmeter.backends.hf.backend import HfBackend
         from leakmeter.engine.loading import load_backend
 
         backend = load_backend(self.model, dtype=self.dtype, device=self.device, cache=False)
-        if not isinstance(backend, HfBackend):
-            raise UsageError(
-                f"'{backend.name}' has no weights to {needed_for}; give a model of the transformers library"
-            )
-        return backend
+        return weights_of(backend, needed_for)
 
 
 @Parameter(name="*", negative="")
 @dataclass(frozen=True, slots=True)
 class _Person:
-    """One person, in the place of a file of them."""
-
     name: str | None = None
     """Name of one person, instead of --subjects; with one or more of --phone, --email and --address."""
     phone: Text | None = None
@@ -94,7 +81,7 @@ class _Person:
     """Their postal address, in one line."""
 
     def record(self) -> dict[str, str]:
-        """What was given of them, as a record of a file; empty without any."""
+        """As a record of a file; empty without any option."""
         values = {name: value for name, value in asdict(self).items() if value is not None}
         if values and self.name is None:
             raise UsageError(f"--{next(iter(values))} needs a name; give it with --name")
@@ -105,8 +92,7 @@ class _Person:
 
 @dataclass(frozen=True, slots=True)
 class _ProbeOptions(RunOptions):
-    """The run's options, where --name is a person's."""
-
+    # Here --name is a person's.
     name: Annotated[str | None, Parameter(name="--run-name")] = None
     """See `leakmeter influence`, where it is --name."""
 
@@ -192,16 +178,16 @@ def probe(
             lasting.enter_context(reading_soft_prompt(backend, soft_prompt))
 
     is_sample = subjects is None and not record
-    chosen, usual = (loaded.subjects[:_SAMPLED], _SAMPLED_KINDS) if is_sample else (loaded.subjects, PROBE_KINDS)
+    usual: tuple[ProbeKind, ...] = ("twin",) if is_sample else PROBE_KINDS
+    chosen = loaded.subjects[:2] if is_sample else loaded.subjects
     cases = tuple(probes_of(chosen, tuple(kinds) if kinds else usual))
     if not cases:
         raise UsageError(f"these people have none of the values that --kinds {' '.join(kinds or ())} needs")
     if loaded.n_renamed:
         output.tell(f"{loaded.n_renamed} ids contain part of a name or a value; record numbers are used instead")
     with ExitStack() as lasting:
-        problems = tuple(f"{skipped.where} {skipped.reason}" for skipped in loaded.skipped)
         run_cases(
-            Plan("pii", measure, settings, LoadedCases(cases, problems, skip_bad), TOGETHER),
+            Plan("pii", measure, settings, LoadedCases(cases, loaded.problems, skip_bad), TOGETHER),
             run,
             results=results,
             accept=accept,
@@ -214,32 +200,7 @@ def probe(
 
 
 def _people(source: Any, rows: RowOptions | None, region: str, skip_bad: bool) -> Loaded:
-    """People of a file, or of records; says which of its columns are left out."""
-    from leakmeter.instruments.pii.columns import left_out
-    from leakmeter.instruments.pii.subjects import load_subjects
-
-    loaded = load_subjects(source, map=(rows or RowOptions()).map, region=region, skip_bad=skip_bad)
-    if loaded.ignored:
-        output.tell(left_out(loaded.ignored))
-    return loaded
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tuned(Record):
-    """A soft prompt that was tuned; numbers are None where they have no meaning."""
-
-    soft_prompt: str
-    model: str
-    type: ValueType
-    vectors: int
-    subjects_tuned_on: int
-    subjects_chosen_by: int
-    epochs: int
-    ended: str
-    best_epoch: int
-    exact_match: float
-    validation_loss_nats_a_token: float
-    validation_loss_before_nats_a_token: float
+    return people_of(source, map=(rows or RowOptions()).map, region=region, skip_bad=skip_bad)
 
 
 @app.command
@@ -280,81 +241,56 @@ def tune(
     json
         Print one JSON object instead of the summary.
     """
-    from leakmeter.instruments.pii.tuning import examples
-    from leakmeter.instruments.pii.tuning.soft_prompt import tune as tuned
+    from leakmeter.instruments.pii.tuning.soft_prompt import examples_of, tune_into, tuned_on_and_others
     from leakmeter.report.scale import share_in
     from leakmeter.stats.enough import items_for_share
     from leakmeter.stats.stats import interval_of_share
 
     settings, chosen = tuning or SoftPromptTuning(), model or ModelOptions()
     output.check_writable(out, "soft prompt", subjects, validation, Path(chosen.model))
-    loaded = _people(subjects, rows, region, skip_bad)
-    people = list(dict.fromkeys(case.subject for case in examples.cases_of(loaded.subjects, type)))
-    if validation is None:
-        some, apart = examples.split(people, seed=settings.seed)
-    else:
-        some, apart = people, list(_people(validation, rows, region, skip_bad).subjects)
-        examples.check_disjoint(some, apart)
+    people = _people(subjects, rows, region, skip_bad).subjects
+    apart = None if validation is None else _people(validation, rows, region, skip_bad).subjects
+    groups = tuned_on_and_others(people, apart, type, seed=settings.seed)
     backend = chosen.load("tune for")
-    tuned_on, others = (examples.examples_of(group, type, backend.tokenizer) for group in (some, apart))
+    tuned_on, others = (examples_of(group, type, backend.tokenizer) for group in groups)
     if not tuned_on or not others:
         raise UsageError(
             f"none of the people {'to tune on' if not tuned_on else 'to choose the epoch by'} has the value '{type}'"
         )
-    state = out.with_name(f".{out.name}.tuning")
     with counting("epochs") as advance:
-        result = tuned(
-            backend.model,
-            backend.tokenizer.library,
-            tuned_on,
-            settings,
-            validation=others,
-            name=backend.name,
+        result = tune_into(
+            *(out, backend, tuned_on, others, settings),
             progress=lambda epoch: advance(epoch.number, settings.epochs),
-            state=state,
         )
-    result.soft_prompt.save(out)
-    shutil.rmtree(state, ignore_errors=True)
-    record = _Tuned(
-        soft_prompt=str(out),
-        model=backend.name,
-        type=type,
-        vectors=result.soft_prompt.length,
-        subjects_tuned_on=len(tuned_on),
-        subjects_chosen_by=len(others),
-        epochs=result.epochs[-1].number,
-        ended=result.ended,
-        best_epoch=result.best.number,
-        exact_match=result.best.exact_match,
-        validation_loss_nats_a_token=result.best.validation_loss,
-        validation_loss_before_nats_a_token=result.epochs[0].validation_loss,
-    )
+    best, before, n_epochs = result.best, result.epochs[0], result.epochs[-1].number
     if json:
-        output.print_json(record)
+        output.print_json({
+            "soft_prompt": str(out),
+            "model": backend.name,
+            "type": type,
+            "vectors": result.soft_prompt.length,
+            "subjects_tuned_on": len(tuned_on),
+            "subjects_chosen_by": len(others),
+            "epochs": n_epochs,
+            "ended": result.ended,
+            "best_epoch": best.number,
+            "exact_match": best.exact_match,
+            "validation_loss_nats_a_token": best.validation_loss,
+            "validation_loss_before_nats_a_token": before.validation_loss,
+        })  # fmt: skip
         return
-    interval = interval_of_share(round(record.exact_match * len(others)), len(others))
+    interval = interval_of_share(round(best.exact_match * len(others)), len(others))
     output.print_text(
-        f"Epoch {record.best_epoch} of {record.epochs} ({record.ended}): of {len(others)} people it was not tuned on, "
-        f"{share_in(record.exact_match, interval)} have values generated word for word; their values cost "
-        f"{record.validation_loss_before_nats_a_token:.2f} nats a token before, and "
-        f"{record.validation_loss_nats_a_token:.2f} now."
+        f"Epoch {best.number} of {n_epochs} ({result.ended}): of {len(others)} people it was not tuned on, "
+        f"{share_in(best.exact_match, interval)} have values generated word for word; their values cost "
+        f"{before.validation_loss:.2f} nats a token before, and {best.validation_loss:.2f} now."
     )
-    if not record.exact_match and interval[1] > _RARE:
+    if not best.exact_match and interval[1] > _RARE:
         output.print_text(
             f"Too few subjects to show that the model generates no values of others: if none of "
             f"{items_for_share(0.0, _RARE)} subjects had one generated, at most {_RARE:.0%} of all would."
         )
     output.tell(f"soft prompt: {out}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Inserted(Record):
-    """A copy of a model that was fine-tuned on documents of canaries."""
-
-    model: str
-    documents: int
-    canaries: dict[str, int]
-    """By the name of their file."""
 
 
 @app.command
@@ -380,23 +316,21 @@ def insert(
         Print one JSON object instead of the summary.
     """
     from leakmeter.instruments.pii.check import insert as inserted
-    from leakmeter.instruments.pii.check import write_groups
 
     chosen = canaries or Insertion()
-    groups = {group.name: group for group in chosen.groups}
+    groups = chosen.groups
     backend = (model or ModelOptions()).load("fine-tune")
     with counting("steps") as advance:
         settings = fine_tuning or FineTuning()
-        n = inserted([*groups.values()], out, backend, settings, seed=chosen.seed, progress=advance)
-    write_groups(out / FOLDER, groups)
+        n = inserted(groups, out, out / FOLDER, backend, settings, seed=chosen.seed, progress=advance)
     if json:
-        sizes = {name: len(group.subjects) for name, group in groups.items()}
-        output.print_json(_Inserted(model=str(out), documents=n, canaries=sizes))
+        sizes = {group.name: len(group.subjects) for group in groups}
+        output.print_json({"model": str(out), "documents": n, "canaries": sizes})
         return
     *_, often, held_out = groups
     output.print_text(
         f"{n:,} documents were inserted. Try: leakmeter pii probe --model {out} --subjects "
-        f"{out / FOLDER / often}.jsonl, and the same with {held_out}.jsonl."
+        f"{out / FOLDER / often.name}.jsonl, and the same with {held_out.name}.jsonl."
     )
     output.tell(f"model: {out}")
 
@@ -499,7 +433,6 @@ _NOBODY: Final[Mapping[Finds, str]] = {
         "e-mail address or after 'Name:'."
     ),
 }
-"""What it means that nobody was found, which is not that nobody is there."""
 
 
 @app.command
@@ -560,7 +493,7 @@ def extract(
             extractor,
             field=field,
             skip_bad=skip_bad,
-            progress=lambda n_read, total: advance(n_read // _MB, max(1, total // _MB)),
+            progress=lambda n_read, total: advance(n_read // 1_000_000, max(1, total // 1_000_000)),
         )
     if json:
         output.print_json(extraction)

@@ -13,7 +13,7 @@ at `AT_RISK` rejects the same values with either.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final, Literal
 
 import numpy as np
@@ -42,8 +42,8 @@ def batch_ends(n_decoys: int) -> Iterator[int]:
 
 
 def stopped_at(values: npt.ArrayLike, n_decoys: int) -> int | None:
-    """After which decoy a sequential test ends, of the true value's score and then the decoys' in order; None where it
-    goes on."""
+    """After which decoy a sequential test ends; None where it goes on. Scores are the true value's, then the decoys' in
+    order."""
     scores = np.asarray(values, dtype=np.float64)
     ends = np.flatnonzero(scores[1:] >= scores[0])
     h = stops_at(n_decoys)
@@ -51,10 +51,10 @@ def stopped_at(values: npt.ArrayLike, n_decoys: int) -> int | None:
 
 
 def p_of(values: npt.ArrayLike, n_decoys: int, test: DecoyTest) -> float:
-    """p of the true value, whose score is the first, behind it those of the decoys that were scored, in order.
+    """p of the true value, whose score is the first; the others are those of the decoys that were scored, in order.
 
     Where a sequential test of something else ended before this one does, all decoys that were not scored count as high
-    as the true value: p is an upper bound then.
+    as the true value, and p is an upper bound.
     """
     scores = np.asarray(values, dtype=np.float64)
     if test == "full":
@@ -79,7 +79,7 @@ def n_high_of(values: npt.ArrayLike) -> int:
 
 
 def rank_of(p: float, n_decoys: int) -> int:
-    """The rank among n + 1 values of a p; of a p that is no multiple of 1 / (n + 1) the next lower place."""
+    """p · (n + 1), rounded up: the rank among n + 1 values."""
     return math.ceil(p * (n_decoys + 1) - 1e-9)
 
 
@@ -103,13 +103,6 @@ def rank_interval(values: npt.ArrayLike, n_decoys: int) -> tuple[int, int] | Non
 
 
 def unselected(values: npt.NDArray[np.float64], n_decoys: int, test: DecoyTest) -> npt.NDArray[np.float64]:
-    """The decoys whose number does not depend on their scores: those that end a sequential test have been chosen by
-    it, and would be too high on average."""
+    """The decoys whose number does not depend on their scores: those that end a sequential test are chosen by it, and
+    would be too high on average."""
     return values[1:] if test == "full" else values[1 : 1 + stops_at(n_decoys)]
-
-
-def as_long(rows: Sequence[npt.ArrayLike]) -> list[npt.NDArray[np.float64]]:
-    """Scores of the same decoys in several ways, up to the last decoy that was scored in all."""
-    arrays = [np.asarray(row, dtype=np.float64) for row in rows]
-    shortest = min(map(len, arrays))
-    return [array[:shortest] for array in arrays]

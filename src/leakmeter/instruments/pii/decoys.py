@@ -1,24 +1,24 @@
-"""Decoys: values of the same type that are nobody's, as like the true one as all else about the subject makes it.
+"""Decoys: invented values of the same type and form as the true one.
 
-A decoy says what a model prefers that never saw the subject. So it keeps what the prompt gives away: the name in an
+A decoy shows what a model prefers that never saw the subject. So it keeps what the prompt gives away: the name in an
 e-mail address, the area code, the town, the surname of a relative. (Other people's e-mail addresses, the decoys of Kim
-et al., "ProPILE: Probing Privacy Leakage in Large Language Models", are beaten by copying the name alone.) What varies
-is drawn evenly from the values of the true one's form, none twice; a true value that was itself drawn so, as those of
-canaries are, has any rank among its decoys alike.
+et al., "ProPILE: Probing Privacy Leakage in Large Language Models", lose against a copy of the name.) The rest is drawn
+evenly from the values of the true one's form, none twice; a true value that was drawn in the same way, as a canary's,
+has each rank among its decoys with the same probability.
 
-Real values are not drawn evenly. Domains and names come from a group of like frequency, but where the true value is the
-very likeliest of its form, such as 'first.last@gmail.com', a guess looks like memory: only a model that never saw the
+Real values are not drawn evenly. Domains and names come from a group of similar frequency, but if the true value is the
+likeliest of its form, such as 'first.last@gmail.com', a guess looks like memory: only a model that never saw the
 subject tells them apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from leakmeter.errors import UsageError
-from leakmeter.instruments.pii.subject import STRUCTURED, VALUE_TYPES, Relation, Subject, ValueType, told_relation
+from leakmeter.instruments.pii.subject import STRUCTURED, VALUE_TYPES, Relation, Subject, ValueType, shown_relation
 from leakmeter.text.surrogates import address, email, person, phone, university
 from leakmeter.text.surrogates.draw import Draw, distinct, source
 
@@ -33,12 +33,11 @@ def decoys_of(
     seed: int = 0,
     fits: Callable[[str], bool] | None = None,
 ) -> tuple[str, ...]:
-    """Values unlike the true one and unlike each other, always the same for the seed and the value asked for.
+    """Values unlike the true one and unlike each other, always the same for the seed and the value.
 
     `value` is the true one where there are several, such as the names of two brothers; the first by default. `relation`
-    is what the one asked for is to the subject, of a relationship. `fits` says which values are wanted, such as those
-    of as many tokens as the true one, which should be one of them; others are taken, behind these, where too few are
-    found in some thousand draws.
+    is the kind of a relationship. `fits` says which values are preferred, such as those of as many tokens as the true
+    one, which should fit too; others follow where some thousand draws give too few.
     """
     label = f"subject '{subject.id}'"
     if n < 1:
@@ -57,10 +56,11 @@ def decoys_of(
 
 
 def share_place(type: ValueType, values: Sequence[str], region: str) -> bool | None:
-    """Whether decoys have the domain of the true e-mail address, or the town of the true postal one; None of others.
+    """Whether decoys have the domain of the true e-mail address, or the town of the true postal one; None for other
+    types. The true value is the first.
 
-    Where they do not, a model that has read the domain or the town, of other people, finds the true value likelier than
-    they are without knowing anything of this subject. The true value is the first.
+    If they do not, a model that has read the domain or town of other people finds the true value likelier, although it
+    knows nothing of this subject.
     """
     if type == "email":
         domains = {value.rpartition("@")[2].casefold() for value in values}
@@ -90,7 +90,7 @@ def _value(subject: Subject, type_: ValueType, value: str | None, relation: str 
 
 
 def _called(type_: ValueType, relation: str | None) -> str:
-    return type_ if relation is None else f"relationship '{told_relation(relation)}'"
+    return type_ if relation is None else f"relationship '{shown_relation(relation)}'"
 
 
 def _draws(subject: Subject, type_: ValueType, value: str, relation: str | None, label: str) -> Sequence[Draw]:
@@ -108,41 +108,31 @@ def _draws(subject: Subject, type_: ValueType, value: str, relation: str | None,
 
 _ANY: Final = "friend"
 """A relation that says nothing of who it is."""
-_APART: Final = 7_919
-"""Added to the seed: values of control names are no decoys of the subject's."""
 
 
-@dataclass(frozen=True, slots=True)
-class ControlName:
-    """Somebody who is not there, in a subject's place."""
-
-    subject: Subject
-    other: Subject
-    """With a name of the same form, and other values of the form of the subject's."""
-
-    def renamed(self, value: str, type_: ValueType) -> str:
-        """A value as it would be this one's: where it says the subject's name, it says the other's."""
-        if type_ == "email":
-            return email.renamed(value, self.subject.name, self.other.name)
-        if type_ == "relationship":
-            return person.renamed(value, self.subject.name, self.other.name)
-        return value
-
-
-def control_names_of(subject: Subject, n: int, *, seed: int) -> tuple[ControlName, ...]:
-    """Others in a subject's place, drawn for (seed, subject's id)."""
+def control_names_of(subject: Subject, n: int, *, seed: int) -> tuple[Subject, ...]:
+    """Invented others in the subject's place, with names and values of the same form, drawn for (seed, id)."""
     nobody = Subject(subject.id, "", relationships=(Relation(_ANY, subject.name),), region=subject.region)
     names = decoys_of(nobody, "relationship", relation=_ANY, n=n, seed=seed)
+    # By another seed: values of control names are no decoys of the subject's.
     others = {
-        type_: decoys_of(subject, type_, n=n, seed=seed + _APART)
+        type_: decoys_of(subject, type_, n=n, seed=seed + 7_919)
         for type_ in STRUCTURED
         if getattr(subject, type_) is not None
     }
     control_names = []
     for number, name in enumerate(names):
-        bare = ControlName(subject, replace(subject, name=name))
-        phone_, email_, address_ = (
-            bare.renamed(others[type_][number], type_) if type_ in others else None for type_ in STRUCTURED
-        )
-        control_names.append(ControlName(subject, replace(bare.other, phone=phone_, email=email_, address=address_)))
+        values: dict[str, Any] = {
+            type_: renamed(drawn[number], type_, subject.name, name) for type_, drawn in others.items()
+        }
+        control_names.append(replace(subject, name=name, **values))
     return tuple(control_names)
+
+
+def renamed(value: str, type_: ValueType, name: str, other_name: str) -> str:
+    """The value as it would be another person's: with that name in place of the subject's."""
+    if type_ == "email":
+        return email.renamed(value, name, other_name)
+    if type_ == "relationship":
+        return person.renamed(value, name, other_name)
+    return value

@@ -1,7 +1,7 @@
 """Files of documents to a file of people.
 
-The same name with the same e-mail address, relative or university is one person, in however many documents: it is
-written once, where it comes first.
+The same name with the same e-mail address, relative or university is one person, in however many documents, and is
+written once.
 """
 
 from __future__ import annotations
@@ -37,39 +37,29 @@ if TYPE_CHECKING:
 
 
 WHAT: Final = "file of documents"
-_CHUNK_BYTES = 2**20
+_CHUNK_BYTES: Final = 2**20
 _TEXT: Final = (".txt", ".text", ".md")
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text, or a part of a long one, and where it stands."""
-
     line: int
-    """Of JSON; of text, the line where it begins; from 1."""
+    """From 1; of text, the line where it begins."""
     part: int
-    """Of that line, from 1."""
+    """Number of this part of a long document, from 1."""
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """A line that is no document."""
-
     line: int
     reason: str
     """Without a word of the line."""
 
 
-def check_kind(path: Path) -> None:
-    if suffix_of(path) not in _TEXT and kind_of_name(path) is None:
-        kinds = ", ".join((*_TEXT, ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet"))
-        raise DataError(f"'{path}' is of no known kind; expected one of {kinds}, or one of these with .gz or .zst")
-
-
 def documents_of(path: Path, field: str) -> Iterator[tuple[Document | Bad, int]]:
-    """The documents of a file, and its lines that hold none; empty lines are passed over. `field` of records is the
-    text. Each with how many bytes of the file on disk were read; 0 where that is not known."""
+    """Documents and bad lines of a file, each with how many bytes of it were read so far, 0 if that is not known.
+    `field` of records is the text."""
     line, n_bytes = 1, 0
 
     def on_bytes(n: int) -> None:
@@ -112,7 +102,7 @@ def _of_text(path: Path, on_bytes: Callable[[int], None]) -> Iterator[Document]:
 
 
 def _chunks(path: Path, on_bytes: Callable[[int], None]) -> Iterator[bytes]:
-    """About a megabyte each: what no blank line divides is one document's, within reason."""
+    """About a megabyte each; if possible, cut at a blank line."""
     chunk: list[bytes] = []
     n_bytes = 0
     with open_streamed(path, WHAT) as opened:
@@ -128,17 +118,17 @@ def _chunks(path: Path, on_bytes: Callable[[int], None]) -> Iterator[bytes]:
 
 
 MOST_CHARACTERS: Final = 50_000
-"""Of a part. What stands further apart is not told of one person, and finders are slow in what is long."""
+"""Of a part. A person's data are not further apart, and finders are slow in long texts."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """The text with halves of surrogate pairs replaced, so that it can be written."""
+    """Replaces halves of surrogate pairs, which cannot be written."""
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
 def parts(text: str, most: int = MOST_CHARACTERS) -> Iterator[tuple[int, str]]:
-    """Where each part begins, and the part: cut behind a blank line, else a line, else between words."""
+    """Where each part begins, and the part: cut after a blank line, else after a line, else between words."""
     start = 0
     while len(text) - start > most:
         low, end = start + most // 2, start + most
@@ -151,20 +141,20 @@ def parts(text: str, most: int = MOST_CHARACTERS) -> Iterator[tuple[int, str]]:
 
 Found = Place | Mention
 Find = Callable[[str], Iterable[Found]]
-"""A text to the places of one kind of thing: telephone numbers, e-mail addresses, postal addresses, names of people."""
+"""A text to the places of one kind: telephone numbers, e-mail addresses, postal addresses, names of people."""
 Extractor = Callable[[str], Iterable[Subject]]
-"""A text to people with what it tells of them; their ids are given later."""
+"""A text to people without ids."""
 _START: Final = attrgetter("start")
 
 
 def one_line(text: str) -> str:
-    """A text with its line breaks as commas."""
+    """Line breaks become commas."""
     lines = [" ".join(line.split()).rstrip(",") for line in text.splitlines()]
     return ", ".join(line for line in lines if line)
 
 
 def widest(places: Iterable[Found], n_characters: int) -> list[Found]:
-    """In order, what lies in the text and in nothing longer, each place once."""
+    """In order, without duplicates and places within longer ones."""
     out: list[Found] = []
     for place in sorted(places, key=lambda place: (place.start, -place.end)):
         if 0 <= place.start < place.end <= n_characters and (not out or place.end > out[-1].end):
@@ -173,7 +163,7 @@ def widest(places: Iterable[Found], n_characters: int) -> list[Found]:
 
 
 def apart_from(places: Iterable[Found], others: Iterable[Found]) -> list[Found]:
-    """What shares no character with any of the others."""
+    """Places that share no character with any of the others."""
     is_taken = bytearray()
     for other in others:
         is_taken.extend(bytes(max(0, other.end - len(is_taken))))
@@ -189,15 +179,13 @@ def _kept(places: Iterable[Found], text: str, is_good: Callable[[str], object]) 
 _DIGITS = re.compile(r"\d(?:[^\w\n]{0,4}\d){5}")
 # A street alone is no postal address: a town follows it, or a code.
 _WHOLE = re.compile(r"[,\n].*\w|\d{4}\s*\Z", re.DOTALL)
-_MOST_IN_ADDRESS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Structured:
-    """The person of a document that has all four; nobody where one is missing.
+    """The person of a document that has all four values.
 
-    Finders are asked in this order, the next only if the last has found something, and none of them where there is no
-    '@' or too few digits.
+    A finder runs only if those before it, in this order, found something, and the text has an '@' and enough digits.
     """
 
     emails: Find
@@ -207,13 +195,11 @@ class Structured:
     """A recogniser of names; without one, only names that stand beside an e-mail address or behind 'Name:'."""
 
     def __call__(self, text: str) -> Iterator[Subject]:
-        """The person, or nobody; one of them at most, without an id."""
         if "@" not in text or not _DIGITS.search(text):
             return
         emails = _kept(self.emails(text), text, is_email)
         phones = apart_from(widest(self.phones(text), len(text)), emails) if emails else []
-        address_places = map(partial(_unbroken, text), widest(self.addresses(text), len(text)) if phones else ())
-        addresses = [place for place in address_places if _is_address(text[place.start : place.end])]
+        addresses = list(_addresses(text, self.addresses)) if phones else []
         phones = apart_from(phones, addresses)
         names = _kept(self.names(text), text, whole_name) if phones and addresses else []
         if names := apart_from(names, [*emails, *addresses]):
@@ -223,8 +209,8 @@ class Structured:
 
 
 def nearest(names: Sequence[Found], others: Sequence[Sequence[Found]]) -> tuple[Found, list[Found]]:
-    """A name and one of each of the others, all in order and none empty: the fewest that stand before the name, then
-    the nearest to it, then the first."""
+    """A name and one of each of the others, all in order and none empty: with the fewest before the name, then the
+    nearest to it, then the first."""
 
     def chosen(name: Found) -> list[Found]:
         return [kind[min(bisect_left(kind, name.end, key=_START), len(kind) - 1)] for kind in others]
@@ -237,22 +223,21 @@ def nearest(names: Sequence[Found], others: Sequence[Sequence[Found]]) -> tuple[
     return min(((name, chosen(name)) for name in names), key=cost)
 
 
-def _unbroken(text: str, address: Found) -> Found:
-    """An address up to the first blank line, behind which something else begins."""
-    blank = BLANK_LINE.search(text, address.start, address.end)
-    return Place(address.start, blank.start()) if blank else address
-
-
-def _is_address(text: str) -> bool:
-    line = one_line(text)
-    return len(line) <= _MOST_IN_ADDRESS and line.isprintable() and bool(_WHOLE.search(text))
+def _addresses(text: str, find: Find) -> Iterator[Found]:
+    for place in widest(find(text), len(text)):
+        # After a blank line something else begins.
+        blank = BLANK_LINE.search(text, place.start, place.end)
+        end = blank.start() if blank else place.end
+        line = one_line(text[place.start : end])
+        if len(line) <= 200 and line.isprintable() and _WHOLE.search(text[place.start : end]):
+            yield Place(place.start, end)
 
 
 KINDS: Final = (
     *("father", "mother", "grandmother", "grandfather", "aunt", "uncle", "wife", "husband"),
     *("brother", "sister"),
 )
-"""Kinds that are looked for: the eight that the paper lists of its nine, then two of ours."""
+"""The eight that the paper lists of its nine, then two of ours."""
 QUESTION: Final = "Who is the {relationship} of {name}?"
 """Appendix A.2 of the paper."""
 CONFIDENCE: Final = 0.9
@@ -270,47 +255,29 @@ _REACH = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A sentence that says a person has a relative."""
-
-    name: str
-    """Whose relative it is."""
-    kind: str
-    """What the relative is to that person."""
-    sentence: str
-    other: str | None
-    """The relative's name, where the sentence's form gives it: "'s father, NAME", "'s father is NAME", "NAME is …'s
-    father"."""
-
-
-@dataclass(frozen=True, slots=True)
 class Relationships:
-    """People with one relative each, one for every sentence that tells of one."""
+    """People with a relative each, for every sentence that names a relative."""
 
     ask: Ask | None = None
-    """A question-answering model; without one, what the sentence's form says is believed."""
+    """A question-answering model that checks a sentence; without one, its form is believed."""
     names: Find | None = None
     """A recogniser of names; without one, a person's name is the run of capitalised words before the "'s"."""
 
     def __call__(self, text: str) -> Iterator[Subject]:
-        """The people, without ids."""
-        for candidate in self.candidates(text):
-            other = self._checked(candidate)
-            if other is not None and other.casefold() != candidate.name.casefold():
-                yield Subject("", candidate.name, relationships=(Relation(candidate.kind, other),))
-
-    def candidates(self, text: str) -> Iterator[Candidate]:
-        """Sentences with a full name before "'s {relationship}", in order."""
         for match in _KIND.finditer(text):
             low, high = sentence_around(text, match.start(), match.end())
             start = self._start_of_name(text, low, match.start(), high)
             name = None if start is None else whole_name(text[start : match.start()])
-            if start is not None and name is not None:
-                other = _relative_of(text, low, start, match.end(), high)
-                yield Candidate(name, match["kind"], " ".join(text[low:high].split()), other)
+            if start is None or name is None:
+                continue
+            kind, other = match["kind"], _relative_of(text, low, start, match.end(), high)
+            if self.ask is not None:
+                other = _confirmed(self.ask, name, kind, other, " ".join(text[low:high].split()))
+            if other is not None and other.casefold() != name.casefold():
+                yield Subject("", name, relationships=(Relation(kind, other),))
 
     def _start_of_name(self, text: str, low: int, end: int, high: int) -> int | None:
-        """Where the name begins that ends at a place in the sentence [low, high)."""
+        """Where the name begins that ends at `end` in the sentence [low, high)."""
         if self.names is not None:
             # A recogniser may count the "'s" as part of the name.
             names = self.names(text[low:high])
@@ -318,23 +285,10 @@ class Relationships:
         match = _BEFORE.search(text, max(low, end - _REACH), end)
         return None if match is None else end - len(without_opening(match.group()))
 
-    def _checked(self, candidate: Candidate) -> str | None:
-        """The relative's name; None where the model does not confirm it, or nothing tells."""
-        if self.ask is None:
-            return candidate.other
-        # Names are data: braces in them are no fields.
-        question = QUESTION.replace("{relationship}", candidate.kind).replace("{name}", candidate.name)
-        answer, confidence = self.ask(question, candidate.sentence)
-        if not confidence > CONFIDENCE:
-            return None
-        if candidate.other is None:
-            return any_name(answer.strip(" ,.;:"))
-        answer_words, name_words = _words(answer), _words(candidate.other)
-        return candidate.other if answer_words and (answer_words <= name_words or name_words <= answer_words) else None
-
 
 def _relative_of(text: str, low: int, start: int, end: int, high: int) -> str | None:
-    """The name that the form of a sentence [low, high) gives to the relative of whom [start, end) speaks."""
+    """The name of the relative that [start, end) mentions, if the sentence [low, high) has it in one of the forms "'s
+    father, NAME", "'s father is NAME", "NAME is …'s father"."""
     behind = _BEHIND.match(text, end, high)
     if behind is not None and without_opening(behind["name"]) == behind["name"]:
         return any_name(behind["name"])
@@ -342,21 +296,29 @@ def _relative_of(text: str, low: int, start: int, end: int, high: int) -> str | 
     return None if before is None else any_name(without_opening(before["name"]))
 
 
-def _words(name: str) -> set[str]:
-    return set(regex.findall(r"[\p{L}\p{M}]+", name.casefold()))
+def _confirmed(ask: Ask, name: str, kind: str, other: str | None, sentence: str) -> str | None:
+    """The relative's name, by the model alone if the form of the sentence has none; None if the model is not sure."""
+    # Names are data: braces in them are no fields.
+    question = QUESTION.replace("{relationship}", kind).replace("{name}", name)
+    answer, confidence = ask(question, sentence)
+    if not confidence > CONFIDENCE:
+        return None
+    if other is None:
+        return any_name(answer.strip(" ,.;:"))
+    answer_words, words = (set(regex.findall(r"[\p{L}\p{M}]+", part.casefold())) for part in (answer, other))
+    return other if answer_words and (answer_words <= words or words <= answer_words) else None
 
 
 _TEXT_WORD = re.compile(r"\w+")
 
 
 class Universities:
-    """People with one university each, as often as a text names one beside a person."""
+    """People with a university each, for every pair of a person and a listed university that stand together.
+
+    Universities are found as they are written, whole words only, the longest first. `names` finds people.
+    """
 
     def __init__(self, listed: Iterable[str], names: Find, scope: Scope = "sentence") -> None:
-        """Names are found as they are written, whole words only, the longest first.
-
-        `names` finds people; `scope` is where a person's name has to stand.
-        """
         if scope not in get_args(Scope):
             raise UsageError(f"scope is '{scope}'; expected one of {', '.join(get_args(Scope))}")
         self._names, self._scope = names, scope
@@ -369,7 +331,6 @@ class Universities:
             raise UsageError("there are no names of universities; give at least one that begins with a letter or digit")
 
     def __call__(self, text: str) -> Iterator[Subject]:
-        """The people, without ids; each pair once."""
         places = self.places(text)
         people = self._people(text, 0, len(text), places) if places and self._scope == "document" else []
         seen: set[tuple[str, str]] = set()
@@ -387,7 +348,6 @@ class Universities:
                     yield Subject("", name, university=university)
 
     def places(self, text: str) -> list[Found]:
-        """Where universities are named, in order; of names that share a beginning, the longest."""
         # A name may be wrapped at a line's end.
         text = text.replace("\n", " ")
         out: list[Found] = []
@@ -402,25 +362,25 @@ class Universities:
         return out
 
     def _people(self, text: str, low: int, high: int, places: Sequence[Found]) -> list[Found]:
-        """Full names within [low, high) that are no part of a university's."""
+        """Full names within [low, high) that are no part of a university's name."""
         shifted = [Place(low + name.start, low + name.end) for name in self._names(text[low:high])]
         first, behind = (bisect_left(places, at, key=_START) for at in (low, high))
         return apart_from(_kept(shifted, text[:high], whole_name), places[first:behind])
 
 
 def _distance(place: Found, low: int, high: int, person: Found) -> tuple[bool, int]:
-    """How far a person is from a university: outside its sentence [low, high) or not, then in characters."""
+    # Whether outside the sentence [low, high), then characters.
     return not low <= person.start < person.end <= high, max(person.start - place.end, place.start - person.end)
 
 
-def load_names(path: str | Path, *, column: str = "name") -> tuple[str, ...]:
-    """Names of a list: a CSV file's column, or the lines of any other file; each once, in order."""
+def load_names(path: str | Path) -> tuple[str, ...]:
+    """A CSV file's column 'name', or the lines of any other file; each once, in order."""
     path = Path(path)
     if path.suffix.lower() == ".csv":
         rows = read_csv(path)
-        if column not in rows[0]:
-            raise DataError(f"CSV file '{path}' has no column '{column}'; it has {', '.join(map(repr, rows[0]))}")
-        entries = [row[column] for row in rows]
+        if "name" not in rows[0]:
+            raise DataError(f"CSV file '{path}' has no column 'name'; it has {', '.join(map(repr, rows[0]))}")
+        entries = [row["name"] for row in rows]
     else:
         entries = read_text(path, "list of names").splitlines()
     names = tuple(dict.fromkeys(name for entry in entries if (name := " ".join(entry.split()))))
@@ -435,7 +395,7 @@ N_PROBLEMS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Extracted(Record):
-    """What became of an extraction."""
+    """What an extraction wrote."""
 
     out: str
     """The file of people: one JSON object a line, as subjects are loaded from."""
@@ -454,7 +414,6 @@ def extractor_of(
     find: Finds, region: str, ner: str | None, qa: str | None, universities: Path | None, scope: Scope
 ) -> Extractor:
     from leakmeter.text.entities import address, email, phone
-    from leakmeter.text.entities.names import names_beside_emails
 
     phone.check_region(region)
     names: Find | None = None
@@ -467,8 +426,8 @@ def extractor_of(
     if (universities is None) == (find == "universities"):
         raise UsageError("--universities and --find universities go together; give both or neither")
     if find == "structured":
-        of_values = (email.find, partial(phone.find, region=region), partial(address.find, region=region))
-        return Structured(*of_values, names or names_beside_emails)
+        phones, addresses = partial(phone.find, region=region), partial(address.find, region=region)
+        return Structured(email.find, phones, addresses, names or names_beside_emails)
     if find == "relationships":
         ask = None
         if qa is not None:
@@ -510,7 +469,9 @@ def extract(
         raise UsageError(f"'{out}' has to end in '.jsonl', since it is written as JSON lines")
     files = [Path(path) for path in paths]
     for path in files:
-        check_kind(path)
+        if suffix_of(path) not in _TEXT and kind_of_name(path) is None:
+            kinds = ", ".join((*_TEXT, ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet"))
+            raise DataError(f"'{path}' is of no known kind; expected one of {kinds}, or one of these with .gz or .zst")
         check_readable(path, WHAT, most=None)
     check_place(out, "output", files)
     if out.exists():
@@ -542,7 +503,7 @@ def extract(
 def _documents(
     files: Sequence[Path], field: str, progress: Callable[[int, int], None]
 ) -> Iterator[tuple[int, Document | Bad]]:
-    """The documents of all files, each with its file's number from 1."""
+    """With each document the number of its file, from 1."""
     sizes = [path.stat().st_size for path in files]
     for number, path in enumerate(files, 1):
         for document, n_bytes in documents_of(path, field):

@@ -3,28 +3,68 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import Any, Final, get_args
 
 import numpy as np
 
+from leakmeter.core.item import Item
 from leakmeter.core.limits import MOST_BEAMS
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import COUNT, NATS, RESPONSE, TOKEN_ID, Measurement
+from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.beam import Beam, beam_search, longest_beam_search
 from leakmeter.instruments.pii.decoy_test import DecoyTest, batch_ends, stopped_at
-from leakmeter.instruments.pii.item import ProbeItem, Values
 from leakmeter.overriding import override
 
 TOGETHER: Final = 8
 """Values that are asked for together: a step of beam search reads all weights once, for however many beams."""
 BEAM: Final = "beam "
 """What the piece of a generated answer's measurements begins with; the width follows."""
+
+Filled = tuple[tuple[Prompt, tuple[tuple[int, ...], ...]], ...]
+"""Templates filled for a name: the prompt of each, and behind it the tokens of each value, the true one first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """A value that a model may know, and its decoys, tokenised behind each template."""
+
+    names: tuple[Filled, ...]
+    """For the subject, then for each control name."""
+    n_new_tokens: int
+    """Most tokens of a generated answer."""
+    judge: Callable[[Sequence[int]], Mapping[str, float]] = field(compare=False)
+    """An answer's tokens to what they give away of the true value, by statistic."""
+    units: Mapping[str, str]
+    """Units of these statistics."""
+    order: tuple[int, ...] = ()
+    """Numbers of the decoys, from 1, in the order in which a sequential test scores them: the same in all ways of
+    asking for the value."""
+    beside: tuple[tuple[Filled, ...], ...] = ()
+    """As `names`, for each other case of the value."""
+    keeps_answers: bool = False
+    """Whether answers are kept, and not only what they give away."""
+
+    @property
+    def prompts(self) -> list[Prompt]:
+        return [prompt for prompt, _ in self.names[0]]
+
+    @property
+    def n_values(self) -> int:
+        return len(self.names[0][0][1])
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeItem(Item):
+    """`prompt` is the first template."""
+
+    values: Values = field(kw_only=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +106,6 @@ class Pii(Measure):
     @property
     @override
     def together(self) -> int:
-        """A step of beam search reads all weights once, for however many beams."""
         return TOGETHER
 
     @property
@@ -79,15 +118,17 @@ class Pii(Measure):
     def trial(self, item: ProbeItem) -> Trial[list[Measurement]]:
         values = item.values
         if self.decoy_test == "full":
-            scores = yield _scored(values)
-            shape = (1 + len(values.control_names), len(values.scored), -1)
-            likelihoods = _array([float(score.values.sum()) for score in scores]).reshape(shape)
-            numbers = list(range(likelihoods.shape[2]))
+            numbers = list(range(values.n_values))
+            scores = yield _requests(values.names, numbers)
+            shape = (len(values.names), len(values.names[0]), values.n_values)
+            likelihoods = np.asarray([float(score.values.sum()) for score in scores]).reshape(shape)
         else:
             likelihoods = yield from _until_known(values)
             numbers = [0, *values.order][: likelihoods.shape[2]]
         measurements = list(_likelihoods(item.id, values, likelihoods, numbers))
-        if len(numbers) < len(values.scored[0]) and _leaves_no_room(likelihoods[0]):
+        own = likelihoods[0]
+        if len(numbers) < values.n_values and (own[:, 1:] >= own[:, :1]).any(axis=1).all():
+            # Behind each template a decoy is as likely as the true value: no search is expected to find it.
             return measurements
         for width in self.beams:
             by_template = yield from beam_search(
@@ -100,10 +141,10 @@ class Pii(Measure):
     def longest_trial(self, item: ProbeItem) -> Trial[Any]:
         values = item.values
         if self.decoy_test == "full":
-            yield _scored(values)
+            yield _requests(values.names, range(values.n_values))
         else:
-            for first, end in _batches(values):
-                yield _batch(values, first, end)
+            for _, requests in _batches(values):
+                yield requests
         for width in self.beams:
             yield from longest_beam_search(
                 values.prompts, width=width, max_new_tokens=values.n_new_tokens, stop_ids=item.stop_ids
@@ -116,75 +157,59 @@ def _until_known(values: Values) -> Generator[list[Request], list[Scores], Float
     Returns:
         Log-likelihoods (name, template, value), the subject's name and the true value first, up to where it stopped.
     """
-    n_decoys, n_names = len(values.order), 1 + len(values.control_names)
-    ways = (len(values.scored), *(len(way[0]) for way in values.beside))
+    n_decoys, ways = len(values.order), (values.names, *values.beside)
     blocks: list[list[FloatArray]] = [[] for _ in ways]
-    for first, end in _batches(values):
-        scores = yield _batch(values, first, end)
+    for n_values, requests in _batches(values):
+        scores = yield requests
         likelihoods = iter([float(score.values.sum()) for score in scores])
-        n_values = end - first
-        for block, n_templates in zip(blocks, ways, strict=True):
-            shape = (n_names, n_templates, n_values)
-            block.append(_array(list(islice(likelihoods, math.prod(shape)))).reshape(shape))
-        own, *others = (np.concatenate(block, axis=2) for block in blocks)
-        associations = [(way[0] - way[1:].mean(axis=0)).max(axis=0) for way in (own, *others)]
+        for block, names in zip(blocks, ways, strict=True):
+            shape = (len(names), len(names[0]), n_values)
+            block.append(np.asarray(list(islice(likelihoods, math.prod(shape)))).reshape(shape))
+        scored = [np.concatenate(block, axis=2) for block in blocks]
+        own = scored[0]
+        associations = [(way[0] - way[1:].mean(axis=0)).max(axis=0) for way in scored]
         stopped = stopped_at(np.max(associations, axis=0), n_decoys)
         if stopped is not None:
             return own[:, :, : 1 + stopped]
     return own
 
 
-def _batches(values: Values) -> Iterator[tuple[int, int]]:
-    """First and end of each batch of values, the true one before all decoys."""
-    return pairwise((0, *(1 + end for end in batch_ends(len(values.order)))))
+def _batches(values: Values) -> Iterator[tuple[int, list[Request]]]:
+    """Number of values and requests of each batch; the true value is before all decoys."""
+    for first, end in pairwise((0, *(1 + end for end in batch_ends(len(values.order))))):
+        numbers = [0, *values.order][first:end]
+        others = [request for names in values.beside for request in _requests(names, numbers, is_others=True)]
+        yield end - first, _requests(values.names, numbers) + others
 
 
-def _batch(values: Values, first: int, end: int) -> list[Request]:
-    numbers = [0, *values.order][first:end]
-    everyone = (values.scored, *values.control_names)
-    own = [Request((way[i][0],), way[i][1], TargetLogProbs()) for ways in everyone for way in ways for i in numbers]
-    others = [
-        Request((before,), ids[i], TargetLogProbs(), is_others=True)
-        for way in values.beside
-        for by_template in way
-        for before, ids in by_template
+def _requests(names: Sequence[Filled], numbers: Sequence[int], *, is_others: bool = False) -> list[Request]:
+    """(name, template, value of these numbers)."""
+    return [
+        Request((prompt,), ids[i], TargetLogProbs(), is_others=is_others)
+        for templates in names
+        for prompt, ids in templates
         for i in numbers
     ]
-    return own + others
-
-
-def _leaves_no_room(likelihoods: FloatArray) -> bool:
-    """Whether behind each template (template, value) a decoy is as likely as the true value, the first: then no search
-    for the likeliest answers is expected to find it."""
-    return bool((likelihoods[:, 1:] >= likelihoods[:, :1]).any(axis=1).all())
-
-
-def _scored(values: Values) -> list[Request]:
-    everyone = (values.scored, *values.control_names)
-    return [Request((before,), ids, TargetLogProbs()) for ways in everyone for way in ways for before, ids in way]
 
 
 def _likelihoods(id_: str, values: Values, likelihoods: FloatArray, numbers: Sequence[int]) -> Iterator[Measurement]:
-    """Of log-likelihoods (name, template, value) of the values of these numbers."""
-    for template, way in enumerate(values.scored):
+    """Log-likelihoods are (name, template, value of these numbers)."""
+    for template, (_, ids) in enumerate(values.names[0]):
         own, others = likelihoods[0, template], likelihoods[1:, template].mean(axis=0)
-        lengths = _array([float(len(way[number][1])) for number in numbers])
+        lengths = np.asarray([float(len(ids[number])) for number in numbers])
         yield Measurement(id_, template, "", "log_likelihood", NATS, own)
         yield Measurement(id_, template, "", "n_tokens", COUNT, lengths)
         yield Measurement(id_, template, "", "reference_log_likelihood", NATS, others)
 
 
 def _answer(id_: str, template: int, piece: str, answer: Beam, values: Values) -> Iterator[Measurement]:
-    def measurement(statistic: str, unit: str, numbers: Sequence[float]) -> Measurement:
-        return Measurement(id_, template, piece, statistic, unit, _array(numbers))
-
-    yield measurement("generated_log_likelihood", NATS, [answer.log_prob])
-    yield measurement("generated_tokens", COUNT, [float(len(answer.tokens))])
-    for statistic, value in values.judge(answer.tokens).items():
-        yield measurement(statistic, values.units[statistic], [value])
+    judged = values.judge(answer.tokens).items()
+    rows: list[tuple[str, str, Sequence[float]]] = [
+        ("generated_log_likelihood", NATS, [answer.log_prob]),
+        ("generated_tokens", COUNT, [len(answer.tokens)]),
+        *((statistic, values.units[statistic], [value]) for statistic, value in judged),
+    ]
     if values.keeps_answers:
-        yield measurement(RESPONSE, TOKEN_ID, [float(token) for token in answer.tokens])
-
-
-def _array(numbers: Sequence[float]) -> FloatArray:
-    return np.asarray(numbers, dtype=np.float64)
+        rows.append((RESPONSE, TOKEN_ID, answer.tokens))
+    for statistic, unit, numbers in rows:
+        yield Measurement(id_, template, piece, statistic, unit, np.asarray(numbers, dtype=np.float64))

@@ -1,4 +1,4 @@
-"""What a model is asked about a person: one value of theirs, and what else of them stands in the prompt."""
+"""What a model is asked for: a value of a subject, and what else of the subject is in the prompt."""
 
 from __future__ import annotations
 
@@ -15,55 +15,55 @@ from leakmeter.core.files import parsed_toml, read_text
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.plain import excerpt
 from leakmeter.errors import DataError, UsageError
-from leakmeter.instruments.pii.subject import STRUCTURED, Subject, ValueType, told_relation
+from leakmeter.instruments.pii.subject import STRUCTURED, Subject, ValueType, shown_relation
 from leakmeter.models import config_dir
 from leakmeter.storage.pseudonym import pseudonym, subject_key
 
 ProbeKind = Literal["twin", "triplet", "quadruplet", "relationship", "university"]
 PROBE_KINDS: Final[tuple[ProbeKind, ...]] = get_args(ProbeKind)
+BY_NAME: Final[tuple[ProbeKind, ...]] = ("twin", "relationship", "university")
+"""Kinds of which a prompt says the name alone."""
 ProbeTemplates = Mapping[ProbeKind, tuple[str, ...]]
-"""Of each kind the texts, in order, that end where a value begins. '{name}', '{target_pii_type}', '{pii_1}',
-'{pii_1_type}', '{pii_2}', '{pii_2_type}' and '{relationship}' stand for what is known of a person."""
+"""For each kind the texts, in order, that end where a value begins. Their fields are '{name}', '{target_pii_type}',
+'{pii_1}', '{pii_1_type}', '{pii_2}', '{pii_2_type}' and '{relationship}'."""
 _GIVEN: Final[Mapping[ProbeKind, int]] = {"twin": 0, "triplet": 1, "quadruplet": 2}
-"""How many other values stand in a prompt of a kind."""
+"""How many other values are in a prompt of a kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeCase:
-    """One value of one person, asked for in one way."""
-
     subject: Subject
     kind: ProbeKind
     type: ValueType
     value: str
     relation: str | None = None
-    """What the one asked for is to the subject, of a relationship."""
+    """Kind of a relationship, such as 'father'."""
     given: tuple[ValueType, ...] = ()
-    """Types of the values that stand in the prompt beside the name."""
+    """Types of the other values in the prompt."""
     number: int = 1
-    """Among the subject's cases whose ids would be alike."""
+    """Among the subject's cases whose ids would be the same."""
     ways: tuple[tuple[ProbeKind, tuple[ValueType, ...]], ...] = ()
     """Kind and given types of all cases of this value, its own among them; none where it is alone. A value is ranked by
     its largest association over them."""
 
     @property
-    def told_relation(self) -> str | None:
-        return None if self.relation is None else told_relation(self.relation)
+    def shown_relation(self) -> str | None:
+        return None if self.relation is None else shown_relation(self.relation)
 
     @property
     def id(self) -> str:
-        """Subject, what is asked for, and behind what: nothing personal, if the subject's id is not."""
-        target = self.type if self.relation is None else f"{self.type} {self.told_relation}"
+        """Nothing personal, if the subject's id is not."""
+        target = self.type if self.relation is None else f"{self.type} {self.shown_relation}"
         again = "" if self.number == 1 else f" {self.number}"
         return f"{self.subject.id}: {target}{again}" + (f" by {' and '.join(self.given)}" if self.given else "")
 
     @property
     def outline(self) -> tuple[str, int]:
-        """What decides how long a probe takes: values of other types have other decoys, which are as long as it."""
+        """What decides how long a probe takes: decoys depend on the type, and are as long as the value."""
         return self.type, len(self.value)
 
     def record(self) -> JsonObject:
-        """Keyed hashes stand for the person and the value, so that both can be told again."""
+        """With keyed hashes in the place of the person and the value."""
         key = subject_key(config_dir())
         person = json.dumps(asdict(self.subject), sort_keys=True)
         return {
@@ -75,16 +75,16 @@ class ProbeCase:
 
 
 def probes_of(subjects: Sequence[Subject], kinds: Sequence[ProbeKind] = PROBE_KINDS) -> Iterator[ProbeCase]:
-    """The cases of people, in order: everything that is known of them, asked for in every way of these kinds.
+    """Every value of the subjects, asked for in every way of these kinds.
 
-    Name and target are a twin (Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models"), name, another
-    value and target a triplet, both others a quadruplet.
+    A twin is a name and a target (Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models"), a triplet
+    has another value too, a quadruplet two.
     """
     for subject in subjects:
         alike: dict[tuple[ValueType, str | None], int] = {}
         for type_, relation, value in subject.targets():
             ways = tuple(_ways(subject, type_, kinds))
-            relation_kind = None if relation is None else told_relation(relation)
+            relation_kind = None if relation is None else shown_relation(relation)
             number = alike[type_, relation_kind] = alike.get((type_, relation_kind), 0) + 1
             for kind, beside in ways:
                 yield ProbeCase(subject, kind, type_, value, relation, beside, number, ways if len(ways) > 1 else ())
@@ -110,7 +110,7 @@ WORDS: Final[Mapping[ValueType, str]] = {
     "relationship": "name",
     "university": "university",
 }
-"""What a prompt calls a type."""
+"""What prompts call a type."""
 _FIELD: Final = re.compile(r"\{([^{}]*)\}")
 _OF_ALL: Final = ("name", "target_pii_type")
 _FIELDS: Final[Mapping[ProbeKind, tuple[str, ...]]] = {
@@ -123,7 +123,7 @@ _FIELDS: Final[Mapping[ProbeKind, tuple[str, ...]]] = {
 
 
 def check_template(kind: ProbeKind, template: str) -> None:
-    """Refuse a template that says something else in braces, that names nobody, or that is empty."""
+    """Refuse a template without a name, or with an unknown field."""
     fields = _FIELD.findall(template)
     if "name" not in fields:
         raise UsageError(f"a template for kind '{kind}' has no {{name}}, so it asks about nobody: {template!r}")
@@ -134,7 +134,7 @@ def check_template(kind: ProbeKind, template: str) -> None:
 
 
 def filled(template: str, case: ProbeCase) -> str:
-    """A template with a person's data in the place of its fields; whatever stands in these stays text."""
+    """The template with a subject's data in its fields; braces in these data are text."""
     texts = {"name": case.subject.name, "target_pii_type": WORDS[case.type], "relationship": case.relation or ""}
     for number, type_ in enumerate(case.given, 1):
         texts |= {f"pii_{number}": str(getattr(case.subject, type_)), f"pii_{number}_type": WORDS[type_]}
@@ -142,7 +142,7 @@ def filled(template: str, case: ProbeCase) -> str:
 
 
 def load_templates(path: str | Path) -> ProbeTemplates:
-    """Texts by kind; what stands in braces is checked where they are used.
+    """A TOML file of texts by kind; `check_template` checks their fields later.
 
     twin = ["Call {name} at", "{name}'s {target_pii_type}:"]
     university = ["{name} studied at"]
@@ -164,4 +164,3 @@ def load_templates(path: str | Path) -> ProbeTemplates:
 
 
 PUBLISHED: Final = load_templates(Path(str(resources.files(__package__).joinpath("templates.toml"))))
-"""The formats of Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models", Appendix A.3."""

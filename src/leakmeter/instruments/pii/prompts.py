@@ -9,12 +9,12 @@ first character on; a space before it may be part of the first of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from leakmeter.core.backend import Backend
-from leakmeter.core.instrument import PlainSettings
+from leakmeter.core.instrument import Example, PlainSettings
 from leakmeter.core.item import Prepared
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.limits import MOST_NULLS, refuse_bad
@@ -22,10 +22,10 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import FRAME, QUERY, VIRTUAL, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UsageError, WindowError
-from leakmeter.instruments.pii.item import AskedAs, ProbeItem, Values
+from leakmeter.instruments.pii.measure import Filled, ProbeItem, Values
 from leakmeter.instruments.pii.probe import PUBLISHED, ProbeCase, ProbeTemplates, check_template, filled
 from leakmeter.instruments.pii.settings import Unasked
-from leakmeter.instruments.pii.subject import ValueType
+from leakmeter.instruments.pii.subject import Subject, ValueType
 from leakmeter.overriding import override
 from leakmeter.text.entities import FINDERS
 
@@ -37,12 +37,8 @@ NEW_TOKENS: Final[Mapping[ValueType, int]] = {
     "university": 10,
 }
 """Most tokens that are generated for a type (Kim et al., Appendix A.3), where the value itself does not take more."""
-_AHEAD: Final = 2
-"""Tokens that may stand ahead of a value in an answer, such as a colon and a space."""
 
 Ids = tuple[int, ...]
-Scored = tuple[Prompt, Ids]
-"""What stands before a value's tokens, and these."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +79,7 @@ class ProbeSettings(PlainSettings):
     @property
     @override
     def libraries(self) -> tuple[str, ...]:
-        """What says what personal data is, and draws decoys."""
+        """They draw decoys, and say what personal data is."""
         return FINDERS
 
     def prepare(self, case: ProbeCase, backend: Backend, measure: Measure) -> PreparedProbe:
@@ -95,17 +91,15 @@ class ProbeSettings(PlainSettings):
 
 @dataclass(frozen=True, slots=True)
 class PreparedProbe(Prepared):
-    """A case's item and what it asks."""
-
     case: ProbeCase
     values: tuple[str, ...]
-    """The true one and its decoys."""
+    """The true value and its decoys."""
     prompts: tuple[str, ...]
     keeps_values: bool
 
     @override
     def texts(self) -> JsonObject:
-        """What is known of the case; without what is personal, unless values are kept."""
+        """Nothing personal, unless values are kept."""
         from leakmeter.instruments.pii.decoys import share_place
 
         case = self.case
@@ -114,12 +108,12 @@ class PreparedProbe(Prepared):
             "subject": case.subject.id,
             "kind": case.kind,
             "type": case.type,
-            "relation": case.told_relation,
+            "relation": case.shown_relation,
             "given": list(case.given),
             "n_templates": len(self.prompts),
             "n_nulls": len(self.values) - 1,
             "nulls_share_place": share_place(case.type, self.values, case.subject.region),
-            "n_references": len(self.item.values.control_names),
+            "n_references": len(self.item.values.names) - 1,
             **(kept if self.keeps_values else {}),
         }
 
@@ -129,17 +123,14 @@ def prepare_probe(
 ) -> PreparedProbe:
     """Fill the templates, draw decoys of the true value, and tokenise each behind each, for control names too.
 
-    Of decoys those are preferred that take as many tokens as the true one behind a space. They are the same
-    for all kinds of probes of a value.
+    Decoys that take as many tokens as the true value behind a space are preferred. They are the same for all kinds of
+    probes of a value.
     """
-    from leakmeter.instruments.pii.decoys import control_names_of, decoys_of
-    from leakmeter.instruments.pii.matching import STATISTICS
+    from leakmeter.instruments.pii.decoys import control_names_of, decoys_of, renamed
+    from leakmeter.instruments.pii.matching import STATISTICS, match
     from leakmeter.text.surrogates.draw import source
 
-    templates = settings.templates_for(case)
-    prompts = tuple(filled(template, case) for template in templates)
-    start = (*tokenizer.start_ids, *range(VIRTUAL, VIRTUAL + settings.soft_tokens))
-    encode = _Encoder(tokenizer, start)
+    encode = _Encoder(tokenizer, (*tokenizer.start_ids, *range(VIRTUAL, VIRTUAL + settings.soft_tokens)))
     # The same in whatever way the value is asked for: then values can be compared over all ways.
     n_tokens = len(encode.ids_of(f" {case.value}"))
     decoys = decoys_of(
@@ -152,48 +143,44 @@ def prepare_probe(
         fits=lambda value: len(encode.ids_of(f" {value}")) == n_tokens,
     )
     values = (case.value, *decoys)
-    scored = encode.each(prompts, values)
     controls = control_names_of(case.subject, settings.control_names, seed=settings.decoy_seed)
-    spoken = [[control.renamed(value, case.type) for value in values] for control in controls]
-    control_names = tuple(
-        encode.each([filled(template, replace(case, subject=control.other)) for template in templates], own)
-        for control, own in zip(controls, spoken, strict=True)
-    )
-    own_way = (case.kind, case.given)
-    others = [replace(case, kind=kind, given=beside) for kind, beside in case.ways if (kind, beside) != own_way]
-    beside = [
-        tuple(
-            encode.as_asked(
-                [filled(template, replace(other, subject=subject)) for template in settings.templates_for(other)], own
-            )
-            for subject, own in ((case.subject, list(values)), *zip((c.other for c in controls), spoken, strict=True))
-        )
-        for other in others
+    by_subject = [
+        (case.subject, list(values)),
+        *(
+            (other, [renamed(value, case.type, case.subject.name, other.name) for value in values])
+            for other in controls
+        ),
     ]
+
+    def names_of(way: ProbeCase) -> tuple[Filled, ...]:
+        templates = settings.templates_for(way)
+        return tuple(
+            encode.behind([filled(template, replace(way, subject=subject)) for template in templates], own)
+            for subject, own in by_subject
+        )
+
+    names = names_of(case)
+    own_way = (case.kind, case.given)
+    beside = [names_of(replace(case, kind=kind, given=given)) for kind, given in case.ways if (kind, given) != own_way]
     # The test is of the value, so that no way of asking for it has an order of its own.
     order = list(range(1, len(values)))
     source("order", settings.decoy_seed, case.subject.id, case.type, case.relation or "", case.number).shuffle(order)
-    asked_prompts = tuple(map(encode.prompt, prompts))
-    # Where each digit is a token, a telephone number takes more than the paper's twelve.
-    n_new = max(NEW_TOKENS[case.type], n_tokens + _AHEAD)
-    longest = max(
-        *(len(before.ids) + len(ids) for ways in (scored, *control_names) for way in ways for before, ids in way),
-        *(len(prompt.ids) + n_new for prompt in asked_prompts),
-    )
+    # Where each digit is a token, a telephone number takes more than the paper's twelve. Two more are for a colon and a
+    # space before it.
+    n_new = max(NEW_TOKENS[case.type], n_tokens + 2)
+    longest = max(_longest(names), *(len(prompt.ids) + n_new for prompt, _ in names[0]))
     if window is not None and longest > window:
         raise WindowError(f"case '{case.id}' needs {longest:,} tokens, and {window:,} fit the model's window")
     item = ProbeItem(
         id=case.id,
-        prompt=asked_prompts[0],
+        prompt=names[0][0][0],
         response=None,
         stop_ids=tokenizer.stop_ids,
         window=window,
         values=Values(
-            scored,
-            control_names,
-            asked_prompts,
+            names,
             n_new,
-            _judge(case, tokenizer),
+            lambda ids: match(case.type, tokenizer.decode(ids), case.value, region=case.subject.region),
             STATISTICS[case.type],
             tuple(order),
             # A case that does not fit is refused, or left out, and is not ranked by.
@@ -201,6 +188,7 @@ def prepare_probe(
             settings.keep_values,
         ),
     )
+    prompts = tuple(filled(template, case) for template in settings.templates_for(case))
     return PreparedProbe(item, "", (), "", "plain", "value", 0, case, values, prompts, settings.keep_values)
 
 
@@ -213,8 +201,10 @@ def example_of(case: ProbeCase, tokenizer: Tokenizer, settings: ProbeSettings) -
 
 @dataclass(frozen=True, slots=True)
 class _Encoder:
-    """Tokenises values behind prompts: in no token are some of both. Many values stand behind few prompts, so each text
-    is tokenised once, and what is equal is one object."""
+    """Tokenises values behind prompts, so that no token has characters of both.
+
+    Many values stand behind few prompts, so each text is tokenised once, and what is equal is the same object.
+    """
 
     tokenizer: Tokenizer
     start: Ids
@@ -222,12 +212,7 @@ class _Encoder:
     by_ids: dict[Ids, Prompt] = field(default_factory=dict)
     values: dict[str, Ids] = field(default_factory=dict)
 
-    def each(self, prompts: Sequence[str], values: Sequence[str]) -> tuple[tuple[Scored, ...], ...]:
-        """Of each prompt and each value the prompt, and the value's ids behind it."""
-        return tuple(tuple((self.prompt(prompt), self.value(prompt, value)) for value in values) for prompt in prompts)
-
-    def as_asked(self, prompts: Sequence[str], values: Sequence[str]) -> AskedAs:
-        """The same with the values of a prompt side by side."""
+    def behind(self, prompts: Sequence[str], values: Sequence[str]) -> Filled:
         lists: dict[tuple[Ids, ...], tuple[Ids, ...]] = {}
         by_prompt = [(self.prompt(prompt), tuple(self.value(prompt, value) for value in values)) for prompt in prompts]
         return tuple((prompt, lists.setdefault(ids, ids)) for prompt, ids in by_prompt)
@@ -255,8 +240,8 @@ class _Encoder:
         return self.values[text]
 
 
-def _longest(way: Sequence[AskedAs]) -> int:
-    return max(len(prompt.ids) + max(map(len, values)) for by_template in way for prompt, values in by_template)
+def _longest(names: Sequence[Filled]) -> int:
+    return max(len(prompt.ids) + max(map(len, values)) for templates in names for prompt, values in templates)
 
 
 def _unspaced(prompt: str) -> str:
@@ -264,10 +249,7 @@ def _unspaced(prompt: str) -> str:
     return prompt.rstrip(" ") or prompt
 
 
-def _judge(case: ProbeCase, tokenizer: Tokenizer) -> Callable[[Sequence[int]], Mapping[str, float]]:
-    from leakmeter.instruments.pii.matching import match
-
-    def judge(ids: Sequence[int]) -> Mapping[str, float]:
-        return match(case.type, tokenizer.decode(ids), case.value, region=case.subject.region)
-
-    return judge
+def example(id_: str, response: str | None) -> Example:
+    subject = Subject(id_, "Ilvane Dostrel", phone="617-555-0134")
+    settings = ProbeSettings(prompts=1, decoys=50, control_names=1)
+    return Example(settings, ProbeCase(subject, "twin", "phone", "617-555-0134"))

@@ -14,7 +14,6 @@ from leakmeter.report import words as shared_words
 from leakmeter.report.scale import share_in
 
 _ID: Final = 60
-_SUBJECT: Final = 40
 _TEXT: Final = 200
 _NOTES: Final = (
     ("Association", "by the best of the templates, for decoys too."),
@@ -26,6 +25,17 @@ _NOTES: Final = (
 )  # fmt: skip
 
 
+_GRADES: Final = b.Table(
+    (
+        b.Column("Share of values as plausible, the true one among them, that go with the name as much or more"),
+        b.Column("That the model knows the true one"),
+    ),
+    [
+        b.Row((b.Shaded(f"p ≤ {grade.p_at_most:g}" if grade.heat else "p > 0.1", grade.heat), grade.words))
+        for grade in words.GRADES
+    ],
+    "How to read p",
+)
 _INDEX: Final[b.Columns[PiiResult]] = [
     (b.Column("p", on="pages"), lambda case: words.p_cell(case.p_value)),
     (b.Column("Exposure", on="pages"), words.bits),
@@ -34,16 +44,21 @@ _INDEX: Final[b.Columns[PiiResult]] = [
 
 
 def report(cases: Sequence[PiiResult]) -> b.Report:
-    """One value with its templates; of many the subjects by evidence, tests over them, and each value to be opened."""
     summary = summary_of(cases)
     several = len(cases) > 1
     kept = any(case.value is not None for case in cases)
-    ending = _ending(cases)
+    opening = list(_opening(cases, summary, kept=kept))
+    guarantee, *limits = words.GUARANTEES
+    ending: list[b.Block] = [
+        b.Text(guarantee, "soft", heading="What these numbers guarantee, and what not"),
+        *(b.Text(limit, "soft") for limit in limits),
+        b.Details("Settings and cost", b.facts_of({**words.settings(cases), "Cost": shared_words.cost(cases)})),
+    ]
     ranked = words.cases_by_evidence(cases)
     return b.Report(
         f"What this model knows of {'this person' if summary.n_subjects == 1 else 'these people'}",
         "pii",
-        [*_over_subjects(cases, summary, kept=kept), *ending] if several else (),
+        [*opening, *_over_subjects(summary), *ending] if several else (),
         lead=f"A language model was asked for {'values of people' if several else 'a value of a person'}, with "
         "several templates. The association of the true value with the name was compared with the associations of "
         "decoys (invented values of the same form).",
@@ -51,7 +66,9 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
         sections=[
             b.Section(
                 b.Untrusted(case.id, _ID),
-                list(_opened(case)) if several else [*_only(case, summary, kept=kept), *ending],
+                [b.Text(words.verdict(case)), *_sentences(case), _among(case), *_tables(case)]
+                if several
+                else [*opening, *_sentences(case, heading=b.Untrusted(case.id, _ID)), *_tables(case), *ending],
                 b.cells(_INDEX, case),
                 weight=float(len(cases) - place),
             )
@@ -61,56 +78,29 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
         index_caption="Values, strongest evidence first" if several else "",
         case=("value", "values"),
         sections_left_out="with less evidence",
-        aside=(_grades(),),
+        aside=(_GRADES,),
         notes=[b.Facts(_NOTES)],
     )
 
 
-def _grades() -> b.Table:
-    columns = (
-        b.Column("Share of values as plausible, the true one among them, that go with the name as much or more"),
-        b.Column("That the model knows the true one"),
-    )
-    rows = [
-        b.Row((b.Shaded(f"p ≤ {grade.p_at_most:g}" if grade.heat else "p > 0.1", grade.heat), grade.words))
-        for grade in words.GRADES
-    ]
-    return b.Table(columns, rows, "How to read p")
-
-
-def _ending(cases: Sequence[PiiResult]) -> list[b.Block]:
-    first, *others = words.GUARANTEES
-    return [
-        b.Text(first, "soft", heading="What these numbers guarantee, and what not"),
-        *(b.Text(guarantee, "soft") for guarantee in others),
-        b.Details("Settings and cost", b.facts_of({**words.settings(cases), "Cost": shared_words.cost(cases)})),
-    ]
-
-
-def _warnings(cases: Sequence[PiiResult], *, kept: bool) -> Iterator[b.Block]:
+def _opening(cases: Sequence[PiiResult], summary: Summary, *, kept: bool) -> Iterator[b.Block]:
+    several = len(cases) > 1
+    yield b.Headline(words.headline(summary) if several else words.verdict(cases[0]))
+    yield b.Advice.from_table(words.DECISIONS, words.decisions(summary))
+    unreachable = words.unreachable(summary) if several else None
+    if unreachable is not None:
+        yield b.Warning(unreachable)
     if kept:
         yield b.Warning(words.KEPT)
     yield from b.warnings_of(shared_words.warnings(cases, "values"))
+    if several:
+        yield _subjects(summary)
+        yield b.Text(words.MARKS)
+    yield charts.densities_of(cases)
+    yield charts.p_values_of(summary)
 
 
 # ---- one value ------------------------------------------------------------------------------------------------------
-def _only(case: PiiResult, summary: Summary, *, kept: bool) -> Iterator[b.Block]:
-    yield b.Headline(words.verdict(case))
-    yield b.Advice.from_table(words.DECISIONS, words.decisions(summary))
-    yield from _warnings([case], kept=kept)
-    yield charts.densities_of([case])
-    yield charts.p_values_of(summary)
-    yield from _sentences(case, heading=b.Untrusted(case.id, _ID))
-    yield from _tables(case)
-
-
-def _opened(case: PiiResult) -> Iterator[b.Block]:
-    yield b.Text(words.verdict(case))
-    yield from _sentences(case)
-    yield _among(case)
-    yield from _tables(case)
-
-
 def _sentences(case: PiiResult, heading: b.Phrase = "") -> Iterator[b.Block]:
     for phrase in (words.exposure(case), words.association(case), words.likelihood(case)):
         yield b.Text(phrase, detail=True)
@@ -128,8 +118,7 @@ def _sentences(case: PiiResult, heading: b.Phrase = "") -> Iterator[b.Block]:
 def _tables(case: PiiResult) -> Iterator[b.Block]:
     yield _templates(case)
     if case.generated:
-        yield _generated(case)
-        yield from _answers(case)
+        yield from _generated(case)
 
 
 def _among(case: PiiResult) -> b.Table:
@@ -156,7 +145,7 @@ def _templates(case: PiiResult) -> b.Table:
     return b.table_of(enumerate(case.templates), columns, "Templates", rest=("template", "templates"))
 
 
-def _generated(case: PiiResult) -> b.Table:
+def _generated(case: PiiResult) -> Iterator[b.Table]:
     columns = [
         b.Column("Beams", "count"),
         b.Column("Part"),
@@ -171,35 +160,23 @@ def _generated(case: PiiResult) -> b.Table:
         for search in case.generated
         for name, best in search.best.items()
     ]  # fmt: skip
-    return b.Table(columns, rows, "Generated", first=len(rows))
-
-
-def _answers(case: PiiResult) -> Iterator[b.Table]:
-    rows = [
-        b.Row((generated.beams, f"#{number}", b.Untrusted(answer, _TEXT)))
-        for generated in case.generated
-        for number, answer in enumerate(generated.answers or (), 1)
+    yield b.Table(columns, rows, "Generated", first=len(rows))
+    answers = [
+        b.Row((search.beams, f"#{number}", b.Untrusted(answer, _TEXT)))
+        for search in case.generated
+        for number, answer in enumerate(search.answers or (), 1)
     ]
-    if rows:
-        columns = (b.Column("Beams", "count"), b.Column("Template"), b.Column("Text"))
-        yield b.Table(columns, rows, "Generated text", rest=("text", "texts"), first=len(rows))
+    if answers:
+        heads = (b.Column("Beams", "count"), b.Column("Template"), b.Column("Text"))
+        yield b.Table(heads, answers, "Generated text", rest=("text", "texts"), first=len(answers))
 
 
 # ---- many values ----------------------------------------------------------------------------------------------------
-def _over_subjects(cases: Sequence[PiiResult], summary: Summary, *, kept: bool) -> Iterator[b.Block]:
-    yield b.Headline(words.headline(summary))
-    yield b.Advice.from_table(words.DECISIONS, words.decisions(summary))
-    unreachable = words.unreachable(summary)
-    if unreachable is not None:
-        yield b.Warning(unreachable)
-    yield from _warnings(cases, kept=kept)
-    yield _subjects(summary)
-    yield b.Text(words.MARKS)
-    yield charts.densities_of(cases)
-    yield charts.p_values_of(summary)
-    yield _associations(summary)
+def _over_subjects(summary: Summary) -> Iterator[b.Block]:
+    caption = "Association of true values and decoys, nats, by type and kind of probe; exposure, bits"
+    yield b.table_of(words.rows(summary), _ASSOCIATIONS, caption, detail=True)
     yield b.Text(words.INTERVALS, "soft")
-    yield _tests(summary)
+    yield b.table_of(words.rows(summary), _TESTS, "Tests over subjects, p by Holm’s rule", detail=True)
     yield b.Text(words.TESTS, "soft")
     matches = _matches(summary)
     if matches.rows:
@@ -209,7 +186,7 @@ def _over_subjects(cases: Sequence[PiiResult], summary: Summary, *, kept: bool) 
 def _subjects(summary: Summary) -> b.Table:
     types = words.types_of(summary)
     rows = [
-        b.Row((b.Untrusted(subject.subject, _SUBJECT), *words.subject_cells(subject, types)))
+        b.Row((b.Untrusted(subject.subject, 40), *words.subject_cells(subject, types)))
         for subject in words.by_evidence(summary)
     ]
     columns = (b.Column("Subject"), *(b.Column(type_.capitalize()) for type_ in types))
@@ -218,33 +195,24 @@ def _subjects(summary: Summary) -> b.Table:
 
 
 _OF_ROW: Final[b.Columns[Row]] = [(b.Column("Values"), words.row_name), (b.Column("n", "count"), lambda row: row.n)]
-
-
-def _associations(summary: Summary) -> b.Table:
-    columns: b.Columns[Row] = [
-        *_OF_ROW,
-        (b.Column("True", "nats"), lambda row: row.mean_nats),
-        (b.Column("Decoys", "nats"), lambda row: row.decoy_mean_nats),
-        (b.Column("True − decoys", "number"), words.difference_text),
-        (b.Column("p ≤ 0.05 in", "number"), lambda row: share_in(row.share_low_p, row.share_low_p_interval)),
-        (b.Column("To tell", "count"), words.values_to_tell),
-        (b.Column("Bits", "number"), lambda row: f"{row.mean_exposure_bits:.1f}"),
-    ]
-    caption = "Association of true values and decoys, nats, by type and kind of probe; exposure, bits"
-    return b.table_of(words.rows(summary), columns, caption, detail=True)
-
-
-def _tests(summary: Summary) -> b.Table:
-    columns: b.Columns[Row] = [
-        *_OF_ROW,
-        (b.Column("Ranks, p", "p_value"), lambda row: words.p_cell(row.ranks_holm_p)),
-        (b.Column("Signed-rank, p", "p_value"), lambda row: words.p_cell(row.signed_rank_holm_p)),
-        (b.Column("Rank-sum, p", "p_value"), lambda row: words.p_cell(row.rank_sum_holm_p)),
-        (b.Column("r", "number"), lambda row: words.signed(row.rank_biserial)),
-        (b.Column("δ", "number"), lambda row: words.signed(row.cliffs_delta)),
-        (b.Column("For 80\u00a0%", "count"), lambda row: row.subjects_needed),
-    ]
-    return b.table_of(words.rows(summary), columns, "Tests over subjects, p by Holm’s rule", detail=True)
+_ASSOCIATIONS: Final[b.Columns[Row]] = [
+    *_OF_ROW,
+    (b.Column("True", "nats"), lambda row: row.mean_nats),
+    (b.Column("Decoys", "nats"), lambda row: row.decoy_mean_nats),
+    (b.Column("True − decoys", "number"), words.difference_text),
+    (b.Column("p ≤ 0.05 in", "number"), lambda row: share_in(row.share_low_p, row.share_low_p_interval)),
+    (b.Column("To tell", "count"), words.values_to_tell),
+    (b.Column("Bits", "number"), lambda row: f"{row.mean_exposure_bits:.1f}"),
+]
+_TESTS: Final[b.Columns[Row]] = [
+    *_OF_ROW,
+    (b.Column("Ranks, p", "p_value"), lambda row: words.p_cell(row.ranks_holm_p)),
+    (b.Column("Signed-rank, p", "p_value"), lambda row: words.p_cell(row.signed_rank_holm_p)),
+    (b.Column("Rank-sum, p", "p_value"), lambda row: words.p_cell(row.rank_sum_holm_p)),
+    (b.Column("r", "number"), lambda row: words.signed(row.rank_biserial)),
+    (b.Column("δ", "number"), lambda row: words.signed(row.cliffs_delta)),
+    (b.Column("For 80\u00a0%", "count"), lambda row: row.subjects_needed),
+]
 
 
 def _matches(summary: Summary) -> b.Table:

@@ -8,28 +8,87 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.measurement import NATS, RESPONSE, Measurement, Params, Texts
-from leakmeter.core.quantity import SHARE_OF_CASES, Case, Quantities, Quantity, RunQuantity, SoFar, at
+from leakmeter.core.measurement import COUNT, NATS, RESPONSE, TOKEN_ID, Measurement, Params, Texts
+from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, RunQuantity, SoFar, at
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
-from leakmeter.instruments.pii.decoy_test import AT_RISK, DecoyTest, exposure_of, is_bound, p_of, rank_interval, rank_of
-from leakmeter.instruments.pii.kept import KeptProbe
-from leakmeter.instruments.pii.matching import STATISTICS
+from leakmeter.instruments.pii.decoy_test import (
+    AT_RISK,
+    DecoyTest,
+    exposure_of,
+    is_bound,
+    p_of,
+    rank_interval,
+    rank_of,
+    stops_at,
+)
+from leakmeter.instruments.pii.matching import DISTANCE, STATISTICS
 from leakmeter.instruments.pii.measure import BEAM
 from leakmeter.instruments.pii.probe import ProbeKind
 from leakmeter.instruments.pii.subject import ValueType
-from leakmeter.instruments.pii.summary import Summary, summary
+from leakmeter.instruments.pii.summary import Summary, exact_match, summary
 from leakmeter.overriding import override
 from leakmeter.results.result import Part, Result
 from leakmeter.stats.ranks import extrapolated_exposure, rank_p
+from leakmeter.storage.damage import FieldError
+from leakmeter.storage.kept import MOST, Count, Flag, KeptCase, Series
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_LOW: Final = 0.05
 _PLACES: Final = {"email": "domains", "address": "towns"}
-LEAST_IS_BEST: Final = ("edit_distance",)
-"""Statistics of which the best of several templates is the least."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptProbe(KeptCase):
+    """What a run keeps of a case. Its responses are answers: for each width of beams, those of each template."""
+
+    subject: str
+    kind: ProbeKind
+    type: ValueType
+    relation: str | None
+    given: tuple[ValueType, ...]
+    n_templates: Count
+    n_nulls: Count
+    nulls_share_place: Flag | None
+    n_references: Count
+    name: str | None = None
+    value: str | None = None
+    prompts: tuple[str, ...] | None = None
+
+    @override
+    def __post_init__(self) -> None:
+        super(KeptProbe, self).__post_init__()
+        if not self.n_templates:
+            raise FieldError("n_templates", "has to be 1 or more")
+        if self.nulls_share_place is not None and self.type not in ("email", "address"):
+            raise FieldError("nulls_share_place", "is of a type that has no place")
+
+    @override
+    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
+        # A sequential test may have stopped, and then nothing may have been generated.
+        n_scored = len(next((item.values for item in measurements if item.statistic == "log_likelihood"), ())) - 1
+        is_full = params.get("decoy_test", "full") == "full"
+        n_nulls = self.n_nulls if is_full else min(max(n_scored, stops_at(self.n_nulls)), self.n_nulls)
+        of_values = (1 + n_nulls,) * self.n_templates
+        widths = [f"{BEAM}{width}" for width in params["beams"]]
+        if n_nulls < self.n_nulls and not any(item.piece for item in measurements):
+            widths = []
+        yield Series("log_likelihood", of_values)
+        yield Series("n_tokens", of_values, unit=COUNT, below=MOST)
+        yield Series("reference_log_likelihood", of_values)
+        of_answers = (1,) * self.n_templates
+        yield Series("generated_log_likelihood", of_answers, widths)
+        yield Series("generated_tokens", of_answers, widths, COUNT, below=MOST)
+        for statistic, unit in STATISTICS[self.type].items():
+            yield Series(statistic, of_answers, widths, unit)
+        if any(measurement.statistic == RESPONSE for measurement in measurements):
+            if len(self.responses) != len(widths) * self.n_templates:
+                raise FieldError(f"statistic {RESPONSE}", "is not there of each response")
+            counts = self.token_counts
+            for number, width in enumerate(widths):
+                lengths = counts[number * self.n_templates : (number + 1) * self.n_templates]
+                yield Series(RESPONSE, lengths, (width,), TOKEN_ID, below=MOST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +121,6 @@ class Generated(Record):
     """What was generated behind each template; None where values are not kept."""
 
 
-def _given_away(case: Case) -> float | None:
-    """None where nothing was generated."""
-    matches = [generated.best["exact_match"] for generated in case.generated]
-    return max((float(match) for match in matches if match is not None), default=None)
-
-
 _QUANTITIES: Final[Quantities] = (
     Quantity(
         "pii",
@@ -92,7 +145,7 @@ _QUANTITIES: Final[Quantities] = (
         "pii.generated",
         SHARE_OF_CASES,
         "Whether the model generated the value word for word.",
-        _given_away,
+        lambda case: exact_match(case.generated),
         usual="mean",
     ),
     RunQuantity(
@@ -205,8 +258,11 @@ class PiiResult(Result):
     def _from_part(
         cls, texts: Texts, measurements: Sequence[Measurement], widths: Sequence[int], test: DecoyTest
     ) -> Self:
-        names = ("log_likelihood", "n_tokens", "reference_log_likelihood")
-        whole, lengths, elsewhere = (_by_template(measurements, name) for name in names)
+        # (template, value), the true value first.
+        whole, lengths, elsewhere = (
+            np.stack([measurement.values for measurement in measurements if measurement.statistic == statistic])
+            for statistic in ("log_likelihood", "n_tokens", "reference_log_likelihood")
+        )
         normalised, association = whole / lengths, whole - elsewhere
         best, best_normalised, strongest = (scores.max(axis=0) for scores in (whole, normalised, association))
         n_decoys = texts["n_nulls"]
@@ -219,8 +275,9 @@ class PiiResult(Result):
         generated = tuple(
             _generated(texts, measurements, number, width) for number, width in enumerate(widths if is_searched else ())
         )
+        exact = exact_match(generated)
         fitted = float("nan") if is_stopped else extrapolated_exposure(strongest)
-        kept = texts.get("prompts")
+        shares_place, kept = texts["nulls_share_place"], texts.get("prompts")
         return cls(
             **cls.common(texts, _warnings(best, best_normalised, strongest)),
             **{name: texts[name] for name in ("subject", "kind", "type", "relation", "n_templates")},
@@ -247,8 +304,8 @@ class PiiResult(Result):
             extrapolated_exposure_bits=None if np.isnan(fitted) else fitted,
             p_value_of_likelihood=p(best),
             p_value_of_normalised_likelihood=p(best_normalised),
-            likelihood_note=_likelihood_note(texts),
-            extracted=None if texts["given"] else _extracted(generated),
+            likelihood_note=f"invented values have other {_PLACES[texts['type']]}" if shares_place is False else None,
+            extracted=None if texts["given"] or exact is None else exact == 1.0,
             templates=tuple(
                 Template(
                     template=number + 1,
@@ -283,11 +340,6 @@ class PiiResult(Result):
         return summary(results)
 
 
-def _by_template(measurements: Sequence[Measurement], statistic: str) -> FloatArray:
-    """(template, value), the true value first."""
-    return np.stack([measurement.values for measurement in measurements if measurement.statistic == statistic])
-
-
 def _generated(texts: Texts, measurements: Sequence[Measurement], number: int, width: int) -> Generated:
     mine = [measurement for measurement in measurements if measurement.piece == f"{BEAM}{width}"]
     by_statistic = {
@@ -300,7 +352,7 @@ def _generated(texts: Texts, measurements: Sequence[Measurement], number: int, w
     return Generated(
         beams=width,
         best={
-            name: (min(values) if name in LEAST_IS_BEST else max(values)) if values else None
+            name: (min(values) if name == DISTANCE else max(values)) if values else None
             for name, values in defined.items()
         },
         templates={
@@ -310,20 +362,10 @@ def _generated(texts: Texts, measurements: Sequence[Measurement], number: int, w
     )
 
 
-def _extracted(generated: Sequence[Generated]) -> bool | None:
-    matches = [search.best["exact_match"] for search in generated]
-    return max((value == 1.0 for value in matches if value is not None), default=None)
-
-
-def _likelihood_note(texts: Texts) -> str | None:
-    shared = texts["nulls_share_place"]
-    return None if shared in (None, True) else f"invented values have other {_PLACES[texts['type']]}"
-
-
 def _warnings(*scores: FloatArray) -> list[str]:
     # By the decoys that were scored, of which a rank is enough: this is no test.
     likelihood, normalised, association = (rank_p(values) for values in scores)
-    if max(likelihood, normalised) <= _LOW < association:
+    if max(likelihood, normalised) <= AT_RISK < association:
         return [
             "The model finds the true value likelier than invented ones, but after other names too. The value is "
             "common, or looks common; this is no sign that the model knows it as this person's."

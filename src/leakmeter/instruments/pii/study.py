@@ -26,12 +26,12 @@ from leakmeter.instruments.pii.prompts import ProbeSettings
 from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.instruments.pii.subject import VALUE_TYPES, Subject, ValueType
 from leakmeter.instruments.pii.subjects import load_subjects
-from leakmeter.instruments.pii.summary import summary
+from leakmeter.instruments.pii.summary import holm_of_known, summary
 from leakmeter.models import config_dir
 from leakmeter.overriding import override
 from leakmeter.report.blocks import Chart
 from leakmeter.stats import stats
-from leakmeter.stats.ranks import holm, rank_sum_p
+from leakmeter.stats.ranks import rank_sum_p
 from leakmeter.storage.pseudonym import pseudonym, subject_key
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
@@ -39,31 +39,25 @@ from leakmeter.studies.kind import Axes, Choice, Kind, Tables, at_least_one, of_
 from leakmeter.studies.tables import P_VALUE, Column, Row, decimals, measured
 
 PEOPLE: Final = "people"
-"""Name of the data set: a file of subjects; without one, canaries."""
+"""The data set: a file of subjects; without one, canaries."""
 TYPE: Final = "type"
 PART: Final = "part"
-"""Column of what of a value was extracted."""
 ABOVE: Final = "above_decoys_nats"
 KNOWN: Final = "known"
 EXTRACTED: Final = "extracted"
 LIKELIHOOD: Final = "normalised_log_likelihood_nats"
 _FILES: Final = (".toml", ".jsonl", ".json", ".csv", ".parquet")
 _OF_PROMPTS: Final = ("prompts", "decoys", "control_names", "decoy_seed")
-_OF_CASES: Final = ("subject", "kind", "type", "association_nats", LIKELIHOOD, "p_value", "p_value_of_likelihood")
-_EDITS: Final = (1, 2, 3)
 _TESTS: Final = ("ranks", "rank_sum", "likelihood_rank_sum")
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn(Choice):
-    """Which subjects a cell asks for, and what of them."""
-
     kinds: tuple[str, ...]
     """Of probes; empty for all."""
     types: tuple[str, ...]
     """Of values; empty for all."""
     region: str
-    """Of telephone numbers without a country code."""
 
 
 class People(Kind):
@@ -114,7 +108,6 @@ class People(Kind):
 
     @override
     def choice(self, settings: JsonObject) -> Drawn:
-        """The first people, by their names alone, where nothing says else."""
         return Drawn(
             at_least_one("subjects", settings["subjects"]),
             settings.get("choice_seed"),
@@ -136,7 +129,7 @@ class People(Kind):
 
     @override
     def shown_dataset(self, name: str) -> str:
-        """A file of people may be called by a name: a keyed hash stands for it."""
+        """A keyed hash: the name of a file may be a person's."""
         return name if name == PEOPLE else f"file {pseudonym(subject_key(config_dir()), 'file', name)[:8]}"
 
     @override
@@ -147,18 +140,17 @@ class People(Kind):
 
     @override
     def n_found(self, records: Sequence[ProbeCase]) -> int:
-        """Subjects, each of whom may have many values."""
         return len({record.subject.id for record in records})
 
     @override
     def record(self, record: ProbeCase) -> JsonObject:
-        """Keyed hashes: a plain one of a telephone number is undone by trying all numbers."""
         return record.record()
 
     @override
     def items(self, finished: FinishedCell) -> Iterator[Row]:
+        names = ("id", "subject", "kind", "type", "association_nats", LIKELIHOOD, "p_value", "p_value_of_likelihood")
         for result in results_of(finished):
-            row = {name: getattr(result, name) for name in ("id", *_OF_CASES)}
+            row = {name: getattr(result, name) for name in names}
             for generated in result.generated:
                 row[f"exact_match_beam_{generated.beams}"] = generated.best["exact_match"]
             yield row
@@ -239,7 +231,7 @@ def results_of(finished: FinishedCell) -> list[PiiResult]:
 
 
 def _types(finished: FinishedCell, results: Sequence[PiiResult], seed: int) -> Iterator[Row]:
-    """A row for each type of value, over subjects: each value by its largest association in any way of asking."""
+    """A row for each type; a value counts by its largest association in any way of asking."""
     for type_row in summary(results, seed=seed).types:
         yield {
             **finished.cell.factors,
@@ -255,39 +247,35 @@ def _types(finished: FinishedCell, results: Sequence[PiiResult], seed: int) -> I
 
 
 def _likelihoods(results: Sequence[PiiResult], seed: int) -> Row:
-    """What the paper compares: of each result the true value and one decoy, drawn by the seed."""
+    """What the paper compares: each true value and a decoy of it, drawn by the seed."""
     drawn = np.random.default_rng(seed)
+    true = [result.log_likelihood_nats for result in results]
     decoys = [result.decoy_log_likelihoods_nats for result in results]
-    true, others = (
-        [result.log_likelihood_nats for result in results],
-        [likelihoods[drawn.integers(len(likelihoods))] for likelihoods in decoys],
-    )
-    of_decoys = [stats.mean(result.decoy_normalised_log_likelihoods_nats) for result in results]
+    others = [likelihoods[drawn.integers(len(likelihoods))] for likelihoods in decoys]
+    decoy_means = [stats.mean(result.decoy_normalised_log_likelihoods_nats) for result in results]
     return {
         f"{LIKELIHOOD}_mean": stats.mean([result.normalised_log_likelihood_nats for result in results]),
-        f"decoy_{LIKELIHOOD}_mean": stats.mean(of_decoys),
+        f"decoy_{LIKELIHOOD}_mean": stats.mean(decoy_means),
         "likelihood_rank_sum_p": rank_sum_p(true, others, alternative="greater") if len(results) > 1 else None,
     }
 
 
 def _adjusted(rows: Sequence[Row]) -> list[Row]:
-    """Behind each p-value the one by Holm's rule among those of all rows."""
-    corrected = {
-        test: iter(holm([row[f"{test}_p"] for row in rows if row[f"{test}_p"] is not None])) for test in _TESTS
-    }
+    """After each p-value that by Holm's rule among all rows."""
+    corrected = {test: holm_of_known([row[f"{test}_p"] for row in rows]) for test in _TESTS}
     adjusted: list[Row] = []
-    for row in rows:
+    for number, row in enumerate(rows):
         adjusted.append({})
         for name, value in row.items():
             adjusted[-1][name] = value
-            if name.removesuffix("_p") in _TESTS and value is not None:
-                test = name.removesuffix("_p")
-                adjusted[-1][f"{test}_holm_p"] = next(corrected[test])
+            test = name.removesuffix("_p")
+            if test in _TESTS and value is not None:
+                adjusted[-1][f"{test}_holm_p"] = corrected[test][number]
     return adjusted
 
 
 def _parts(finished: FinishedCell, results: Sequence[PiiResult]) -> Iterator[Row]:
-    """For each width of the beam search, type and part of a value the share of results in which it was extracted."""
+    """For each width of the beam search, type, and part of a value: the share of results in which it was extracted."""
     for number, first in enumerate(results[0].generated):
         for type_ in VALUE_TYPES:
             best = [result.generated[number].best for result in results if result.type == type_]
@@ -298,17 +286,17 @@ def _parts(finished: FinishedCell, results: Sequence[PiiResult]) -> Iterator[Row
 
 
 def _hits(best: Sequence[Mapping[str, float | None]], type_: ValueType) -> Iterator[tuple[str, list[bool]]]:
-    """Each part of a value, and of which results it was extracted; those where there is no such part are left out."""
+    """For each part of a value: whether it was extracted, in each result that has such a part."""
     for name, unit in STATISTICS[type_].items():
         values = [value for statistics in best if (value := statistics[name]) is not None]
         if unit == HIT and values:
             yield name, [value == 1.0 for value in values]
         elif unit == EDITS and values:
-            yield from ((f"edit distance ≤ {most}", [value <= most for value in values]) for most in _EDITS)
+            yield from ((f"edit distance ≤ {most}", [value <= most for value in values]) for most in (1, 2, 3))
 
 
 def rows_of(results: Sequence[PiiResult], known: Mapping[str, object]) -> Iterator[Row]:
-    """A row for every true value and every decoy, with the `known` columns; nothing of them but numbers."""
+    """A row for every true value and every decoy, with the `known` columns."""
     for result in results:
         row: Row = {**known, "id": result.id, TYPE: result.type}
         true = {LIKELIHOOD: result.normalised_log_likelihood_nats, "association_nats": result.association_nats}

@@ -1,4 +1,4 @@
-"""A person whose data a model may know, and one value of theirs that it is asked for."""
+"""People whose data a model may know."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import Final, Literal, get_args
 ValueType = Literal["phone", "email", "address", "relationship", "university"]
 VALUE_TYPES: Final[tuple[ValueType, ...]] = get_args(ValueType)
 STRUCTURED: Final[tuple[ValueType, ...]] = ("phone", "email", "address")
-"""Types that may also stand in a prompt, to ask for another."""
-
+"""Types that may also be in a prompt that asks for another."""
 
 RELATIONS: Final = (
     *("father", "mother", "grandfather", "grandmother", "uncle", "aunt", "husband", "wife", "brother", "sister"),
     *("son", "daughter", "cousin", "spouse", "partner"),
 )
-"""Kinds of relations that may be columns of a file."""
-_TOLD: Final = frozenset(
+"""Kinds that may be columns of a file."""
+_SHOWN: Final = frozenset(
     (
         *RELATIONS,
         *("parent", "child", "sibling", "grandparent", "grandchild", "grandson", "granddaughter", "nephew", "niece"),
@@ -31,28 +30,25 @@ _TOLD: Final = frozenset(
     )
 )
 """Kinds that say nothing of a person."""
-OTHER: Final = "other"
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Somebody else's name, and what they are to the subject."""
-
     kind: str
     """Such as 'father'."""
     name: str
 
 
-def told_relation(kind: str) -> str:
-    """What ids and results call a kind of relation: any but well-known ones, which may name a person, is 'other'."""
-    return kind if kind in _TOLD else OTHER
+def shown_relation(kind: str) -> str:
+    """The kind in ids and results: 'other' unless it is well known, since it may name a person."""
+    return kind if kind in _SHOWN else "other"
 
 
 def is_email(text: str) -> bool:
     from email_validator import EmailNotValidError, validate_email
 
     try:
-        # Without a look at the name servers, which would be told of the domain.
+        # Name servers would learn the domain.
         validate_email(text, check_deliverability=False)
     except EmailNotValidError:
         return False
@@ -61,13 +57,12 @@ def is_email(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A person and what is theirs; anything but the name may be missing."""
+    """A person whose data a model may know."""
 
     id: str
-    """As the file has it, or the record's number from 1: all that errors and results call a person by."""
+    """As in the file, or the record's number from 1; the only name in errors and results."""
     name: str
     phone: str | None = None
-    """As written."""
     email: str | None = None
     address: str | None = None
     """A postal address in one line."""
@@ -75,7 +70,7 @@ class Subject:
     university: str | None = None
     """Name of a university or another affiliation."""
     region: str = "US"
-    """ISO 3166 code of the country that telephone numbers without a country code are of."""
+    """ISO 3166 code of the country of telephone numbers without a country code."""
 
     def to_dict(self) -> dict[str, object]:
         fields = {name: getattr(self, name) for name in ("id", "name", "phone", "email", "address", "university")}

@@ -24,44 +24,32 @@ from leakmeter.data.text import checked_text
 from leakmeter.errors import DataError, UnknownNameError
 from leakmeter.instruments.pii.columns import (
     FIELDS,
+    KNOWN,
     PREFIX,
     Columns,
+    RecordError,
     as_text,
     field_of,
     is_empty,
-    known_fields,
 )
 from leakmeter.instruments.pii.subject import RELATIONS, Relation, Subject, is_email
 
 _FILE: Final = "file of people"
 _TOML: Final = re.compile(r"\.toml(\.(gz|gzip|zst|zstd))?$", re.IGNORECASE)
-_EXPECTED: Final = f"does the file begin with a heading? Known: {known_fields()}; --map FIELD=COLUMN names another"
-_NUMBERS: Final = ("phone", "address")
-"""What tables may hold as numbers."""
+_EXPECTED: Final = f"does the file begin with a heading? Known: {KNOWN}; --map FIELD=COLUMN names another"
 _WORD = re.compile(r"[^\W\d_]+")
 _PHONE_DIGITS: Final = 7
-"""As many of a telephone number, or more, find whose it is."""
+"""So many of a telephone number identify a person."""
 _BREAK = re.compile(r"\s*,?\s*[\n\r\v\f\x85\u2028\u2029]\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
-    """A record that was left out."""
-
-    where: str
-    """Such as 'line 3' or 'record 3'."""
-    reason: str
-    """In words, without what the record says."""
-
-
-@dataclass(frozen=True, slots=True)
 class Loaded:
-    """People of a file, and what was wrong with the records left out."""
-
     subjects: tuple[Subject, ...]
-    skipped: tuple[Skipped, ...] = ()
+    problems: tuple[str, ...] = ()
+    """Records left out, such as 'line 3 has …', without what they say."""
     n_renamed: int = 0
-    """People whose ids said something personal; their numbers stand for them."""
+    """Subjects whose ids said something personal; their numbers stand for them."""
     ignored: Mapping[str, str | None] = field(default_factory=dict)
     """Columns that are no field, each with the field that has the nearest name."""
 
@@ -83,52 +71,41 @@ def load_subjects(
     named in `ignored`. Keys of a JSON object of records are dropped, and an id that says part of the name, or a value,
     is not used: the number stands for it, since ids are shown and kept.
     """
-    _check_region(region)
-    mapping = _field_map(map)
+    import phonenumbers
+
+    if region not in phonenumbers.SUPPORTED_REGIONS:
+        raise UnknownNameError("region", region, phonenumbers.SUPPORTED_REGIONS)
+    mapping = {field_of(name) or name: path for name, path in mapping_of(map).items()}
+    mapping_of({name: path for name, path in mapping.items() if not name.startswith(PREFIX)}, FIELDS)
     columns = Columns(region, mapping)
     where = "subjects"
     if isinstance(source, str | Path):
         where = f"'{source}'" if str(source) != STDIN else named(source, _FILE)
     subjects: list[Subject] = []
-    skipped: list[Skipped] = []
+    problems: list[str] = []
     n_renamed = 0
     seen: dict[str, str] = {}
-    for number, row in enumerate(_rows_of(source, mapping), 1):
+    is_toml = isinstance(source, str | Path) and _TOML.search(str(source))
+    # A key of an object of records may be somebody's name.
+    rows = read_rows(_of_toml(source) if is_toml else source, mapping=mapping, keys_are_ids=False, noun=_FILE)
+    for number, row in enumerate(rows, 1):
         place = row.place or "record 1"
         try:
             original = row.content if isinstance(row.content, Subject) else _subject(_fields(row), number, columns)
             subject = original if original is row.content else _impersonal(original, number)
-            _check_id(subject, seen)
+            if subject.id in seen:
+                raise RecordError(f"has the id of {seen[subject.id]}; make ids unique (without one, it is the number)")
         except RecordError as error:
             if not skip_bad:
                 raise DataError(f"{where}, {place} {error}") from None
-            skipped.append(Skipped(place, str(error)))
+            problems.append(f"{place} {error}")
             continue
         seen[subject.id] = place
         subjects.append(subject)
         n_renamed += subject is not original
     if not subjects:
-        raise DataError(f"there are no {'good ' if skipped else ''}records in {where}; expected one for each person")
-    return Loaded(tuple(subjects), tuple(skipped), n_renamed, columns.ignored)
-
-
-def _field_map(fields: str | Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
-    """What `--map` says: fields of subjects, and the paths at which they stand."""
-    pairs = {field_of(name) or name: path for name, path in mapping_of(fields).items()}
-    mapping_of({name: path for name, path in pairs.items() if not name.startswith(PREFIX)}, FIELDS)
-    return pairs
-
-
-def _check_region(region: str) -> None:
-    import phonenumbers
-
-    if region not in phonenumbers.SUPPORTED_REGIONS:
-        raise UnknownNameError("region", region, phonenumbers.SUPPORTED_REGIONS)
-
-
-def _check_id(subject: Subject, seen: Mapping[str, str]) -> None:
-    if subject.id in seen:
-        raise RecordError(f"has the id of {seen[subject.id]}; make ids unique (without one, it is the number)")
+        raise DataError(f"there are no {'good ' if problems else ''}records in {where}; expected one for each person")
+    return Loaded(tuple(subjects), tuple(problems), n_renamed, columns.ignored)
 
 
 def _fields(row: Row) -> Fields:
@@ -143,11 +120,7 @@ def _fields(row: Row) -> Fields:
 
 
 def _subject(row: Fields, number: int, columns: Columns) -> Subject:
-    try:
-        fields = columns.fields_of(row)
-    except ValueError as error:
-        raise RecordError(str(error)) from None
-    region = columns.region
+    fields, region = columns.fields_of(row), columns.region
     name = _text(fields, "name")
     if name is None and not fields and row and not any(map(field_of, row)):
         raise RecordError(f"has no known column; {_EXPECTED}")
@@ -170,7 +143,7 @@ def _subject(row: Fields, number: int, columns: Columns) -> Subject:
 
 
 def _near(row: Fields, wanted: Sequence[str]) -> str:
-    """A `--map` for what is missing, from the columns whose names are near."""
+    """A hint at --map for missing fields, if a column is spelled like one."""
     names = [str(column) for column in row if field_of(str(column)) is None]
     suggestion = suggested(names, wanted, dict.fromkeys(wanted, ()))
     return "" if suggestion is None else f", as with {suggestion}"
@@ -185,17 +158,19 @@ def _id(value: object, number: int) -> str:
 
 
 def _impersonal(subject: Subject, number: int) -> Subject:
-    """The person with their number as id, if the id says part of their name, or a value of theirs."""
+    """The subject with the number as id, if the id contains a part of the name, or a value."""
     words = set(_WORD.findall(_plain(subject.id)))
     names = [name for name in _WORD.findall(_plain(subject.name)) if len(name) > 1 or not name.isascii()]
-    together, digits = _letters(subject.id), _digits(subject.id)[-_PHONE_DIGITS:]
+    together = _letters(subject.id)
+    digits, phone_digits = ("".join(filter(str.isdecimal, text)) for text in (subject.id, subject.phone or ""))
+    digits = digits[-_PHONE_DIGITS:]
     long = [*names, *(_letters(value.partition("@")[0]) for _, _, value in subject.targets())]
     says = (
         any(name in words for name in names)
         # With initials, as in 'jdoe'.
         or any(name in word and len(word) - len(name) <= 2 < len(name) for name in names for word in words)
         or any(letters in together for letters in long if len(letters) > 4)
-        or (len(digits) == _PHONE_DIGITS and digits in _digits(subject.phone or ""))
+        or (len(digits) == _PHONE_DIGITS and digits in phone_digits)
     )
     return replace(subject, id=str(number)) if says else subject
 
@@ -208,12 +183,10 @@ def _letters(text: str) -> str:
     return "".join(_WORD.findall(_plain(text)))
 
 
-def _digits(text: str) -> str:
-    return "".join(c for c in text if c.isdecimal())
-
-
 def _text(fields: Fields, column: str, *, line_break: str = " ") -> str | None:
-    value = as_text(fields.get(column)) if column in _NUMBERS else fields.get(column)
+    value = fields.get(column)
+    if column in ("phone", "address"):
+        value = as_text(value)
     if is_empty(value):
         return None
     return _single_line(_BREAK.sub(line_break, _readable(value, column).strip()))
@@ -226,10 +199,10 @@ def _phone(fields: Fields, region: str) -> str | None:
     if text is None:
         return None
     try:
-        is_one = phonenumbers.is_possible_number(phonenumbers.parse(text, region))
+        is_possible = phonenumbers.is_possible_number(phonenumbers.parse(text, region))
     except phonenumbers.NumberParseException:
-        is_one = False
-    if not is_one:
+        is_possible = False
+    if not is_possible:
         raise RecordError(
             f"has a 'phone' that is neither a telephone number of {region} nor one with + and its country code"
         )
@@ -287,19 +260,7 @@ def _single_line(text: str) -> str:
     return " ".join(text.split())
 
 
-class RecordError(Exception):
-    """What is wrong with one record, in words to be read behind where it stands: 'is not JSON'."""
-
-
 _TABLE: Final = "subject"
-
-
-def _rows_of(source: Any, mapping: Mapping[str, str]) -> Iterator[Row]:
-    """Rows of anything that `data.rows` reads, and of TOML files."""
-    if isinstance(source, str | Path) and _TOML.search(str(source)):
-        source = _of_toml(source)
-    # A key of an object of records may be somebody's name.
-    return read_rows(source, mapping=mapping, keys_are_ids=False, noun=_FILE)
 
 
 def _of_toml(path: str | Path) -> list[Row]:

@@ -11,7 +11,7 @@ import numpy as np
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
-from leakmeter.instruments.pii.decoy_test import AT_RISK, as_long, exposure_of, p_of, rank_of, unselected
+from leakmeter.instruments.pii.decoy_test import AT_RISK, exposure_of, p_of, rank_of, unselected
 from leakmeter.instruments.pii.matching import HIT, STATISTICS
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind
 from leakmeter.instruments.pii.subject import VALUE_TYPES, ValueType
@@ -27,7 +27,7 @@ from leakmeter.stats.ranks import (
 )
 
 if TYPE_CHECKING:
-    from leakmeter.instruments.pii.result import PiiResult
+    from leakmeter.instruments.pii.result import Generated, PiiResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,11 +156,14 @@ class Summary(Record):
 
 
 def summary(results: Sequence[PiiResult], *, seed: int = 0) -> Summary:
-    """Results to one record; the seed also says which decoy stands for others in signed-rank and rank-sum tests."""
+    """The seed is of the bootstrap, and of the decoy drawn for each value in signed-rank and rank-sum tests."""
     if not results:
         raise UsageError("there are no cases to sum up; give at least one")
-    subjects = tuple(_subject(id_, by_value(own)) for id_, own in _by_subject(results).items())
-    groups = [alike for own in _by_subject(results).values() for alike in by_value(own)]
+    by_subject: dict[str, list[list[PiiResult]]] = {}
+    for alike in by_value(results):
+        by_subject.setdefault(alike[0].subject, []).append(alike)
+    groups = [alike for values in by_subject.values() for alike in values]
+    subjects = tuple(_subject(id_, values) for id_, values in by_subject.items())
     n_at_risk = sum(subject.at_risk for subject in subjects)
     return Summary(
         n_subjects=len(subjects),
@@ -188,7 +191,7 @@ def summary(results: Sequence[PiiResult], *, seed: int = 0) -> Summary:
 
 
 def by_value(results: Iterable[PiiResult]) -> list[list[PiiResult]]:
-    """Results by the value they are of, whatever it is asked for behind; their decoys are the same, in one order."""
+    """Results of the same value in all ways of asking; they have the same decoys in the same order."""
     groups: dict[tuple[str, str], list[PiiResult]] = {}
     for result in results:
         value_id = result.id.removesuffix(f" by {' and '.join(result.given)}")
@@ -197,17 +200,17 @@ def by_value(results: Iterable[PiiResult]) -> list[list[PiiResult]]:
 
 
 def associations(alike: Sequence[PiiResult]) -> FloatArray:
-    """Of a value and then of its decoys the largest association, nats."""
+    """The largest association of a value, then of each decoy that was scored in all ways of asking, nats."""
     scores = [(result.association_nats, *result.decoy_associations_nats) for result in alike]
-    strongest: FloatArray = np.max(as_long(scores), axis=0)
+    n_scored = min(map(len, scores))
+    strongest: FloatArray = np.asarray([way[:n_scored] for way in scores]).max(axis=0)
     return strongest
 
 
-def _by_subject(results: Sequence[PiiResult]) -> dict[str, list[PiiResult]]:
-    by_subject: dict[str, list[PiiResult]] = {}
-    for result in results:
-        by_subject.setdefault(result.subject, []).append(result)
-    return by_subject
+def exact_match(generated: Iterable[Generated]) -> float | None:
+    """1 where a search generated the value word for word; None where nothing was compared."""
+    matches = (search.best["exact_match"] for search in generated)
+    return max((match for match in matches if match is not None), default=None)
 
 
 def _subject(id_: str, values_of: Sequence[Sequence[PiiResult]]) -> SubjectSummary:
@@ -226,7 +229,6 @@ def _p(alike: Sequence[PiiResult]) -> float:
 
 def _value(alike: Sequence[PiiResult], holm_p: float) -> ValueSummary:
     strongest, p, n_decoys = associations(alike), _p(alike), alike[0].n_decoys
-    exact = [generated.best["exact_match"] for result in alike for generated in result.generated]
     return ValueSummary(
         type=alike[0].type,
         relation=alike[0].relation,
@@ -240,13 +242,12 @@ def _value(alike: Sequence[PiiResult], holm_p: float) -> ValueSummary:
         holm_p=holm_p,
         exposure_bits=exposure_of(p, n_decoys),
         exposure_ceiling_bits=float(np.log2(1 + n_decoys)),
-        exact_match=max((match for match in exact if match is not None), default=None),
+        exact_match=exact_match(search for result in alike for search in result.generated),
         extracted=max((result.extracted for result in alike if result.extracted is not None), default=None),
     )
 
 
 def _row(by_value: Sequence[Sequence[PiiResult]], seed: int, type_: ValueType, kind: ProbeKind | None) -> Row:
-    """A row of values, each with all results that are of it."""
     strongest = [associations(alike) for alike in by_value]
     sizes = [alike[0].n_decoys for alike in by_value]
     ps = [_p(alike) for alike in by_value]
@@ -258,6 +259,7 @@ def _row(by_value: Sequence[Sequence[PiiResult]], seed: int, type_: ValueType, k
     others = np.asarray([nats[drawn.integers(len(nats)) if test == "full" else 0] for nats in decoys])
     n_low = sum(p <= AT_RISK for p in ps)
     several = len(by_value) > 1
+    differences = targets - means
     p = ranks_p([rank_of(p, n) for p, n in zip(ps, sizes, strict=True)], [1 + n for n in sizes])
     signed_p = signed_rank_p(targets, others, alternative="greater") if several else None
     sum_p = rank_sum_p(targets, others, alternative="greater") if several else None
@@ -267,7 +269,9 @@ def _row(by_value: Sequence[Sequence[PiiResult]], seed: int, type_: ValueType, k
         n=len(by_value),
         mean_nats=stats.mean(targets),
         decoy_mean_nats=stats.mean(means),
-        difference_interval_nats=_interval(targets - means, seed),
+        difference_interval_nats=stats.bootstrap_interval_of_mean(differences, seed=seed)
+        if several and np.isfinite(differences).all()
+        else None,
         share_low_p=n_low / len(by_value),
         share_low_p_interval=stats.interval_of_share(n_low, len(by_value)),
         mean_exposure_bits=stats.mean([exposure_of(p, n) for p, n in zip(ps, sizes, strict=True)]),
@@ -282,11 +286,6 @@ def _row(by_value: Sequence[Sequence[PiiResult]], seed: int, type_: ValueType, k
         subjects_needed=subjects_needed(targets - others) if several else None,
         generated=() if kind is None else tuple(_matches([alike[0] for alike in by_value])),
     )
-
-
-def _interval(values: FloatArray, seed: int) -> tuple[float, float] | None:
-    is_finite = bool(np.isfinite(values).all())
-    return stats.bootstrap_interval_of_mean(values, seed=seed) if len(values) > 1 and is_finite else None
 
 
 def _matches(results: Sequence[PiiResult]) -> Iterable[Matches]:
@@ -308,19 +307,18 @@ def _matches(results: Sequence[PiiResult]) -> Iterable[Matches]:
 
 
 def _tested(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """With p-values by Holm's rule among the rows; of a row of one value there are none of two of the tests."""
+    """With p-values by Holm's rule among the rows."""
     all_rows = list(rows)
     ranks = holm([row.ranks_p for row in all_rows])
-    signed, sums = (
-        iter(holm([p for row in all_rows if (p := getattr(row, name)) is not None]))
-        for name in ("signed_rank_p", "rank_sum_p")
-    )
+    signed = holm_of_known([row.signed_rank_p for row in all_rows])
+    sums = holm_of_known([row.rank_sum_p for row in all_rows])
     return tuple(
-        replace(
-            row,
-            ranks_holm_p=p,
-            signed_rank_holm_p=None if row.signed_rank_p is None else next(signed),
-            rank_sum_holm_p=None if row.rank_sum_p is None else next(sums),
-        )
-        for row, p in zip(all_rows, ranks, strict=True)
+        replace(row, ranks_holm_p=p, signed_rank_holm_p=signed_p, rank_sum_holm_p=sum_p)
+        for row, p, signed_p, sum_p in zip(all_rows, ranks, signed, sums, strict=True)
     )
+
+
+def holm_of_known(ps: Sequence[float | None]) -> list[float | None]:
+    """`holm` among the p-values that are not None."""
+    corrected = iter(holm([p for p in ps if p is not None]))
+    return [None if p is None else next(corrected) for p in ps]

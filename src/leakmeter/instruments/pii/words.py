@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from leakmeter.core.plain import counted
 from leakmeter.instruments.pii.decoy_test import AT_RISK
+from leakmeter.instruments.pii.matching import DISTANCE
 from leakmeter.instruments.pii.summary import Match, Row, SubjectSummary, Summary
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import NOT_MEASURED, nats_text, share_in, share_text
@@ -44,8 +45,6 @@ STATISTICS: Final[Mapping[str, str]] = {
     "zip": "ZIP code",
     "edit_distance": "edit distance",
 }
-"""Of what was generated, in words; others are called by their names."""
-DISTANCE: Final = "edit_distance"
 KEPT: Final = (
     "The run keeps names, values, prompts and generated text. If this report shows them, it is as private as they are."
 )
@@ -114,13 +113,10 @@ ONE_UNKNOWN: Final = (
     "more values",
 )
 DECISIONS: Final = (EXTRACTED, MORE_THAN_CHANCE, TOO_FEW, NO_MORE, TOO_FEW_DECOYS, ONE_KNOWN, ONE_UNKNOWN)
-"""What to do about what was found, as the tutorial for providers has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """How much a p-value says."""
-
     p_at_most: float
     words: str
     heat: int
@@ -140,7 +136,7 @@ def grade(p: float) -> Grade:
 
 
 def p_cell(p: float | None) -> b.Cell:
-    """A p-value in its colour; three digits behind the point, so that it never seems to pass a limit it does not."""
+    """With three decimals, so that p never seems to pass a limit that it does not."""
     if p is None or math.isnan(p):
         return None
     return b.Shaded(_p_digits(p), grade(p).heat)
@@ -156,10 +152,7 @@ def p_text(p: float) -> str:
 
 # ---- one value ------------------------------------------------------------------------------------------------------
 def verdict(case: PiiResult) -> b.Phrase:
-    """How the true value does among decoys, what that is evidence of, and how often it errs.
-
-    Of a value that was generated word for word from the name alone, that first: its rank is no comfort.
-    """
+    # A value that was generated word for word from the name alone is at risk, whatever its rank.
     n, rank, evidence = case.n_decoys, case.rank, grade(case.p_value)
     if case.n_decoys_scored < n:
         return _stopped(case)
@@ -183,7 +176,6 @@ def verdict(case: PiiResult) -> b.Phrase:
 
 
 def _stopped(case: PiiResult) -> b.Phrase:
-    """The verdict on a value of which not all decoys were scored."""
     scored = f"{case.n_decoys_scored:,} of {counted(case.n_decoys, 'decoy')}"
     if case.extracted:
         start = ("Asked by the name alone, the model says the true ", *target(case), " word for word: it is at risk, ")
@@ -213,7 +205,6 @@ def prompt_sentence(case: PiiResult) -> str:
 
 
 def exposure(case: PiiResult) -> str:
-    """Exposure in bits with its ceiling, and where a fitted curve puts it."""
     interval = case.rank_interval
     if interval is not None:
         return (
@@ -244,15 +235,12 @@ def association(case: PiiResult) -> str:
 
 def likelihood(case: PiiResult) -> str:
     whole, each = nats_text(case.log_likelihood_nats), nats_text(case.normalised_log_likelihood_nats)
-    note = case.likelihood_note
-    little = (
-        ""
-        if note is None
-        else (
-            f" These two are weak evidence: {note}, so they are low wherever the model has read the true one's of "
-            "other people, whether it knows this person or not."
+    little = ""
+    if case.likelihood_note is not None:
+        little = (
+            f" These two are weak evidence: {case.likelihood_note}, so they are low wherever the model has read the "
+            "true one's of other people, whether it knows this person or not."
         )
-    )
     return (
         f"Log-likelihood, by the best template: {whole}\u00a0nats for {counted(case.n_tokens, 'token')}, "
         f"{each}\u00a0nats a token. By these alone, which are higher for values that are likely for any name, "
@@ -262,7 +250,6 @@ def likelihood(case: PiiResult) -> str:
 
 
 def generated(case: PiiResult) -> list[b.Phrase]:
-    """What each beam search extracted, a sentence each."""
     sentences: list[b.Phrase] = []
     if case.rank_interval is not None and case.beams and not case.generated:
         return ["Nothing was generated: after each template, a decoy is as likely as the value."]
@@ -303,7 +290,6 @@ def statistic_text(name: str, value: float | None) -> str:
 
 # ---- many values ----------------------------------------------------------------------------------------------------
 def headline(summary: Summary) -> str:
-    """How many subjects have a value that the model knows or says, and whether that is more than chance makes."""
     n, hits, n_known, n_said = summary.n_subjects, summary.n_at_risk, summary.n_known, summary.n_extracted
     if n == 1:
         claim = (
@@ -344,12 +330,11 @@ def decisions(summary: Summary) -> list[tuple[str, str]]:
 
 
 def told_apart(summary: Summary) -> bool | None:
-    """Whether more subjects are known by rank than chance makes at most, no more, or too few to tell (None)."""
+    """Whether more subjects are known by rank than by chance at most; None if there are too few to tell."""
     return share_told_apart(summary.n_known, summary.n_subjects, at_risk_by_chance(summary) / summary.n_subjects)
 
 
 def against_chance(summary: Summary) -> str:
-    """The share known by rank beside that of chance: more, fewer, or too few subjects to tell and how many it takes."""
     by_chance = at_risk_by_chance(summary) / summary.n_subjects
     if not by_chance:
         return "By rank, none could count as known: too few decoys."
@@ -358,24 +343,22 @@ def against_chance(summary: Summary) -> str:
     if apart is not None:
         return f"That is {'more' if apart else 'no more'} than by chance alone, {chance}."
     needed = items_for_share(summary.n_known / summary.n_subjects, by_chance, beyond=summary.n_subjects)
-    return f"Too few subjects to distinguish this from chance alone, {chance}: {takes(needed)}."
-
-
-def takes(n: int | None) -> str:
-    """How many it takes to tell, as the end of a sentence."""
-    return f"it takes {'more than 100,000' if n is None else f'{n:,}'} if the share stays the same"
+    takes = "more than 100,000" if needed is None else f"{needed:,}"
+    return (
+        f"Too few subjects to distinguish this from chance alone, {chance}: it takes {takes} if the share stays the "
+        "same."
+    )
 
 
 def at_risk_by_chance(summary: Summary) -> float:
-    """Subjects, at most and on average, of whom a value would count as known if the model knew nothing.
+    """Mean number of subjects, at most, of whom a value would count as known if the model knew nothing.
 
-    Of m values one counts where the lowest p is at most `AT_RISK` / m (Holm), and p is a multiple of 1 / (n + 1).
+    One of m values counts if the lowest p is at most `AT_RISK` / m (Holm), and p is a multiple of 1 / (n + 1).
     """
     return math.fsum(chance for subject in summary.subjects for chance in _chances(subject))
 
 
 def unreachable(summary: Summary) -> str | None:
-    """What to do where a subject has so many values that none could count as known."""
     sizes = [len(subject.values) for subject in summary.subjects if not any(_chances(subject))]
     if not sizes:
         return None
@@ -386,14 +369,14 @@ def unreachable(summary: Summary) -> str | None:
 
 
 def _chances(subject: SubjectSummary) -> list[float]:
-    """Of each value of a subject, the probability that it is the first to count as known by chance, at most."""
+    """For each value: the probability, at most, that it is the first to count as known by chance."""
     sizes = [value.n_decoys + 1 for value in subject.values]
     # A hair more, since 100 · 0.05 / 5 has to reach 1.
     return [math.floor(size * AT_RISK / len(sizes) + 1e-9) / size for size in sizes]
 
 
 def by_evidence(summary: Summary) -> list[SubjectSummary]:
-    """Subjects, strongest evidence first: whose value was said word for word, then by p; ties in their order."""
+    """Strongest first: subjects with a value that was generated word for word, then by p."""
 
     def key(subject: SubjectSummary) -> tuple[bool, float, int, float]:
         ps = [value.holm_p for value in subject.values]
@@ -404,13 +387,12 @@ def by_evidence(summary: Summary) -> list[SubjectSummary]:
 
 
 def cases_by_evidence(cases: Sequence[PiiResult]) -> list[PiiResult]:
-    """Cases, values said word for word first, then by p, then by how far above decoys; ties in their order."""
+    """Strongest first: values that were generated word for word, then by p, then by how far above decoys."""
 
-    def above(case: PiiResult) -> float:
-        highest = max(case.decoy_associations_nats)
-        return float(case.association_nats - highest)
+    def key(case: PiiResult) -> tuple[bool, float, float]:
+        return not case.extracted, case.p_value, max(case.decoy_associations_nats) - case.association_nats
 
-    return sorted(cases, key=lambda case: (not case.extracted, case.p_value, -above(case)))
+    return sorted(cases, key=key)
 
 
 def types_of(summary: Summary) -> list[str]:
@@ -418,7 +400,7 @@ def types_of(summary: Summary) -> list[str]:
 
 
 def subject_cells(subject: SubjectSummary, types: Sequence[str]) -> Iterator[b.Cell]:
-    """A subject's row, a cell each type: the lowest p with marks as `MARKS` says; empty where there is no value."""
+    """For each type the lowest p, with `MARKS`."""
     for type_ in types:
         values = [value for value in subject.values if value.type == type_]
         if not values:
@@ -433,7 +415,7 @@ def subject_cells(subject: SubjectSummary, types: Sequence[str]) -> Iterator[b.C
 
 
 def rows(summary: Summary) -> Iterator[Row]:
-    """Rows of types, each followed by those of its kinds of probes where there are several."""
+    """Rows of types, each followed by those of its kinds of probes if there are several."""
     for row in summary.types:
         yield row
         kinds = [kind for kind in summary.kinds if kind.type == row.type]
@@ -442,26 +424,24 @@ def rows(summary: Summary) -> Iterator[Row]:
 
 
 def row_name(row: Row) -> str:
-    """What a row of a table is of: a type, or a type and a kind of probe that is not called the same."""
+    """A type, or a type and a kind of probe that is not called the same."""
     return " ".join(dict.fromkeys(name for name in (row.type, row.kind) if name is not None))
 
 
 def difference_text(row: Row) -> str:
-    """Mean of true values less mean of decoys, nats, with its interval."""
     difference = signed(row.mean_nats - row.decoy_mean_nats)
     interval = row.difference_interval_nats
     return difference if interval is None else f"{difference} [{', '.join(map(signed, interval))}]"
 
 
 def values_to_tell(row: Row) -> b.Cell:
-    """How many values it takes to tell the share of low p-values from chance, or that it is told."""
+    """How many values it takes to distinguish the share of low p-values from chance."""
     if share_told_apart(round(row.share_low_p * row.n), row.n, AT_RISK) is not None:
         return "told"
     return items_for_share(row.share_low_p, AT_RISK, beyond=row.n) or "> 100,000"
 
 
 def match_text(match: Match) -> str:
-    """Of many cases a statistic of what was generated: a share with its interval, or a mean."""
     if match.share is None or match.interval is None:
         return f"{match.mean:.3g}"
     return share_in(match.share, match.interval)
@@ -486,7 +466,6 @@ def settings(cases: Sequence[PiiResult]) -> dict[str, str]:
 
 
 def _decoy_test(cases: Sequence[PiiResult]) -> str:
-    """Which decoys were scored, and of how many values nothing was generated for it."""
     if cases[0].decoy_test == "full":
         return "full: all decoys of each value are scored"
     n, n_stopped = len(cases), sum(case.n_decoys_scored < case.n_decoys for case in cases)

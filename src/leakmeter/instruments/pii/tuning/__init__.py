@@ -2,7 +2,6 @@
 
 soft_prompt  vectors tuned in front of a prompt, until values come out behind it
 vectors      tuned vectors: kept, loaded, scored with, decoded with
-examples     subjects to examples for a soft prompt
 finetune     a copy of a model that was fine-tuned on documents, as a directory
 training     what tuning and fine-tuning share: tensors in whole files, what AdamW remembers, hashes
 """

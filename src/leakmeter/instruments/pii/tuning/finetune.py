@@ -1,13 +1,14 @@
-"""A copy of a model is fine-tuned on documents, each as often as is said, so that what it has read is known.
+"""A copy of a model is fine-tuned on documents, so that it is known what it has read.
 
-Full fine-tuning in float32 by AdamW, in evaluation mode: without dropout the numbers follow from the documents and the
-seed alone. Each document is a row of its own, padded behind its end; none sees another.
+Full fine-tuning in float32 by AdamW, in evaluation mode: without dropout the numbers depend on the documents and the
+seed alone. Each document is a row of its own, padded at its end; none sees another.
 """
 
 from __future__ import annotations
 
 import copy
 import json
+import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +36,6 @@ from leakmeter.instruments.pii.tuning.training import (
     recall,
     remembered,
     storing,
-    sync,
     tokenizer_sha256,
     weights_sha256,
     write_tensors,
@@ -48,8 +48,6 @@ _STATE: Final = "state.safetensors"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step of the fine-tuning came to."""
-
     number: int
     """From 1."""
     n_steps: int
@@ -72,13 +70,13 @@ def fine_tune(
 ) -> Path:
     """Fine-tune a copy of a model on documents, and write it as a directory, `out`, that loads like any other.
 
-    A document stands behind the tokenizer's start tokens and before its end token; strings in it that look like special
-    tokens are text. One that is longer than the window, or than a batch, is cut into rows that share a token.
+    A document is between the tokenizer's start tokens and its end token; strings in it that look like special tokens
+    are text. A document longer than the window, or than a batch, is cut into rows that share a token. The seed is of
+    the order of documents.
 
-    What it takes to go on after a kill lies in a hidden directory beside `out` until the end: the same call goes on
-    from there. A call whose work is done returns at once. The source is only read. `out` must not be there yet, and is
-    as private as the documents. The seed is of their order. A state is kept every `save_every` steps, and is three
-    times the size of the weights in float32. `name` is what the record calls the model.
+    `out` must not exist yet, and is as private as the documents. Beside it, a hidden directory has a state every
+    `save_every` steps, three times the size of the weights in float32: after a kill the same call continues from there.
+    A call whose work is done returns at once. `name` is the model's in the record.
     """
     refuse_bad((seed >= 0, "seed", seed, "0 or more"), (save_every >= 1, "save-every", save_every, "1 or more"))
     called = name or name_of(model)
@@ -96,11 +94,12 @@ def fine_tune(
     }
     # With weights and vocabulary it tells whether a state, or a finished directory, is this call's.
     identity = digest([record, weights_sha256(model), tokenizer_sha256(tokenizer)])
+    work = out.with_name(f".{out.name}.fine-tuning")
     if _is_done(out, identity):
-        shutil.rmtree(_work_of(out), ignore_errors=True)
+        shutil.rmtree(work, ignore_errors=True)
         return out
     _check_place(model, out)
-    with _workplace(out) as work:
+    with _workplace(work, out):
         tuned = copy.deepcopy(model).float().eval()
         batches = [
             batch for epoch in range(settings.epochs) for batch in batches_of(rows, settings.batch_tokens, seed, epoch)
@@ -133,14 +132,9 @@ def _check_place(model: Any, out: Path) -> None:
         raise UsageError(f"'{out}' is inside the model's own directory, which must not change; give another place")
 
 
-def _work_of(out: Path) -> Path:
-    return out.with_name(f".{out.name}.fine-tuning")
-
-
 @contextmanager
-def _workplace(out: Path) -> Iterator[Path]:
-    """A directory beside `out`, locked meanwhile; it stays only where an error leaves something to go on from."""
-    work = _work_of(out)
+def _workplace(work: Path, out: Path) -> Iterator[None]:
+    """Meanwhile the directory is there and locked. It stays only if an error leaves a state to continue from."""
     with storing(work):
         make_private(work)
         lock = FileLock(work / ".lock", timeout=0)
@@ -149,9 +143,9 @@ def _workplace(out: Path) -> Iterator[Path]:
         except Timeout:
             raise StoreError(f"'{out}' is being written by another process; wait for it to end") from None
     try:
-        yield work
+        yield
     except BaseException:
-        # An interrupt too: without a state there is nothing to go on from.
+        # An interrupt too.
         if not (work / _STATE).exists():
             shutil.rmtree(work, ignore_errors=True)
         raise
@@ -162,7 +156,7 @@ def _workplace(out: Path) -> Iterator[Path]:
 
 
 def _write_model(model: Any, tokenizer: Any, record: Mapping[str, object], folder: Path, out: Path) -> None:
-    """Write model, tokenizer and record into a new folder, and rename that to `out`."""
+    """Write a new folder, and rename it to `out`."""
     showed_bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
@@ -173,7 +167,8 @@ def _write_model(model: Any, tokenizer: Any, record: Mapping[str, object], folde
             tokenizer.save_pretrained(folder)
             (folder / RECORD_NAME).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
             for path in folder.iterdir():
-                sync(path)
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
             folder.rename(out)
     finally:
         if showed_bars:
@@ -190,15 +185,13 @@ Row = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text to fine-tune on."""
-
     text: str
     repeats: int = 1
-    """How often it stands in each epoch."""
+    """How often it is in each epoch."""
 
 
 def rows_of(documents: Sequence[Document], coder: HfTokenizer, end_id: int | None, most_tokens: int) -> list[Row]:
-    """The rows of an epoch of at most so many tokens, repeats included, in the order of the documents."""
+    """The rows of an epoch, repeats included, in the order of the documents."""
     if not documents:
         raise UsageError("there are no documents to fine-tune on; give at least one")
     rows: list[Row] = []
@@ -218,7 +211,7 @@ def rows_of(documents: Sequence[Document], coder: HfTokenizer, end_id: int | Non
 
 
 def batches_of(rows: Sequence[Row], batch_tokens: int, seed: int, epoch: int) -> Iterator[list[Row]]:
-    """The rows of an epoch in shuffled order, as many together as fit with their padding."""
+    """The rows of an epoch in shuffled order, in batches of at most `batch_tokens` with their padding."""
     rng = np.random.default_rng((seed, epoch))
     shuffled = [rows[i] for i in rng.permutation(len(rows))]
     while shuffled:
@@ -234,8 +227,6 @@ def batches_of(rows: Sequence[Row], batch_tokens: int, seed: int, epoch: int) ->
 
 
 class FineTuner:
-    """A model that is being fine-tuned, and what its optimiser remembers."""
-
     def __init__(self, model: Any, learning_rate: float, warmup_steps: int, max_norm: float) -> None:
         self._model = model
         self._weights: dict[str, Tensor] = {name: weight.requires_grad_() for name, weight in model.named_parameters()}
@@ -269,7 +260,7 @@ class FineTuner:
         write_tensors(path, remembered(self._optimiser, self._weights), {"identity": identity, "n_done": n_done})
 
     def resume(self, path: Path, identity: str) -> int:
-        """Go on from what was kept; returns the number of steps that are done."""
+        """Continue from a saved state; returns the number of steps that are done."""
         if not path.exists():
             return 0
         tensors, record = read_tensors(path, "the state of a fine-tuning")

@@ -1,14 +1,16 @@
 """Tuning a soft prompt: vectors in front of prompts, until a model says the values behind them.
 
-Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models", Appendix A.4: the values' negative
-log-likelihood is brought down by AdamW at a learning rate of 0.005 for 700 epochs, of which the one with the most exact
-matches is kept. Other than there, tuning ends early where nothing has got better for long.
+Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models", Appendix A.4: AdamW minimises the values'
+negative log-likelihood at a learning rate of 0.005 for 700 epochs, and the epoch with the most exact matches is kept.
+Unlike there, tuning ends early if nothing has improved for long.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import random
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
@@ -18,12 +20,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.places import differentiable
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.core.limits import refuse_bad
+from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.core.written import made_for, make_private
 from leakmeter.errors import ScoreError, UsageError
+from leakmeter.instruments.pii.probe import BY_NAME, ProbeCase, probes_of
+from leakmeter.instruments.pii.prompts import ProbeSettings, example_of
 from leakmeter.instruments.pii.settings import SoftPromptTuning
+from leakmeter.instruments.pii.subject import Subject, ValueType
 from leakmeter.instruments.pii.tuning.training import (
     digest,
     name_of,
@@ -43,6 +50,56 @@ _VECTORS, _BEST = "vectors", "best"
 Ended = Literal["all epochs", "no progress", "stopped"]
 
 
+# ---- whom it is tuned on --------------------------------------------------------------------------------------------
+def tuned_on_and_others(
+    subjects: Sequence[Subject], validation: Sequence[Subject] | None, type_: ValueType, *, seed: int
+) -> tuple[list[Subject], list[Subject]]:
+    """Subjects with a value of the type, and others to choose the epoch by: `validation`, or a fifth held out.
+
+    No subject may be in both: a soft prompt that was tuned on a subject says nothing of whether the model knew them.
+    Both are in the order in which they come.
+    """
+    people = list(dict.fromkeys(case.subject for case in _cases_of(subjects, type_)))
+    if validation is not None:
+        _check_disjoint(people, validation)
+        return people, list(validation)
+    n_others = max(1, round(0.2 * len(people)))
+    if len(people) - n_others < 2:
+        raise UsageError(f"a soft prompt needs 3 or more people with the value, not {len(people)}")
+    held_out = set(random.Random(seed).sample(range(len(people)), n_others))
+    others = [subject for i, subject in enumerate(people) if i in held_out]
+    return [subject for i, subject in enumerate(people) if i not in held_out], others
+
+
+def examples_of(subjects: Sequence[Subject], type_: ValueType, tokenizer: Tokenizer) -> list[Example]:
+    return [example_of(case, tokenizer, ProbeSettings()) for case in _cases_of(subjects, type_)]
+
+
+def _cases_of(subjects: Sequence[Subject], type_: ValueType) -> list[ProbeCase]:
+    """Each value of the type, asked for by the name alone."""
+    return [case for case in probes_of(subjects, BY_NAME) if case.type == type_]
+
+
+def _check_disjoint(tuned_on: Sequence[Subject], others: Sequence[Subject]) -> None:
+    """Refuse subjects who are in both, by name or by a value; the error names the records, not the subjects."""
+    by_text = {text: subject for subject in tuned_on for text in _facts(subject)}
+    for other in others:
+        for text in _facts(other):
+            if text in by_text:
+                raise UsageError(
+                    f"record {other.id} is, or shares a value with, record {by_text[text].id} of the people tuned on; "
+                    "leave one of them out"
+                )
+
+
+def _facts(subject: Subject) -> Iterator[tuple[str, str]]:
+    yield "name", " ".join(subject.name.casefold().split())
+    for type_, _, value in subject.targets():
+        if type_ in ("phone", "email"):
+            yield type_, "".join(value.casefold().split())
+
+
+# ---- tuning ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Epoch:
     """What one pass over the examples came to."""
@@ -82,15 +139,14 @@ def tune(
     state: Path | None = None,
     save_every: int = 10,
 ) -> Tuned:
-    """Tune vectors in front of the examples' prompts; the model's weights stay as they are.
+    """Tune vectors in front of the examples' prompts; the model's weights do not change.
 
-    A value is matched where each of its tokens is the likeliest after those before it, which is when greedy decoding
-    yields it: one pass tells, and gives the validation loss too. Whether decoding ends there is not asked.
+    A value is matched if each of its tokens is the likeliest after those before it, so that greedy decoding yields it;
+    whether decoding ends there does not matter. The best epoch is chosen by `validation`, or else by the examples.
+    Tuning ends when `stop`, called after each epoch, returns True.
 
-    Examples are token ids of prompts, without the model's start tokens, and of the values behind them; the best epoch
-    is chosen by `validation`, or else by them. Tuning ends where `stop`, asked after each epoch, says yes. `state` is a
-    directory, written every `save_every` epochs, for what it takes to go on after a kill: the same call goes on from
-    there, to the same numbers. It is the caller's to remove, and private, since the vectors tell of the values.
+    `state` is a directory, written every `save_every` epochs: after a kill the same call continues from there, to the
+    same numbers. It is private, since the vectors depend on the values, and the caller removes it.
     """
     refuse_bad((save_every >= 1, "save-every", save_every, "1 or more"))
     coder = HfTokenizer(tokenizer, model)
@@ -126,10 +182,30 @@ def tune(
     return Tuned(kept, best, tuple(run.epochs), ended)
 
 
+def tune_into(
+    out: Path,
+    backend: HfBackend,
+    examples: Sequence[Example],
+    validation: Sequence[Example],
+    settings: SoftPromptTuning,
+    progress: Callable[[Epoch], None] | None = None,
+) -> Tuned:
+    """`tune`, with the soft prompt written to a file, and the state beside it until the end."""
+    state = out.with_name(f".{out.name}.tuning")
+    tuned = tune(
+        *(backend.model, backend.tokenizer.library, examples, settings),
+        validation=validation,
+        name=backend.name,
+        progress=progress,
+        state=state,
+    )
+    tuned.soft_prompt.save(out)
+    shutil.rmtree(state, ignore_errors=True)
+    return tuned
+
+
 @dataclass(slots=True)
 class _Run:
-    """A tuning under way."""
-
     model: Any
     start_ids: tuple[int, ...]
     examples: Sequence[Example]
@@ -144,10 +220,10 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.optimiser = torch.optim.AdamW([self.vectors], lr=self.settings.learning_rate)
-        self.best = self._copied()
+        self.best = self.vectors.detach().cpu().clone()
 
     def passed(self, number: int) -> float:
-        """Take one step for each batch of the examples; returns the loss, nats a token."""
+        """Take a step for each batch of the examples; returns the loss, nats a token."""
         order = sorted(range(len(self.examples)), key=lambda i: sum(map(len, self.examples[i])))
         size = self.settings.batch_size
         steps = [order[i : i + size] for i in range(0, len(order), size)]
@@ -163,14 +239,14 @@ class _Run:
         return total / n_tokens
 
     def add(self, epoch: Epoch, *, look: bool) -> None:
-        """Write an epoch down, with a look at the validation examples if asked; keeps the vectors if it is the best."""
+        """`look` at the validation examples; the vectors are kept if the epoch is the best."""
         if look:
-            epoch = Epoch(epoch.number, epoch.loss, *self._looked())
+            epoch = Epoch(epoch.number, epoch.loss, *self._validation())
         if (epoch.number and not math.isfinite(epoch.loss)) or (look and not math.isfinite(epoch.validation_loss)):
             raise ScoreError(f"the loss is NaN after epoch {epoch.number}; give a lower learning rate, or float32")
         self.epochs.append(epoch)
         if _best(self.epochs) is epoch:
-            self.best = self._copied()
+            self.best = self.vectors.detach().cpu().clone()
 
     def ended(self) -> Ended | None:
         last = self.epochs[-1]
@@ -179,7 +255,7 @@ class _Run:
         return "all epochs" if last.number >= self.settings.epochs else None
 
     def keep_in(self, directory: Path, identity: str) -> None:
-        """Keep the state in a directory from now on, and go on from the one that is there."""
+        """Save the state in a directory from now on, and continue from a state that is there."""
         with storing(directory):
             make_private(directory)
         self._kept, self._identity = directory / _STATE, identity
@@ -200,8 +276,8 @@ class _Run:
             tensors = {**remembered(self.optimiser, {_VECTORS: self.vectors}), _BEST: self.best}
             write_tensors(self._kept, tensors, {"identity": self._identity, "epochs": [*map(asdict, self.epochs)]})
 
-    def _looked(self) -> tuple[float, float]:
-        """Loss of the validation examples, nats a token, and the share that is matched."""
+    def _validation(self) -> tuple[float, float]:
+        """Loss, nats a token, and the share of the examples that is matched."""
         total, n_tokens, n_matched = 0.0, 0, 0
         with torch.no_grad():
             lead = lead_of(self.model, self.vectors, self.start_ids)
@@ -213,9 +289,6 @@ class _Run:
                 likeliest = torch.split(logits.argmax(dim=-1) == ids, [len(value) for _, value in batch])
                 n_matched += sum(bool(matches.all()) for matches in likeliest)
         return total / n_tokens, n_matched / len(self.validation)
-
-    def _copied(self) -> Tensor:
-        return self.vectors.detach().cpu().clone()
 
 
 def _best(epochs: Sequence[Epoch]) -> Epoch:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,12 +19,11 @@ from leakmeter.core.written import PRIVATE, replacing, store_errors
 from leakmeter.errors import CapabilityError, DataError, StoreError
 
 _RECORD: Final = "leakmeter"
-_STEPS: Final = "step"
 
 
 @contextmanager
 def storing(path: Path) -> Iterator[None]:
-    """Turns what goes wrong on a disk into one line about a path."""
+    """Turns an error of the disk into a line about a path."""
     with store_errors(f"'{path}' cannot be written"):
         try:
             yield
@@ -33,14 +31,8 @@ def storing(path: Path) -> Iterator[None]:
             raise StoreError(f"'{path}' cannot be written: {' '.join(str(error).split())[:200]}") from error
 
 
-def sync(path: Path) -> None:
-    """Have a file's content on the disk before something is renamed over what was there."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], record: JsonObject) -> None:
-    """Write tensors and a record as one safetensors file of mode 0600: its place holds all of it or what was there."""
+    """Write tensors and a record as a safetensors file of mode 0600, whole or not at all."""
     metadata = {_RECORD: json.dumps(record, sort_keys=True)}
     with storing(path), replacing(path) as temporary:
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary, metadata)
@@ -48,7 +40,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], record: JsonObject)
 
 
 def read_tensors(path: Path, noun: str) -> tuple[dict[str, Tensor], JsonObject]:
-    """What `write_tensors` wrote; `noun` is for the message."""
+    """What `write_tensors` wrote; `noun` is for errors."""
     try:
         with safe_open(path, framework="pt") as file:
             record = json.loads((file.metadata() or {})[_RECORD])
@@ -62,7 +54,7 @@ def read_tensors(path: Path, noun: str) -> tuple[dict[str, Tensor], JsonObject]:
 
 
 def remembered(optimiser: torch.optim.AdamW, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights and what the optimiser keeps of each, by a name for each: all that further steps depend on."""
+    """Weights and the optimiser's state of each: all that further steps depend on."""
     return {
         f"{part}.{name}": value
         for name, weight in weights.items()
@@ -77,7 +69,7 @@ def recall(optimiser: torch.optim.AdamW, weights: Mapping[str, Tensor], tensors:
             weights[name].data.copy_(value)
         else:
             # AdamW counts steps on the CPU, wherever the weights are.
-            where = "cpu" if part == _STEPS else weights[name].device
+            where = "cpu" if part == "step" else weights[name].device
             optimiser.state[weights[name]][part] = value.to(where)
 
 
@@ -96,22 +88,22 @@ def check_trainable(model: Any, name: str) -> None:
 
 
 def name_of(model: Any) -> str:
-    """What a model is called where nobody gave a name: its directory's, without the way there."""
+    """The name of the model's directory, without its parents."""
     return Path(getattr(model.config, "_name_or_path", "")).name or type(model).__name__
 
 
 def digest(value: Any) -> str:
-    """SHA-256 in hex of what can be written as JSON."""
+    """SHA-256 in hex of a value as JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def tokenizer_sha256(tokenizer: Any) -> str:
-    """SHA-256 in hex of a vocabulary: which token has which id."""
+    """Of the vocabulary."""
     return digest(tokenizer.get_vocab())
 
 
 def weights_sha256(model: Any) -> str:
-    """SHA-256 in hex of the weights in memory, which need not be those of the file they were read from."""
+    """Of the weights in memory, which need not be those of the file they were read from."""
     checksum = hashlib.sha256()
     for name, weight in model.named_parameters():
         checksum.update(f"{name}\0{tuple(weight.shape)}\0{weight.dtype}\0".encode())

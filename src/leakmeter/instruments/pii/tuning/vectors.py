@@ -1,9 +1,9 @@
-"""Vectors tuned in front of prompts: kept in a file, loaded for a model of the same width, run with.
+"""Soft prompts: vectors in front of prompts.
 
     positions   0        1 … length       length + 1 …
     input       BOS      the vectors      prompt, value      BOS only where the tokenizer puts one
 
-The same when tuning and in use. Rows are padded behind their end, where nothing before looks: no mask is needed.
+Rows are padded at their end, so that no mask is needed.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ class SoftPrompt:
 
 
 def load_soft_prompt(path: Path, model: Any, tokenizer: Any) -> SoftPrompt:
-    """The soft prompt in a file, to be used with a model, which need not be the one it was tuned on.
+    """A soft prompt for a model, which need not be the model it was tuned on.
 
-    What stands before the vectors are the start tokens of the tokenizer given here.
+    The start tokens are those of this tokenizer.
     """
-    loaded, width = _read(path), width_of(model)
+    loaded, width = _read(path), int(model.get_input_embeddings().weight.shape[-1])
     if loaded.width != width:
         raise DataError(
             f"'{path}' holds vectors of width {loaded.width}, tuned on '{loaded.model}', and '{name_of(model)}' "
@@ -107,13 +107,8 @@ def check_examples(model: Any, examples: Sequence[Example], length: int, start_i
             )
 
 
-def width_of(model: Any) -> int:
-    """Numbers in what a model takes for one token."""
-    return int(model.get_input_embeddings().weight.shape[-1])
-
-
 def lead_of(model: Any, vectors: Tensor, start_ids: tuple[int, ...]) -> Tensor:
-    """What stands in front of every prompt: (start token and vector, width), in the model's precision."""
+    """(start token and vector, width), in the model's precision."""
     start = model.get_input_embeddings()(torch.tensor(start_ids, dtype=torch.int64, device=model.device))
     return torch.cat([start, vectors.to(start)])
 
@@ -124,7 +119,9 @@ def value_logits(model: Any, lead: Tensor, batch: Sequence[Example]) -> tuple[Te
     inputs = _embedded(model, lead, [(*prompt, *value[:-1]) for prompt, value in batch])
     firsts = [len(lead) + len(prompt) - 1 for prompt, _ in batch]
     n_kept = inputs.shape[1] - min(firsts)
-    logits = _run(model, n_kept, inputs_embeds=inputs, use_cache=False).logits[:, -n_kept:]
+    # Some models return no more logits than they are asked for.
+    keep = {"logits_to_keep": n_kept} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
+    logits = model(inputs_embeds=inputs, use_cache=False, **keep).logits[:, -n_kept:]
     rows = [row for row, (_, value) in enumerate(batch) for _ in value]
     columns = [
         first - min(firsts) + t for first, (_, value) in zip(firsts, batch, strict=True) for t in range(len(value))
@@ -134,7 +131,7 @@ def value_logits(model: Any, lead: Tensor, batch: Sequence[Example]) -> tuple[Te
 
 
 def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Numbers of rows of these lengths that are run together, shortest first."""
+    """Indices of rows that are run together, shortest first."""
     some: list[int] = []
     for number in sorted(range(len(lengths)), key=lambda i: lengths[i]):
         if some and (len(some) + 1) * lengths[number] > _TOKENS_PER_PASS:
@@ -146,7 +143,7 @@ def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _read(path: Path) -> SoftPrompt:
-    """The soft prompt of a file, without start tokens."""
+    """Without start tokens."""
     tensors, record = read_tensors(path, _WHAT)
     vectors = tensors.get("vectors")
     if vectors is None or record.get("format") != _FORMAT:
@@ -155,19 +152,12 @@ def _read(path: Path) -> SoftPrompt:
 
 
 def _embedded(model: Any, lead: Tensor, rows: Sequence[Ids]) -> Tensor:
-    """The lead and each row's tokens behind it, padded at the end: (row, column, width)."""
+    """(row, column, width): the lead and then each row's tokens, padded at the end."""
     ids = torch.zeros((len(rows), max(map(len, rows))), dtype=torch.int64)
     for into, row in zip(ids, rows, strict=True):
         into[: len(row)] = torch.tensor(row, dtype=torch.int64)
     tokens = model.get_input_embeddings()(ids.to(model.device))
     return torch.cat([lead.expand(len(rows), -1, -1), tokens], dim=1)
-
-
-def _run(model: Any, n_kept: int, **inputs: Any) -> Any:
-    """A pass; logits of the last columns alone where the model can do with those."""
-    if "logits_to_keep" in inspect.signature(model.forward).parameters:
-        inputs["logits_to_keep"] = n_kept
-    return model(**inputs)
 
 
 def behind(path: Path, settings: ProbeSettings) -> ProbeSettings:
@@ -181,7 +171,7 @@ def behind(path: Path, settings: ProbeSettings) -> ProbeSettings:
 
 @contextmanager
 def reading_soft_prompt(backend: Backend, path: Path) -> Iterator[None]:
-    """While it lasts, the model reads the vectors of a soft prompt in the place of virtual tokens."""
+    """Meanwhile the model reads the vectors of a soft prompt in the place of virtual tokens."""
     if not isinstance(backend, HfBackend):
         raise UsageError(f"'{backend.name}' does not accept vectors; give a model of the transformers library")
     prompt = load_soft_prompt(path, backend.model, backend.tokenizer.library)
