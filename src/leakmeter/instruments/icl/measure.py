@@ -25,7 +25,7 @@ from leakmeter.stats.logspace import log_softmax
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The closed set of answers a query may get, and how likely each is of itself."""
+    """The closed set of answers a query may get, and prompts that show how likely each is of itself."""
 
     labels: tuple[str, ...]
     ids: tuple[tuple[int, ...], ...]
@@ -113,16 +113,12 @@ class Icl(Measure):
             raise UsageError("calibration is for labels; leave it out with space 'vocabulary'")
 
     @override
-    def check(self, item: ExemplarItem) -> None:
-        """Refuse labels that cannot be told apart, and a query without exemplars."""
-        self._answers(item)
-
-    @override
     def trial(self, item: ExemplarItem) -> Trial[list[Measurement]]:
-        answers = self._answers(item)
+        self.check(item)
+        answers = item.answers
         names = [span.name for span in item.spans]
-        prompts = self._prompts(item, answers, names)
-        few = self._prompts(item, answers, [names[i] for i in _ends(item)])
+        prompts = self._prompts(item, names)
+        few = self._prompts(item, [names[i] for i in _ends(item)])
         labels = self._requests(answers, prompts)
         vocabulary = [Request(prompts, (), LogRatioFromFirst(self.temperature))] if self.space == "vocabulary" else []
         is_known = item.model_noise_nats is not None
@@ -130,22 +126,23 @@ class Icl(Measure):
         label_scores = self._label_scores(scores[: len(labels)])
         entries = [scored.values[1:, 0] for scored in scores[len(labels) : len(labels) + len(vocabulary)]]
         if is_known:
-            label_measurements = list(self._of_labels(item, answers, label_scores, None))
+            measurements = list(self._of_labels(item, label_scores, None))
             noise = self._contrast_noise(item)
-            return label_measurements + [
-                measurement for entry in entries for measurement in _of_vocabulary(item, entry, (noise, noise))
-            ]
+            for entry in entries:
+                measurements += _of_vocabulary(item, entry, (noise, noise))
+            return measurements
         # The last token of a few prompts is run once more, from states that were kept: alone, where it had company.
         labels = self._requests(answers, few)
         tokens = [tuple(int(token) for token in entry[:, ::3].ravel()) for entry in entries]
         scores = yield [*labels, *(Request(few, (), Labels(ids, self.temperature)) for ids in tokens)]
-        measurements = list(self._of_labels(item, answers, label_scores, self._label_scores(scores[: len(labels)])))
+        measurements = list(self._of_labels(item, label_scores, self._label_scores(scores[: len(labels)])))
         for entry, again in zip(entries, scores[len(labels) :], strict=True):
             measurements += _of_vocabulary(item, entry, _vocabulary_noises(item, entry, again.values[:, 0]))
         return measurements
 
-    def _answers(self, item: ExemplarItem) -> Answers:
-        """The item's, if their scores can tell them apart."""
+    @override
+    def check(self, item: ExemplarItem) -> None:
+        """Refuse labels that cannot be told apart, and a query without exemplars."""
         answers = item.answers
         if not item.spans:
             raise UsageError(f"case '{item.id}' has no exemplars; give at least one")
@@ -160,16 +157,15 @@ class Icl(Measure):
                     f"label '{other}' begins with the tokens of label '{label}', which would always be at least as "
                     "likely; give one of them another word"
                 )
-        return answers
 
-    def _prompts(self, item: ExemplarItem, answers: Answers, names: Sequence[str]) -> tuple[Prompt, ...]:
+    def _prompts(self, item: ExemplarItem, names: Sequence[str]) -> tuple[Prompt, ...]:
         """With all exemplars, without each one named, and likewise with each content-free input."""
         inputs = _CONTENT_FREE[self.calibration] if self.calibration else ()
         keys = ("", *names) if self.calibration_baseline == "own" else ("",)
         return (
             item.prompt,
             *(item.cuts[name] for name in names),
-            *(answers.content_free[kind][key] for kind in inputs for key in keys),
+            *(item.answers.content_free[kind][key] for kind in inputs for key in keys),
         )
 
     def _requests(self, answers: Answers, prompts: tuple[Prompt, ...]) -> list[Request]:
@@ -195,11 +191,14 @@ class Icl(Measure):
         return np.asarray(calibrated(log_probs[:n_sets], content_free, self.calibration_epsilon))
 
     def _of_labels(
-        self, item: ExemplarItem, answers: Answers, scores: FloatArray, scores_again: FloatArray | None
+        self, item: ExemplarItem, scores: FloatArray, scores_again: FloatArray | None
     ) -> Iterator[Measurement]:
         log_probs = self._distributions(item, 1 + len(item.spans), scores)
         if scores_again is None:
-            noise = self._label_noise(item, answers)
+            # Each label's score is off by as much as its tokens are; with a calibration, what divides it is off by
+            # twice that. To renormalise over the labels doubles it.
+            n_tokens = 1 if self.label_scoring == "first-token" else max(map(len, item.answers.ids))
+            noise = self._contrast_noise(item) * n_tokens * (3.0 if self.calibration else 1.0) * 2.0
         else:
             few = [0, *(1 + i for i in _ends(item))]
             noise = _of_contrast(self._distributions(item, len(few), scores_again), log_probs[few])
@@ -211,24 +210,15 @@ class Icl(Measure):
             "noise": (NATS, np.asarray([noise])),
             "prediction": (LABEL, np.asarray([float(log_probs[0].argmax())])),
         }
-        for name, number in (("gold", answers.gold), ("answer", answers.answer)):
+        for name, number in (("gold", item.answers.gold), ("answer", item.answers.answer)):
             if number is not None:
                 series[name] = (LABEL, np.asarray([float(number)]))
         for statistic, (unit, values) in series.items():
             yield Measurement(item.id, 0, "", statistic, unit, values)
 
     def _contrast_noise(self, item: ExemplarItem) -> float:
-        """What the model's known noise makes at most to the difference of two log-probabilities of a token."""
+        """The most that the model's known noise changes the difference of two log-probabilities of a token, nats."""
         return of_contrast(item.model_noise_nats or 0.0, TargetLogProbs(self.temperature))
-
-    def _label_noise(self, item: ExemplarItem, answers: Answers) -> float:
-        """What the model's known noise makes at most to a `label_loss`.
-
-        Each label's score is off by as much as its tokens are; with a calibration, what divides it is off by twice
-        that. To renormalise over the labels doubles it.
-        """
-        n_tokens = 1 if self.label_scoring == "first-token" else max(map(len, answers.ids))
-        return self._contrast_noise(item) * n_tokens * (3.0 if self.calibration else 1.0) * 2.0
 
 
 def _of_vocabulary(item: ExemplarItem, entries: FloatArray, noises: tuple[float, float]) -> Iterator[Measurement]:
@@ -263,5 +253,5 @@ def _ends(item: ExemplarItem) -> list[int]:
 
 
 def _of_contrast(ones: FloatArray, others: FloatArray) -> float:
-    """Twice the most that log-probabilities differ: what that makes to a contrast of two."""
+    """Twice the most that log-probabilities differ, as a loss contrasts two of them."""
     return 2.0 * float(np.abs(log_ratio(ones, others)).max())

@@ -17,8 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from leakmeter.core import instrument
 from leakmeter.core.backend import Backend
-from leakmeter.core.instrument import Example, PlainSettings
+from leakmeter.core.instrument import PlainSettings
 from leakmeter.core.item import Prepared
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
@@ -26,9 +27,8 @@ from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.icl.measure import Answers, ExemplarItem
 from leakmeter.overriding import override
-from leakmeter.text import exemplar
 from leakmeter.text.build import check_unicode
-from leakmeter.text.exemplar import EXEMPLAR, ExemplarCase, Task
+from leakmeter.text.exemplar import EXEMPLAR, Example, ExemplarCase, Task
 from leakmeter.text.exemplar_prompts import Writer, joined, segments, written
 from leakmeter.text.templates import check_plain_or_chat, plain_or_chat
 
@@ -57,8 +57,6 @@ class ExemplarSettings(PlainSettings):
 
 @dataclass(frozen=True, slots=True)
 class PreparedExemplars(Prepared):
-    """A query's item and the texts it came from."""
-
     @override
     def texts(self) -> dict[str, list[str]]:
         return {"labels": list(self.item.answers.labels)}
@@ -171,14 +169,12 @@ def _check_window(
         )
 
 
-_TASK = exemplar.Task("sender", "Say who writes.", (("text", "Note"),), "Sender", (("p", "patient"), ("c", "clinic")))
-_EXEMPLARS = (
-    exemplar.Example("first", ("the patient writes to the clinic.",), "patient"),
-    exemplar.Example("second", ("the clinic writes back.",), "clinic"),
-)
-
-
-def example(id_: str, response: str | None) -> Example:
-    query = exemplar.Example(id_, (f"the clinic writes to {id_}.",), "clinic")
-    case = exemplar.ExemplarCase(id_, _EXEMPLARS, query)
-    return Example(ExemplarSettings(_TASK), case, {"label_scoring": "whole-sequence"})
+def example(id_: str, response: str | None) -> instrument.Example:
+    labels = (("p", "patient"), ("c", "clinic"))
+    task = Task("sender", "Say who writes.", (("text", "Note"),), "Sender", labels)
+    exemplars = (
+        Example("first", ("the patient writes to the clinic.",), "patient"),
+        Example("second", ("the clinic writes back.",), "clinic"),
+    )
+    case = ExemplarCase(id_, exemplars, Example(id_, (f"the clinic writes to {id_}.",), "clinic"))
+    return instrument.Example(ExemplarSettings(task), case, {"label_scoring": "whole-sequence"})

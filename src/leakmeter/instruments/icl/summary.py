@@ -1,4 +1,4 @@
-"""What many queries say together of the exemplars before them: ICLInf, accuracy, positions, labels."""
+"""Results of many queries together: ICLInf, accuracy, losses by position, label and exemplar."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ class Losses(Record):
 
     @classmethod
     def from_losses(cls, losses: Sequence[float], seed: int, **more: Any) -> Self:
-        """What losses, nats, say together; with further fields."""
         if not np.isfinite(losses).all():
             return cls(mean_nats=np.inf, std_nats=None, interval_nats=None, **more)
         interval = stats.bootstrap_interval_of_mean(losses, seed=seed) if len(losses) > 1 else None
@@ -121,7 +120,7 @@ class Summary(Losses):
 
 
 def summary(results: Sequence[IclResult], *, seed: int = 0) -> Summary:
-    """What one or more queries with the same labels say together; the seed is that of the bootstrap."""
+    """One or more queries with the same labels together; the seed is the bootstrap's."""
     if not results:
         raise UsageError("there are no queries to sum up; give at least one")
     labels = results[0].labels
