@@ -181,8 +181,6 @@ def _plan(
 
 @dataclass(frozen=True, kw_only=True)
 class _TaskOptions(RowNames):
-    """What all that measures the exemplars of a task is given."""
-
     task: str | Row | None = None
     text_column: str | None = None
     label_column: str | None = None
