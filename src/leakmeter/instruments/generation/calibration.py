@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 from leakmeter.core.record import Record
 from leakmeter.errors import UsageError
 from leakmeter.instruments.generation.words import delta_text, sharpness
-from leakmeter.privacy import calibrate as search
-from leakmeter.privacy.calibrate import Free, Target
+from leakmeter.privacy.calibrate import Free, Target, calibrate
 from leakmeter.privacy.clipped_logits import Adjacency, Aggregation
 from leakmeter.privacy.rdp import Guarantee, bound, zcdp
 from leakmeter.report import blocks as b
@@ -82,20 +81,18 @@ def calibrated(wanted: Wanted) -> Calibration:
             raise UsageError(f"{other.replace('_', '-')} is {number:g}; it has to be from {least:g} to {_MOST:g}")
     n_tokens = wanted.samples * wanted.max_new_tokens
     target = Target(wanted.epsilon, wanted.delta, n_tokens, wanted.adjacency)
-    outcome = search.calibrate(start, free, target)
-    if isinstance(outcome, search.Unreachable):
-        raise UsageError(str(outcome))
+    aggregation = calibrate(start, free, target)
     return Calibration(
-        **asdict(outcome.aggregation),
+        **asdict(aggregation),
         free=free,
-        value=getattr(outcome.aggregation, name),
+        value=getattr(aggregation, name),
         target_epsilon=wanted.epsilon,
         adjacency=wanted.adjacency,
         delta=wanted.delta,
         samples=wanted.samples,
         max_new_tokens=wanted.max_new_tokens,
         n_tokens=n_tokens,
-        guarantees={kind: _guarantee(outcome.aggregation.sensitivity(kind), target) for kind in _NEIGHBOURS},
+        guarantees={kind: _guarantee(aggregation.sensitivity(kind), target) for kind in _NEIGHBOURS},
     )
 
 

@@ -25,8 +25,9 @@ from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.core.sampling import bits_of, uniforms_of
 from leakmeter.errors import UsageError
 from leakmeter.overriding import override
-from leakmeter.privacy import calibrate, rdp
+from leakmeter.privacy import rdp
 from leakmeter.privacy.accounting import check_delta
+from leakmeter.privacy.calibrate import Target, calibrate
 from leakmeter.privacy.clipped_logits import Aggregation, NormaliseBy
 from leakmeter.privacy.mechanism import ClippedLogitAggregation, Mechanism, QuickMechanism, bound_of
 from leakmeter.privacy.rdp import ORDERS, composed
@@ -275,11 +276,8 @@ class PrivateGeneration(Measure):
     def calibrated(self, epsilon: float, n_exemplars: int) -> PrivateGeneration:
         """The same at the lowest temperature that guarantees ε for all samples together."""
         own = Aggregation(self.clip, n_exemplars, self.temperature, self.normalise_by)
-        target = calibrate.Target(epsilon, self.delta, self.sequences * self.max_new_tokens)
-        outcome = calibrate.calibrate(own, "temperature", target)
-        if isinstance(outcome, calibrate.Unreachable):
-            raise UsageError(str(outcome))
-        return replace(self, temperature=outcome.aggregation.temperature)
+        target = Target(epsilon, self.delta, self.sequences * self.max_new_tokens)
+        return replace(self, temperature=calibrate(own, "temperature", target).temperature)
 
     @property
     @override

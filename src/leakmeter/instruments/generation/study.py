@@ -20,7 +20,7 @@ from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.prompts import GenerationSettings, batches_of
 from leakmeter.instruments.generation.result import PrivateGenerationResult
 from leakmeter.overriding import override
-from leakmeter.privacy.calibrate import Free, Target, Unreachable, calibrate
+from leakmeter.privacy.calibrate import Free, Target, calibrate
 from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.report import blocks as b
 from leakmeter.report.blocks import Chart
@@ -197,8 +197,8 @@ class PrivateTexts(Kind):
 
     @override
     def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
-        lines = [name for name in study.cells[0].factors if name != study.x]
-        return figure_of(rows, x=str(study.x), lines=lines, title=study.title, footer=footer)
+        x = str(study.x)
+        return figure_of(rows, x=x, lines=self.lines(study, x), title=study.title, footer=footer)
 
     @override
     def seed(self, cell: Cell) -> int:
@@ -225,11 +225,9 @@ def _aggregation(settings: JsonObject) -> Aggregation:
     if free not in get_args(Free):
         raise UnknownNameError("free", free, get_args(Free))
     n_tokens = settings.get("sequences", _DEFAULTS.sequences) * settings.get("max_new_tokens", _DEFAULTS.max_new_tokens)
-    target = Target(settings["target_epsilon"], settings.get("delta", _DEFAULTS.delta), n_tokens)
-    outcome = _calibrated(aggregation, free, target)
-    if isinstance(outcome, Unreachable):
-        raise UsageError(str(outcome))
-    return outcome.aggregation
+    return _calibrated(
+        aggregation, free, Target(settings["target_epsilon"], settings.get("delta", _DEFAULTS.delta), n_tokens)
+    )
 
 
 # Every cell of a study asks for its target several times.
