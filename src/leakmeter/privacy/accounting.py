@@ -1,8 +1,8 @@
-"""What many tokens cost together, in nats: basic composition, and tighter ones at a δ through `dp-accounting`.
+"""Privacy loss of many tokens, in nats: basic composition, and tighter ones at a δ through `dp-accounting`.
 
-A token drawn by bounded decoding is ε-DP on its own, and nothing more is known of it: among all mechanisms that are
-ε-DP, randomised response between two answers is the worst, and its composition bounds theirs (Kairouz, Oh and
-Viswanath 2015). The library composes it in two ways; there is no accounting of our own here.
+A token drawn by bounded decoding is ε-DP, and nothing more is known of it. Of all mechanisms that are ε-DP, randomised
+response between two answers is the worst, and its composition bounds theirs (Kairouz, Oh and Viswanath 2015). The
+library composes it in two ways; there is no accounting of our own here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mixing two branches with a λ that is given, or with the largest at which no token tells more than so many nats.
+"""Mixtures of two branches, with a given λ or the largest at which the loss of no token exceeds a bound in nats.
 
 With p the bare distribution softmax(z_bare / T), r = (z − z_bare) / T shifted so that its smallest value is 0, and
 K(λ) = log E_{v~p} e^{λ r_v}, the mixture is p̄(v) = p(v) e^{λ r_v − K(λ)} and its largest loss over the vocabulary
@@ -8,9 +8,9 @@ K(λ) = log E_{v~p} e^{λ r_v}, the mixture is p̄(v) = p(v) e^{λ r_v − K(λ)
 g never decreases for λ ≥ 0: K′ is the mean of r under p̄, so that 0 ≤ K′ ≤ R and neither term falls. The two terms add
 up to λ R, hence λ R / 2 ≤ g(λ) ≤ λ R, and the largest λ with g(λ) ≤ b lies between b / R and 2 b / R.
 
-What is promised is promised of numbers that are there, rounding included. Tokens are drawn by weights, float64 numbers
-W̄(v) = e^(log p̄(v)) beside W(v) = e^(log p(v)) of the bare branch (see `exact_draw`), and the loss that is held against
-the bound is that of the fractions W̄(v) / Σ W̄ and W(v) / Σ W, with every error of its own computation added to it.
+The bound holds for the rounded numbers. Tokens are drawn by weights, float64 numbers W̄(v) = e^(log p̄(v)) beside
+W(v) = e^(log p(v)) of the bare branch (see `exact_draw`), and the loss that is compared with the bound is that of the
+fractions W̄(v) / Σ W̄ and W(v) / Σ W, with every error of its own computation added to it.
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ def mixture(full: Any, bare: Any, weight: float, temperature: float = 1.0) -> Mi
     allowed = support & ~(full == -xp.inf)
     weights = xp.full_like(tilt[..., :1], float(weight))
     log_probs = _tilted(xp.where(allowed, log_bare, _filled(tilt, -xp.inf)), tilt, weights)
-    loss = _max_loss(log_probs, log_bare, allowed)
+    zero = xp.zeros_like(log_probs)
+    gap = xp.where(allowed, log_probs, zero) - xp.where(allowed, log_bare, zero)
+    loss = xp.max(xp.abs(gap), axis=-1, keepdims=True)
     return Mixture(
         weights[..., 0],
         log_probs,
@@ -177,13 +179,6 @@ def _error(loss: Any, support: Any) -> Any:
     xp = array_namespace(support)
     n_tokens = xp.sum(xp.astype(support, xp.float64), axis=-1, keepdims=True)
     return _EPS * (1.25 * n_tokens + 16.0 * (1.0 + loss))
-
-
-def _max_loss(log_probs: Any, log_bare: Any, tokens: Any) -> Any:
-    xp = array_namespace(log_probs)
-    zero = xp.zeros_like(log_probs)
-    gap = xp.where(tokens, log_probs, zero) - xp.where(tokens, log_bare, zero)
-    return xp.max(xp.abs(gap), axis=-1, keepdims=True)
 
 
 def _log_sum_exp(values: Any) -> Any:
