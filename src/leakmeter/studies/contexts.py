@@ -1,4 +1,4 @@
-"""Studies of the influence of contexts: `influence`, `decode`, and any measure that has no kind of its own."""
+"""Studies of the influence of contexts: `influence`, `decode`, and any measure without its own kind of study."""
 
 from __future__ import annotations
 
@@ -140,18 +140,13 @@ KIND = Contexts()
 
 
 def generations_page(study: Study, cells: Sequence[FinishedCell], about: Sequence[str]) -> str:
+    records = dict.fromkeys((cell.cell.dataset, record.case.id) for cell in cells for record in cell.records)
+    datasets = dict.fromkeys(dataset for dataset, _ in records)
     # Of several data sets each has its share of the page.
-    by_dataset = [
-        [(dataset, id_) for id_ in _ids([cell for cell in cells if cell.cell.dataset == dataset])]
-        for dataset in dict.fromkeys(cell.cell.dataset for cell in cells)
-    ]
-    record_ids = [record_id for record_id in chain.from_iterable(zip_longest(*by_dataset)) if record_id is not None]
-    shown = [_of_record(study, cells, dataset, id_) for dataset, id_ in record_ids[:MOST_RECORDS]]
-    return html.page(generations_report(shown, title=study.title, about=about, n_records=len(record_ids)))
-
-
-def _ids(cells: Sequence[FinishedCell]) -> list[str]:
-    return list(dict.fromkeys(record.case.id for cell in cells for record in cell.records))
+    by_dataset = [[record for record in records if record[0] == dataset] for dataset in datasets]
+    in_turn = [record for record in chain.from_iterable(zip_longest(*by_dataset)) if record is not None]
+    shown = [_of_record(study, cells, dataset, id_) for dataset, id_ in in_turn[:MOST_RECORDS]]
+    return html.page(generations_report(shown, title=study.title, about=about, n_records=len(in_turn)))
 
 
 def _of_record(study: Study, cells: Sequence[FinishedCell], dataset: str, id_: str) -> Generations:

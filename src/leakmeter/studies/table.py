@@ -25,7 +25,7 @@ from leakmeter.studies.expected import (
 )
 from leakmeter.studies.grid import Study
 from leakmeter.studies.kind import Tables, lines_over
-from leakmeter.studies.quality import Regurgitation, counts
+from leakmeter.studies.quality import counts
 from leakmeter.studies.tables import P_VALUE, Column, Columns, Row, counted, decimals, measured
 from leakmeter.text.units import parse
 
@@ -37,7 +37,7 @@ SEEDS_ABOUT: Final = (
 
 
 def responses(finished: FinishedCell) -> Iterator[Row]:
-    """The items of a cell: one row a response, as `leakmeter regurgitation --csv` reads it."""
+    """One row a response, as `leakmeter regurgitation --csv` reads it."""
     for record, (texts, measurements) in zip(finished.records, finished.measured, strict=True):
         pairs = zip(texts["responses"], whole_by_token(measurements), strict=True)
         for sample, (response, nats) in enumerate(pairs):
@@ -65,19 +65,17 @@ def tables(study: Study, cells: Sequence[FinishedCell], directory: Path, notify:
         else:
             series = [nats_by_piece(measurements) for _, measurements in finished.measured]
         estimates = by_position(series, seed=study.seed)
+        unit = parse(finished.measured[0][0]["unit"])
+        # Where a piece begins, in tokens: so n-grams of different n and stride can be compared.
+        stride = unit.stride if unit.kind == "ngram" else None
         of_cell = [
-            {**finished.cell.factors, study.show: i, **_place(finished, i), **columns("nats", at)}
+            {**finished.cell.factors, study.show: i, **({} if stride is None else {"first_token": i * stride}),
+             **columns("nats", at)}
             for i, at in enumerate(estimates)
-        ]
+        ]  # fmt: skip
         rows += of_cell
         summary += of_cell if study.show == "position" else [_peak(study, finished, series, estimates)]
     return Tables(rows, summary)
-
-
-def _place(finished: FinishedCell, i: int) -> Row:
-    """Where the i-th n-gram begins, in tokens: what n-grams of different n and stride can be set side by side by."""
-    unit = parse(finished.measured[0][0]["unit"])
-    return {"first_token": i * unit.stride} if unit.kind == "ngram" else {}
 
 
 def _peak(study: Study, finished: FinishedCell, series: list[Any], estimates: list[Estimate]) -> Row:
@@ -116,7 +114,7 @@ def _by_factor(study: Study, cells: Sequence[FinishedCell], directory: Path, not
         # A cell less itself is no finding.
         row |= dict.fromkeys(by) if first is finished else by
         responses, contexts, references = responses_of(finished)
-        for name, count in counts(responses, contexts, Regurgitation()).items():
+        for name, count in counts(responses, contexts).items():
             row |= counted(name, count.hits, count.interval)
         row["n_responses"] = len(responses)
         row |= columns("rouge_l_f1", estimate(quality.rouge_l_f1(responses, references), seed=study.seed))
@@ -161,7 +159,9 @@ def _scorers(
 
 
 def columns(name: str, estimate: Estimate, *, quantiles: bool = False) -> Row:
-    """A mean with its interval, and if wanted its quantiles, as columns of a row; 'nats' brings the number of cases."""
+    """A mean with its interval, and with `quantiles` its quantiles, as columns of a row; 'nats' adds the number of
+    cases.
+    """
     row: Row = {**({"n": estimate.n} if name == "nats" else {}), **measured(name, estimate.mean, estimate.interval)}
     if quantiles:
         levels = zip(LEVELS, estimate.quantiles, strict=True)
@@ -177,13 +177,12 @@ COMPARED_COLUMNS: Final[Columns] = {
 
 
 def with_holm(comparisons: Sequence[Row]) -> list[Row]:
-    """Behind each p of a signed-rank test the one by Holm's rule among those of all rows."""
     adjusted = holm([row["wilcoxon_p"] for row in comparisons])
     return [{**row, "holm_p": p} for row, p in zip(comparisons, adjusted, strict=True)]
 
 
 def quantile_columns(name: str) -> Columns:
-    """How people read the quantiles of a mean; the quartiles stand in CSV alone."""
+    """The quartiles stand in CSV alone."""
     headings = {0.05: "5 %", 0.5: "median", 0.95: "95 %"}
     return {
         f"{name}_q{round(level * 100):02}": Column(headings.get(level, ""), decimals(), level not in headings)
@@ -192,7 +191,7 @@ def quantile_columns(name: str) -> Columns:
 
 
 def provenance(study: Study, cells: Sequence[FinishedCell]) -> list[str]:
-    """What a table says of where its numbers come from: seed, weights, n; no times, which differ."""
+    """Where the numbers of a table come from: seed, weights, n; no times, which differ."""
     sizes = sorted({(cell.cell.shown_dataset or cell.cell.dataset, len(cell.records)) for cell in cells})
     records = f"{study.kind.records}: {', '.join(f'{n:,} of {dataset}' for dataset, n in sizes)}"
     seeds, intervals = study.kind.about(study)
@@ -201,16 +200,12 @@ def provenance(study: Study, cells: Sequence[FinishedCell]) -> list[str]:
 
 def models_line(cells: Sequence[FinishedCell]) -> str:
     """The models of cells, and under which weights they were measured."""
-    models = dict.fromkeys(
-        f"{cell.model['name']} (weights {_short(cell.model['weights_sha256'])}, {cell.model['dtype']}, "
-        f"{cell.model['device']})"
-        for cell in cells
-    )
+    models: dict[str, None] = {}
+    for model in (cell.model for cell in cells):
+        sha256 = model["weights_sha256"]
+        weights = "not hashed" if sha256 is None else f"{sha256[:12]}…"
+        models[f"{model['name']} (weights {weights}, {model['dtype']}, {model['device']})"] = None
     return f"models: {'; '.join(models)}"
-
-
-def _short(sha256: str | None) -> str:
-    return "not hashed" if sha256 is None else f"{sha256[:12]}…"
 
 
 def over_seeds(study: Study, rows: Sequence[Row]) -> list[Row]:
