@@ -16,7 +16,7 @@ from array_api_compat import array_namespace, device
 
 from leakmeter.core import reductions
 from leakmeter.core.item import ContextItem
-from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
+from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Measurement
 from leakmeter.core.prompt import CONTEXT, Prompt
@@ -250,16 +250,13 @@ class PrivateGeneration(Measure):
     def __post_init__(self) -> None:
         own = Aggregation(self.clip, 2, self.temperature, self.normalise_by)
         least = max(1, self.min_new_tokens)
-        checks = (
+        refuse_bad(
             bounded("samples", self.sequences, 1, MOST_SAMPLES),
             (self.min_new_tokens >= 0, "min-new-tokens", self.min_new_tokens, "0 or more"),
             bounded("max-new-tokens", self.max_new_tokens, least, MOST_NEW_TOKENS),
-            (self.seed is None or self.seed >= 0, "seed", self.seed, "0 or more"),
-            (self.nonce is None or self.nonce >= 0, "nonce", self.nonce, "0 or more"),
+            ((self.seed or 0) >= 0, "seed", self.seed or 0, "0 or more"),
+            ((self.nonce or 0) >= 0, "nonce", self.nonce or 0, "0 or more"),
         )
-        for good, name, value, expected in checks:
-            if not good:
-                raise UsageError(f"{name} is {value}; it has to be {expected}")
         check_delta(self.delta)
         if self.nonce is not None and self.seed is not None:
             raise UsageError("a nonce replaces a seed; give one of them")

@@ -56,6 +56,8 @@ def fixed_cases(exemplars: Sequence[Example], queries: Sequence[Example]) -> lis
 
 def choose_queries(examples: Sequence[Example], n: int | None, seed: int | None) -> list[Example]:
     """Some examples, in their order: `n` at most, chosen by the seed; the first ones where it is None."""
-    refuse_bad((n is None or n >= 1, "max-queries", n or 0, "1 or more"))
-    refuse_bad((seed is None or seed >= 0, "seed", seed or 0, "0 or more"))
+    refuse_bad(
+        (n is None or n >= 1, "max-queries", n or 0, "1 or more"),
+        ((seed or 0) >= 0, "seed", seed or 0, "0 or more"),
+    )
     return [examples[i] for i in chosen_numbers(len(examples), n, seed)]

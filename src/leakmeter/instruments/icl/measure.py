@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
@@ -10,6 +11,7 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from leakmeter.core.item import ContextItem
+from leakmeter.core.limits import refuse_bad
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID, Measurement
 from leakmeter.core.noise import going_on, of_contrast
@@ -105,10 +107,10 @@ class Icl(Measure):
             if value not in get_args(kinds) and not (name == "calibration" and value is None):
                 raise UnknownNameError(name.replace("_", " "), str(value), get_args(kinds))
         epsilon = self.calibration_epsilon
-        positive = (np.isfinite(epsilon) and epsilon > 0, "calibration-epsilon", epsilon, "above 0")
-        for good, name, number, expected in (logspace.checked_temperature(self.temperature), positive):
-            if not good:
-                raise UsageError(f"{name} is {number}; it has to be {expected}")
+        refuse_bad(
+            logspace.checked_temperature(self.temperature),
+            (math.isfinite(epsilon) and epsilon > 0, "calibration-epsilon", epsilon, "above 0"),
+        )
         if self.calibration is not None and self.space == "vocabulary":
             raise UsageError("calibration is for labels; leave it out with space 'vocabulary'")
 
