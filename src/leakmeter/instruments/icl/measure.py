@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import permutations
 from typing import Final, Literal, get_args
 
@@ -25,27 +25,20 @@ from leakmeter.stats import logspace
 from leakmeter.stats.logspace import log_softmax
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """The closed set of answers a query may get, and prompts that show how likely each is of itself."""
-
-    labels: tuple[str, ...]
-    ids: tuple[tuple[int, ...], ...]
-    """Token ids of each label as it follows the prompt."""
-    gold: int | None
-    """Number of the right label; None where it is not known."""
-    content_free: Mapping[str, Mapping[str, Prompt]]
-    """Content-free inputs by name ('blank', 'n/a') to prompts that have one in the query's place: under '' with all
-    exemplars, under a span's name without that span."""
-    answer: int | None = None
-    """Number of the label that was answered; None where that is not known."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExemplarItem(ContextItem):
     """A query that is classified behind exemplars, which are the spans."""
 
-    answers: Answers = field(kw_only=True)
+    labels: tuple[str, ...]
+    label_ids: tuple[tuple[int, ...], ...]
+    """Token ids of each label as it follows the prompt."""
+    gold: int | None
+    """Number of the right label; None where it is not known."""
+    answer: int | None = None
+    """Number of the label that was answered; None where that is not known."""
+    content_free: Mapping[str, Mapping[str, Prompt]]
+    """Content-free inputs by name ('blank', 'n/a') to prompts that have one in the query's place: under '' with all
+    exemplars, under a span's name without that span."""
 
 
 Space = Literal["labels", "vocabulary"]
@@ -117,11 +110,10 @@ class Icl(Measure):
     @override
     def trial(self, item: ExemplarItem) -> Trial[list[Measurement]]:
         self.check(item)
-        answers = item.answers
         names = [span.name for span in item.spans]
         prompts = self._prompts(item, names)
         few = self._prompts(item, [names[i] for i in _ends(item)])
-        labels = self._requests(answers, prompts)
+        labels = self._requests(item, prompts)
         vocabulary = [Request(prompts, (), LogRatioFromFirst(self.temperature))] if self.space == "vocabulary" else []
         is_known = item.model_noise_nats is not None
         scores = yield [*labels, *vocabulary, *([] if is_known else map(going_on, few))]
@@ -134,7 +126,7 @@ class Icl(Measure):
                 measurements += _of_vocabulary(item, entry, (noise, noise))
             return measurements
         # The last token of a few prompts is run once more, from states that were kept: alone, where it had company.
-        labels = self._requests(answers, few)
+        labels = self._requests(item, few)
         tokens = [tuple(int(token) for token in entry[:, ::3].ravel()) for entry in entries]
         scores = yield [*labels, *(Request(few, (), Labels(ids, self.temperature)) for ids in tokens)]
         measurements = list(self._of_labels(item, label_scores, self._label_scores(scores[: len(labels)])))
@@ -145,10 +137,9 @@ class Icl(Measure):
     @override
     def check(self, item: ExemplarItem) -> None:
         """Refuse labels that cannot be told apart, and a query without exemplars."""
-        answers = item.answers
         if not item.spans:
             raise UsageError(f"case '{item.id}' has no exemplars; give at least one")
-        for (label, ids), (other, others) in permutations(zip(answers.labels, answers.ids, strict=True), 2):
+        for (label, ids), (other, others) in permutations(zip(item.labels, item.label_ids, strict=True), 2):
             if self.label_scoring == "first-token" and ids[0] == others[0]:
                 raise UsageError(
                     f"labels '{label}' and '{other}' begin with the same token, so their first tokens do not "
@@ -167,13 +158,13 @@ class Icl(Measure):
         return (
             item.prompt,
             *(item.cuts[name] for name in names),
-            *(item.answers.content_free[kind][key] for kind in inputs for key in keys),
+            *(item.content_free[kind][key] for kind in inputs for key in keys),
         )
 
-    def _requests(self, answers: Answers, prompts: tuple[Prompt, ...]) -> list[Request]:
+    def _requests(self, item: ExemplarItem, prompts: tuple[Prompt, ...]) -> list[Request]:
         if self.label_scoring == "first-token":
-            return [Request(prompts, (), Labels(tuple(ids[0] for ids in answers.ids), self.temperature))]
-        return [Request(prompts, ids, TargetLogProbs(self.temperature)) for ids in answers.ids]
+            return [Request(prompts, (), Labels(tuple(ids[0] for ids in item.label_ids), self.temperature))]
+        return [Request(prompts, ids, TargetLogProbs(self.temperature)) for ids in item.label_ids]
 
     def _label_scores(self, scores: Sequence[Scores]) -> FloatArray:
         """log p of each label, not yet renormalised, nats: (prompt, label)."""
@@ -199,7 +190,7 @@ class Icl(Measure):
         if scores_again is None:
             # Each label's score is off by as much as its tokens are; with a calibration, what divides it is off by
             # twice that. To renormalise over the labels doubles it.
-            n_tokens = 1 if self.label_scoring == "first-token" else max(map(len, item.answers.ids))
+            n_tokens = 1 if self.label_scoring == "first-token" else max(map(len, item.label_ids))
             noise = self._contrast_noise(item) * n_tokens * (3.0 if self.calibration else 1.0) * 2.0
         else:
             few = [0, *(1 + i for i in _ends(item))]
@@ -212,7 +203,7 @@ class Icl(Measure):
             "noise": (NATS, np.asarray([noise])),
             "prediction": (LABEL, np.asarray([float(log_probs[0].argmax())])),
         }
-        for name, number in (("gold", item.answers.gold), ("answer", item.answers.answer)):
+        for name, number in (("gold", item.gold), ("answer", item.answer)):
             if number is not None:
                 series[name] = (LABEL, np.asarray([float(number)]))
         for statistic, (unit, values) in series.items():

@@ -25,7 +25,7 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UsageError, WindowError
-from leakmeter.instruments.icl.measure import Answers, ExemplarItem
+from leakmeter.instruments.icl.measure import ExemplarItem
 from leakmeter.overriding import override
 from leakmeter.text.build import check_unicode
 from leakmeter.text.exemplar import EXEMPLAR, Example, ExemplarCase, Task
@@ -59,7 +59,7 @@ class ExemplarSettings(PlainSettings):
 class PreparedExemplars(Prepared):
     @override
     def texts(self) -> dict[str, list[str]]:
-        return {"labels": list(self.item.answers.labels)}
+        return {"labels": list(self.item.labels)}
 
 
 def prepare_exemplars(
@@ -90,13 +90,11 @@ def prepare_exemplars(
         response=None,
         stop_ids=tokenizer.stop_ids,
         window=window,
-        answers=Answers(
-            labels=task.words,
-            ids=labels,
-            gold=None if case.query.label is None else task.words.index(case.query.label),
-            answer=None if case.query.answer is None else task.words.index(case.query.answer),
-            content_free=content_free,
-        ),
+        labels=task.words,
+        label_ids=labels,
+        gold=None if case.query.label is None else task.words.index(case.query.label),
+        answer=None if case.query.answer is None else task.words.index(case.query.answer),
+        content_free=content_free,
     )
     query_text = query[0] if len(query) == 1 else joined(segments(task, query)[:-1])
     return PreparedExemplars(item, context, documents, query_text, template, EXEMPLAR, 0)
