@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_PROMISED_ORDER: Final = "promised_order"
-_PROMISED_RDP: Final = "promised_rdp"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptBatch(KeptCase):
     """Texts of a batch; the exemplars are its spans, and the samples its responses."""
@@ -49,22 +45,18 @@ class KeptBatch(KeptCase):
     @override
     def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
         names = self.span_names
-        promised, limits = (
-            next(
-                (measurement.values for measurement in measurements if measurement.statistic == statistic), np.empty(0)
-            )
-            for statistic in (_PROMISED_ORDER, _PROMISED_RDP)
-        )
+        by_statistic = {measurement.statistic: measurement.values for measurement in reversed(measurements)}
+        promised, limits = (by_statistic.get(f"promised_{name}", np.empty(0)) for name in ("order", "rdp"))
         orders = {f"{RENYI}{order:g}" for order in promised}
         if not ((promised > 1) & np.isfinite(promised)).all() or len(orders) < len(promised):
-            raise FieldError(f"value of {_PROMISED_ORDER}", "has to be different orders above 1")
+            raise FieldError("value of promised_order", "has to be different orders above 1")
         if not len(promised) == len(limits) > 0:
-            raise FieldError(f"statistic {_PROMISED_RDP}", "is not there of each order")
+            raise FieldError("statistic promised_rdp", "is not there of each order")
         n_tokens = params["sequences"] * params["max_new_tokens"]
         with np.errstate(over="ignore"):
             _, best = to_epsilon(n_tokens * limits, promised.tolist(), params["delta"])
-        yield Series(_PROMISED_ORDER, (len(promised),), unit=WEIGHT)
-        yield Series(_PROMISED_RDP, (len(promised),))
+        yield Series("promised_order", (len(promised),), unit=WEIGHT)
+        yield Series("promised_rdp", (len(promised),))
         yield Series(f"promised_{MAX_DIVERGENCE}", (1,))
         yield self.response_ids
         yield from self.of_tokens("log_prob", "bare_log_prob")
@@ -72,12 +64,12 @@ class KeptBatch(KeptCase):
         yield from self.of_tokens("order", pieces=names, unit=WEIGHT)
         yield from self.of_tokens("verbatim", pieces=names, unit=WEIGHT, below=MOST)
         yield from self.of_tokens(MAX_DIVERGENCE, pieces=names)
-        measured = {measurement.statistic for measurement in measurements if measurement.statistic.startswith(RENYI)}
+        measured = {statistic for statistic in by_statistic if statistic.startswith(RENYI)}
         for statistic in measured | {f"{RENYI}{order:g}" for order in (*SPREAD, best)}:
             if statistic not in orders:
                 raise FieldError("statistic", "is a divergence of an order without a bound")
             yield from self.of_tokens(statistic, pieces=names)
-        all_orders = {*promised.tolist(), float("inf")}
+        all_orders = {*promised.tolist(), math.inf}
         for measurement in measurements:
             if measurement.statistic == "order" and not all_orders.issuperset(measurement.values.tolist()):
                 raise FieldError("value of order", "is an order without a bound")

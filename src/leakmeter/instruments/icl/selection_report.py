@@ -20,12 +20,12 @@ from leakmeter.studies.tables import share_text
 
 _ID_CHARACTERS: Final = 14
 _TEXT_CHARACTERS: Final = 30
-_COLUMNS: Final = (
-    b.Column("Move"),
-    b.Column("ICLInf", "nats"),
-    b.Column("Largest", "nats"),
-    b.Column("Accuracy", "share"),
-)
+_COLUMNS: Final[b.Columns[MeasuredList]] = [
+    (b.Column("Move"), lambda measured: _move(measured)),
+    (b.Column("ICLInf", "nats"), lambda measured: measured.loss_nats),
+    (b.Column("Largest", "nats"), lambda measured: measured.largest_nats),
+    (b.Column("Accuracy", "share"), lambda measured: share_text(measured.accuracy)),
+]
 
 SELECTION: Final[Mapping[str, tuple[str, str]]] = {
     "lower": (
@@ -144,22 +144,17 @@ def round_line(number: int, before: MeasuredList, after: MeasuredList | None, n_
 # ---- tables ---------------------------------------------------------------------------------------------------------
 def _lists(selection: Selection) -> Iterator[b.Table]:
     first, steps = selection.rounds[0], selection.steps
-    rows = [b.Row(_cells(measured_list)) for measured_list in (steps[0], *first.best)]
     caption = f"One move: the best of each kind, of {first.n_lists} lists, by the queries that choose"
-    yield b.Table(_COLUMNS, rows, caption, first=len(rows), detail=True)
+    yield b.table_of((steps[0], *first.best), _COLUMNS, caption, detail=True)
     if len(steps) > 1:
         ended = f"{selection.max_steps} at most" if selection.ended == "max steps" else "until none lowers ICLInf"
         yield replace(_steps(steps, ended), detail=True)
 
 
 def _steps(path: Sequence[MeasuredList], ended: str) -> b.Table:
-    rows = [b.Row((step, *_cells(measured_list))) for step, measured_list in enumerate(path)]
+    rows = [b.Row((step, *b.cells(_COLUMNS, measured))) for step, measured in enumerate(path)]
     caption = f"Steps taken, {ended}; by the queries that choose"
-    return b.Table((b.Column("Step", "count"), *_COLUMNS), rows, caption, first=len(rows))
-
-
-def _cells(measured: MeasuredList) -> tuple[b.Cell, ...]:
-    return _move(measured), measured.loss_nats, measured.largest_nats, share_text(measured.accuracy)
+    return b.Table((b.Column("Step", "count"), *b.heads(_COLUMNS)), rows, caption, first=len(rows))
 
 
 def _move(measured: MeasuredList) -> b.Phrase:
