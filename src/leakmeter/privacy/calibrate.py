@@ -57,18 +57,22 @@ def calibrate(aggregation: Aggregation, free: Free, target: Target) -> Aggregati
     widest = _largest(lambda sensitivity: target.guarantee(sensitivity).epsilon <= target.epsilon)
     # Δ of the three as they are, over the largest: what the free one is to be divided by, or multiplied.
     excess = aggregation.sensitivity(target.adjacency) / widest
+    value: float
+    safer: Callable[[float], float]
     match free:
         case "temperature":
-            candidate = replace(aggregation, temperature=aggregation.temperature * excess)
+            value, safer = aggregation.temperature * excess, lambda value: math.nextafter(value, math.inf)
         case "clip":
-            candidate = replace(aggregation, clip=aggregation.clip / excess)
+            value, safer = aggregation.clip / excess, lambda value: math.nextafter(value, 0.0)
         case "subset-size":
             fewest = 2 if aggregation.normalise_by == "present" else 1
             # From one below, so that rounding does not cost an exemplar.
-            candidate = replace(aggregation, subset_size=max(fewest, math.ceil(aggregation.subset_size * excess) - 1))
-    while target.guarantee(candidate.sensitivity(target.adjacency)).epsilon > target.epsilon:
-        candidate = _safer(candidate, free)
-    return candidate
+            value, safer = max(fewest, math.ceil(aggregation.subset_size * excess) - 1), lambda value: value + 1
+    while True:
+        candidate = replace(aggregation, **{free.replace("-", "_"): value})
+        if target.guarantee(candidate.sensitivity(target.adjacency)).epsilon <= target.epsilon:
+            return candidate
+        value = safer(value)
 
 
 def _largest(keeps: Callable[[float], bool]) -> float:
@@ -79,13 +83,3 @@ def _largest(keeps: Callable[[float], bool]) -> float:
     while low < (middle := 0.5 * (low + high)) < high:
         low, high = (middle, high) if keeps(middle) else (low, middle)
     return low
-
-
-def _safer(aggregation: Aggregation, free: Free) -> Aggregation:
-    match free:
-        case "temperature":
-            return replace(aggregation, temperature=math.nextafter(aggregation.temperature, math.inf))
-        case "clip":
-            return replace(aggregation, clip=math.nextafter(aggregation.clip, 0.0))
-        case "subset-size":
-            return replace(aggregation, subset_size=aggregation.subset_size + 1)

@@ -69,18 +69,22 @@ def load_records(study: Study, paths: Mapping[str, str]) -> list[list[Any]]:
 def study_directory(
     study: Study, records: Sequence[Sequence[Any]], out: Path, dtype: str | None, device: str | None
 ) -> Path:
-    """The study's directory under `out`, which need not be there; its name is made of all options."""
+    return directory_of(
+        out,
+        f"study-{study.name}-{study.size}",
+        cells=[cell.record for cell in study.cells],
+        records=[digest(list(map(study.kind.record, of_cell))) for of_cell in records],
+        quality=asdict(study.quality),
+        size=study.size,
+        dtype=dtype,
+        device=device,
+    )
+
+
+def directory_of(out: Path, name: str, **identity: Any) -> Path:
+    """A directory under `out`, which need not be there, for results that `identity` and the version determine."""
     check_outside_runs(out, "directory of runs")
-    record = {
-        "cells": [cell.record for cell in study.cells],
-        "records": [digest(list(map(study.kind.record, of_cell))) for of_cell in records],
-        "quality": asdict(study.quality),
-        "size": study.size,
-        "dtype": dtype,
-        "device": device,
-        "version": metadata.version("leakmeter"),
-    }
-    return out / f"study-{study.name}-{study.size}-{digest(record)[:16]}"
+    return out / f"{name}-{digest({**identity, 'version': metadata.version('leakmeter')})[:16]}"
 
 
 def finished_cell(cell: Cell, records: Sequence[Any], directory: Path) -> FinishedCell | None:

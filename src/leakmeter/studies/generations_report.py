@@ -1,7 +1,7 @@
 """Generations of a study's cells side by side, record by record, as blocks.
 
-What Table 4 of Flemings et al. shows of one record: the context, and what was said of it under each setting. Each token
-is shaded by its loss, on the one scale of all pages, and what stands in the context as it stands is underlined.
+As Table 4 of Flemings et al. does for one record: the context, and the responses under each setting. Each token is
+shaded by its loss, on the one scale of all pages, and words that occur verbatim in the context are underlined.
 
 Texts are private: the report is for who may read the study's directory.
 """

@@ -13,17 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from leakmeter.core.limits import refuse_bad
-from leakmeter.core.written import check_outside_runs
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.prompts import GenerationSettings, batches_of
 from leakmeter.storage.nonce import kept_nonce
-from leakmeter.studies.cells import digest
+from leakmeter.studies.cells import directory_of
 from leakmeter.text.exemplar import Example, ExemplarCase, Task
 
 
@@ -102,14 +100,13 @@ def precision_for(model: Any, dtype: str | None) -> str | None:
 
 def with_nonce(audited: Audited, model: str, out: Path, **machine: str | None) -> tuple[PrivateGeneration, Path]:
     """The measure with a nonce that is kept under `out`, and the directory that keeps it."""
-    check_outside_runs(out, "directory of runs")
-    identity = {
-        "measure": asdict(audited.measure),
-        "settings": asdict(audited.settings),
-        "cases": [asdict(case) for case in audited.cases],
-        "model": model,
-        "machine": machine,
-        "version": metadata.version("leakmeter"),
-    }
-    directory = out / f"generate-{digest(identity)[:16]}"
+    directory = directory_of(
+        out,
+        "generate",
+        measure=asdict(audited.measure),
+        settings=asdict(audited.settings),
+        cases=[asdict(case) for case in audited.cases],
+        model=model,
+        machine=machine,
+    )
     return replace(audited.measure, nonce=kept_nonce(directory)), directory

@@ -198,20 +198,19 @@ _CLIP, _TEMPERATURE = 10.0, 4.8
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateGeneration(Measure):
-    """Samples by clipped-logit aggregation over exemplars, and what each token told of each exemplar, in nats.
+    """Samples by clipped-logit aggregation over exemplars, and the loss of each token for each exemplar, in nats.
 
-    Li et al., "Evaluating Privacy Leakage From In-Context Learning", Algorithm 1: each exemplar stands in a prompt of
-    its own, and the next token is drawn from the average of what the prompts say, clipped and tempered. Next to the
-    logits the average is taken once more without each exemplar, and D_α↔ between the two is written down (Eq. 7, before
-    its maximum). An exemplar has a part in every token of every sample, those that end one included: they add up. Any
-    other `mechanism` is measured by asking it once without each exemplar.
+    Li et al., "Evaluating Privacy Leakage From In-Context Learning", Algorithm 1: each exemplar has its own prompt, and
+    the next token is drawn from the clipped and tempered average of the prompts' logits. The average is also taken
+    without each exemplar, and D_α↔ between the two is measured (Eq. 7, before its maximum). An exemplar takes part in
+    every token of every sample, end tokens included: its losses add up. Another `mechanism` is called once without each
+    exemplar.
 
     The guarantee is about the texts, and holds as long as nobody can repeat the draws: texts and seed can be tried
-    against any guess of an exemplar. With a nonce they come from the operating system's source, with a seed from that,
-    each time with exactly the probabilities that the rule gives (`stats.exact_draw`). Without either (see `seeded`) a
-    trial draws with the seed 0, which is no secret, and has no guarantee. All that is measured is a function of the
-    exemplars, and private. A case with a response is not drawn: it is measured as if that had come out, as its one
-    sample.
+    against any guess of an exemplar. Random bits come from the operating system with a nonce, from the seed with a
+    seed, and draw tokens with exactly the probabilities that the rule gives (`stats.exact_draw`). Without either (see
+    `seeded`) a trial draws with the seed 0, which is no secret, and has no guarantee. All measurements depend on the
+    exemplars, and are private. A case with a response is measured as if that had been drawn, as its one sample.
 
     Statistics. Of each sample, one value a token: `token`; `log_prob`, log p(y_t); `bare_log_prob`, log p(y_t) of the
     model at temperature 1 with no exemplar at all. Of each sample and exemplar, one value a token: `renyi_2` and so

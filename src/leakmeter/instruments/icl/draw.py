@@ -38,7 +38,7 @@ def draw_cases(pool: Sequence[Example], queries: Sequence[Example], *, shots: in
             )
         rng = np.random.default_rng([seed, number])
         chosen: dict[int, Example] = {}
-        # One at a time, those met before or alike passed over: how many are asked for changes no earlier draw.
+        # One at a time, without duplicates and examples alike: `shots` changes no earlier draw.
         while len(chosen) < shots:
             at = int(rng.integers(len(pool)))
             if pool[at].compared != query.compared:

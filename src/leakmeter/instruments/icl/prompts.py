@@ -100,7 +100,9 @@ def prepare_exemplars(
     return PreparedExemplars(item, context, documents, query_text, template, EXEMPLAR, 0)
 
 
-def check_ids(case: ExemplarCase) -> None:
+def check_exemplars(case: ExemplarCase) -> None:
+    if not case.exemplars:
+        raise UsageError(f"case '{case.id}' has no exemplars, so there is no influence to measure")
     ids = [example.id for example in case.exemplars]
     for id_ in ids:
         check_unicode(case.id, "id of an exemplar", id_)
@@ -113,9 +115,7 @@ def _check_texts(case: ExemplarCase, task: Task) -> None:
     if len(task.words) < 2:
         label_list = ", ".join(map(repr, task.words)) or "none"
         raise UsageError(f"task '{task.name}' has only the labels {label_list}; give it two or more")
-    if not case.exemplars:
-        raise UsageError(f"case '{case.id}' has no exemplars, so there is no influence to measure")
-    check_ids(case)
+    check_exemplars(case)
     labels = (*task.words, None)
     if case.query.answer not in labels:
         raise UsageError(

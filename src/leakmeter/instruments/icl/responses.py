@@ -21,7 +21,7 @@ from leakmeter.data.tasks.base import heading_of, missing_column, read_examples
 from leakmeter.data.text import checked_text
 from leakmeter.errors import DataError, UsageError, WindowError
 from leakmeter.instruments.icl.draw import choose_queries, draw_cases, fixed_cases
-from leakmeter.instruments.icl.prompts import check_ids
+from leakmeter.instruments.icl.prompts import check_exemplars
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PreparedContext, check_unicode, placebo_of, placebos
 from leakmeter.text.exemplar import EXEMPLAR, Example, ExemplarCase, Task
@@ -138,9 +138,7 @@ class ResponseSettings(PlainSettings):
 
 
 def _check_texts(case: ExemplarCase) -> None:
-    if not case.exemplars:
-        raise UsageError(f"case '{case.id}' has no exemplars, so there is no influence to measure")
-    check_ids(case)
+    check_exemplars(case)
     texts: Sequence[tuple[str, str]] = [
         ("query", case.query.texts[0]),
         ("response", case.query.label or ""),

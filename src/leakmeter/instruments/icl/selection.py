@@ -15,7 +15,6 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
 from pathlib import Path
 from statistics import NormalDist
 from typing import Final
@@ -23,7 +22,6 @@ from typing import Final
 from leakmeter.core.backend import Backend
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.record import Record
-from leakmeter.core.written import check_outside_runs
 from leakmeter.engine.prediction import Predictor, predicted_cases
 from leakmeter.engine.ready import make_ready
 from leakmeter.errors import WindowError
@@ -36,7 +34,7 @@ from leakmeter.instruments.icl.summary import Summary, summary
 from leakmeter.stats import stats
 from leakmeter.stats.ranks import signed_rank_p
 from leakmeter.storage.fingerprint import device_of
-from leakmeter.studies.cells import Progress, digest, used_directory
+from leakmeter.studies.cells import Progress, directory_of, used_directory
 from leakmeter.text.exemplar import Example, Task
 
 FEWEST: Final = 6
@@ -175,18 +173,17 @@ def selection_directory(
     scope: Scope, settings: ExemplarSettings, measure: Icl, model: str, out: Path, **machine: str | None
 ) -> Path:
     """The directory of a selection under `out`, which need not be there; named by a scope's texts and seed."""
-    check_outside_runs(out, "directory of runs")
-    identity = {
-        "exemplars": [asdict(example) for example in scope.exemplars],
-        "queries": [asdict(query) for query in scope.queries],
-        "settings": asdict(settings),
-        "measure": asdict(measure),
-        "model": model,
-        "seed": scope.seed,
-        "machine": machine,
-        "version": metadata.version("leakmeter"),
-    }
-    return out / f"icl-select-{digest(identity)[:16]}"
+    return directory_of(
+        out,
+        "icl-select",
+        exemplars=[asdict(example) for example in scope.exemplars],
+        queries=[asdict(query) for query in scope.queries],
+        settings=asdict(settings),
+        measure=asdict(measure),
+        model=model,
+        seed=scope.seed,
+        machine=machine,
+    )
 
 
 def selection_of(
