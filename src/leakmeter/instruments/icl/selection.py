@@ -144,7 +144,7 @@ class Lists:
     """What progress says of the lists that are measured."""
 
     def longest(self, exemplars: Exemplars, queries: Sequence[Example]) -> Example:
-        """The query of most tokens, which fits behind a list of exemplars if any query does."""
+        """The query of most tokens: behind a list where it fits, every query does."""
         cases = fixed_cases(exemplars, queries)
         sizes = [len(self.settings.prepare(case, self.backend, self.measure).item.prompt.ids) for case in cases]
         return queries[sizes.index(max(sizes))]
