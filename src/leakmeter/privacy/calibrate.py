@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from leakmeter.errors import UsageError
 from leakmeter.privacy.clipped_logits import Adjacency, Aggregation
@@ -69,7 +69,8 @@ def calibrate(aggregation: Aggregation, free: Free, target: Target) -> Aggregati
             # From one below, so that rounding does not cost an exemplar.
             value, safer = max(fewest, math.ceil(aggregation.subset_size * excess) - 1), lambda value: value + 1
     while True:
-        candidate = replace(aggregation, **{free.replace("-", "_"): value})
+        freed: dict[str, Any] = {free.replace("-", "_"): value}
+        candidate = replace(aggregation, **freed)
         if target.guarantee(candidate.sensitivity(target.adjacency)).epsilon <= target.epsilon:
             return candidate
         value = safer(value)
