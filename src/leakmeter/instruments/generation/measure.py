@@ -29,7 +29,7 @@ from leakmeter.privacy import rdp
 from leakmeter.privacy.accounting import check_delta
 from leakmeter.privacy.calibrate import Target, calibrate
 from leakmeter.privacy.clipped_logits import Aggregation, NormaliseBy
-from leakmeter.privacy.mechanism import ClippedLogitAggregation, Mechanism, QuickMechanism, bound_of
+from leakmeter.privacy.mechanism import ClippedLogitAggregation, Mechanism, bound_of
 from leakmeter.privacy.rdp import ORDERS, composed
 from leakmeter.privacy.renyi import SPREAD, Screened, screened
 from leakmeter.stats import exact_draw
@@ -109,7 +109,7 @@ def measured(
     `renyi.screened`), a row for each exemplar. All divergences are infinite where one distribution gives what the other
     rules out.
     """
-    if isinstance(mechanism, QuickMechanism):
+    if isinstance(mechanism, ClippedLogitAggregation):
         vote = mechanism.vote(logits)
         return vote.log_probs, screened(vote.log_probs, vote.tilts, rdp.ORDERS, limits, orders)
     xp = array_namespace(logits)
