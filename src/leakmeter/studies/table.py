@@ -1,33 +1,17 @@
-"""Finished cells to rows: the tables of a study, and the series of its figure."""
+"""Rows of studies: their columns, responses, provenance, and values over seeds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from leakmeter.errors import LeakmeterError
-from leakmeter.stats import stats
 from leakmeter.stats.ranks import holm
-from leakmeter.studies import quality
-from leakmeter.studies.cells import FinishedCell, kept_scores
-from leakmeter.studies.expected import (
-    LEVELS,
-    Estimate,
-    by_position,
-    early_and_late,
-    estimate,
-    nats_by_piece,
-    whole_by_token,
-    whole_context_nats,
-)
+from leakmeter.studies.cells import FinishedCell
+from leakmeter.studies.expected import LEVELS, Estimate, whole_by_token
 from leakmeter.studies.grid import Study
-from leakmeter.studies.kind import Tables, lines_over
-from leakmeter.studies.quality import counts
-from leakmeter.studies.tables import P_VALUE, Column, Columns, Row, counted, decimals, measured
-from leakmeter.text.units import parse
+from leakmeter.studies.tables import P_VALUE, Column, Columns, Row, decimals, measured
 
 SEEDS_COLUMNS: Final[Columns] = {name: Column(name, decimals(3)) for name in ("mean", "least", "most")}
 SEEDS_TITLE: Final = "Over seeds"
@@ -52,89 +36,6 @@ def responses(finished: FinishedCell) -> Iterator[Row]:
             }
 
 
-def tables(study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]) -> Tables:
-    if study.show == "factor":
-        return _by_factor(study, cells, directory, notify)
-    rows: list[Row] = []
-    summary: list[Row] = []
-    for finished in cells:
-        if study.show == "position":
-            series: list[Any] = [
-                values for _, measurements in finished.measured for values in whole_by_token(measurements)
-            ]
-        else:
-            series = [nats_by_piece(measurements) for _, measurements in finished.measured]
-        estimates = by_position(series, seed=study.seed)
-        unit = parse(finished.measured[0][0]["unit"])
-        # Where a piece begins, in tokens: so n-grams of different n and stride can be compared.
-        stride = unit.stride if unit.kind == "ngram" else None
-        of_cell = [
-            {**finished.cell.factors, study.show: i, **({} if stride is None else {"first_token": i * stride}),
-             **columns("nats", at)}
-            for i, at in enumerate(estimates)
-        ]  # fmt: skip
-        rows += of_cell
-        summary += of_cell if study.show == "position" else [_peak(study, finished, series, estimates)]
-    return Tables(rows, summary)
-
-
-def _peak(study: Study, finished: FinishedCell, series: list[Any], estimates: list[Estimate]) -> Row:
-    # A piece that few contexts reach has a mean of few: a peak is looked for where half of them do.
-    enough = [i for i, at in enumerate(estimates) if 2 * at.n >= estimates[0].n]
-    peak = max(enough, key=lambda i: estimates[i].mean)
-    n_pieces = float(np.median([len(piece_series) for piece_series in series]))
-    row: Row = {**finished.cell.factors, "n": estimates[0].n, "pieces_median": n_pieces}
-    row |= {"peak_piece": peak, **columns("peak_nats", estimates[peak])}
-    for name, estimated in early_and_late(series, seed=study.seed).items():
-        row |= columns(f"{name}_nats", estimated)
-    return row
-
-
-def _by_factor(study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]) -> Tables:
-    of_cells = ((each.cell.factors, [record.case.id for record in each.records], each) for each in cells)
-    # Differences are taken from the cell that differs in x alone and comes first, record by record.
-    lines = [[finished for _, finished in levels] for _, levels in lines_over(str(study.x), of_cells)]
-    first_of = {finished.cell.number: line[0] for line in lines for finished in line}
-    rows: list[Row] = []
-    per_record: dict[int, list[float]] = {}
-    without: set[str] = set()
-    for finished in cells:
-        nats = [whole_context_nats(measurements) for _, measurements in finished.measured]
-        per_record[finished.cell.number] = nats
-        row: Row = {**finished.cell.factors, **columns("nats", estimate(nats, seed=study.seed), quantiles=True)}
-        tokens = [float(v.mean()) for _, measurements in finished.measured for v in whole_by_token(measurements)]
-        row |= columns("nats_per_token", estimate(tokens, seed=study.seed))
-        first = first_of[finished.cell.number]
-        before = per_record[first.cell.number]
-        by: Row = measured(
-            "difference_nats",
-            stats.mean(np.subtract(nats, before)),
-            stats.bootstrap_interval_of_mean_difference(nats, before, seed=study.seed),
-        )
-        # A cell less itself is no finding.
-        row |= dict.fromkeys(by) if first is finished else by
-        responses, contexts, references = responses_of(finished)
-        for name, count in counts(responses, contexts).items():
-            row |= counted(name, count.hits, count.interval)
-        row["n_responses"] = len(responses)
-        row |= columns("rouge_l_f1", estimate(quality.rouge_l_f1(responses, references), seed=study.seed))
-        for name, score in _scorers(study, responses, contexts, references).items():
-            if name in without:
-                continue
-            try:
-                # The directory's name tells the models.
-                about = {"run": finished.run}
-                values = kept_scores(directory / f"{name}-{finished.cell.number:02}.json", about, score)
-            except LeakmeterError as error:
-                # The measurements are worth having without it.
-                without.add(name)
-                notify(f"{name} is left out: {error}")
-            else:
-                row |= columns(name, estimate(values, seed=study.seed))
-        rows.append(row)
-    return Tables(rows, rows)
-
-
 def responses_of(finished: FinishedCell) -> tuple[list[str], list[str], list[str]]:
     """Every response of a cell, its context and its reference."""
     triples = [
@@ -144,18 +45,6 @@ def responses_of(finished: FinishedCell) -> tuple[list[str], list[str], list[str
     ]
     responses, contexts, references = (list(column) for column in zip(*triples, strict=True))
     return responses, contexts, references
-
-
-def _scorers(
-    study: Study, responses: list[str], contexts: list[str], references: list[str]
-) -> Mapping[str, Callable[[], list[float]]]:
-    scorers: dict[str, Callable[[], list[float]]] = {}
-    bertscore, factkb, layer = study.quality.bertscore, study.quality.factkb, study.quality.layer
-    if bertscore is not None:
-        scorers["bertscore_f1"] = lambda: quality.bertscore_f1(responses, references, bertscore, layer=layer)
-    if factkb is not None:
-        scorers["factkb"] = lambda: quality.factkb(responses, contexts, factkb)
-    return scorers
 
 
 def columns(name: str, estimate: Estimate, *, quantiles: bool = False) -> Row:
