@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from leakmeter.core.limits import refuse_bad
 from leakmeter.errors import UsageError
 from leakmeter.privacy.clipped_logits import Adjacency, Aggregation
 from leakmeter.privacy.rdp import ORDERS, Guarantee, guarantee
@@ -33,8 +34,7 @@ class Target:
     adjacency: Adjacency = "add-remove"
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.epsilon) and self.epsilon > 0.0):
-            raise UsageError(f"epsilon is {self.epsilon}; it has to be above 0")
+        refuse_bad((math.isfinite(self.epsilon) and self.epsilon > 0.0, "epsilon", self.epsilon, "above 0"))
         if self.n_tokens < 1:
             raise UsageError(f"{self.n_tokens} tokens cannot be generated; give 1 or more")
 

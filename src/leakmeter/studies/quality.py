@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from leakmeter.core.limits import refuse_bad
+from leakmeter.core.plain import one_line
 from leakmeter.errors import ModelError, UsageError
 from leakmeter.stats.stats import interval_of_share
 from leakmeter.studies.tables import HUNDREDTHS, Column, Columns
@@ -115,8 +116,7 @@ def _scored(score: Callable[[], T], model: str, noun: str, option: str) -> T:
     try:
         return score()
     except (OSError, KeyError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise ModelError(f"{noun} could not be measured with '{model}': {reason}") from error
+        raise ModelError(f"{noun} could not be measured with '{model}': {one_line(error)[:200]}") from error
 
 
 COLUMNS: Final[Columns] = {

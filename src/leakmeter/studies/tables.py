@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from leakmeter.core.plain import csv_writer
+from leakmeter.core.plain import csv_writer, one_line
 from leakmeter.core.record import Record
 
 Row = dict[str, Any]
@@ -106,8 +106,8 @@ def readable(title: str, about: Iterable[str], rows: Sequence[Row], columns: Col
     names, forms = shown_names(rows, columns), {name: column.form for name, column in columns.items()}
     return ReadableTable(
         title,
-        tuple(map(_one_line, about)),
-        tuple(_one_line(heading_of(name, columns)) for name in names),
+        tuple(map(one_line, about)),
+        tuple(one_line(heading_of(name, columns)) for name in names),
         tuple(tuple(cell_text(row, name, forms.get(name)) for name in names) for row in rows),
     )
 
@@ -136,7 +136,7 @@ def cell_text(row: Row, name: str, form: Form | None = None) -> str:
     if low is not None and high is not None:
         return f"{value} ({100.0 * low:.1f} to {100.0 * high:.1f} %)"
     form = form or (decimals() if f"{name}{_INTERVAL[0]}" in row else str)
-    text = _one_line(form(value))
+    text = one_line(form(value))
     if not is_missing(row.get(f"{name}{_STD}")):
         text += f" ± {form(row[f'{name}{_STD}'])}"
     ends = interval_of(row, name)
@@ -150,10 +150,6 @@ def interval_of(row: Row, name: str) -> tuple[float, float] | None:
 
 def is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _escaped(text: str) -> str:

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from leakmeter.core.plain import counted, to_json, visible
+from leakmeter.core.plain import counted, one_line, to_json, visible
 from leakmeter.instruments.icl.search import MeasuredList, Scope
 from leakmeter.instruments.icl.selection import Selection
 from leakmeter.instruments.icl.summary import FixedExemplar, Summary
@@ -226,5 +226,5 @@ def _points(selection: Selection) -> str:
 
 
 def _beginning(text: str) -> str:
-    line = visible(" ".join(text[: 8 * _TEXT_CHARACTERS].split()))
+    line = visible(one_line(text[: 8 * _TEXT_CHARACTERS]))
     return line if len(line) <= _TEXT_CHARACTERS else f"{line[: _TEXT_CHARACTERS - 1]}…"
