@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 
 from leakmeter.stats import exact_draw, logspace
 
@@ -70,7 +70,7 @@ def bounded_mixture(
     # Written so that NaN counts as support: it has to show in the result.
     support = ~(log_bare < _LOG_TINY)
     least = xp.min(xp.where(support, log_bare, xp.zeros_like(log_bare)), axis=-1, keepdims=True)
-    log_bare = xp.where(support, log_bare, _filled(log_bare, -xp.inf))
+    log_bare = xp.where(support, log_bare, xp.full_like(log_bare, -xp.inf))
     tilt, ruled_out = _tilt(full, bare, support, temperature)
     slack = _ROUNDINGS * _EPS * (1.0 - least) + _error(bound_nats, support)
     target = xp.clip(bound_nats - slack, min=0.0)
@@ -104,7 +104,7 @@ def mixture(full: Any, bare: Any, weight: float, temperature: float = 1.0) -> Mi
     tilt, ruled_out = _tilt(full, bare, support, temperature)
     allowed = support & ~(full == -xp.inf)
     weights = xp.full_like(tilt[..., :1], float(weight))
-    log_probs = _tilted(xp.where(allowed, log_bare, _filled(tilt, -xp.inf)), tilt, weights)
+    log_probs = _tilted(xp.where(allowed, log_bare, xp.full_like(tilt, -xp.inf)), tilt, weights)
     zero = xp.zeros_like(log_probs)
     gap = xp.where(allowed, log_probs, zero) - xp.where(allowed, log_bare, zero)
     loss = xp.max(xp.abs(gap), axis=-1, keepdims=True)
@@ -112,7 +112,7 @@ def mixture(full: Any, bare: Any, weight: float, temperature: float = 1.0) -> Mi
         weights[..., 0],
         log_probs,
         xp.broadcast_to(log_bare, log_probs.shape),
-        xp.where(ruled_out, _filled(loss, xp.inf), loss)[..., 0],
+        xp.where(ruled_out, xp.full_like(loss, xp.inf), loss)[..., 0],
     )
 
 
@@ -126,7 +126,7 @@ def _tilt(full: Any, bare: Any, support: Any, temperature: float) -> tuple[Any, 
     # Both sides are cleared before the subtraction: −inf less −inf is NaN.
     difference = xp.where(usable, wide, zero) - xp.where(usable, xp.astype(bare, xp.float64), zero)
     ratio = difference / temperature
-    least = xp.min(xp.where(usable, ratio, _filled(ratio, xp.inf)), axis=-1, keepdims=True)
+    least = xp.min(xp.where(usable, ratio, xp.full_like(ratio, xp.inf)), axis=-1, keepdims=True)
     return xp.where(usable, ratio - least, zero), xp.any(ruled_out, axis=-1, keepdims=True)
 
 
@@ -186,8 +186,3 @@ def _log_sum_exp(values: Any) -> Any:
     top = xp.max(values, axis=-1, keepdims=True)
     # Numbers too small for all their digits would take a processor longer; beside 1 they are nothing.
     return top + xp.log(xp.sum(xp.exp(xp.clip(values - top, min=_LOG_TINY)), axis=-1, keepdims=True))
-
-
-def _filled(like: Any, value: float) -> Any:
-    xp = array_namespace(like)
-    return xp.full(like.shape, value, dtype=xp.float64, device=device(like))
