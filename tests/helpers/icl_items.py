@@ -11,7 +11,7 @@ from helpers.naive import log_softmax
 from leakmeter.core.drive import drive
 from leakmeter.core.item import Span
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.instruments.icl.measure import Answers, ExemplarItem, Icl
+from leakmeter.instruments.icl.measure import ExemplarItem, Icl
 
 Series = dict[tuple[str, str], np.ndarray]
 Logits = Callable[[Sequence[int]], np.ndarray]
@@ -69,7 +69,10 @@ def icl_item(
         blank=whole.blank(),
         placebos=(),
         response=None,
-        answers=Answers(words, tuple(labels), gold, {"blank": sets(()), "n/a": sets((10, 2))}),
+        labels=words,
+        label_ids=tuple(labels),
+        gold=gold,
+        content_free={"blank": sets(()), "n/a": sets((10, 2))},
     )
 
 
@@ -86,8 +89,7 @@ class ByHand:
     """log A(S, x) of a prompt, label by label and token by token, by one full pass for each token."""
 
     def __init__(self, logits: Logits, measure: Icl, item: ExemplarItem) -> None:
-        assert item.answers is not None
-        self.logits, self.measure, self.item, self.answers = logits, measure, item, item.answers
+        self.logits, self.measure, self.item = logits, measure, item
         self._known: dict[tuple[int, ...], list[float]] = {}
 
     def next_token(self, ids: Sequence[int]) -> list[float]:
@@ -104,7 +106,7 @@ class ByHand:
 
     def probabilities(self, prompt: Prompt) -> list[float]:
         """Of the labels, which alone have any."""
-        p = [math.exp(self.label(prompt.ids.tolist(), label)) for label in self.answers.ids]
+        p = [math.exp(self.label(prompt.ids.tolist(), label)) for label in self.item.label_ids]
         return [one / math.fsum(p) for one in p]
 
     def log_probs(self, name: str = "") -> np.ndarray:
@@ -113,7 +115,7 @@ class ByHand:
         kinds = {None: (), "blank": ("blank",), "n/a": ("n/a",), "average": ("blank", "n/a")}[self.measure.calibration]
         if kinds:
             key = name if self.measure.calibration_baseline == "own" else ""
-            each = [self.probabilities(self.answers.content_free[kind][key]) for kind in kinds]
+            each = [self.probabilities(self.item.content_free[kind][key]) for kind in kinds]
             content_free = [math.fsum(column) / len(each) for column in zip(*each, strict=True)]
             weighted = [a / (b + self.measure.calibration_epsilon) for a, b in zip(p, content_free, strict=True)]
             p = [one / math.fsum(weighted) for one in weighted]

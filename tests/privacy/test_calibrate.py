@@ -12,18 +12,12 @@ from hypothesis import strategies as st
 
 from helpers.examples import examples
 from leakmeter.errors import UsageError
-from leakmeter.privacy.calibrate import Calibrated, Free, Target, Unreachable, calibrate
+from leakmeter.privacy.calibrate import Free, Target, calibrate
 from leakmeter.privacy.clipped_logits import Adjacency, Aggregation, NormaliseBy
 from leakmeter.privacy.rdp import guarantee
 
 N_TOKENS = 50 * 40
 DELTA = 1e-5
-
-
-def calibrated(voting: Aggregation, free: Free, target: Target) -> Calibrated:
-    found = calibrate(voting, free, target)
-    assert isinstance(found, Calibrated)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -55,14 +49,15 @@ def calibrated(voting: Aggregation, free: Free, target: Target) -> Calibrated:
 def test_the_paper_s_tables(free: str, voting: Aggregation, printed: list[tuple[float, float, int]]) -> None:
     for epsilon, value, order in printed:
         target = Target(epsilon, DELTA, N_TOKENS)
-        found = calibrated(voting, free.replace("_", "-"), target)  # type: ignore[arg-type]
-        assert round(getattr(found.aggregation, free), 2) == value
-        assert found.guarantee.order == order
+        found = calibrate(voting, free.replace("_", "-"), target)  # type: ignore[arg-type]
+        kept = target.guarantee(found.sensitivity())
+        assert round(getattr(found, free), 2) == value
+        assert kept.order == order
         if free != "subset_size":
-            assert found.guarantee.epsilon == pytest.approx(epsilon, rel=1e-14)
+            assert kept.epsilon == pytest.approx(epsilon, rel=1e-14)
         else:
-            one_fewer = replace(found.aggregation, subset_size=int(value) - 1)
-            assert found.guarantee.epsilon <= epsilon < target.guarantee(one_fewer.sensitivity()).epsilon
+            one_fewer = replace(found, subset_size=int(value) - 1)
+            assert kept.epsilon <= epsilon < target.guarantee(one_fewer.sensitivity()).epsilon
 
 
 def test_what_has_no_meaning_is_refused() -> None:
@@ -105,12 +100,12 @@ def test_the_target_is_kept_and_the_next_setting_misses_it(
     def epsilon_of(of: Aggregation) -> float:
         return guarantee(of.sensitivity(adjacency), n_tokens, delta).epsilon
 
-    found = calibrate(voting, "temperature", target)
-    if isinstance(found, Unreachable):
-        assert found.least_epsilon >= epsilon
+    least = guarantee(0.0, n_tokens, delta).epsilon
+    if epsilon <= least:
+        with pytest.raises(UsageError, match="cannot be guaranteed"):
+            calibrate(voting, "temperature", target)
         assert epsilon_of(replace(voting, temperature=1e12)) >= epsilon
         return
-    least = max(guarantee(0.0, n_tokens, delta).epsilon, 0.0)
     # An ε is told from its neighbours to 1e-16 of itself, and moves with Δ² above its least.
     room = 1e-12 * (1 + epsilon / (epsilon - least))
     cases: dict[Free, Callable[[Aggregation], Aggregation]] = {
@@ -119,30 +114,32 @@ def test_the_target_is_kept_and_the_next_setting_misses_it(
         "subset-size": lambda of: replace(of, subset_size=of.subset_size - 1),
     }
     for free, less_private in cases.items():
-        made = calibrated(voting, free, target)
-        assert made.guarantee.epsilon == epsilon_of(made.aggregation) <= epsilon
+        made = calibrate(voting, free, target)
+        assert epsilon_of(made) <= epsilon
         fixed = {"temperature": "temperature", "clip": "clip", "subset-size": "subset_size"}[free]
-        assert replace(made.aggregation, **{fixed: getattr(voting, fixed)}) == voting
-        if free != "subset-size" or made.aggregation.subset_size > (2 if normalise_by == "present" else 1):
-            assert epsilon_of(less_private(made.aggregation)) > epsilon
+        assert replace(made, **{fixed: getattr(voting, fixed)}) == voting
+        if free != "subset-size" or made.subset_size > (2 if normalise_by == "present" else 1):
+            assert epsilon_of(less_private(made)) > epsilon
 
 
 @pytest.mark.parametrize("free", ["temperature", "clip", "subset-size"])
 def test_what_cannot_be_reached_is_said(free: Free) -> None:
-    found = calibrate(Aggregation(10.0, 50, 2.0), free, Target(0.05, DELTA, N_TOKENS))
-    assert isinstance(found, Unreachable)
-    assert found.least_epsilon == pytest.approx(0.0597, abs=5e-5)
-    assert str(found) == (
+    voting = Aggregation(10.0, 50, 2.0)
+    with pytest.raises(UsageError) as refused:
+        calibrate(voting, free, Target(0.05, DELTA, N_TOKENS))
+    assert str(refused.value) == (
         "epsilon 0.05 at delta 1e-05 cannot be guaranteed: with orders up to 100 the epsilon of every setting is above "
         "0.05972; give a larger epsilon or delta"
     )
-    least = Target(found.least_epsilon, DELTA, N_TOKENS)
-    assert isinstance(calibrate(Aggregation(10.0, 50, 2.0), free, least), Unreachable)
-    # A little more can be, at the cost of a high temperature; and that much at a larger δ.
-    assert isinstance(calibrate(Aggregation(10.0, 50, 2.0), free, Target(0.06, DELTA, N_TOKENS)), Calibrated)
-    assert isinstance(calibrate(Aggregation(10.0, 50, 2.0), free, Target(0.05, 1e-4, N_TOKENS)), Calibrated)
-    # So near to what cannot be reached that one unit in the last place lies between.
-    barely = calibrated(
-        Aggregation(10.0, 50, 2.0), free, Target(math.nextafter(found.least_epsilon, 1.0), DELTA, N_TOKENS)
-    )
-    assert barely.guarantee.epsilon <= math.nextafter(found.least_epsilon, 1.0)
+    least = guarantee(0.0, N_TOKENS, DELTA).epsilon
+    assert least == pytest.approx(0.0597, abs=5e-5)
+    with pytest.raises(UsageError, match="cannot be guaranteed"):
+        calibrate(voting, free, Target(least, DELTA, N_TOKENS))
+    # A little more can be, at the cost of a high temperature; and that much at a larger δ; and so near to what cannot
+    # be reached that one unit in the last place lies between.
+    for target in (
+        Target(0.06, DELTA, N_TOKENS),
+        Target(0.05, 1e-4, N_TOKENS),
+        Target(math.nextafter(least, 1.0), DELTA, N_TOKENS),
+    ):
+        assert target.guarantee(calibrate(voting, free, target).sensitivity()).epsilon <= target.epsilon

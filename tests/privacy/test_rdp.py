@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+from functools import partial
 from typing import Any
 
 import mpmath
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from helpers.examples import examples
 from leakmeter.errors import UsageError
 from leakmeter.privacy.clipped_logits import Aggregation
-from leakmeter.privacy.rdp import ORDERS, bound, conversion, exponential, guarantee, line, to_epsilon, zcdp
+from leakmeter.privacy.rdp import ORDERS, bound, composed, conversion, exponential, guarantee, line, to_epsilon, zcdp
 from leakmeter.privacy.renyi import both_ways, from_tilts
 
 DELTA = 1e-5
@@ -136,7 +137,7 @@ def test_what_has_no_meaning_is_refused() -> None:
     for ask, arguments, said in (
         (guarantee, (0.1, -1, DELTA), "-1 tokens cannot be composed; give 0 or more"),
         (guarantee, (0.1, 5, 0.0), "delta is 0.0; it has to be above 0 and below 1"),
-        (guarantee, (0.1, 5, DELTA, (2, 1)), "at order 1; orders have to be above 1"),
+        (composed, (partial(bound, 0.1), 5, DELTA, (2, 1)), "at order 1; orders have to be above 1"),
         (conversion, ([2], 1.0), "delta is 1.0"),
     ):
         with pytest.raises(UsageError, match=said):

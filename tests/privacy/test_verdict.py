@@ -19,7 +19,7 @@ from helpers.examples import examples
 from leakmeter.privacy.clipped_logits import Aggregation, NormaliseBy, average, clipped
 from leakmeter.privacy.rdp import ORDERS, Bound, bound, conversion, guarantee
 from leakmeter.privacy.renyi import screened
-from leakmeter.privacy.verdict import Verdict, judge, paper_figure
+from leakmeter.privacy.verdict import TOLERANCE, Verdict, judge, paper_figure
 
 LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
 libraries = pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
@@ -185,7 +185,7 @@ def test_a_sound_mechanism_passes_on_any_votes(
     for library in LIBRARIES.values():
         found = audited(rows, Aggregation(clip, rows.shape[1], temperature, normalise_by), library=library)
         assert found.holds
-        assert all(worst.holds for worst in found.worst_tokens)
+        assert all(worst.ratio <= 1.0 + TOLERANCE for worst in found.worst_tokens)
         assert (found.per_exemplar <= found.bound * (1 + 1e-9)).all()
         assert (found.per_exemplar.max(axis=0) <= found.sum_of_maxima * (1 + 1e-12)).all()
 

@@ -8,7 +8,7 @@ import pytest
 
 from helpers.places import DOCS
 from leakmeter.instruments.generation import words as generation
-from leakmeter.instruments.icl import report
+from leakmeter.instruments.icl import report, selection_report
 from leakmeter.instruments.pii import words as pii
 from leakmeter.instruments.susceptibility import report as susceptibility
 from leakmeter.instruments.susceptibility.fisher import report as fisher
@@ -17,7 +17,7 @@ TABLES = (
     ("tutorials/provider.md", pii.DECISIONS),
     ("tutorials/auditor.md", generation.DECISIONS),
     ("tutorials/exemplars.md", tuple(report.EXEMPLARS.values())),
-    ("tutorials/exemplars.md", tuple(report.SELECTION.values())),
+    ("tutorials/exemplars.md", tuple(selection_report.SELECTION.values())),
     ("susceptibility.md", susceptibility.DECISIONS),
     ("susceptibility.md", fisher.DECISIONS),
 )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from leakmeter.errors import ModelError, UsageError
 from leakmeter.studies import quality
-from leakmeter.studies.quality import COUNTS, Quality, Regurgitation, counted, counts
+from leakmeter.studies.quality import COUNTS, Quality, Regurgitation, counts, tallied
 
 RESPONSES = ["anna sang in the hall", "bo", "a cat sat on the mat and slept for hours", "zz zz"]
 REFERENCES = ["anna sings", "bo ate soup in the rain today", "a dog", "q w e r t y"]
@@ -92,7 +92,7 @@ def test_factkb_is_a_probability_of_each_pair(judges: tuple[str, str]) -> None:
 @pytest.mark.parametrize(("what", "option"), [("BERTScore", "--bertscore"), ("FactKB", "--factkb")])
 def test_a_model_that_is_not_at_hand_is_one_line(what: str, option: str) -> None:
     with pytest.raises(ModelError) as ended:
-        quality.model_at_hand("nobody/no-such-model", what, option)
+        quality.check_at_hand("nobody/no-such-model", what, option)
     said = str(ended.value)
     assert said.startswith(f"{what} needs the model 'nobody/no-such-model', which is not on this machine")
     assert said.endswith(f"give its directory with {option} DIR")
@@ -176,7 +176,8 @@ def test_counts_are_sums_of_verdicts() -> None:
         hits = sum(obvious(r, c, 25, 0.5, 0.5)[name] for r, c in zip(responses, contexts, strict=True))
         assert (found[name].hits, found[name].n) == (hits, 30)
     assert 0 < found["repeat_published"].hits < 30
-    assert counted([True, False]).interval == pytest.approx((0.0945, 0.9055), abs=1e-4)
+    halves = tallied([dict.fromkeys(COUNTS, True), dict.fromkeys(COUNTS, False)])
+    assert halves["rouge_stated"].interval == pytest.approx((0.0945, 0.9055), abs=1e-4)
 
 
 def test_what_cannot_be_counted_is_refused() -> None:

@@ -1,8 +1,8 @@
-"""What many tokens cost together, in nats: basic composition, and tighter ones at a δ through `dp-accounting`.
+"""Privacy loss of many tokens, in nats: basic composition, and tighter ones at a δ through `dp-accounting`.
 
-A token drawn by bounded decoding is ε-DP on its own, and nothing more is known of it: among all mechanisms that are
-ε-DP, randomised response between two answers is the worst, and its composition bounds theirs (Kairouz, Oh and
-Viswanath 2015). The library composes it in two ways; there is no accounting of our own here.
+A token drawn by bounded decoding is ε-DP, and nothing more is known of it. Of all mechanisms that are ε-DP, randomised
+response between two answers is the worst, and its composition bounds theirs (Kairouz, Oh and Viswanath 2015). The
+library composes it in two ways; there is no accounting of our own here.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 
+from leakmeter.core.limits import refuse_bad
 from leakmeter.errors import UsageError
 
 _LARGEST: Final = 500.0  # nats a token: e^ε has to be a float64
@@ -78,8 +79,7 @@ def _counted(tokens: Iterable[tuple[float, int]]) -> dict[float, int]:
 
 
 def check_delta(delta: float) -> None:
-    if not 0.0 < delta < 1.0:
-        raise UsageError(f"delta is {delta}; it has to be above 0 and below 1")
+    refuse_bad((0.0 < delta < 1.0, "delta", delta, "above 0 and below 1"))
 
 
 def _library(module: str) -> Any:

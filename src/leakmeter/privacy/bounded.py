@@ -1,4 +1,4 @@
-"""Mixing two branches with a λ that is given, or with the largest at which no token tells more than so many nats.
+"""Mixtures of two branches, with a given λ or the largest at which the loss of no token exceeds a bound in nats.
 
 With p the bare distribution softmax(z_bare / T), r = (z − z_bare) / T shifted so that its smallest value is 0, and
 K(λ) = log E_{v~p} e^{λ r_v}, the mixture is p̄(v) = p(v) e^{λ r_v − K(λ)} and its largest loss over the vocabulary
@@ -8,9 +8,9 @@ K(λ) = log E_{v~p} e^{λ r_v}, the mixture is p̄(v) = p(v) e^{λ r_v − K(λ)
 g never decreases for λ ≥ 0: K′ is the mean of r under p̄, so that 0 ≤ K′ ≤ R and neither term falls. The two terms add
 up to λ R, hence λ R / 2 ≤ g(λ) ≤ λ R, and the largest λ with g(λ) ≤ b lies between b / R and 2 b / R.
 
-What is promised is promised of numbers that are there, rounding included. Tokens are drawn by weights, float64 numbers
-W̄(v) = e^(log p̄(v)) beside W(v) = e^(log p(v)) of the bare branch (see `exact_draw`), and the loss that is held against
-the bound is that of the fractions W̄(v) / Σ W̄ and W(v) / Σ W, with every error of its own computation added to it.
+The bound holds for the rounded numbers. Tokens are drawn by weights, float64 numbers W̄(v) = e^(log p̄(v)) beside
+W(v) = e^(log p(v)) of the bare branch (see `exact_draw`), and the loss that is compared with the bound is that of the
+fractions W̄(v) / Σ W̄ and W(v) / Σ W, with every error of its own computation added to it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 
 from leakmeter.stats import exact_draw, logspace
 
@@ -70,7 +70,7 @@ def bounded_mixture(
     # Written so that NaN counts as support: it has to show in the result.
     support = ~(log_bare < _LOG_TINY)
     least = xp.min(xp.where(support, log_bare, xp.zeros_like(log_bare)), axis=-1, keepdims=True)
-    log_bare = xp.where(support, log_bare, _filled(log_bare, -xp.inf))
+    log_bare = xp.where(support, log_bare, xp.full_like(log_bare, -xp.inf))
     tilt, ruled_out = _tilt(full, bare, support, temperature)
     slack = _ROUNDINGS * _EPS * (1.0 - least) + _error(bound_nats, support)
     target = xp.clip(bound_nats - slack, min=0.0)
@@ -104,13 +104,15 @@ def mixture(full: Any, bare: Any, weight: float, temperature: float = 1.0) -> Mi
     tilt, ruled_out = _tilt(full, bare, support, temperature)
     allowed = support & ~(full == -xp.inf)
     weights = xp.full_like(tilt[..., :1], float(weight))
-    log_probs = _tilted(xp.where(allowed, log_bare, _filled(tilt, -xp.inf)), tilt, weights)
-    loss = _max_loss(log_probs, log_bare, allowed)
+    log_probs = _tilted(xp.where(allowed, log_bare, xp.full_like(tilt, -xp.inf)), tilt, weights)
+    zero = xp.zeros_like(log_probs)
+    gap = xp.where(allowed, log_probs, zero) - xp.where(allowed, log_bare, zero)
+    loss = xp.max(xp.abs(gap), axis=-1, keepdims=True)
     return Mixture(
         weights[..., 0],
         log_probs,
         xp.broadcast_to(log_bare, log_probs.shape),
-        xp.where(ruled_out, _filled(loss, xp.inf), loss)[..., 0],
+        xp.where(ruled_out, xp.full_like(loss, xp.inf), loss)[..., 0],
     )
 
 
@@ -124,7 +126,7 @@ def _tilt(full: Any, bare: Any, support: Any, temperature: float) -> tuple[Any, 
     # Both sides are cleared before the subtraction: −inf less −inf is NaN.
     difference = xp.where(usable, wide, zero) - xp.where(usable, xp.astype(bare, xp.float64), zero)
     ratio = difference / temperature
-    least = xp.min(xp.where(usable, ratio, _filled(ratio, xp.inf)), axis=-1, keepdims=True)
+    least = xp.min(xp.where(usable, ratio, xp.full_like(ratio, xp.inf)), axis=-1, keepdims=True)
     return xp.where(usable, ratio - least, zero), xp.any(ruled_out, axis=-1, keepdims=True)
 
 
@@ -179,20 +181,8 @@ def _error(loss: Any, support: Any) -> Any:
     return _EPS * (1.25 * n_tokens + 16.0 * (1.0 + loss))
 
 
-def _max_loss(log_probs: Any, log_bare: Any, tokens: Any) -> Any:
-    xp = array_namespace(log_probs)
-    zero = xp.zeros_like(log_probs)
-    gap = xp.where(tokens, log_probs, zero) - xp.where(tokens, log_bare, zero)
-    return xp.max(xp.abs(gap), axis=-1, keepdims=True)
-
-
 def _log_sum_exp(values: Any) -> Any:
     xp = array_namespace(values)
     top = xp.max(values, axis=-1, keepdims=True)
     # Numbers too small for all their digits would take a processor longer; beside 1 they are nothing.
     return top + xp.log(xp.sum(xp.exp(xp.clip(values - top, min=_LOG_TINY)), axis=-1, keepdims=True))
-
-
-def _filled(like: Any, value: float) -> Any:
-    xp = array_namespace(like)
-    return xp.full(like.shape, value, dtype=xp.float64, device=device(like))

@@ -1,20 +1,20 @@
 """The setting at which private token generation has a guarantee: one search, for temperature, clip or subset size.
 
 ε depends on them through the sensitivity Δ = c / (sτ) alone (`clipped_logits`), and never falls as it grows. So
-the largest Δ that keeps to a target is found by bisection, down to neighbouring numbers; it says what the free one of
-the three has to be, and that is moved to the side of more privacy until what is returned keeps to it. The
-paper's Algorithm 3 returns the middle of its last interval, which may be on either side.
+bisection, down to neighbouring numbers, gives the largest Δ that keeps to a target. It determines the free setting,
+which is then moved to the side of more privacy until it keeps to the target. The paper's Algorithm 3 returns the middle
+of its last interval, which may be on either side.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
+from leakmeter.core.limits import refuse_bad
 from leakmeter.errors import UsageError
-from leakmeter.overriding import override
 from leakmeter.privacy.clipped_logits import Adjacency, Aggregation
 from leakmeter.privacy.rdp import ORDERS, Guarantee, guarantee
 
@@ -32,83 +32,55 @@ class Target:
     n_tokens: int
     """The most tokens that one exemplar has a part in."""
     adjacency: Adjacency = "add-remove"
-    orders: Sequence[float] = ORDERS
-    """Orders of Rényi divergences to choose from."""
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.epsilon) and self.epsilon > 0.0):
-            raise UsageError(f"epsilon is {self.epsilon}; it has to be above 0")
+        refuse_bad((math.isfinite(self.epsilon) and self.epsilon > 0.0, "epsilon", self.epsilon, "above 0"))
         if self.n_tokens < 1:
             raise UsageError(f"{self.n_tokens} tokens cannot be generated; give 1 or more")
 
     def guarantee(self, sensitivity: float) -> Guarantee:
-        return guarantee(sensitivity, self.n_tokens, self.delta, self.orders)
+        return guarantee(sensitivity, self.n_tokens, self.delta)
 
 
-@dataclass(frozen=True, slots=True)
-class Calibrated:
-    """A setting that keeps to the target, next to one that does not."""
+def calibrate(aggregation: Aggregation, free: Free, target: Target) -> Aggregation:
+    """The least private setting that keeps to a target: lowest temperature, widest clip or fewest exemplars.
 
-    aggregation: Aggregation
-    guarantee: Guarantee
-    """At most what was asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unreachable:
-    """No setting keeps to the target."""
-
-    target: Target
-    least_epsilon: float
-    """ε of logits that tell nothing; that of every setting is larger."""
-
-    @override
-    def __str__(self) -> str:
-        target = self.target
-        return (
-            f"epsilon {target.epsilon:g} at delta {target.delta:g} cannot be guaranteed: with orders up to "
-            f"{max(target.orders):g} the epsilon of every setting is above {self.least_epsilon:.4g}; "
-            f"give a larger epsilon or delta"
-        )
-
-
-def calibrate(aggregation: Aggregation, free: Free, target: Target) -> Calibrated | Unreachable:
-    """The least private setting that keeps to a target: lowest temperature, widest clip or fewest exemplars."""
+    `UsageError` where none keeps to it.
+    """
+    # Of logits that reveal nothing; that of every setting is larger.
     least = target.guarantee(0.0).epsilon
     if target.epsilon <= least:
-        return Unreachable(target, least)
+        raise UsageError(
+            f"epsilon {target.epsilon:g} at delta {target.delta:g} cannot be guaranteed: with orders up to "
+            f"{ORDERS[-1]} the epsilon of every setting is above {least:.4g}; give a larger epsilon or delta"
+        )
     widest = _largest(lambda sensitivity: target.guarantee(sensitivity).epsilon <= target.epsilon)
     # Δ of the three as they are, over the largest: what the free one is to be divided by, or multiplied.
     excess = aggregation.sensitivity(target.adjacency) / widest
+    value: float
+    safer: Callable[[float], float]
     match free:
         case "temperature":
-            candidate = replace(aggregation, temperature=aggregation.temperature * excess)
+            value, safer = aggregation.temperature * excess, lambda value: math.nextafter(value, math.inf)
         case "clip":
-            candidate = replace(aggregation, clip=aggregation.clip / excess)
+            value, safer = aggregation.clip / excess, lambda value: math.nextafter(value, 0.0)
         case "subset-size":
             fewest = 2 if aggregation.normalise_by == "present" else 1
             # From one below, so that rounding does not cost an exemplar.
-            candidate = replace(aggregation, subset_size=max(fewest, math.ceil(aggregation.subset_size * excess) - 1))
-    while (kept := target.guarantee(candidate.sensitivity(target.adjacency))).epsilon > target.epsilon:
-        candidate = _safer(candidate, free)
-    return Calibrated(candidate, kept)
+            value, safer = max(fewest, math.ceil(aggregation.subset_size * excess) - 1), lambda value: value + 1
+    while True:
+        freed: dict[str, Any] = {free.replace("-", "_"): value}
+        candidate = replace(aggregation, **freed)
+        if target.guarantee(candidate.sensitivity(target.adjacency)).epsilon <= target.epsilon:
+            return candidate
+        value = safer(value)
 
 
 def _largest(keeps: Callable[[float], bool]) -> float:
-    """The largest number above 0 that keeps, of those next to one another; all below it keep."""
+    """The largest float above 0 that keeps, if all below it do."""
     low, high = 0.0, 1.0
     while keeps(high):
         low, high = high, 2.0 * high
     while low < (middle := 0.5 * (low + high)) < high:
         low, high = (middle, high) if keeps(middle) else (low, middle)
     return low
-
-
-def _safer(aggregation: Aggregation, free: Free) -> Aggregation:
-    match free:
-        case "temperature":
-            return replace(aggregation, temperature=math.nextafter(aggregation.temperature, math.inf))
-        case "clip":
-            return replace(aggregation, clip=math.nextafter(aggregation.clip, 0.0))
-        case "subset-size":
-            return replace(aggregation, subset_size=aggregation.subset_size + 1)

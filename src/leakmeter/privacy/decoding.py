@@ -1,6 +1,6 @@
-"""Wants of decoding from two branches: each draws or scores tokens, and gives the receipt of each next to it.
+"""Reductions of decoding from two branches, which draw or score tokens.
 
-A receipt is the last axis of what these wants give: `RECEIPT` names its entries.
+The last axis of what they give is the receipt of a token: `RECEIPT` names its entries.
 """
 
 from __future__ import annotations
@@ -66,13 +66,12 @@ class NextTokenSampleWithLoss(NextToken):
         return self.decoding.bound_nats is not None
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """(prompt, 1, vocab) to (prompt, 1, receipt)."""
         return _receipts(self.decoding, rows, self.masked, None, self.random)
 
 
 @dataclass(frozen=True, slots=True)
 class TargetLogProbsWithLoss:
-    """What the tokens of a response would have had for receipts: (prompt, stop − start, receipt).
+    """The receipts of a response's tokens, as if they had been drawn: (prompt, stop − start, receipt).
 
     The first prompt is the bare one, with λ = 0. A mask holds for some steps of a response: those from `start` to
     before `stop` are asked.
@@ -90,14 +89,12 @@ class TargetLogProbsWithLoss:
 
     @property
     def bare_first(self) -> bool:
-        """Under a bound: what is certified is held against the bare branch."""
         return self.decoding.bound_nats is not None
 
     def rows(self, n_response: int) -> range:
         return range(self.start, min(self.stop, n_response))
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """(prompt, row, vocab) to (prompt, row, receipt)."""
         return _receipts(self.decoding, rows, self.masked, targets, None)
 
 

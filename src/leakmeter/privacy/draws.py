@@ -1,9 +1,9 @@
-"""How the tokens of a promise were drawn, as results tell it."""
+"""How the tokens of a guarantee were drawn, in results and in words."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypedDict
+from typing import Final
 
 SEED_WARNING: Final = "a seeded run has no guarantee unless the seed stays secret"
 _SEEDED: Final = (
@@ -16,17 +16,9 @@ _EXACT: Final = (
 )
 
 
-class Draws(TypedDict):
-    """How tokens were drawn, as results have it."""
-
-    random_bits: str
-    """Where they came from: 'operating system' or 'seed'."""
-
-
-def draws_of(params: Mapping[str, object]) -> Draws:
+def draws_of(params: Mapping[str, object]) -> dict[str, str]:
     return {"random_bits": "seed" if params["nonce"] is None else "operating system"}
 
 
 def sentences(draws: Mapping[str, object]) -> list[str]:
-    """What a reader of the promise needs to know of them, one sentence each."""
     return [_EXACT, *([_SEEDED] if draws["random_bits"] == "seed" else [])]

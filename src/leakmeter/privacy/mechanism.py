@@ -1,8 +1,7 @@
-"""What can be audited: a rule that makes one distribution of several rows, and bounds how far each row moves it.
+"""Rules that can be audited: one distribution from several rows, and a bound of how far each row moves it.
 
-A row is what a model says next behind a prompt that has one exemplar. A rule is measured by leaving out every
-exemplar's row in turn. Clipped-logit aggregation knows what that does, and is quick; of other rules nothing need be
-known.
+A row has the next token's logits for a prompt with one exemplar. A rule is measured by leaving out every exemplar's row
+in turn. For clipped-logit aggregation that has a quick formula; other rules are called once for each row.
 """
 
 from __future__ import annotations
@@ -54,14 +53,6 @@ class Mechanism(Protocol):
         """
 
 
-@runtime_checkable
-class QuickMechanism(Mechanism, Protocol):
-    """A rule that knows what leaving out each row does, and need not be asked row by row."""
-
-    def vote(self, rows: Any) -> Vote:
-        """The distribution, and how each row tilts it; `rows` as for `log_probs`, in any precision."""
-
-
 @dataclass(frozen=True, slots=True)
 class ClippedLogitAggregation:
     """Private token generation (Li et al., Algorithm 1), and the smaller bound of Appendix C.3.1.
@@ -76,7 +67,10 @@ class ClippedLogitAggregation:
     adjacency: ClassVar[Adjacency] = "add-remove"
 
     def vote(self, rows: Any) -> Vote:
-        """Clip and average; where those present are counted, as many as there are, whatever the bound is for."""
+        """The distribution, and how each row tilts it; `rows` as for `log_probs`, in any precision.
+
+        Where those present are counted, as many as there are, whatever the bound is for.
+        """
         present = self.aggregation.normalise_by == "present"
         own = replace(self.aggregation, subset_size=rows.shape[0]) if present else self.aggregation
         return average(clipped(rows, self.aggregation.applied_clip), own)

@@ -110,9 +110,9 @@ def composed(bound_of_token: Bound, n_tokens: int, delta: float, orders: Sequenc
     )
 
 
-def guarantee(sensitivity: float, n_tokens: int, delta: float, orders: Sequence[float] = ORDERS) -> Guarantee:
+def guarantee(sensitivity: float, n_tokens: int, delta: float) -> Guarantee:
     """The same of clipped-logit aggregation with this Δ, nats (`Aggregation.sensitivity`)."""
-    return composed(partial(bound, sensitivity), n_tokens, delta, orders)
+    return composed(partial(bound, sensitivity), n_tokens, delta)
 
 
 def zcdp(sensitivity: float, n_tokens: int) -> float:

@@ -13,7 +13,7 @@ logarithm is taken from the mean of e^{tx} − 1, which keeps the digits of a sm
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -31,7 +31,7 @@ _LAST_TERM: Final = 1e-17  # of the first
 
 
 class Screened(NamedTuple):
-    """What was measured of each distribution, and whether any order is above its limit; nats, float64."""
+    """Divergences of each distribution, and whether any order is above its limit; nats, float64."""
 
     losses: Any
     """D_α↔ at the orders that were measured, (row, measured order)."""
@@ -48,7 +48,9 @@ def from_tilts(log_probs: Any, tilts: Any, orders: Sequence[float]) -> Any:
     no account where log p is −inf. An order may be ∞; near 1 rounding counts 1 / (α − 1) times.
     """
     xp = array_namespace(tilts)
-    _check(orders)
+    for order in orders:
+        if not order > 1.0:
+            raise UsageError(f"a Rényi divergence is asked for at order {order}; orders have to be above 1")
     weights = xp.exp(log_probs - xp.max(log_probs))
     mean = xp.matmul(tilts, weights) / xp.sum(weights)
     possible = ~(log_probs == -xp.inf)
@@ -95,12 +97,12 @@ def chords(at: Sequence[float], orders: Sequence[float]) -> npt.NDArray[np.float
 def screened(
     log_probs: Any, tilts: Any, orders: Sequence[float], limits: Sequence[float], measured: Sequence[float]
 ) -> Screened:
-    """Measure D_α↔ at some orders, and find out whether any of all orders is above its limit; both ascend, and the
-    first and the last of the latter, which are finite, are measured. Tilts are as for `from_tilts`.
+    """Measure D_α↔ at the orders `measured`, and find out whether any of `orders` is above its limit.
 
-    An order that is not measured is bounded by those beside it (`chords`); only rows of which that does not show that
-    they keep every limit are measured at every order. So 99 orders cost little more than those that are measured, and
-    no row that is above a limit escapes.
+    Both ascend; the first and the last of `orders` are finite and measured. Tilts are as for `from_tilts`. An order
+    that is not measured is bounded by those beside it (`chords`); only rows that might exceed a limit by those bounds
+    are measured at every order. So 99 orders cost little more than those that are measured, and no row that is above a
+    limit escapes.
     """
     xp = array_namespace(tilts)
     where = device(tilts)
@@ -188,9 +190,3 @@ def _log_sum_exp(values: Any) -> Any:
     xp = array_namespace(values)
     top = xp.max(values, axis=-1)
     return top + xp.log(xp.sum(xp.exp(values - top[..., None]), axis=-1))
-
-
-def _check(orders: Iterable[float]) -> None:
-    for order in orders:
-        if not order > 1.0:
-            raise UsageError(f"a Rényi divergence is asked for at order {order}; orders have to be above 1")

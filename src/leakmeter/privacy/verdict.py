@@ -38,14 +38,10 @@ class Comparison:
     def ratio(self) -> float:
         return float(_shares(self.measured, self.bound))
 
-    @property
-    def holds(self) -> bool:
-        return _is_kept(self.ratio)
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What each exemplar's logits told, against the most they may tell; nats."""
+    """The divergences of each exemplar against their bounds, nats."""
 
     orders: tuple[float, ...]
     """Orders that were measured; ∞ is pure differential privacy."""
@@ -72,12 +68,12 @@ class Verdict:
 
     @property
     def worst_exemplar(self) -> npt.NDArray[np.int64]:
-        """Who told most, (order,)."""
+        """The exemplar with the largest total, (order,)."""
         return np.asarray(self.per_exemplar.argmax(axis=0))
 
     @property
     def measured(self) -> FloatArray:
-        """Of the exemplar that told most, (order,)."""
+        """The total of that exemplar, (order,)."""
         return np.asarray(self.per_exemplar.max(axis=0))
 
     @property
@@ -110,13 +106,12 @@ class PaperFigure(Record):
 def judge(
     losses: npt.ArrayLike, orders: Sequence[float], bound: Bound, ratios: npt.ArrayLike, at: npt.ArrayLike
 ) -> Verdict:
-    """Hold every token of every exemplar, and every exemplar's total, against the bound: of losses, D_α↔ that were
-    measured, nats, (token, exemplar, order), for one exemplar less. An order may be ∞, a bound infinite where there is
-    none.
+    """Compare every token of every exemplar, and every exemplar's total, with the bound.
 
-    `ratios` are the largest D_α↔ / bound over all orders that have one, (token, exemplar), as `renyi.screened` gives
-    them: of account where they are above 1, and exact there; `at` is the order of each. So orders that were not
-    measured are judged too: their totals are above the bound only where a token is.
+    `losses` are measured D_α↔, nats, (token, exemplar, order), for one exemplar less. An order may be ∞, a bound
+    infinite where there is none. `ratios` are the largest D_α↔ / bound over all orders that have one, (token,
+    exemplar), from `renyi.screened`: they count, and are exact, above 1; `at` is the order of each. So orders that were
+    not measured are judged too: their totals are above the bound only where a token is.
     """
     values = np.asarray(losses, dtype=np.float64)
     if 0 in values.shape:
@@ -140,7 +135,8 @@ def judge(
             (float(worst[token, exemplar]), token, float(worst_at[token, exemplar]), 1),
             (float(total_shares[exemplar, k]), None, orders[k], len(values)),
         ):
-            if not _is_kept(share):
+            # NaN is within no bound.
+            if not share <= 1.0 + TOLERANCE:
                 limit = n_tokens * float(bound([order])[0])
                 failures.append(Comparison(exemplar, number, order, share * limit, limit))
     return Verdict(
@@ -150,12 +146,12 @@ def judge(
         totals,
         np.asarray(values.max(axis=1).sum(axis=0)),
         tuple(worst_tokens),
-        tuple(sorted(failures, key=_how_bad, reverse=True)),
+        tuple(sorted(failures, key=lambda row: math.inf if math.isnan(row.ratio) else row.ratio, reverse=True)),
     )
 
 
 def paper_figure(sum_of_maxima: float, order: float, delta: float) -> PaperFigure:
-    """What the paper would print, of Σ_t max_i D_α*↔, nats (`Verdict.sum_of_maxima`), and α* of the guarantee."""
+    """From Σ_t max_i D_α*↔, nats (`Verdict.sum_of_maxima`), and α* of the guarantee."""
     added = float(conversion([order], delta)[0])
     return PaperFigure(
         order=order,
@@ -171,12 +167,3 @@ def _shares(measured: npt.ArrayLike, bound: npt.ArrayLike) -> FloatArray:
     ones, others = np.asarray(measured, dtype=np.float64), np.asarray(bound, dtype=np.float64)
     finite = np.where(np.isinf(others), 1.0, others)
     return np.asarray(np.where(np.isinf(others) & ~np.isnan(ones), 0.0, ones / finite))
-
-
-def _how_bad(comparison: Comparison) -> float:
-    return math.inf if math.isnan(comparison.ratio) else comparison.ratio
-
-
-def _is_kept(share: float) -> bool:
-    """Whether a measurement of this share is within its bound; NaN is within none."""
-    return share <= 1.0 + TOLERANCE

@@ -1,4 +1,4 @@
-"""A study's cells to finished runs: each cell an ordinary run directory, so that a study goes on where it was stopped.
+"""Cells of a study to finished runs: each cell is an ordinary run directory, so that a stopped study continues.
 
 runs/
   decode-1f2e…/               the run of a cell; cells of several studies that are alike share it
@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from leakmeter.core import registry
 from leakmeter.core.backend import Backend
@@ -42,13 +42,11 @@ from leakmeter.storage.rundir import RunDirectory
 from leakmeter.studies.grid import Cell, Study
 
 Progress = Callable[[Backend, int, Mapping[str, float]], AbstractContextManager[Callbacks]]
-"""Of a back end, a number of cases, and what was found in them so far, which changes meanwhile."""
+"""Of a back end, a number of cases, and the findings so far, which change meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedCell:
-    """A cell, what it was measured on, and what came of it."""
-
     cell: Cell
     model: JsonObject
     """Name, weights_sha256, dtype and device."""
@@ -71,24 +69,28 @@ def load_records(study: Study, paths: Mapping[str, str]) -> list[list[Any]]:
 def study_directory(
     study: Study, records: Sequence[Sequence[Any]], out: Path, dtype: str | None, device: str | None
 ) -> Path:
-    """The study's directory under `out`, which need not be there; its name tells all that was asked for."""
+    return directory_of(
+        out,
+        f"study-{study.name}-{study.size}",
+        cells=[cell.record for cell in study.cells],
+        records=[digest(list(map(study.kind.record, of_cell))) for of_cell in records],
+        quality=asdict(study.quality),
+        size=study.size,
+        dtype=dtype,
+        device=device,
+    )
+
+
+def directory_of(out: Path, name: str, **identity: Any) -> Path:
+    """A directory under `out`, which need not be there, for results that `identity` and the version determine."""
     check_outside_runs(out, "directory of runs")
-    record = {
-        "cells": [cell.record for cell in study.cells],
-        "records": [digest([study.kind.record(data_record) for data_record in of_cell]) for of_cell in records],
-        "quality": asdict(study.quality),
-        "size": study.size,
-        "dtype": dtype,
-        "device": device,
-        "version": metadata.version("leakmeter"),
-    }
-    return out / f"study-{study.name}-{study.size}-{digest(record)[:16]}"
+    return out / f"{name}-{digest({**identity, 'version': metadata.version('leakmeter')})[:16]}"
 
 
 def finished_cell(cell: Cell, records: Sequence[Any], directory: Path) -> FinishedCell | None:
     """A cell that was measured before, read without its model; None where there is none, or of another model now."""
     try:
-        record = json.loads(_cell_file(cell, directory).read_bytes())
+        record = json.loads((directory / f"{cell.stem}.json").read_bytes())
         model, run, files = record["model"], str(record["run"]), record["model_files"]
         is_this = record["cell"] == json.loads(json.dumps(cell.record))
     except (OSError, ValueError, KeyError, TypeError):
@@ -112,7 +114,7 @@ def measure_cell(
     progress: Progress,
     command: str | None,
 ) -> FinishedCell:
-    """Measure a cell, going on with what an interrupted run has finished, and remember its run."""
+    """Measure a cell, or continue its interrupted run, and write down which run it is."""
     cases = LoadedCases(tuple(study.kind.case(record) for record in records))
     name, size = cell.measure_name or study.measure, study.kind.group_size(cell.measure)
     ready = make_ready(Plan(name, cell.measure, cell.settings, cases, size), backend)
@@ -133,15 +135,12 @@ def measure_cell(
         deque(watched(kept(run.parts), make, findings, is_of_run=kind.is_of_run), maxlen=0)
     finished = FinishedCell(cell, dict(spec.model), spec.id, records, measured)
     record = {"run": spec.id, "model": dict(spec.model), "model_files": _model_files(cell.model), "cell": cell.record}
-    write(_cell_file(cell, directory), json.dumps(record, ensure_ascii=False, indent=1))
+    write(directory / f"{cell.stem}.json", json.dumps(record, ensure_ascii=False, indent=1))
     return finished
 
 
 def kept_scores(path: Path, about: Mapping[str, object], score: Callable[[], list[float]]) -> list[float]:
-    """Scores kept at a path as JSON, or computed now and kept: quality that takes a model of its own takes time.
-
-    Scores that were kept of anything but `about` are computed anew.
-    """
+    """Scores kept at a path as JSON, computed if there are none for `about`."""
     try:
         kept = json.loads(path.read_bytes())
         if kept["about"] == about:
@@ -154,21 +153,18 @@ def kept_scores(path: Path, about: Mapping[str, object], score: Callable[[], lis
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file of the study: all of it or none."""
     with store_errors(f"'{path}' cannot be written"):
         write_whole(path, text.encode(errors="replace"))
 
 
 def digest(record: Any) -> str:
-    """64 hexadecimal digits, of what JSON can say of it."""
+    """The SHA-256 of its JSON, in hexadecimal."""
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager
 def used_directory(path: Path, run: Path | None = None) -> Iterator[None]:
-    """A directory (`made_directory`) that goes again where what is done fails before anything came of it, or `run` is
-    not there.
-    """
+    """Make a directory (`made_directory`); remove it again on an error, unless `run` was written."""
     with made_for(path.parent):
         made_directory(path)
         try:
@@ -179,12 +175,8 @@ def used_directory(path: Path, run: Path | None = None) -> Iterator[None]:
             raise
 
 
-def _cell_file(cell: Cell, directory: Path) -> Path:
-    return directory / f"{cell.stem}.json"
-
-
 def _model_files(model: str) -> list[str | None] | None:
-    """Hashes of the files that the name of a model now stands for; None where there are none to be found."""
+    """Hashes of a model's files as they are now; None where there are none."""
     if model == "toy":
         return None
     try:
@@ -195,34 +187,30 @@ def _model_files(model: str) -> list[str | None] | None:
     return [resolved.weights_sha256, resolved.settings_sha256]
 
 
-_FIRST_RECORDS: Final = 5
-
-
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a cell will take, at most."""
+    """The most that a cell will take."""
 
     cell: Cell
     n_records: int
     n_tokens: float | None
     """To put through the model; None where it cannot be predicted."""
     seconds: float | None
-    """None there, and where operations have no meaning."""
+    """None also where operations have no meaning."""
     problem: str | None = None
     """Why it cannot be predicted."""
 
 
 def n_looked_at(study: Study) -> int:
-    """Records of each cell that are looked at, at most: whole parts of what is scored together."""
-    return max(_FIRST_RECORDS, *(study.kind.group_size(cell.measure) for cell in study.cells))
+    """The most records of a cell that a forecast looks at: whole parts of what is scored together."""
+    return max(5, *(study.kind.group_size(cell.measure) for cell in study.cells))
 
 
 def forecasts(
     study: Study, cells: Sequence[Cell], records: Sequence[Sequence[Any]], predictor_of: Callable[[str], Predictor]
 ) -> list[Forecast]:
-    """What some cells will take; `records` are of all cells of the study, by their numbers.
-
-    `predictor_of` raises a LeakmeterError where the model is not at hand.
+    """`records` are of all cells of the study, by their numbers; `predictor_of` raises a LeakmeterError where the model
+    is not at hand.
     """
     results = []
     for cell in cells:

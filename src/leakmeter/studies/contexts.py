@@ -1,4 +1,4 @@
-"""Studies of the influence of contexts: `influence`, `decode`, and any measure that has no kind of its own."""
+"""Studies of the influence of contexts: `influence`, `decode`, and any measure without its own kind of study."""
 
 from __future__ import annotations
 
@@ -8,25 +8,37 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+import numpy as np
+
 from leakmeter.core.case import Case
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import Measurement
 from leakmeter.data import named
 from leakmeter.data.named.base import Record
-from leakmeter.errors import UsageError
+from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.overriding import override
 from leakmeter.report import html
-from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.expected import whole_by_token
+from leakmeter.stats import stats
+from leakmeter.studies import quality, table
+from leakmeter.studies.cells import FinishedCell, kept_scores
+from leakmeter.studies.expected import (
+    Estimate,
+    by_position,
+    early_and_late,
+    estimate,
+    nats_by_piece,
+    whole_by_token,
+    whole_context_nats,
+)
 from leakmeter.studies.generations_report import CellColumn, Generation, Generations, generations_report
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.kind import Axes, Choice, Kind, Tables, at_least_one, field_types
-from leakmeter.studies.quality import COLUMNS, Regurgitation, rouge_l_f1
-from leakmeter.studies.table import quantile_columns, responses, tables
-from leakmeter.studies.tables import Column, Row, decimals, heading_of
+from leakmeter.studies.kind import Axes, Choice, Kind, Tables, at_least_one, field_types, lines_over
+from leakmeter.studies.quality import COLUMNS, Regurgitation
+from leakmeter.studies.table import quantile_columns, responses, responses_of
+from leakmeter.studies.tables import Column, Row, counted, decimals, heading_of, measured
 from leakmeter.text.build import PromptSettings
-from leakmeter.text.units import AUTO
+from leakmeter.text.units import AUTO, parse
 
 MOST_RECORDS: Final = 100
 """Records that a page may show; its size may allow fewer."""
@@ -114,7 +126,27 @@ class Contexts(Kind):
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
-        return tables(study, cells, directory, notify)
+        if study.show == "factor":
+            return _by_factor(study, cells, directory, notify)
+        rows: list[Row] = []
+        summary: list[Row] = []
+        for finished in cells:
+            if study.show == "position":
+                series: list[Any] = [
+                    values for _, measurements in finished.measured for values in whole_by_token(measurements)
+                ]
+            else:
+                series = [nats_by_piece(measurements) for _, measurements in finished.measured]
+            estimates = by_position(series, seed=study.seed)
+            unit = parse(finished.measured[0][0]["unit"])
+            of_cell: list[Row] = []
+            for i, at in enumerate(estimates):
+                # By where they begin, in tokens, n-grams of different n and stride can be compared.
+                place = {"first_token": i * unit.stride} if unit.kind == "ngram" else {}
+                of_cell.append({**finished.cell.factors, study.show: i, **place, **table.columns("nats", at)})
+            rows += of_cell
+            summary += of_cell if study.show == "position" else [_peak(study, finished, series, estimates)]
+        return Tables(rows, summary)
 
     @override
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
@@ -140,18 +172,13 @@ KIND = Contexts()
 
 
 def generations_page(study: Study, cells: Sequence[FinishedCell], about: Sequence[str]) -> str:
+    records = dict.fromkeys((cell.cell.dataset, record.case.id) for cell in cells for record in cell.records)
+    datasets = dict.fromkeys(dataset for dataset, _ in records)
     # Of several data sets each has its share of the page.
-    by_dataset = [
-        [(dataset, id_) for id_ in _ids([cell for cell in cells if cell.cell.dataset == dataset])]
-        for dataset in dict.fromkeys(cell.cell.dataset for cell in cells)
-    ]
-    record_ids = [record_id for record_id in chain.from_iterable(zip_longest(*by_dataset)) if record_id is not None]
-    shown = [_of_record(study, cells, dataset, id_) for dataset, id_ in record_ids[:MOST_RECORDS]]
-    return html.page(generations_report(shown, title=study.title, about=about, n_records=len(record_ids)))
-
-
-def _ids(cells: Sequence[FinishedCell]) -> list[str]:
-    return list(dict.fromkeys(record.case.id for cell in cells for record in cell.records))
+    by_dataset = [[record for record in records if record[0] == dataset] for dataset in datasets]
+    in_turn = [record for record in chain.from_iterable(zip_longest(*by_dataset)) if record is not None]
+    shown = [_of_record(study, cells, dataset, id_) for dataset, id_ in in_turn[:MOST_RECORDS]]
+    return html.page(generations_report(shown, title=study.title, about=about, n_records=len(in_turn)))
 
 
 def _of_record(study: Study, cells: Sequence[FinishedCell], dataset: str, id_: str) -> Generations:
@@ -186,9 +213,79 @@ def _column(
             tokens=response["tokens"],
             nats=[float(loss) for loss in losses],
             text=response["text"],
-            rouge_l_f1=rouge_l_f1([response["text"]], [record.reference])[0],
+            rouge_l_f1=quality.rouge_l_f1([response["text"]], [record.reference])[0],
             verdicts=rule.verdicts(response["text"], texts["context"]),
         )
         for response, losses in zip(texts["responses"], whole_by_token(measurements), strict=True)
     ]
     return CellColumn(line, name or "the only cell", texts["context"], texts["truncated_tokens"], generations)
+
+
+# ---- tables ---------------------------------------------------------------------------------------------------------
+def _peak(study: Study, finished: FinishedCell, series: list[Any], estimates: list[Estimate]) -> Row:
+    # A piece that few contexts reach has a mean of few: a peak is looked for where half of them do.
+    enough = [i for i, at in enumerate(estimates) if 2 * at.n >= estimates[0].n]
+    peak = max(enough, key=lambda i: estimates[i].mean)
+    n_pieces = float(np.median([len(piece_series) for piece_series in series]))
+    row: Row = {**finished.cell.factors, "n": estimates[0].n, "pieces_median": n_pieces}
+    row |= {"peak_piece": peak, **table.columns("peak_nats", estimates[peak])}
+    for name, estimated in early_and_late(series, seed=study.seed).items():
+        row |= table.columns(f"{name}_nats", estimated)
+    return row
+
+
+def _by_factor(study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]) -> Tables:
+    of_cells = ((each.cell.factors, [record.case.id for record in each.records], each) for each in cells)
+    # Differences are taken from the cell that differs in x alone and comes first, record by record.
+    lines = [[finished for _, finished in levels] for _, levels in lines_over(str(study.x), of_cells)]
+    first_of = {finished.cell.number: line[0] for line in lines for finished in line}
+    rows: list[Row] = []
+    per_record: dict[int, list[float]] = {}
+    without: set[str] = set()
+    for finished in cells:
+        nats = [whole_context_nats(measurements) for _, measurements in finished.measured]
+        per_record[finished.cell.number] = nats
+        row: Row = {**finished.cell.factors, **table.columns("nats", estimate(nats, seed=study.seed), quantiles=True)}
+        tokens = [float(v.mean()) for _, measurements in finished.measured for v in whole_by_token(measurements)]
+        row |= table.columns("nats_per_token", estimate(tokens, seed=study.seed))
+        first = first_of[finished.cell.number]
+        before = per_record[first.cell.number]
+        by: Row = measured(
+            "difference_nats",
+            stats.mean(np.subtract(nats, before)),
+            stats.bootstrap_interval_of_mean_difference(nats, before, seed=study.seed),
+        )
+        # A cell less itself is no finding.
+        row |= dict.fromkeys(by) if first is finished else by
+        responses, contexts, references = responses_of(finished)
+        for name, count in quality.counts(responses, contexts).items():
+            row |= counted(name, count.hits, count.interval)
+        row["n_responses"] = len(responses)
+        row |= table.columns("rouge_l_f1", estimate(quality.rouge_l_f1(responses, references), seed=study.seed))
+        for name, score in _scorers(study, responses, contexts, references).items():
+            if name in without:
+                continue
+            try:
+                # The directory's name tells the models.
+                about = {"run": finished.run}
+                values = kept_scores(directory / f"{name}-{finished.cell.number:02}.json", about, score)
+            except LeakmeterError as error:
+                # The measurements are worth having without it.
+                without.add(name)
+                notify(f"{name} is left out: {error}")
+            else:
+                row |= table.columns(name, estimate(values, seed=study.seed))
+        rows.append(row)
+    return Tables(rows, rows)
+
+
+def _scorers(
+    study: Study, responses: list[str], contexts: list[str], references: list[str]
+) -> Mapping[str, Callable[[], list[float]]]:
+    scorers: dict[str, Callable[[], list[float]]] = {}
+    bertscore, factkb, layer = study.quality.bertscore, study.quality.factkb, study.quality.layer
+    if bertscore is not None:
+        scorers["bertscore_f1"] = lambda: quality.bertscore_f1(responses, references, bertscore, layer=layer)
+    if factkb is not None:
+        scorers["factkb"] = lambda: quality.factkb(responses, contexts, factkb)
+    return scorers

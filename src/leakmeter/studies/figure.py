@@ -1,4 +1,4 @@
-"""Rows of a study to a figure: means with their intervals, a line for each choice of the other factors."""
+"""Figures of studies: means with their intervals, a line for each choice of the other factors."""
 
 from __future__ import annotations
 

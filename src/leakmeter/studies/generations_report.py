@@ -1,7 +1,7 @@
 """Generations of a study's cells side by side, record by record, as blocks.
 
-What Table 4 of Flemings et al. shows of one record: the context, and what was said of it under each setting. Each token
-is shaded by its loss, on the one scale of all pages, and what stands in the context as it stands is underlined.
+As Table 4 of Flemings et al. does for one record: the context, and the responses under each setting. Each token is
+shaded by its loss, on the one scale of all pages, and words that occur verbatim in the context are underlined.
 
 Texts are private: the report is for who may read the study's directory.
 """
@@ -54,14 +54,12 @@ _MEANINGS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One response."""
-
     tokens: Sequence[str]
     """Text that each token adds."""
     nats: Sequence[float]
     """Loss of each token, |log p̄(y_t | D) − log p̄(y_t | ∅)|."""
     text: str
-    """The response without what ended it."""
+    """Without what ended it."""
     rouge_l_f1: float
     """Against the reference, in [0, 1]."""
     verdicts: Mapping[str, bool]
@@ -74,21 +72,21 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class CellColumn:
-    """What one cell has of a record."""
+    """A record's responses in one cell."""
 
     line: str
-    """What cells side by side have in common, in words; empty where it is nothing."""
+    """What cells side by side have in common, in words; may be empty."""
     name: str
     """What tells it from the others of its line."""
     context: str
-    """What the model was given, which a cell may have cut."""
+    """The model's, which a cell may have cut."""
     n_cut_tokens: int
     generations: Sequence[Generation]
 
 
 @dataclass(frozen=True, slots=True)
 class Generations:
-    """A record, and what each cell made of it."""
+    """A record, and its responses in each cell."""
 
     id: str
     dataset: str
@@ -98,10 +96,7 @@ class Generations:
 
 
 def generations_report(records: Sequence[Generations], *, title: str, about: Sequence[str], n_records: int) -> b.Report:
-    """The records in their order; a page keeps as many, from the first, as it has room for.
-
-    `n_records` is how many records the study has, of which `records` may be shown.
-    """
+    """A page keeps as many of the records, from the first, as it has room for; `n_records` are in the study."""
     if not records:
         raise UsageError("no record to show: a page of generations needs at least one")
     heads = list(dict.fromkeys((column.line, column.name) for record in records for column in record.columns))
@@ -113,7 +108,10 @@ def generations_report(records: Sequence[Generations], *, title: str, about: Seq
         [b.Text(b.Untrusted(title)), b.Text(_UNDERLINED), b.Warning(_PRIVATE)],
         lead=_LEAD,
         sections=[_section(record, number, heads, several) for number, record in enumerate(records)],
-        index=[b.Column("Query"), *(b.Column(_head(line, name), "nats", shade=True) for line, name in heads)],
+        index=[
+            b.Column("Query"),
+            *(b.Column(b.Untrusted(f"{line}: {name}" if line else name), "nats", shade=True) for line, name in heads),
+        ],
         index_caption="Nats of each response; ¶ counts as a Repeat or ROUGE prompt by either reading",
         case=("record", "records"),
         scripted=False,
@@ -122,10 +120,6 @@ def generations_report(records: Sequence[Generations], *, title: str, about: Seq
         held_by="the cell files next to it hold all",
         guide_to="context",
     )
-
-
-def _head(line: str, name: str) -> b.Phrase:
-    return b.Untrusted(f"{line}: {name}" if line else name)
 
 
 def _section(record: Generations, number: int, heads: Sequence[tuple[str, str]], several: bool) -> b.Section:
@@ -188,13 +182,12 @@ def _total(nats: Sequence[float]) -> float:
 
 
 def _by_reading(verdicts: Mapping[str, bool], kind: str) -> str:
-    """By which measurements a response counts, in words."""
     hits = [words for reading, words in _READINGS.items() if verdicts.get(f"{kind}_{reading}")]
     return "¶ both" if len(hits) == len(_READINGS) else "".join(f"¶ {hit}" for hit in hits) or "no"
 
 
 def _lines(text: str, words: Sequence[tuple[int, int]], runs: Sequence[int]) -> list[Line]:
-    """What is drawn beneath each character: a line in a copied passage, dots in a word that the context has."""
+    """The line beneath each character: solid in a copied passage, dotted in a word that the context has."""
     lines: list[Line] = [""] * len(text)
     before = 0
     for (start, end), run in zip(words, runs, strict=True):

@@ -57,18 +57,18 @@ class Cell:
 
     number: int
     factors: Mapping[str, object]
-    """What tells it from the other cells."""
+    """Settings that differ between cells."""
     model: str
     dataset: str
     choice: Choice
     settings: Settings
     measure: Measure
     name: str | None = None
-    """What its files are called; by its number where it has none."""
+    """Of its files; None for its number."""
     measure_name: str | None = None
-    """Of its measure, where that is not the study's: others are held against it."""
+    """Where its measure is not the study's: others are compared with it."""
     shown_dataset: str | None = None
-    """What its data set is called where that may be shown, if not by its name."""
+    """The data set's name in public, where it is another."""
 
     @property
     def n_records(self) -> int:
@@ -76,7 +76,7 @@ class Cell:
 
     @property
     def record(self) -> JsonObject:
-        """All that determines its numbers but the records themselves."""
+        """All that determines its numbers beside the records."""
         return {
             "model": self.model,
             "dataset": self.shown_dataset or self.dataset,
@@ -91,21 +91,19 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """Its factors in words, behind its measure where that is not the study's."""
         words = [self.measure_name] if self.measure_name else []
         return ", ".join([*words, *(f"{name} {value}" for name, value in self.factors.items())]) or "the only cell"
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A study of one size: its cells, and what is made of them."""
+    """A study of one size."""
 
     name: str
     title: str
     reproduces: str
     size: str
     measure: str
-    """Name of the measure."""
     show: str
     x: str | None
     quality: Quality
@@ -126,9 +124,9 @@ def shipped() -> list[str]:
 
 
 def load_study(source: str, size: str = "laptop", changes: Mapping[str, Sequence[str]] | None = None) -> Study:
-    """A study by one of `shipped()`, or from a path that ends in '.toml'; `size` is 'laptop' or 'paper'.
+    """One of `shipped()`, or a path that ends in '.toml'; `size` is 'laptop' or 'paper'.
 
-    `changes` are settings to values as they are typed, which win over the file's; several make a factor.
+    `changes` are settings and their values as they are typed, which win over the file's; several values make a factor.
     """
     if source.endswith(".toml"):
         name, text, where = Path(source).stem, read_text(Path(source), "study file"), f"study file '{source}'"
@@ -150,19 +148,15 @@ def load_study(source: str, size: str = "laptop", changes: Mapping[str, Sequence
     kind = kind_of(file["measure"])
     if file["show"] not in kind.shows:
         raise UnknownNameError("show", file["show"], kind.shows)
-    tables = (_table(file, "both", where), _table(file, size, where))
-    settings = {name: value for table in tables for name, value in table.items()}
+    settings: JsonObject = {}
+    for heading in ("both", size):
+        if not isinstance(table := file.get(heading, {}), dict):
+            raise DataError(f"{where}: [{heading}] is no table of settings")
+        settings |= table
     for setting, values in (changes or {}).items():
         read = [_typed(value) for value in values]
         settings[setting] = read[0] if len(read) == 1 else read
     return _study(name, file, size, settings)
-
-
-def _table(file: JsonObject, name: str, where: str) -> JsonObject:
-    table = file.get(name, {})
-    if not isinstance(table, dict):
-        raise DataError(f"{where}: [{name}] is no table of settings")
-    return dict(table)
 
 
 def _study(name: str, file: JsonObject, size: str, settings: JsonObject) -> Study:
@@ -215,7 +209,7 @@ def _study(name: str, file: JsonObject, size: str, settings: JsonObject) -> Stud
 
 
 def _replicated(written: JsonObject, setting: str) -> JsonObject:
-    """Settings with as many seeds as `replicates` says, from the one that is set."""
+    """Settings with consecutive seeds, as many as `replicates` says."""
     n = written.get("replicates", 1)
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
         raise UsageError(f"setting 'replicates' is {n!r}; it has to be a whole number of 1 or more")
@@ -229,7 +223,7 @@ def _replicated(written: JsonObject, setting: str) -> JsonObject:
 
 
 def _listed(cells: Any, known: Mapping[str, str], settings: JsonObject) -> list[JsonObject]:
-    """Settings of cells that are written one by one, checked; a single empty one where they are a grid."""
+    """Checked settings of cells that are written one by one; of a grid a single empty one."""
     if not isinstance(cells, list) or not cells or not all(isinstance(cell, dict) for cell in cells):
         raise DataError("'cells' of the study are no list of tables; write [[laptop.cells]] before each")
     for number, cell in enumerate(cells, 1):
@@ -279,7 +273,7 @@ def _checked(setting: str, value: Any, annotation: str) -> Any:
 
 
 def _meant(value: Any, annotation: str) -> Any:
-    """A value as a dataclass takes it: TOML has no word for no value, and a list of values is a factor."""
+    """A value as a dataclass takes it: TOML has no None, and a list of values is a factor."""
     if annotation.startswith("tuple[") and isinstance(value, str):
         parts = () if value == "none" else tuple(part.strip() for part in value.split(",") if part.strip())
         return tuple(map(_whole, parts)) if annotation.startswith("tuple[int") else parts
@@ -294,7 +288,7 @@ def _whole(text: str) -> int:
 
 
 def _typed(text: str) -> Any:
-    """What is typed after --set, read as TOML reads a value; text where it is none."""
+    """A value after --set, read as TOML, else as text."""
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except (RecursionError, ValueError):

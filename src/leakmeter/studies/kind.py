@@ -1,4 +1,4 @@
-"""What a kind of study is: where its cases come from, and what is made of their measurements."""
+"""Kinds of studies: where cases come from, and which tables and figures their measurements make."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """What a study gives: a row for each point of the figure, and where these are many, fewer rows for people."""
+    """A row for each point of the figure, and where these are many, fewer rows for people."""
 
     rows: list[Row]
     """Every number, for `table.csv` and the figure."""
@@ -45,33 +45,30 @@ class Tables:
     comparisons: Sequence[Row] = ()
     """Levels of a factor against each other, for `comparisons.csv` and people."""
     compared_by: Sequence[str] = ()
-    """What is to be known of them."""
+    """How, for people."""
     compared_title: str = "Pairs"
-    """What they are called."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """What a figure shows."""
-
     x: str
     ys: tuple[str, ...]
     """A panel each."""
 
 
 class Kind(ABC):
-    """What tells studies of one kind from those of another."""
+    """A kind of study, such as of contexts or of exemplars."""
 
     records: ClassVar[str]
-    """What records are called: also the setting that says how many, where `counted` is none."""
+    """The word for records; also the setting with their number, unless `counted` names another."""
     counted: ClassVar[str] = ""
-    """What is counted instead, of which each has several records: the setting that says how many."""
+    """The setting with the number of what is counted instead, where each has several records."""
     settings: ClassVar[Mapping[str, str]]
     """Further settings, of the choice of records and of the prompts, and their annotations."""
     shows: ClassVar[Mapping[str, str]]
-    """What may be drawn."""
+    """Values of `show`, and what they draw."""
     replicated: ClassVar[str] = "seed"
-    """The setting that is another in each of several replicates."""
+    """The setting that differs between replicates."""
     is_personal: ClassVar[bool] = False
     """Whether records are personal data, of which the score cache keeps nothing."""
     columns: ClassVar[Columns] = {"dataset": Column("data set")}
@@ -92,19 +89,19 @@ class Kind(ABC):
         """How a cell's prompts are made; `settings` as for `choice`."""
 
     def measure(self, measure: Measure, settings: JsonObject) -> Measure:
-        """What a cell measures, where further settings, `settings` as for `choice`, say something of it."""
+        """A cell's measure, where further settings, `settings` as for `choice`, change it."""
         return measure
 
     def references(self, cells: Sequence[Cell]) -> Sequence[Cell]:
-        """Further cells, of another measure, that these are held against; numbered from where they end."""
+        """Further cells, of another measure, with which these are compared; numbered from where they end."""
         return ()
 
     @abstractmethod
     def datasets(self) -> list[str]:
-        """Names of the data sets that are known."""
+        """Names of the known data sets."""
 
     def sources(self, datasets: Sequence[str]) -> list[str]:
-        """What files may be given for data sets: NAME of `--data NAME=FILE`."""
+        """Names of files for data sets: NAME of `--data NAME=FILE`."""
         return list(datasets)
 
     def shown_dataset(self, name: str) -> str:
@@ -115,34 +112,33 @@ class Kind(ABC):
         """The records of each cell; files are read once, and what has none by the names of `sources` is the hub's."""
 
     def n_found(self, records: Sequence[Any]) -> int:
-        """How many there are of what is counted; `Choice.n_records` says how many were asked for."""
+        """The number of what is counted; `Choice.n_records` is the number that was asked for."""
         return len(records)
 
     def case(self, record: Any) -> AnyCase:
-        """What is measured of a record: by default the record itself."""
+        """The case of a record: by default the record itself."""
         case: AnyCase = record
         return case
 
     def record(self, record: Any) -> JsonObject:
-        """A record as that by which studies of it are known again."""
+        """The record's part of what names a study."""
         return record_of(record)
 
     @abstractmethod
     def items(self, finished: FinishedCell) -> Iterator[Row]:
-        """The items of a cell, as `cell-NN.csv` holds them."""
+        """The rows of `cell-NN.csv`."""
 
     @abstractmethod
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
-        """The tables of a study; `directory` keeps what took long, `notify` gets what is left out, and why."""
+        """`directory` keeps what took long; `notify` gets what is left out, and why."""
 
     @abstractmethod
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
-        """What the figure of these rows shows."""
+        """The axes of the figure of these rows."""
 
     def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
-        """The figure of these rows, see `tables`, with a small footer under it."""
         axes = self.axes(study, rows)
         lines = self.lines(study, axes.x)
         return figure_of(rows, axes.x, axes.ys, lines, columns=self.columns, title=study.title, footer=footer)
@@ -152,7 +148,7 @@ class Kind(ABC):
         return [name for name in study.cells[0].factors if name != x]
 
     def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
-        """Write the figure of these rows, and what further ones there are, as '.png' and '.svg' at a stem."""
+        """Write the figure of these rows, and further ones, as '.png' and '.svg' at a stem."""
         charts.write(self.figure(study, rows, footer=footer), stem)
 
     @abstractmethod
@@ -161,7 +157,7 @@ class Kind(ABC):
 
     @abstractmethod
     def about(self, study: Study) -> tuple[str, str]:
-        """Of a table's provenance the line on seeds and the line on intervals."""
+        """Two lines of a table's provenance: on seeds and on intervals."""
 
     def pages(self, study: Study, cells: Sequence[FinishedCell], about: Sequence[str]) -> Mapping[str, str]:
         """Further files, such as HTML pages, by their names; `about` says where the numbers come from."""
@@ -171,8 +167,10 @@ class Kind(ABC):
 def lines_over(
     x: str, cells: Iterable[tuple[Mapping[str, object], Sequence[str], T]]
 ) -> list[tuple[Row, list[tuple[Any, T]]]]:
-    """What differs in the factor x alone and is of the same records: of each line what it has in common, and its
-    levels; `cells` are factors, ids of records, and content."""
+    """Groups of cells that differ in the factor x alone and have the same records: the other factors, and the levels.
+
+    `cells` are factors, ids of records, and content.
+    """
     lines: list[tuple[Row, Sequence[str], list[tuple[Any, T]]]] = []
     for factors, ids, content in cells:
         others: Row = {name: value for name, value in factors.items() if name != x}
@@ -184,13 +182,13 @@ def lines_over(
 
 
 def seeds_text(seeds: Iterable[tuple[int | None, int]]) -> str:
-    """Seeds of choices, None where the first records were taken, and of draws; each pair once."""
+    """Pairs of seeds, of choices (None for the first records) and of draws, each pair once."""
     pairs = dict.fromkeys(seeds)
     return ", ".join(f"{'the first' if choice is None else choice} and {seed}" for choice, seed in pairs)
 
 
 def of_kind(value: object, kind: type[T]) -> T:
-    """The choice or the measure of a cell, which has to be of a kind."""
+    """A cell's choice or measure, for type checkers."""
     if not isinstance(value, kind):
         raise TypeError(f"a {type(value).__name__} is no {kind.__name__}")
     return value

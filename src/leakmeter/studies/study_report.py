@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -18,25 +18,22 @@ from leakmeter.studies.tables import Columns, ReadableTable, Row, interval_of, s
 
 MARKDOWN: Final = "table.md"
 TABLES: Final = "table.json"
-"""What tells a study's directory from a run's."""
-_LABELS: Final = 4
-"""As many columns tell a row from others, at most."""
+"""A study's directory has it, and a run's has not."""
 
 
 @dataclass(frozen=True, slots=True)
 class StudyTables(Record):
-    """What a study's directory says in words and tables."""
+    """The words and tables of a study's directory."""
 
     tables: tuple[ReadableTable, ...]
     """The first has the study's title."""
     command: str
     findings: tuple[str, ...] = ()
-    """What the study says it found."""
     headline: str = ""
-    """Of one that says nothing; see `extremes`."""
+    """Where there are no findings; see `extremes`."""
 
     def markdown(self, *, brief: bool = False) -> str:
-        """The tables; `brief`, with nothing about them but what was found."""
+        """`brief`: findings and tables alone."""
         first, *others = self.tables
         findings = tuple(f"finding: {finding}" for finding in self.findings)
         about = () if brief else (*first.about, f"command: {self.command}")
@@ -44,17 +41,14 @@ class StudyTables(Record):
         return "\n".join(to_markdown(table, level=1 + (number > 0)) for number, table in enumerate(shown))
 
     def files(self) -> dict[str, str]:
-        """Texts by the names of files."""
         return {MARKDOWN: self.markdown(), TABLES: f"{to_json(self)}\n"}
 
 
 def is_study(directory: Path) -> bool:
-    """Whether a directory is a study's, which has tables and is no run."""
     return (directory / TABLES).is_file() and not (directory / "spec.json").exists()
 
 
 def page_of_study(directory: Path) -> str:
-    """The page of a study's directory: its tables, its figures, and how to run it again."""
     try:
         tables = StudyTables.from_dict(json.loads((directory / TABLES).read_text(encoding="utf-8")))
         figures = {path.stem: path.read_bytes() for path in sorted(directory.glob("*.png"))}
@@ -69,7 +63,9 @@ def study_report(
     """Tables, and figures in their order as long as a page has room for them."""
     main, *others = tables.tables
     parts = [b.Part(b.Untrusted(table.title), _blocks(table)) for table in others]
-    first = [*_findings(tables), *_blocks(main)]
+    headline, *findings = tables.findings or (tables.headline,)
+    first: list[b.Block] = [b.Headline(b.Untrusted(headline))] if headline else []
+    first += [*(b.Text(b.Untrusted(line)) for line in findings), *_blocks(main)]
     report = b.Report(
         b.Untrusted(main.title) if main.title else "A study",
         "study",
@@ -88,13 +84,6 @@ def study_report(
         do = "s do" if n > 1 else " does"
         images.append(b.Text(f"{n} further figure{do} not fit on this page; the directory holds all.", "soft"))
     return replace(report, blocks=[*first, *images, *parts])
-
-
-def _findings(tables: StudyTables) -> Iterator[b.Block]:
-    headline, *others = tables.findings or (tables.headline,)
-    if headline:
-        yield b.Headline(b.Untrusted(headline))
-    yield from (b.Text(b.Untrusted(line)) for line in others)
 
 
 def extremes(table: ReadableTable, rows: Sequence[Row], columns: Columns) -> str:
@@ -116,7 +105,8 @@ def extremes(table: ReadableTable, rows: Sequence[Row], columns: Columns) -> str
     head = head[:1].upper() + head[1:] if head[:1].isascii() else head
     if len(matched) == 1:
         return f"{head}: {most[column]}."
-    labels = [i for i in range(column) if len({cells[i] for _, _, cells in matched}) > 1][:_LABELS]
+    # At most four columns tell a row from others.
+    labels = [i for i in range(column) if len({cells[i] for _, _, cells in matched}) > 1][:4]
 
     def named(cells: Sequence[str]) -> str:
         labelled = ", ".join(f"{table.heads[i]} {cells[i]}" for i in labels)
@@ -132,7 +122,6 @@ def _interval(row: Row, name: str) -> tuple[float, float] | None:
 
 
 def _blocks(table: ReadableTable) -> list[b.Block]:
-    """The table, and then what is to be known of it."""
     blocks: list[b.Block] = []
     if table.heads:
         columns = [b.Column(b.Untrusted(head)) for head in table.heads]

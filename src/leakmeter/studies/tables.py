@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from leakmeter.core.plain import csv_writer
+from leakmeter.core.plain import csv_writer, one_line
 from leakmeter.core.record import Record
 
 Row = dict[str, Any]
-"""Columns to values: factors first; numbers as they are, unrounded. See `measured`."""
+"""Columns to values: factors first; numbers unrounded. See `measured`."""
 Form = Callable[[Any], str]
 """A value to its text."""
 _INTERVAL = ("_low", "_high")
@@ -37,7 +37,7 @@ Columns = Mapping[str, Column]
 
 @dataclass(frozen=True, slots=True)
 class ReadableTable(Record):
-    """A table as people read it, with what is to be known of it."""
+    """A table as people read it."""
 
     title: str
     about: tuple[str, ...]
@@ -72,7 +72,6 @@ def names_of(rows: Iterable[Row]) -> list[str]:
 
 
 def shown_names(rows: Sequence[Row], columns: Columns) -> list[str]:
-    """The columns that people see."""
     names = names_of(rows)
     parts = {f"{name}{end}" for name in names for end in (*_INTERVAL, *_SHARE, _STD)}
     return [name for name in names if name not in parts and not (name in columns and columns[name].in_csv_only)]
@@ -94,7 +93,7 @@ def to_csv(rows: Sequence[Row]) -> str:
 
 
 def items_to_csv(rows: Iterable[Row]) -> str:
-    """A row an item: all have the same columns, and every digit."""
+    """A row an item; all have the same columns."""
     rows = list(rows)
     sink = io.StringIO(newline="")
     writer = csv_writer(sink)
@@ -107,8 +106,8 @@ def readable(title: str, about: Iterable[str], rows: Sequence[Row], columns: Col
     names, forms = shown_names(rows, columns), {name: column.form for name, column in columns.items()}
     return ReadableTable(
         title,
-        tuple(map(_one_line, about)),
-        tuple(_one_line(heading_of(name, columns)) for name in names),
+        tuple(map(one_line, about)),
+        tuple(one_line(heading_of(name, columns)) for name in names),
         tuple(tuple(cell_text(row, name, forms.get(name)) for name in names) for row in rows),
     )
 
@@ -137,7 +136,7 @@ def cell_text(row: Row, name: str, form: Form | None = None) -> str:
     if low is not None and high is not None:
         return f"{value} ({100.0 * low:.1f} to {100.0 * high:.1f} %)"
     form = form or (decimals() if f"{name}{_INTERVAL[0]}" in row else str)
-    text = _one_line(form(value))
+    text = one_line(form(value))
     if not is_missing(row.get(f"{name}{_STD}")):
         text += f" ± {form(row[f'{name}{_STD}'])}"
     ends = interval_of(row, name)
@@ -145,17 +144,12 @@ def cell_text(row: Row, name: str, form: Form | None = None) -> str:
 
 
 def interval_of(row: Row, name: str) -> tuple[float, float] | None:
-    """The ends of a number's interval, where it has one."""
     low, high = (row.get(f"{name}{end}") for end in _INTERVAL)
     return None if low is None or high is None or math.isnan(low) else (low, high)
 
 
 def is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _escaped(text: str) -> str:

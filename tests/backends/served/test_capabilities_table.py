@@ -56,7 +56,7 @@ def asked(row: str, *, draws: bool) -> list[Chunk]:
     toy: Any = Toy()
     item = made.settings.prepare(case, toy, measure_of(**made.parameters)).item
     if name == "icl":  # labels begin with the same space, which is a token of the toy model
-        item = replace(item, answers=replace(item.answers, ids=((1, 2), (2, 1))))
+        item = replace(item, label_ids=((1, 2), (2, 1)))
     measure = measure_of(**{**made.parameters, **parameters})
     chunks: list[Chunk] = []
     planning = planning_backend(toy, None)

@@ -17,7 +17,6 @@ from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Measurement
 from leakmeter.errors import UsageError
 from leakmeter.instruments.generation.measure import distinct, perplexity, shared_runs, stretches
 from leakmeter.instruments.generation.result import (
-    CLIPPED_LOGITS,
     ClippedLogits,
     Copy,
     Draws,
@@ -161,7 +160,7 @@ def test_a_failure_names_exemplar_and_token() -> None:
 def test_what_may_be_published_is_the_texts_and_the_guarantee() -> None:
     result = result_of()
     assert result.bounds.guarantee is not None
-    mechanism = ClippedLogits(name=CLIPPED_LOGITS, clip=2.0, temperature=4.0, normalise_by="fixed")
+    mechanism = ClippedLogits(name="clipped-logit aggregation", clip=2.0, temperature=4.0, normalise_by="fixed")
     assert result.public == PublicTexts(
         model="toy", weights_sha256=None, dtype="float64", template="plain", query="Sports", mechanism=mechanism,
         subset_size=2, n_samples=2, min_new_tokens=0, max_new_tokens=3, delta=1e-5, adjacency="add-remove",

@@ -197,11 +197,10 @@ def test_labels_are_what_the_tokenizer_writes_after_the_prompt(tokenizer: Any, t
     text = {"trec": "Who sang?"}.get(task.name, "A song.")
     case = ExemplarCase("q", (Example("x", ("A ship.",), task.words[0]),), Example("q", (text,), task.words[-1]))
     item = made(case, task, tokenizer).item
-    assert item.answers is not None
-    assert item.answers.labels == task.words
-    assert item.answers.gold == len(task.words) - 1
+    assert item.labels == task.words
+    assert item.gold == len(task.words) - 1
     before = ids_of(item.prompt)
-    for word, ids in zip(task.words, item.answers.ids, strict=True):
+    for word, ids in zip(task.words, item.label_ids, strict=True):
         assert text_of(item.prompt, tokenizer) + f" {word}" == str(
             tokenizer.decode((before + list(ids))[len(tokenizer.start_ids) :])
         )
@@ -209,7 +208,7 @@ def test_labels_are_what_the_tokenizer_writes_after_the_prompt(tokenizer: Any, t
         shot = Example("x", ("A ship.",), word)
         again = made(replace(case, exemplars=(shot,)), task, tokenizer).item.prompt
         assert next(piece.ids for piece in again.pieces if piece.name == "e1")[-len(ids) :] == ids
-    first = [ids[0] for ids in item.answers.ids]
+    first = [ids[0] for ids in item.label_ids]
     if not isinstance(tokenizer, ByteTokenizer):
         assert len(set(first)) == len(first)
 
@@ -223,10 +222,9 @@ def test_content_free_prompts_have_nothing_in_the_querys_place(tokenizer: Any) -
     assert one.query == "Subject: Help\nTicket: Where are you?"
     for task, case in ((NEWS, CASE), (TICKETS, OWN)):
         item = made(case, task, tokenizer).item
-        assert item.answers is not None
-        assert set(item.answers.content_free) == {"blank", "n/a"}
+        assert set(item.content_free) == {"blank", "n/a"}
         for kind, text in (("blank", ""), ("n/a", "N/A")):
-            prompts = item.answers.content_free[kind]
+            prompts = item.content_free[kind]
             assert list(prompts) == ["", *(span.name for span in item.spans)]
             assert text_of(prompts[""], tokenizer) == written(task, case, query=text)
             for number, span in enumerate(item.spans):
@@ -240,11 +238,10 @@ def test_the_documented_prompts_are_those_that_are_scored() -> None:
     driver = Example("e", ("The driver rang at the wrong house again. It is number 7, not 7b.",), "Delivery")
     invoice = Example("q", ("Why does my invoice say 19 % tax? We are a school and pay none.",), None)
     item = made(ExemplarCase("q", (driver,), invoice), task).item
-    assert item.answers is not None
     before = f"{instruction}\n\nTicket: {driver.texts[0]}\nAnswer: Delivery\n\n"
     blocks = {"": f"Ticket: {invoice.texts[0]}\nAnswer:", "blank": "Ticket:\nAnswer:", "n/a": "Ticket: N/A\nAnswer:"}
     for kind, block in blocks.items():
-        prompt = item.answers.content_free[kind][""] if kind else item.prompt
+        prompt = item.content_free[kind][""] if kind else item.prompt
         assert text_of(prompt, ByteTokenizer()) == before + block
     page = (DOCS / "icl.md").read_text(encoding="utf-8")
     for text in (before + blocks[""], blocks["blank"], blocks["n/a"]):
@@ -263,8 +260,7 @@ def test_in_a_chat_all_of_it_is_one_user_message(chat_tokenizer: Any, instructio
     assert chat_tokenizer.decode(ids_of(one.item.prompt)) == rendered(CASE)
     assert chat_tokenizer.decode(ids_of(one.item.cuts["n1"])) == rendered(replace(CASE, exemplars=(GOAL, CHIP)))
     assert chat_tokenizer.decode(ids_of(one.item.blank)) == rendered(replace(CASE, exemplars=()))
-    assert one.item.answers is not None
-    assert [chat_tokenizer.decode(ids) for ids in one.item.answers.ids] == list(task.words)
+    assert [chat_tokenizer.decode(ids) for ids in one.item.label_ids] == list(task.words)
     assert made(CASE, task, chat_tokenizer, template=None).item == one.item
     assert made(CASE, task, template=None).template == "plain"
 
@@ -283,8 +279,7 @@ def test_a_chat_template_that_writes_the_start_itself_and_ends_without_a_space(s
     assert tuple(ids[:1]) == tokenizer.start_ids
     assert ids.count(ids[0]) == 1
     assert tokenizer.decode(ids[1:]) == f"[INST] {written(NEWS, CASE)} [/INST]"
-    assert item.answers is not None
-    pieces = [inner.convert_ids_to_tokens(list(ids)) for ids in item.answers.ids]
+    pieces = [inner.convert_ids_to_tokens(list(ids)) for ids in item.label_ids]
     assert [tokens[0] for tokens in pieces] == ["▁World", "▁Sports", "▁Business", "▁Technology"]
 
 
@@ -297,8 +292,7 @@ def test_texts_and_labels_never_become_special_tokens(chat_tokenizer: Any, templ
     def n_special(text: str, label: str) -> int:
         case = ExemplarCase("q", (Example("x", (text,), label),), Example("q", (text,), None))
         item = made(case, task, chat_tokenizer, template=template).item
-        assert item.answers is not None
-        ids = [*ids_of(item.prompt), *(i for label_ids in item.answers.ids for i in label_ids)]
+        ids = [*ids_of(item.prompt), *(i for label_ids in item.label_ids for i in label_ids)]
         return sum(i in special for i in ids)
 
     assert n_special(evil, evil) == n_special("Fine.", "kind") == {"plain": 0, "chat": 5}[template]
@@ -306,8 +300,7 @@ def test_texts_and_labels_never_become_special_tokens(chat_tokenizer: Any, templ
 
 def test_prompts_that_do_not_fit_are_refused_and_room_is_kept_for_a_label(tokenizer: Any) -> None:
     item = made(CASE, NEWS, tokenizer).item
-    assert item.answers is not None
-    needed = len(item.prompt.ids) + max(map(len, item.answers.ids))
+    needed = len(item.prompt.ids) + max(map(len, item.label_ids))
     assert made(CASE, NEWS, tokenizer, window=needed).item.window == needed
     with pytest.raises(WindowError, match=rf"^case 'q' needs {needed:,} tokens \(.*\) and {needed - 1:,} fit .*shots"):
         made(CASE, NEWS, tokenizer, window=needed - 1)
@@ -374,8 +367,7 @@ def test_piece_by_piece_real_prompts_are_tokenised_as_a_whole(
         item = made(case, data.task, tokenizer).item
         text = written(data.task, case)
         assert ids_of(item.prompt) == whole(text)
-        assert item.answers is not None
-    for word, ids in zip(item.answers.labels, item.answers.ids, strict=True):
+    for word, ids in zip(item.labels, item.label_ids, strict=True):
         assert ids_of(item.prompt) + list(ids) == whole(f"{text} {word}")
 
 

@@ -1,4 +1,4 @@
-"""A setting of private generation that has a wanted guarantee: the search, its result, and what is said of it."""
+"""A setting of private generation that has a wanted guarantee: the search, its result, and its report."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 from leakmeter.core.record import Record
 from leakmeter.errors import UsageError
 from leakmeter.instruments.generation.words import delta_text, sharpness
-from leakmeter.privacy import calibrate as search
-from leakmeter.privacy.calibrate import Free, Target
+from leakmeter.privacy.calibrate import Free, Target, calibrate
 from leakmeter.privacy.clipped_logits import Adjacency, Aggregation
 from leakmeter.privacy.rdp import Guarantee, bound, zcdp
 from leakmeter.report import blocks as b
@@ -67,7 +66,6 @@ class Calibration(Record):
 
 
 def calibrated(wanted: Wanted) -> Calibration:
-    """The free setting that has the wanted guarantee, from the two others."""
     free, name = wanted.free, wanted.free.replace("-", "_")
     fixed = {other: getattr(wanted, other) for other in ("clip", "subset_size", "temperature")}
     if fixed.pop(name) is not None:
@@ -83,20 +81,18 @@ def calibrated(wanted: Wanted) -> Calibration:
             raise UsageError(f"{other.replace('_', '-')} is {number:g}; it has to be from {least:g} to {_MOST:g}")
     n_tokens = wanted.samples * wanted.max_new_tokens
     target = Target(wanted.epsilon, wanted.delta, n_tokens, wanted.adjacency)
-    outcome = search.calibrate(start, free, target)
-    if isinstance(outcome, search.Unreachable):
-        raise UsageError(str(outcome))
+    aggregation = calibrate(start, free, target)
     return Calibration(
-        **asdict(outcome.aggregation),
+        **asdict(aggregation),
         free=free,
-        value=getattr(outcome.aggregation, name),
+        value=getattr(aggregation, name),
         target_epsilon=wanted.epsilon,
         adjacency=wanted.adjacency,
         delta=wanted.delta,
         samples=wanted.samples,
         max_new_tokens=wanted.max_new_tokens,
         n_tokens=n_tokens,
-        guarantees={kind: _guarantee(outcome.aggregation.sensitivity(kind), target) for kind in _NEIGHBOURS},
+        guarantees={kind: _guarantee(aggregation.sensitivity(kind), target) for kind in _NEIGHBOURS},
     )
 
 
@@ -109,9 +105,11 @@ def _guarantee(sensitivity: float, target: Target) -> CalibratedGuarantee:
 
 
 def report(result: Calibration) -> b.Report:
-    """The free setting, the guarantee of all three for either kind of neighbour, and how sharp a text they allow."""
     kept, free = result.guarantees[result.adjacency], result.free.replace("-", "_")
     name, extreme = _SETTINGS[free]
+    # Rounded up, but not beyond the target that it keeps.
+    epsilon = rounded(kept.epsilon, 4, up=True)
+    epsilon = epsilon if float(epsilon) <= result.target_epsilon else f"{result.target_epsilon:g}"
     value = f"{result.value:,}" if free == "subset_size" else rounded(result.value, 6, up=free == "temperature")
     others = ", ".join(
         f"{words.lower()} {getattr(result, other):g}" for other, (words, _) in _SETTINGS.items() if other != free
@@ -122,7 +120,7 @@ def report(result: Calibration) -> b.Report:
         [
             b.Headline(f"{name} {value}: the {extreme} that guarantees at most ε = {result.target_epsilon:g}."),
             b.Text(
-                f"With {others}, it guarantees ε = {_at_most(kept.epsilon, result.target_epsilon)} at δ = "
+                f"With {others}, it guarantees ε = {epsilon} at δ = "
                 f"{delta_text(result.delta)} for {result.n_tokens:,} tokens: {result.samples:,} samples of "
                 f"{result.max_new_tokens:,} or fewer."
             ),
@@ -138,7 +136,7 @@ def report(result: Calibration) -> b.Report:
 
 
 def rounded(value: float, digits: int, *, up: bool) -> str:
-    """A number above 0 to so many significant digits, never above, or never below it, as a reader needs to be safe."""
+    """A number above 0 with so many significant digits, rounded up or down as is safe."""
     exact = Decimal(value)
     last = Decimal(1).scaleb(exact.adjusted() - digits + 1)
     text = f"{exact.quantize(last, rounding=ROUND_CEILING if up else ROUND_FLOOR):f}"
@@ -154,26 +152,13 @@ def _table(result: Calibration) -> b.Table:
         "largest log-ratio of a token, nats": "max_per_token_nats",
         "ε at δ = 0": "pure_epsilon",
     }
-    both = [{name: getattr(result.guarantees[kind], name) for name in rows.values()} for kind in _NEIGHBOURS]
-    # Rounded up, as no kind of column does: a bound has to stay one.
+
+    def text(kind: Adjacency, name: str) -> str:
+        value = getattr(result.guarantees[kind], name)
+        # Rounded up, as no kind of column does: a bound has to stay one.
+        return f"{value:.0f}" if name == "order" else rounded(value, 3, up=True)
+
     return b.Table(
         (b.Column("Bound where one exemplar is"), *(b.Column(words, "number") for words in _NEIGHBOURS.values())),
-        [
-            b.Row(
-                (
-                    label,
-                    *(
-                        f"{bounds[name]:.0f}" if name == "order" else rounded(bounds[name], 3, up=True)
-                        for bounds in both
-                    ),
-                )
-            )
-            for label, name in rows.items()
-        ],
+        [b.Row((label, *(text(kind, name) for kind in _NEIGHBOURS))) for label, name in rows.items()],
     )
-
-
-def _at_most(epsilon: float, target: float) -> str:
-    """An ε rounded up, but not beyond the target that it keeps."""
-    text = rounded(epsilon, 4, up=True)
-    return text if float(text) <= target else f"{target:g}"

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_type_hints
 
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
 
 SAMPLE: Final = "tickets"
 """The exemplars, and the task, that ship with the package."""
-_PATHS: Final = ("exemplars", "task")
-_KINDS: Final = {str: "text", int: "a whole number", float: "a number"}
 _BROKEN: Final = 1
 """Exit code where a measurement is above its bound."""
 
@@ -115,8 +114,6 @@ class Options:
 @Parameter(name="*", negative="")
 @dataclass(frozen=True, slots=True)
 class _RunOptions(RunOptions):
-    """The model may stand in the configuration too."""
-
     model: Annotated[str, Parameter(parse=False)] = DEFAULT_MODEL
 
 
@@ -147,9 +144,8 @@ def generate_command(
     public
         Print, on standard error too, and write only what may be published: the texts and their guarantee.
     """
-    from leakmeter.instruments.generation.audits import audit_directory, audit_of, check_precision, precision_for
+    from leakmeter.instruments.generation.audits import audit_of, check_precision, precision_for, with_nonce
     from leakmeter.privacy.draws import SEED_WARNING
-    from leakmeter.storage.nonce import kept_nonce
 
     chosen = merged(config, settings or Options())
     options = run or _RunOptions()
@@ -166,8 +162,7 @@ def generate_command(
     def settled() -> tuple[PrivateGeneration, Path]:
         nonlocal measure
         machine = {"dtype": options.dtype, "device": options.device, "memory": options.memory}
-        directory = audit_directory(audited, options.model, options.out, **machine)
-        measure = replace(audited.measure, nonce=kept_nonce(directory))
+        measure, directory = with_nonce(audited, options.model, options.out, **machine)
         return measure, directory
 
     collected: list[PrivateGenerationResult] = []
@@ -255,7 +250,7 @@ def calibrate_command(*, wanted: Wanted, explain: Explain = False, json: Flag = 
 
 
 def _judge(results: Sequence[PrivateGenerationResult], *, json: bool) -> None:
-    """Say the verdict on all batches; exit with 1 where the guarantee is broken."""
+    """Exit with 1 where the guarantee is broken."""
     from leakmeter.instruments.generation.result import Summary
     from leakmeter.instruments.generation.words import compared
     from leakmeter.report.blocks import plain
@@ -273,7 +268,6 @@ def _judge(results: Sequence[PrivateGenerationResult], *, json: bool) -> None:
 
 
 def _examples_of_options(options: Options) -> list[Example]:
-    """The exemplars: texts as they are, or those of a task that have the label."""
     from leakmeter.data import tasks
     from leakmeter.data.tasks.base import TaskData
     from leakmeter.instruments.generation.audits import with_label
@@ -294,12 +288,15 @@ def _examples_of_options(options: Options) -> list[Example]:
 
 # ---- the configuration ----------------------------------------------------------------------------------------------
 def merged(config: Path | None, options: Options) -> Options:
-    """The file's keys, where no option is given that wins; the sample's without either file or exemplars."""
+    """The file's keys, over which options win; the sample's without either file or exemplars."""
     if config is None:
         settings = _read(sample_path("generate.toml")) if options.exemplars is None else {}
     else:
         settings = _read(config)
-        settings |= {name: _beside(config, settings[name]) for name in _PATHS if name in settings}
+        for name in ("exemplars", "task"):
+            # A file, beside the configuration; a name of something else has no suffix.
+            if Path(settings.get(name, "")).suffix and not Path(settings[name]).is_absolute():
+                settings[name] = str(config.parent / settings[name])
     # One of the two sets the guarantee, and the option does where there is one.
     if options.epsilon is not None or options.temperature is not None:
         settings = {name: value for name, value in settings.items() if name not in ("epsilon", "temperature")}
@@ -323,17 +320,9 @@ def _read(path: Path) -> JsonObject:
         if not fits or (kind is float and isinstance(value, int) and abs(value) > sys.float_info.max):
             text = repr(value)
             shown = text if len(text) <= 40 else f"{text[:40]}…"
-            raise UsageError(f"{where}: '{name}' is {shown}; it has to be {_KINDS[kind]}")
+            words = {str: "text", int: "a whole number", float: "a number"}
+            raise UsageError(f"{where}: '{name}' is {shown}; it has to be {words[kind]}")
     return {name: float(value) if kinds[name] is float else value for name, value in table.items()}
-
-
-def _beside(config: Path, name: str) -> str:
-    """A file that the configuration names, from where it lies; a name of something else as it is."""
-    path = config.parent / name
-    return str(path) if Path(name).suffix and not Path(name).is_absolute() else name
-
-
-_OF_MEASURE: Final = ("temperature", "clip", "normalise_by", "max_new_tokens", "min_new_tokens", "delta", "seed")
 
 
 class GenerateOptions(FunctionOptions, CallOptions, RowNames, GenerationSettings):
@@ -398,20 +387,20 @@ def generate(model: KeptModel, data: Any, options: GenerateOptions) -> Results[P
         (True, 1)
     """
     from leakmeter.engine.loading import tell
-    from leakmeter.instruments.generation.audits import audit_directory, audit_of, check_precision, precision_for
+    from leakmeter.instruments.generation.audits import audit_of, check_precision, precision_for, with_nonce
     from leakmeter.instruments.generation.result import PrivateGenerationResult
     from leakmeter.privacy.draws import SEED_WARNING
-    from leakmeter.storage.nonce import kept_nonce
 
-    label, mechanism, out = options.label, options.mechanism, options.out
-    names = [*_OF_MEASURE, *(part.name for part in fields(GenerationSettings))]
+    mechanism, out = options.mechanism, options.out
+    names = ["temperature", "clip", "normalise_by", "max_new_tokens", "min_new_tokens", "delta", "seed"]
+    names += [part.name for part in fields(GenerationSettings)]
     values = {name: getattr(options, name) for name in names}
     if mechanism is not None and out is not None:
         raise UsageError("a run cannot keep your own mechanism; give either out or mechanism")
     model = model.in_precision(precision_for(model.source, model.dtype))
     audited = audit_of(
         lambda: _examples(data, options),
-        label=label,
+        label=options.label,
         subset_size=options.subset_size,
         batches=options.batches,
         epsilon=options.epsilon,
@@ -423,22 +412,17 @@ def generate(model: KeptModel, data: Any, options: GenerateOptions) -> Results[P
     if audited.measure.seed is not None:
         tell(SEED_WARNING)
     check_precision(model.backend.dtype)
-    seeded = audited.measure
-
-    def settled() -> tuple[PrivateGeneration, Path]:
-        machine = {name: model.options.get(name) for name in ("dtype", "device", "memory")}
-        directory = audit_directory(audited, model.name, Path(out or ""), **machine)
-        return replace(seeded, nonce=kept_nonce(directory)), directory
-
-    def results(parts: Iterable[Part]) -> Iterator[PrivateGenerationResult]:
-        params = {**asdict(replace(seeded, mechanism=None)), "mechanism": described(mechanism)}
-        return PrivateGenerationResult.from_run(parts, params)
-
+    cases = LoadedCases(audited.cases)
     if out is None:
-        seeded = seeded.seeded()
-    settle = settled if seeded.seed is None and out is not None else None
-    plan = Plan("private_generation", seeded, audited.settings, LoadedCases(audited.cases), settle=settle)
-    return measured(model, plan, options, results=results if out is None else None)
+        measure = audited.measure.seeded()
+        params = {**asdict(replace(measure, mechanism=None)), "mechanism": described(mechanism)}
+        plan = Plan("private_generation", measure, audited.settings, cases)
+        return measured(model, plan, options, results=lambda parts: PrivateGenerationResult.from_run(parts, params))
+    machine = {name: model.options.get(name) for name in ("dtype", "device", "memory")}
+    settle = partial(with_nonce, audited, model.name, Path(out), **machine)
+    has_seed = audited.measure.seed is not None
+    plan = Plan("private_generation", audited.measure, audited.settings, cases, settle=None if has_seed else settle)
+    return measured(model, plan, options)
 
 
 @plain_function(Wanted)
@@ -470,14 +454,13 @@ def calibrate(wanted: Wanted) -> Calibration:
 
 
 def described(mechanism: Mechanism | None) -> dict[str, object] | None:
-    """A mechanism as parameters have it: its class, and its fields where it is a dataclass; None for the default."""
+    """A mechanism as parameters have it; None for the default."""
     if mechanism is None:
         return None
     return {"name": type(mechanism).__name__, **(asdict(mechanism) if is_dataclass(mechanism) else {})}
 
 
 def _examples(data: Any, options: GenerateOptions) -> list[Example]:
-    """Texts as they are, all with the label; or what a task reads in records."""
     from leakmeter.data.tasks import load_task, task_of
     from leakmeter.data.text import checked_text
     from leakmeter.instruments.generation.audits import with_label

@@ -1,4 +1,4 @@
-"""Private token generation, audited as it goes: what each token told of each exemplar, in nats, and its bound."""
+"""Private token generation with an audit: the loss of each token for each exemplar, in nats, and its bound."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from array_api_compat import array_namespace, device
 
 from leakmeter.core import reductions
 from leakmeter.core.item import ContextItem
-from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
+from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Measurement
 from leakmeter.core.prompt import CONTEXT, Prompt
@@ -25,10 +25,11 @@ from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.core.sampling import bits_of, uniforms_of
 from leakmeter.errors import UsageError
 from leakmeter.overriding import override
-from leakmeter.privacy import calibrate, rdp
+from leakmeter.privacy import rdp
 from leakmeter.privacy.accounting import check_delta
+from leakmeter.privacy.calibrate import Target, calibrate
 from leakmeter.privacy.clipped_logits import Aggregation, NormaliseBy
-from leakmeter.privacy.mechanism import ClippedLogitAggregation, Mechanism, QuickMechanism, bound_of
+from leakmeter.privacy.mechanism import ClippedLogitAggregation, Mechanism, bound_of
 from leakmeter.privacy.rdp import ORDERS, composed
 from leakmeter.privacy.renyi import SPREAD, Screened, screened
 from leakmeter.stats import exact_draw
@@ -37,13 +38,11 @@ from leakmeter.stats.exact_draw import Bits
 COLUMNS: Final = ("token", "log_prob", "ratio", "order")
 """Token id and its log-probability, nats, the same for each exemplar; largest ratio of D_α↔ to its bound over all
 orders (exact where above 1, else an upper bound; see `renyi.Screened`), and the order of it."""
-_UNNORMALISED: Final = 1e-6
-"""Nats by which the probabilities of a user's rule may miss adding up to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveOneOutVote(NextToken):
-    """The next token of one sample, and what it tells of each exemplar: (prompt, 1, column and measured order).
+    """The next token of one sample, and its loss for each exemplar: (prompt, 1, column and measured order).
 
     Each prompt has one exemplar; where the rule has a public row, the first has none, and zeros for its measurements.
     Clipped-logit aggregation of 50 exemplars on 49,152 tokens takes 0.06 to 0.2 s on a CPU core, more when
@@ -78,7 +77,6 @@ class LeaveOneOutVote(NextToken):
         return self.token is None
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """(prompt, 1, vocab) to (prompt, 1, column and measured order)."""
         xp = array_namespace(rows)
         logits, where = rows[:, 0, :], device(rows)
         ids = xp.arange(logits.shape[-1], device=where)
@@ -87,19 +85,18 @@ class LeaveOneOutVote(NextToken):
             out = xp.any(ids[:, None] == xp.asarray(list(self.masked), device=where)[None, :], axis=-1)
             logits, ids = logits[:, ~out], ids[~out]
         log_probs, screening = measured(self.mechanism, logits, self.limits, self.orders)
-        at = self._drawn(log_probs) if self.token is None else xp.nonzero(ids == self.token)[0]
+        if self.token is not None:
+            at = xp.nonzero(ids == self.token)[0]
+        elif isinstance(self.random, float):
+            at = reductions.invert(log_probs, self.random)
+        else:
+            at = exact_draw.draw(exact_draw.weights_of(log_probs)[None, :], self.random)[0, :]
         shared = xp.stack([xp.astype(xp.take(ids, at), xp.float64), xp.take(log_probs, at)], axis=-1)
         columns = xp.concat([screening.ratio[:, None], screening.order[:, None], screening.losses], axis=-1)
         if self.mechanism.public_first:
             columns = xp.concat([xp.zeros_like(columns[:1, :]), columns], axis=0)
         entries = xp.concat([xp.broadcast_to(shared, (columns.shape[0], 2)), columns], axis=-1)
         return entries[:, None, :]
-
-    def _drawn(self, log_probs: Any) -> Any:
-        """Where in the vocabulary the token stands, (1,)."""
-        if isinstance(self.random, float):
-            return reductions.invert(log_probs, self.random)
-        return exact_draw.draw(exact_draw.weights_of(log_probs)[None, :], self.random)[0, :]
 
 
 def measured(
@@ -112,7 +109,7 @@ def measured(
     `renyi.screened`), a row for each exemplar. All divergences are infinite where one distribution gives what the other
     rules out.
     """
-    if isinstance(mechanism, QuickMechanism):
+    if isinstance(mechanism, ClippedLogitAggregation):
         vote = mechanism.vote(logits)
         return vote.log_probs, screened(vote.log_probs, vote.tilts, rdp.ORDERS, limits, orders)
     xp = array_namespace(logits)
@@ -134,7 +131,7 @@ def measured(
 
 
 def _distribution(mechanism: Mechanism, rows: Any) -> Any:
-    """What the rule says of these rows, checked."""
+    """log p of the rule, checked: (row, vocab) to (vocab,)."""
     xp = array_namespace(rows)
     log_probs = xp.asarray(mechanism.log_probs(rows), dtype=xp.float64, device=device(rows))
     if log_probs.shape != rows.shape[1:]:
@@ -143,8 +140,8 @@ def _distribution(mechanism: Mechanism, rows: Any) -> Any:
             f"{rows.shape[1]:,}; expected one for each token"
         )
     total = float(xp.log(xp.sum(xp.exp(log_probs))))
-    # Written so that NaN is refused.
-    if not abs(total) <= _UNNORMALISED:
+    # 1e-6 nats are rounding. Written so that NaN is refused.
+    if not abs(total) <= 1e-6:
         raise UsageError(
             f"the mechanism's probabilities add up to e^{total:.3g}; normalise their logarithms in float64"
         )
@@ -152,7 +149,7 @@ def _distribution(mechanism: Mechanism, rows: Any) -> Any:
 
 
 def shared_runs(ids: Sequence[int], others: Sequence[Sequence[int]]) -> npt.NDArray[np.int64]:
-    """Length of the longest run of tokens through each token that each of the others has without a gap, (other, token).
+    """Length of the longest run of tokens through each token that each of the others has too, (other, token).
 
     0 for a token that the other has not. Time grows with the product of the lengths.
     """
@@ -192,7 +189,6 @@ def perplexity(log_probs: npt.ArrayLike) -> float:
 MAX_DIVERGENCE: Final = "max_divergence"
 RENYI: Final = "renyi_"
 """What the statistic of D_α↔ begins with; α follows."""
-_NONCE_BITS: Final = 128
 _PROMPTS_TOGETHER: Final = 64
 """Prompts whose samples advance side by side, about: as many as fill a pass. Each holds keys and values of its own,
 and what does not fit in memory is run again at every token; a sample that begins where another ended finds its prompts'
@@ -202,20 +198,19 @@ _CLIP, _TEMPERATURE = 10.0, 4.8
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateGeneration(Measure):
-    """Samples by clipped-logit aggregation over exemplars, and what each token told of each exemplar, in nats.
+    """Samples by clipped-logit aggregation over exemplars, and the loss of each token for each exemplar, in nats.
 
-    Li et al., "Evaluating Privacy Leakage From In-Context Learning", Algorithm 1: each exemplar stands in a prompt of
-    its own, and the next token is drawn from the average of what the prompts say, clipped and tempered. Next to the
-    logits the average is taken once more without each exemplar, and D_α↔ between the two is written down (Eq. 7, before
-    its maximum). An exemplar has a part in every token of every sample, those that end one included: they add up. Any
-    other `mechanism` is measured by asking it once without each exemplar.
+    Li et al., "Evaluating Privacy Leakage From In-Context Learning", Algorithm 1: each exemplar has its own prompt, and
+    the next token is drawn from the clipped and tempered average of the prompts' logits. The average is also taken
+    without each exemplar, and D_α↔ between the two is measured (Eq. 7, before its maximum). An exemplar takes part in
+    every token of every sample, end tokens included: its losses add up. Another `mechanism` is called once without each
+    exemplar.
 
     The guarantee is about the texts, and holds as long as nobody can repeat the draws: texts and seed can be tried
-    against any guess of an exemplar. With a nonce they come from the operating system's source, with a seed from that,
-    each time with exactly the probabilities that the rule gives (`stats.exact_draw`). Without either (see `seeded`) a
-    trial draws with the seed 0, which is no secret, and has no guarantee. All that is measured is a function of the
-    exemplars, and private. A case with a response is not drawn: it is measured as if that had come out, as its one
-    sample.
+    against any guess of an exemplar. Random bits come from the operating system with a nonce, from the seed with a
+    seed, and draw tokens with exactly the probabilities that the rule gives (`stats.exact_draw`). Without either (see
+    `seeded`) a trial draws with the seed 0, which is no secret, and has no guarantee. All measurements depend on the
+    exemplars, and are private. A case with a response is measured as if that had been drawn, as its one sample.
 
     Statistics. Of each sample, one value a token: `token`; `log_prob`, log p(y_t); `bare_log_prob`, log p(y_t) of the
     model at temperature 1 with no exemplar at all. Of each sample and exemplar, one value a token: `renyi_2` and so
@@ -254,16 +249,13 @@ class PrivateGeneration(Measure):
     def __post_init__(self) -> None:
         own = Aggregation(self.clip, 2, self.temperature, self.normalise_by)
         least = max(1, self.min_new_tokens)
-        checks = (
+        refuse_bad(
             bounded("samples", self.sequences, 1, MOST_SAMPLES),
             (self.min_new_tokens >= 0, "min-new-tokens", self.min_new_tokens, "0 or more"),
             bounded("max-new-tokens", self.max_new_tokens, least, MOST_NEW_TOKENS),
-            (self.seed is None or self.seed >= 0, "seed", self.seed, "0 or more"),
-            (self.nonce is None or self.nonce >= 0, "nonce", self.nonce, "0 or more"),
+            ((self.seed or 0) >= 0, "seed", self.seed or 0, "0 or more"),
+            ((self.nonce or 0) >= 0, "nonce", self.nonce or 0, "0 or more"),
         )
-        for good, name, value, expected in checks:
-            if not good:
-                raise UsageError(f"{name} is {value}; it has to be {expected}")
         check_delta(self.delta)
         if self.nonce is not None and self.seed is not None:
             raise UsageError("a nonce replaces a seed; give one of them")
@@ -275,18 +267,13 @@ class PrivateGeneration(Measure):
     def seeded(self) -> PrivateGeneration:
         """The same with the seed that was given, or else with a nonce of 128 random bits."""
         is_ready = self.seed is not None or self.nonce is not None
-        return self if is_ready else replace(self, nonce=secrets.randbits(_NONCE_BITS))
+        return self if is_ready else replace(self, nonce=secrets.randbits(128))
 
     def calibrated(self, epsilon: float, n_exemplars: int) -> PrivateGeneration:
-        """The same at the lowest temperature at which ε is guaranteed to so many exemplars, for all samples
-        together.
-        """
+        """The same at the lowest temperature that guarantees ε for all samples together."""
         own = Aggregation(self.clip, n_exemplars, self.temperature, self.normalise_by)
-        target = calibrate.Target(epsilon, self.delta, self.sequences * self.max_new_tokens)
-        outcome = calibrate.calibrate(own, "temperature", target)
-        if isinstance(outcome, calibrate.Unreachable):
-            raise UsageError(str(outcome))
-        return replace(self, temperature=outcome.aggregation.temperature)
+        target = Target(epsilon, self.delta, self.sequences * self.max_new_tokens)
+        return replace(self, temperature=calibrate(own, "temperature", target).temperature)
 
     @property
     @override
@@ -298,11 +285,6 @@ class PrivateGeneration(Measure):
     def parts(self) -> int:
         """Cases of the same exemplars that draw all samples."""
         return self.sequences // self.samples
-
-    def mechanism_for(self, n_exemplars: int) -> Mechanism:
-        if self.mechanism is not None:
-            return self.mechanism
-        return ClippedLogitAggregation(Aggregation(self.clip, n_exemplars, self.temperature, self.normalise_by))
 
     @override
     def check(self, item: ContextItem) -> None:
@@ -318,15 +300,18 @@ class PrivateGeneration(Measure):
     @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
         self.check(item)
-        mechanism = self.mechanism_for(len(item.spans))
+        own = Aggregation(self.clip, len(item.spans), self.temperature, self.normalise_by)
+        mechanism = self.mechanism or ClippedLogitAggregation(own)
         bound = partial(bound_of, mechanism)
         best = composed(bound, self.sequences * self.max_new_tokens, self.delta).order
         limits = bound(ORDERS)
         reduction = LeaveOneOutVote(mechanism, (*sorted({*SPREAD, best}), math.inf), tuple(limits.tolist()))
+        public = (item.blank,) if mechanism.public_first else ()
+        prompts = (*public, *(item.alone[span.name] for span in item.spans))
         if item.response is None:
-            kept = yield from self._drawn(item, reduction)
+            kept = yield from self._drawn(item, prompts, reduction)
         else:
-            kept = [(yield from self._of_response(item, item.response, reduction))]
+            kept = [(yield from self._of_response(item, item.response, prompts, reduction))]
         responses = [tuple(int(token) for token in values[:, 0, 0]) for values in kept]
         bare = yield [Request((item.blank,), response, TargetLogProbs()) for response in responses]
         measurements = [
@@ -339,10 +324,9 @@ class PrivateGeneration(Measure):
         return measurements
 
     def _drawn(
-        self, item: ContextItem, reduction: LeaveOneOutVote
+        self, item: ContextItem, prompts: tuple[Prompt, ...], reduction: LeaveOneOutVote
     ) -> Generator[list[Request], list[Scores], list[FloatArray]]:
-        """What the reduction gave of each sample, (token, exemplar, entry)."""
-        prompts = _prompts(item, reduction)
+        """Entries of each sample, (token, exemplar, entry)."""
         random = self._random(item)
         drawn: list[list[int]] = [[] for _ in range(self.samples)]
         kept: list[list[FloatArray]] = [[] for _ in range(self.samples)]
@@ -358,41 +342,31 @@ class PrivateGeneration(Measure):
                 for i in live
             ]
             for i, scores in zip(live, answers, strict=True):
-                kept[i].append(_of_exemplars(item, scores))
+                # Without the public row.
+                kept[i].append(scores.values[-len(item.spans) :, 0])
                 drawn[i].append(int(scores.values[0, 0, 0]))
             going = [i for i in live if drawn[i][-1] not in item.stop_ids and len(drawn[i]) < self.max_new_tokens]
             live = going + list(islice(waiting, len(live) - len(going)))
         return [np.stack(steps) for steps in kept]
 
     def _random(self, item: ContextItem) -> Callable[[int, int], float | Bits]:
-        """Sample and step to what a token is drawn by."""
+        """Sample and step to the random numbers that draw a token."""
         if self.seed is not None or self.nonce is not None:
             return bits_of(self, item)
         uniforms = [uniforms_of(0, item.id, i, self.max_new_tokens) for i in range(self.samples)]
         return lambda i, step: float(uniforms[i][step])
 
     def _of_response(
-        self, item: ContextItem, response: tuple[int, ...], reduction: LeaveOneOutVote
+        self, item: ContextItem, response: tuple[int, ...], prompts: tuple[Prompt, ...], reduction: LeaveOneOutVote
     ) -> Generator[list[Request], list[Scores], FloatArray]:
-        prompts = _prompts(item, reduction)
         answers = yield [
             Request(prompts, response[:step], replace(reduction, token=token, masked=self._masked(item, step)))
             for step, token in enumerate(response)
         ]
-        return np.stack([_of_exemplars(item, scores) for scores in answers])
+        return np.stack([scores.values[-len(item.spans) :, 0] for scores in answers])
 
     def _masked(self, item: ContextItem, step: int) -> tuple[int, ...]:
         return tuple(sorted(item.stop_ids)) if step < self.min_new_tokens else ()
-
-
-def _prompts(item: ContextItem, reduction: LeaveOneOutVote) -> tuple[Prompt, ...]:
-    public = (item.blank,) if reduction.mechanism.public_first else ()
-    return (*public, *(item.alone[span.name] for span in item.spans))
-
-
-def _of_exemplars(item: ContextItem, scores: Scores) -> FloatArray:
-    """(exemplar, entry) of one token, without the public row."""
-    return scores.values[-len(item.spans) :, 0]
 
 
 def _of_sample(
@@ -400,21 +374,20 @@ def _of_sample(
 ) -> Iterator[Measurement]:
     """Measurements of one sample, from (token, exemplar, entry)."""
     columns = (*COLUMNS, *(MAX_DIVERGENCE if order == math.inf else f"{RENYI}{order:g}" for order in orders))
-    shared = {"token": TOKEN_ID, "log_prob": NATS}
-    units = {"ratio": WEIGHT, "order": WEIGHT}
-    for column, (statistic, unit) in enumerate(shared.items()):
-        yield Measurement(item.id, number, "", statistic, unit, np.ascontiguousarray(values[:, 0, column]))
+    yield Measurement(item.id, number, "", "token", TOKEN_ID, np.ascontiguousarray(values[:, 0, 0]))
+    yield Measurement(item.id, number, "", "log_prob", NATS, np.ascontiguousarray(values[:, 0, 1]))
     yield Measurement(item.id, number, "", "bare_log_prob", NATS, bare)
     runs = _verbatim(item, [int(token) for token in values[:, 0, 0]])
     for i, span in enumerate(item.spans):
-        for column, statistic in enumerate(columns[len(shared) :], len(shared)):
+        for column, statistic in enumerate(columns[2:], 2):
+            unit = WEIGHT if statistic in ("ratio", "order") else NATS
             series = np.ascontiguousarray(values[:, i, column])
-            yield Measurement(item.id, number, span.name, statistic, units.get(statistic, NATS), series)
+            yield Measurement(item.id, number, span.name, statistic, unit, series)
         yield Measurement(item.id, number, span.name, "verbatim", WEIGHT, runs[i])
 
 
 def _verbatim(item: ContextItem, response: list[int]) -> FloatArray:
-    """Runs that the response has from each exemplar, (exemplar, token)."""
+    """Lengths of runs that the response has from each exemplar, (exemplar, token)."""
     texts = [
         [token for piece in item.alone[span.name].pieces if piece.role == CONTEXT for token in piece.ids]
         for span in item.spans

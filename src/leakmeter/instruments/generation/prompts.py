@@ -17,6 +17,7 @@ from leakmeter.core import instrument
 from leakmeter.core.backend import Backend
 from leakmeter.core.instrument import PlainSettings
 from leakmeter.core.item import ContextItem, Prepared
+from leakmeter.core.limits import refuse_bad
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT
 from leakmeter.core.tokenizer import Tokenizer
@@ -58,12 +59,11 @@ def batches_of(
     together is the weakest of one. Without a label all that have none are taken. `parts` are the cases of each batch,
     which draw some of its samples each.
     """
-    for name, value in (("subset-size", size), ("batches", 1 if most is None else most)):
-        if value < 1:
-            raise UsageError(f"{name} is {value}; it has to be 1 or more")
+    n = 1 if most is None else most
+    refuse_bad((size >= 1, "subset-size", size, "1 or more"), (n >= 1, "batches", n, "1 or more"))
     chosen = [example for example in examples if example.label == label]
     n_batches = min(len(chosen) // size, len(chosen) if most is None else most)
-    if n_batches < (most or 1):
+    if n_batches < n:
         noun = "exemplars" if label is None else f"exemplars with label '{label}'"
         amount = f"{size:,}" if most in (None, 1) else f"{most} times {size:,}"
         raise UsageError(
@@ -106,14 +106,7 @@ def prepare_generation(
             f"({alone[longest].n_tokens(CONTEXT):,} of it, {n_reserved:,} of what is written) and {window:,} fit the "
             "model's window; give shorter texts"
         )
-    item = ContextItem(
-        id=case.id,
-        **parts,
-        placebos=(),
-        response=None,
-        stop_ids=tokenizer.stop_ids,
-        window=window,
-    )
+    item = ContextItem(id=case.id, **parts, placebos=(), response=None, stop_ids=tokenizer.stop_ids, window=window)
     return Prepared(item, context, documents, label or "", template, "exemplar", 0)
 
 

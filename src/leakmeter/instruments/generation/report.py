@@ -1,4 +1,4 @@
-"""What an audit of private generation says of one batch or of many, and of what may be published, as blocks."""
+"""An audit of private generation, of one batch or of many, and what may be published, as blocks."""
 
 from __future__ import annotations
 
@@ -19,14 +19,9 @@ from leakmeter.instruments.generation.result import (
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
 
-_MOST: Final = 1e9
 _FAILURES: Final = 10
 _SHOWN: Final = 5
 """Exemplars, tokens and texts that a terminal shows of many."""
-_OPEN: Final = 10
-"""Exemplars that a page shows of many."""
-_TOKENS: Final = 10
-_SHARE_DIGITS: Final = 3
 _NOTES: Final = (
     ("Measured", "the larger of Dα(P‖Q) and Dα(Q‖P), Rényi divergences between the next token’s distribution with all "
                  "exemplars and without one of them, over the whole vocabulary, added up over tokens."),
@@ -36,7 +31,6 @@ _NOTES: Final = (
 
 
 def report(cases: Sequence[PrivateGenerationResult]) -> b.Report:
-    """The verdict on all batches, and of each its bounds, measurements and texts, and who paid most."""
     several = len(cases) > 1
     return b.Report(
         "Private generation: guarantee against measurement",
@@ -50,7 +44,7 @@ def report(cases: Sequence[PrivateGenerationResult]) -> b.Report:
                 [*(() if several else _summary(cases)), *_batch(case, several=several)],
                 b.cells(_INDEX, case),
                 # Of broken ones all come first; what is infinite is above any ratio.
-                weight=min(case.at_guarantee.ratio, _MOST) + (0.0 if case.holds else 2.0 * _MOST),
+                weight=min(case.at_guarantee.ratio, 1e9) + (0.0 if case.holds else 2e9),
             )
             for case in cases
         ],
@@ -63,7 +57,7 @@ def report(cases: Sequence[PrivateGenerationResult]) -> b.Report:
 
 
 def public_report(publics: Sequence[PublicTexts]) -> b.Report:
-    """What may be published: the texts, their guarantee, and how they were made; nothing that was measured."""
+    """The texts, their guarantee, and how they were made; nothing that was measured."""
     weakest = max((public.guarantee for public in publics), key=lambda guarantee: guarantee.epsilon)
     texts = [text for public in publics for text in public.texts]
     averaged = (
@@ -91,7 +85,7 @@ def _text(text: str, heading: str) -> b.Text:
 
 
 def _share(heading: str, **more: Any) -> b.Column:
-    return b.Column(heading, "share", digits=_SHARE_DIGITS, **more)
+    return b.Column(heading, "share", digits=3, **more)
 
 
 _INDEX: Final[b.Columns[PrivateGenerationResult]] = [
@@ -160,10 +154,15 @@ def _batch(case: PrivateGenerationResult, *, several: bool) -> Iterator[b.Block]
 
 
 def _orders(case: PrivateGenerationResult) -> Iterator[b.Block]:
-    """Bound and measurement of all tokens together, drawn and in numbers."""
-    chart = of_batch(case)
-    if chart is not None:
-        yield chart
+    if (panel := _panel_of_orders(case, "")).series:
+        yield b.Chart(
+            "orders-of-batch",
+            "Rényi divergence of all tokens together, bound and measured, over its order",
+            (panel,),
+            footer="Both axes are logarithmic; values that are 0 or infinite are not drawn.",
+            panel_inches=(6.4, 3.4),
+            on="pages",
+        )
     columns: b.Columns[AtOrder] = [
         (b.Column("Order", "number"), lambda row: words.order_text(row.order) + "*" * (row.order == case.bounds.order)),
         (b.Column("Bound", "number"), lambda row: row.bound_nats),
@@ -195,11 +194,10 @@ def _exemplars(case: PrivateGenerationResult) -> b.Table:
     caption = f"Largest losses, at order {words.order_text(case.bounds.order)}; shares: of the bound; copied: tokens"
     ranked = sorted(case.exemplars, key=lambda exemplar: exemplar.rank)
     rest = ("exemplar", "exemplars")
-    return b.table_of(ranked, columns, caption, rest=rest, first=_SHOWN, open_on_pages=_OPEN, detail=True)
+    return b.table_of(ranked, columns, caption, rest=rest, first=_SHOWN, open_on_pages=10, detail=True)
 
 
 def _tokens(case: PrivateGenerationResult) -> b.Table:
-    """Those that used most of their bound, the worst first."""
     by_sample = [sample.per_token.share_of_bound for sample in case.samples]
     shares = {(i, t): share for i, sample in enumerate(by_sample) for t, share in enumerate(sample)}
     columns: b.Columns[tuple[int, int]] = [
@@ -212,7 +210,7 @@ def _tokens(case: PrivateGenerationResult) -> b.Table:
             lambda at: words.exemplar(case, case.samples[at[0]].per_token.share_exemplar[at[1]]),
         ),
     ]
-    worst = sorted(shares, key=lambda at: (-shares[at], *at))[:_TOKENS]
+    worst = sorted(shares, key=lambda at: (-shares[at], *at))[:10]
     caption = "Tokens that used most of their bound; share: at the order where it is largest"
     return b.table_of(worst, columns, caption, rest=("token", "tokens"), first=_SHOWN, detail=True)
 
@@ -264,51 +262,19 @@ def _texts(case: PrivateGenerationResult) -> Iterator[b.Block]:
     yield b.Part("Text" if len(shown) == 1 else f"{len(shown):,} texts", blocks)
 
 
-_BATCHES_AT_MOST: Final = 6
-"""In a figure."""
 _INK, _ORANGE = 6, 1  # colours of bounds, and of measurements
-_SEEN: Final = 1.05
-"""Ratio from which on one line is seen beside another."""
-_TICKS_APART: Final = 0.2  # log-ratio
-
-
-def of_batch(case: PrivateGenerationResult) -> b.Chart | None:
-    """Bound and measurement over the order, for the page of a batch; None where nothing can be drawn."""
-    panel = _panel_of_orders(case, "")
-    if not panel.series:
-        return None
-    return b.Chart(
-        "orders-of-batch",
-        "Rényi divergence of all tokens together, bound and measured, over its order",
-        (panel,),
-        footer="Both axes are logarithmic; values that are 0 or infinite are not drawn.",
-        panel_inches=(6.4, 3.4),
-        on="pages",
-    )
 
 
 def figures(cases: Sequence[PrivateGenerationResult]) -> Iterator[b.Chart]:
-    """Bound and measurement over the order, and each exemplar against its bound; batches beside one another."""
-    shown = {f"batch {number}: ": case for number, case in enumerate(cases[:_BATCHES_AT_MOST], 1)}
-    footer = f"{len(cases) - len(shown):,} more batches left out" if len(shown) < len(cases) else ""
-    yield b.Chart(
-        "orders",
-        "Bound against measurement, all tokens together",
-        [_panel_of_orders(case, (name, b.Untrusted(case.id, 48))) for name, case in shown.items()],
-        footer=footer,
-        columns=3,
-        panel_inches=(4.4, 3.6),
-        on="files",
-    )
-    yield b.Chart(
-        "exemplars",
-        "Share of its bound that each exemplar used",
-        [_panel_of_exemplars(case, (name, b.Untrusted(case.id, 48))) for name, case in shown.items()],
-        footer=footer,
-        columns=3,
-        panel_inches=(4.4, 3.8),
-        on="files",
-    )
+    """Bound and measurement over the order, and each exemplar against its bound; the first six batches."""
+    shown = [(case, (f"batch {number}: ", b.Untrusted(case.id, 48))) for number, case in enumerate(cases[:6], 1)]
+    footer = f"{len(cases) - 6:,} more batches left out" if len(cases) > 6 else ""
+    for name, caption, panel_of, height in (
+        ("orders", "Bound against measurement, all tokens together", _panel_of_orders, 3.6),
+        ("exemplars", "Share of its bound that each exemplar used", _panel_of_exemplars, 3.8),
+    ):
+        panels = [panel_of(case, title) for case, title in shown]
+        yield b.Chart(name, caption, panels, footer=footer, columns=3, panel_inches=(4.4, height), on="files")
 
 
 def _panel_of_orders(case: PrivateGenerationResult, title: b.Phrase) -> b.Panel:
@@ -320,8 +286,9 @@ def _panel_of_orders(case: PrivateGenerationResult, title: b.Phrase) -> b.Panel:
     )
     series = []
     for quantity, name, drawn in looks:
+        # Below 1.05 times the other, a line is not seen beside it.
         if quantity == "sum_of_maxima" and not any(
-            row.sum_of_maxima_nats > _SEEN * row.measured_nats for row in case.by_order
+            row.sum_of_maxima_nats > 1.05 * row.measured_nats for row in case.by_order
         ):
             continue
         points = _drawable((row.order, getattr(row, f"{quantity}_nats")) for row in case.by_order)
@@ -343,7 +310,7 @@ def _ticks(case: PrivateGenerationResult) -> list[float]:
     orders = sorted(row.order for row in case.by_order if row.order < math.inf)
     kept = [case.bounds.order]
     for order in orders:
-        if all(abs(math.log(order / other)) > _TICKS_APART for other in kept):
+        if all(abs(math.log(order / other)) > 0.2 for other in kept):
             kept.append(order)
     return sorted(kept)
 

@@ -1,4 +1,4 @@
-"""The result of private generation: its texts and their guarantee, what was measured against it, and the verdict."""
+"""The result of private generation: texts, their guarantee, the measured losses, and the verdict."""
 
 from __future__ import annotations
 
@@ -32,13 +32,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_PROMISED_ORDER: Final = "promised_order"
-_PROMISED_RDP: Final = "promised_rdp"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptBatch(KeptCase):
-    """The texts of a batch; the exemplars are its spans, and the samples its responses."""
+    """Texts of a batch; the exemplars are its spans, and the samples its responses."""
 
     @override
     def __post_init__(self) -> None:
@@ -49,22 +45,18 @@ class KeptBatch(KeptCase):
     @override
     def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
         names = self.span_names
-        promised, limits = (
-            next(
-                (measurement.values for measurement in measurements if measurement.statistic == statistic), np.empty(0)
-            )
-            for statistic in (_PROMISED_ORDER, _PROMISED_RDP)
-        )
+        by_statistic = {measurement.statistic: measurement.values for measurement in reversed(measurements)}
+        promised, limits = (by_statistic.get(f"promised_{name}", np.empty(0)) for name in ("order", "rdp"))
         orders = {f"{RENYI}{order:g}" for order in promised}
         if not ((promised > 1) & np.isfinite(promised)).all() or len(orders) < len(promised):
-            raise FieldError(f"value of {_PROMISED_ORDER}", "has to be different orders above 1")
+            raise FieldError("value of promised_order", "has to be different orders above 1")
         if not len(promised) == len(limits) > 0:
-            raise FieldError(f"statistic {_PROMISED_RDP}", "is not there of each order")
+            raise FieldError("statistic promised_rdp", "is not there of each order")
         n_tokens = params["sequences"] * params["max_new_tokens"]
         with np.errstate(over="ignore"):
             _, best = to_epsilon(n_tokens * limits, promised.tolist(), params["delta"])
-        yield Series(_PROMISED_ORDER, (len(promised),), unit=WEIGHT)
-        yield Series(_PROMISED_RDP, (len(promised),))
+        yield Series("promised_order", (len(promised),), unit=WEIGHT)
+        yield Series("promised_rdp", (len(promised),))
         yield Series(f"promised_{MAX_DIVERGENCE}", (1,))
         yield self.response_ids
         yield from self.of_tokens("log_prob", "bare_log_prob")
@@ -72,12 +64,12 @@ class KeptBatch(KeptCase):
         yield from self.of_tokens("order", pieces=names, unit=WEIGHT)
         yield from self.of_tokens("verbatim", pieces=names, unit=WEIGHT, below=MOST)
         yield from self.of_tokens(MAX_DIVERGENCE, pieces=names)
-        measured = {measurement.statistic for measurement in measurements if measurement.statistic.startswith(RENYI)}
+        measured = {statistic for statistic in by_statistic if statistic.startswith(RENYI)}
         for statistic in measured | {f"{RENYI}{order:g}" for order in (*SPREAD, best)}:
             if statistic not in orders:
                 raise FieldError("statistic", "is a divergence of an order without a bound")
             yield from self.of_tokens(statistic, pieces=names)
-        all_orders = {*promised.tolist(), float("inf")}
+        all_orders = {*promised.tolist(), math.inf}
         for measurement in measurements:
             if measurement.statistic == "order" and not all_orders.issuperset(measurement.values.tolist()):
                 raise FieldError("value of order", "is an order without a bound")
@@ -85,15 +77,6 @@ class KeptBatch(KeptCase):
 
 VERBATIM: Final = 5
 """Tokens from which on a run that an exemplar has too counts as copied."""
-CLIPPED_LOGITS: Final = "clipped-logit aggregation"
-"""Parameters of the measure, as a run has them."""
-_OF_BATCH: Final = "promised_"
-"""What statistics begin with that every part of a batch says again."""
-_NO_SEED: Final = (
-    "These texts were drawn with seed 0, a known seed, so they have no guarantee. `PrivateGeneration.seeded` draws "
-    "with a secret one."
-)
-_REPEATS: Final = "Some exemplars repeat each other: removing one leaves the others, so each may read near zero."
 
 
 # ---- records --------------------------------------------------------------------------------------------------------
@@ -437,6 +420,8 @@ class PrivateGenerationResult(Result):
             adjacency="add-remove",
         )
         draws = Draws(**draws_of(params))
+        by_order = tuple(numbers.at_order(k) for k in range(len(numbers.orders)))
+        at_guarantee = by_order[numbers.at]
         return cls(
             **settings,
             id=texts["id"],
@@ -457,8 +442,11 @@ class PrivateGenerationResult(Result):
                 failures=tuple(numbers.compared(failure) for failure in numbers.judged.failures),
                 worst_token=numbers.worst_token(range(len(numbers.names))),
             ),
-            by_order=tuple(numbers.at_order(k) for k in range(len(numbers.orders))),
-            paper_convention=numbers.paper_convention(),
+            by_order=by_order,
+            paper_convention=PaperConvention(
+                **asdict(verdict.paper_figure(at_guarantee.sum_of_maxima_nats, at_guarantee.order, params["delta"])),
+                guaranteed_epsilon=numbers.whole.epsilon,
+            ),
             exemplars=tuple(numbers.exemplars()),
             text_quality=numbers.text_quality(),
             publishable=None
@@ -575,7 +563,7 @@ class Summary(Record):
 # ---- from measurements ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """The numbers of a batch; tokens of all its samples stand one behind another."""
+    """The numbers of a batch, with the tokens of its samples in one row."""
 
     texts: Texts
     series: Mapping[tuple[int, str, str], FloatArray]
@@ -665,7 +653,7 @@ class _Numbers:
         )
 
     def worst_token(self, exemplars: Sequence[int]) -> Comparison:
-        """Where most of the bound was used: the token, the exemplar of these, and the order."""
+        """Of these exemplars."""
         shares = self.shares[:, list(exemplars)]
         token, column, at = (int(i) for i in np.unravel_index(shares.argmax(), shares.shape))
         measured, bound = float(self.losses[token, exemplars[column], at]), float(self.judged.bound_per_token[at])
@@ -700,10 +688,6 @@ class _Numbers:
             sum_of_maxima_nats=_number(self.judged.sum_of_maxima[k]),
             worst_token_ratio=_number(self.judged.worst_tokens[k].ratio),
         )
-
-    def paper_convention(self) -> PaperConvention:
-        figure = verdict.paper_figure(_number(self.judged.sum_of_maxima[self.at]), self.whole.order, self.whole.delta)
-        return PaperConvention(**asdict(figure), guaranteed_epsilon=self.whole.epsilon)
 
     def exemplars(self) -> Iterator[Exemplar]:
         totals = self.judged.per_exemplar[:, self.at]
@@ -756,12 +740,13 @@ class _Numbers:
 
 
 def _joined(parts: Sequence[Part]) -> Part:
-    """Parts of a batch as one: cases of the same exemplars, each with some of its samples."""
+    """The parts of a batch as one."""
     texts, _ = parts[0]
     responses: list[Texts] = []
     together: list[Measurement] = []
     for number, (own, measurements) in enumerate(parts):
-        kept = [r for r in measurements if not number or not r.statistic.startswith(_OF_BATCH)]
+        # Every part says those of the batch again.
+        kept = [r for r in measurements if not number or not r.statistic.startswith("promised_")]
         together += [replace(r, sample=r.sample + len(responses)) for r in kept]
         responses += own["responses"]
     return {**texts, "id": texts["id"].rpartition(", part ")[0], "responses": responses}, together
@@ -771,27 +756,29 @@ def _cost(costs: Sequence[ResultCost]) -> ResultCost:
     """Of a batch's parts together; what one of them does not know, the batch does not."""
     if len(costs) == 1:
         return costs[0]
-    every = [asdict(cost) for cost in costs]
-    values = {name: [record[name] for record in every] for name in every[0] if name != "scored_together"}
-    totals: dict[str, Any] = {
-        name: None if None in numbers else round(sum(numbers), 3) for name, numbers in values.items()
-    }
+    totals: dict[str, Any] = {}
+    for name in asdict(costs[0]).keys() - {"scored_together"}:
+        numbers = [getattr(cost, name) for cost in costs]
+        totals[name] = None if None in numbers else round(sum(numbers), 3)
     return replace(costs[0], **totals)
 
 
 def _mechanism(params: Params) -> ClippedLogits | OwnMechanism:
     if params["mechanism"] is None:
         options = {name: params[name] for name in ("clip", "temperature", "normalise_by")}
-        return ClippedLogits(name=CLIPPED_LOGITS, **options)
+        return ClippedLogits(name="clipped-logit aggregation", **options)
     settings = dict(params["mechanism"])
     return OwnMechanism(name=str(settings.pop("name", "")), settings=settings)
 
 
 def _warnings(texts: Texts, has_known_seed: bool) -> Iterator[str]:
     if texts["sampled"] and has_known_seed:
-        yield _NO_SEED
+        yield (
+            "These texts were drawn with seed 0, a known seed, so they have no guarantee. `PrivateGeneration.seeded` "
+            "draws with a secret one."
+        )
     if any(span["repeats"] for span in texts["spans"]):
-        yield _REPEATS
+        yield "Some exemplars repeat each other: removing one leaves the others, so each may read near zero."
 
 
 def _number(value: float) -> float:

@@ -20,7 +20,7 @@ from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.prompts import GenerationSettings, batches_of
 from leakmeter.instruments.generation.result import PrivateGenerationResult
 from leakmeter.overriding import override
-from leakmeter.privacy.calibrate import Free, Target, Unreachable, calibrate
+from leakmeter.privacy.calibrate import Free, Target, calibrate
 from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.report import blocks as b
 from leakmeter.report.blocks import Chart
@@ -33,8 +33,6 @@ from leakmeter.studies.tables import Column, Row, heading_of
 from leakmeter.text.exemplar import Example, ExemplarCase
 
 _DEFAULTS: Final = PrivateGeneration()
-_SUBSET_SIZE: Final = 50
-_TRAIN: Final = ".train"
 PRINTED: Final[Mapping[str, Mapping[float, tuple[float, float]]]] = {
     "temperature": {
         0.5: (68.58, 0.462),
@@ -50,22 +48,17 @@ PRINTED: Final[Mapping[str, Mapping[float, tuple[float, float]]]] = {
 }
 """By the free setting and the target: the setting and ε_empirical of Tables 4, 5 and 6, which are of 50 sequences of 40
 tokens at δ = 1e-5, by Qwen2.5-7B-Instruct."""
-_PRINTED_DELTA: Final = 1e-5
-_NOT_PRINTED: Final = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Batches(Choice):
-    """Which exemplars a cell measures."""
+    """Which exemplars a cell measures, and which setting keeps which target."""
 
     subset_size: int
-    """Exemplars of a batch."""
     label: str
-    """Of all of them."""
     target_epsilon: float | None
     """The most that is guaranteed; None where nothing is calibrated."""
     free: Free
-    """The setting that is."""
 
 
 def _percent(ratio: float) -> str:
@@ -119,12 +112,13 @@ class PrivateTexts(Kind):
 
     @override
     def choice(self, settings: JsonObject) -> Batches:
-        """So many batches of exemplars, at random with `choice_seed`, else the first; of 50 where nothing says else."""
+        if "label" not in settings:
+            raise UsageError("the study has no 'label'; add it, or give --set label=VALUE")
         return Batches(
             at_least_one("batches", settings["batches"]),
             settings.get("choice_seed", 0),
             _aggregation(settings).subset_size,
-            settings["label"] if "label" in settings else _no_label(),
+            settings["label"],
             settings.get("target_epsilon"),
             settings.get("free", "temperature"),
         )
@@ -154,8 +148,7 @@ class PrivateTexts(Kind):
 
     @override
     def sources(self, datasets: Sequence[str]) -> list[str]:
-        """Of each task the exemplars, by either of the names that studies have for them."""
-        return [source for name in datasets for source in (name, name + _TRAIN)]
+        return [source for name in datasets for source in (name, f"{name}.train")]
 
     @override
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[ExemplarCase]]:
@@ -164,15 +157,16 @@ class PrivateTexts(Kind):
         for cell in cells:
             task, chosen = tasks.load_task(cell.dataset), of_kind(cell.choice, Batches)
             if cell.dataset not in read:
-                path = paths.get(cell.dataset + _TRAIN, paths.get(cell.dataset))
+                path = paths.get(f"{cell.dataset}.train", paths.get(cell.dataset))
                 read[cell.dataset] = task.load(path, "train")
-            examples = _shuffled(with_label(read[cell.dataset], task.task, chosen.label), chosen.choice_seed)
+            examples = with_label(read[cell.dataset], task.task, chosen.label)
+            if chosen.choice_seed is not None:
+                examples = [examples[i] for i in np.random.default_rng(chosen.choice_seed).permutation(len(examples))]
             out.append(batches_of(examples, chosen.subset_size, label=chosen.label, most=chosen.n_records))
         return out
 
     @override
     def items(self, finished: FinishedCell) -> Iterator[Row]:
-        """One row a text, with its perplexity, and what its exemplars were."""
         for case in cases_of(finished):
             for number, sample in enumerate(case.samples):
                 yield {
@@ -203,9 +197,8 @@ class PrivateTexts(Kind):
 
     @override
     def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
-        """Both against the bound, on logarithmic axes, with what a mechanism gets that tells nothing."""
-        lines = [name for name in study.cells[0].factors if name != study.x]
-        return figure_of(rows, x=str(study.x), lines=lines, title=study.title, footer=footer)
+        x = str(study.x)
+        return figure_of(rows, x=x, lines=self.lines(study, x), title=study.title, footer=footer)
 
     @override
     def seed(self, cell: Cell) -> int:
@@ -222,7 +215,7 @@ def _aggregation(settings: JsonObject) -> Aggregation:
     """Clip, subset size and temperature, the free one so that the target is kept."""
     aggregation = Aggregation(
         settings.get("clip", _DEFAULTS.clip),
-        settings.get("subset_size", _SUBSET_SIZE),
+        settings.get("subset_size", 50),
         settings.get("temperature", _DEFAULTS.temperature),
         settings.get("normalise_by", _DEFAULTS.normalise_by),
     )
@@ -232,26 +225,13 @@ def _aggregation(settings: JsonObject) -> Aggregation:
     if free not in get_args(Free):
         raise UnknownNameError("free", free, get_args(Free))
     n_tokens = settings.get("sequences", _DEFAULTS.sequences) * settings.get("max_new_tokens", _DEFAULTS.max_new_tokens)
-    target = Target(settings["target_epsilon"], settings.get("delta", _DEFAULTS.delta), n_tokens)
-    outcome = _calibrated(aggregation, free, target)
-    if isinstance(outcome, Unreachable):
-        raise UsageError(str(outcome))
-    return outcome.aggregation
+    return _calibrated(
+        aggregation, free, Target(settings["target_epsilon"], settings.get("delta", _DEFAULTS.delta), n_tokens)
+    )
 
 
 # Every cell of a study asks for its target several times.
 _calibrated = lru_cache(maxsize=256)(calibrate)
-
-
-def _no_label() -> str:
-    raise UsageError("the study has no 'label'; add it, or give --set label=VALUE")
-
-
-def _shuffled(examples: Sequence[Example], seed: int | None) -> list[Example]:
-    """Examples in an order of the seed; their own without one."""
-    if seed is None:
-        return list(examples)
-    return [examples[i] for i in np.random.default_rng(seed).permutation(len(examples))]
 
 
 def cases_of(finished: FinishedCell) -> list[PrivateGenerationResult]:
@@ -259,13 +239,9 @@ def cases_of(finished: FinishedCell) -> list[PrivateGenerationResult]:
 
 
 def row_of(case: PrivateGenerationResult, free: str, target: float | None) -> Row:
-    """Every number of a batch; nats.
-
-    `free` is the setting that was calibrated to the target: 'temperature', 'clip' or 'subset_size'.
-    """
+    """`free` is the setting that was calibrated to the target: 'temperature', 'clip' or 'subset_size'."""
     at, paper, quality = case.at_guarantee, case.paper_convention, case.text_quality
-    has_printed = target is not None and case.delta == _PRINTED_DELTA
-    setting, printed = PRINTED[free].get(target or 0.0, _NOT_PRINTED) if has_printed else _NOT_PRINTED
+    setting, printed = (None, None) if case.delta != 1e-5 else PRINTED[free].get(target or 0.0, (None, None))
     return {
         "free": free,
         "setting": case.subset_size if free == "subset_size" else getattr(case.mechanism, free),
@@ -307,7 +283,7 @@ _PAPER: Final = {
 
 
 def figure_of(rows: Sequence[Row], *, x: str, lines: Sequence[str], title: str, footer: str) -> b.Chart:
-    """Both panels over `x`, axes logarithmic; rows are those of `instruments.generation.table`."""
+    """Rows are those of `PrivateTexts.tables`; all axes of numbers are logarithmic."""
     is_text = not all(isinstance(row[x], int | float) for row in rows)
     names = list(dict.fromkeys(str(row[x]) for row in rows)) if is_text else []
     label = heading_of(x, PrivateTexts.columns)
@@ -325,7 +301,7 @@ def figure_of(rows: Sequence[Row], *, x: str, lines: Sequence[str], title: str, 
 def _series(
     rows: Sequence[Row], x: str, lines: Sequence[str], columns: Mapping[str, b.Series], names: Sequence[str]
 ) -> Iterator[b.Series]:
-    """Lines through what a logarithmic axis can show; `columns` say how each looks."""
+    """What a logarithmic axis can show; `columns` say how each looks."""
     for group in groups_of(rows, lines).values():
         of_line = sorted(group, key=lambda row: row[x])
         for column, look in columns.items():

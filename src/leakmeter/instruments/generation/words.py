@@ -1,4 +1,4 @@
-"""What an audit of private generation says, in sentences."""
+"""Sentences of an audit of private generation."""
 
 from __future__ import annotations
 
@@ -67,14 +67,10 @@ NOISE: Final = (
     "setting",
 )
 DECISIONS: Final = (BROKEN, KEPT, UNGUARANTEED, COPIED, NOISE)
-"""What to do about what was found, as the tutorial on audits has it."""
-_VOCABULARY: Final = 50_000
-"""Tokens of a vocabulary such as many models have."""
-_MOSTLY_NOISE: Final = 0.5
+"""As in the tutorial on audits."""
 
 
 def verdict(cases: Sequence[PrivateGenerationResult]) -> str:
-    """One sentence: whether a measurement is above its bound, and of several batches in which share of such."""
     n, n_broken = len(cases), sum(not case.holds for case in cases)
     if n == 1:
         return "Broken: a measurement is above its bound." if n_broken else "Kept: no measurement is above its bound."
@@ -86,18 +82,17 @@ def verdict(cases: Sequence[PrivateGenerationResult]) -> str:
 
 def decisions(cases: Sequence[PrivateGenerationResult]) -> list[tuple[str, str]]:
     met = [KEPT if all(case.holds for case in cases) else BROKEN]
-    met += [UNGUARANTEED] if any(case.bounds.guarantee is None for case in cases) else []
+    if any(case.bounds.guarantee is None for case in cases):
+        met.append(UNGUARANTEED)
     qualities = [case.text_quality for case in cases]
-    met += (
-        [COPIED]
-        if any(case_quality.longest_verbatim_tokens >= case_quality.verbatim_from_tokens for case_quality in qualities)
-        else []
-    )
-    return met + ([NOISE] if any(noise(case) is not None for case in cases) else [])
+    if any(texts.longest_verbatim_tokens >= texts.verbatim_from_tokens for texts in qualities):
+        met.append(COPIED)
+    if any(noise(case) is not None for case in cases):
+        met.append(NOISE)
+    return met
 
 
 def compared(row: Comparison) -> tuple[str | Untrusted, ...]:
-    """A measurement beside its bound: of which exemplar, where, and which share of the bound it is."""
     share = f"order {order_text(row.order)} ({share_text(row.ratio, 3)})"
     numbers = f": {nats_text(row.measured_nats)} nats measured, bound {nats_text(row.bound_nats)} at {share}"
     whose = _named(row.exemplar, row.exemplar_id)
@@ -108,7 +103,7 @@ def compared(row: Comparison) -> tuple[str | Untrusted, ...]:
 
 
 def measured(cases: Sequence[PrivateGenerationResult]) -> Phrase:
-    """One sentence: the largest sum over tokens of an exemplar, at the order of the guaranteed ε."""
+    """The largest sum over tokens of an exemplar, at the order of the guaranteed ε."""
     case, row = max(((case, case.at_guarantee) for case in cases), key=lambda pair: pair[1].ratio)
     batch = () if len(cases) == 1 else (" of ", Untrusted(case.id, 40))
     return (
@@ -121,7 +116,7 @@ def measured(cases: Sequence[PrivateGenerationResult]) -> Phrase:
 
 
 def conditions(draws: Draws | None) -> str:
-    """What a guarantee is about, and how its tokens were drawn; `draws` is None where there is no guarantee."""
+    """`draws` is None where there is no guarantee."""
     return " ".join([CONDITIONS, *(sentences(asdict(draws)) if draws else ())])
 
 
@@ -133,7 +128,6 @@ def guarantee(bound: Guarantee | None) -> str:
 
 
 def convention(case: PrivateGenerationResult) -> list[tuple[str, float]]:
-    """ε in the paper's convention beside that of a mechanism that tells nothing, and the guarantee."""
     figures = case.paper_convention
     return [
         ("measured, in the paper’s convention", figures.epsilon),
@@ -149,7 +143,6 @@ def repeated(summary: Summary) -> str:
 
 
 def quality(texts: TextQuality) -> str:
-    """How good the texts are, and how much of them was copied."""
     shares = (texts.distinct_1, texts.distinct_2, texts.distinct_3)
     distinct = ", ".join(f"distinct-{n} {share_text(share, 3)}" for n, share in enumerate(shares, 1))
     least, longest = texts.verbatim_from_tokens, texts.longest_verbatim_tokens
@@ -162,7 +155,7 @@ def quality(texts: TextQuality) -> str:
 
 
 def noise(case: PrivateGenerationResult) -> str | None:
-    """That a text is mostly noise, where its settings leave no more; None where they do, or are not known."""
+    """None where the settings allow a sharp text, or are not known."""
     if not isinstance(case.mechanism, ClippedLogits):
         return None
     sentence, is_noise = sharpness(case.mechanism.clip, case.mechanism.temperature)
@@ -171,11 +164,13 @@ def noise(case: PrivateGenerationResult) -> str | None:
 
 def sharpness(clip: float, temperature: float) -> tuple[str, bool]:
     """The largest probability these settings leave a token, in words; and whether that makes for noise."""
-    share = most_likely(clip, temperature, _VOCABULARY)
+    # Many models have such a vocabulary.
+    n_vocab = 50_000
+    share = most_likely(clip, temperature, n_vocab)
     least = share_text(share, 3) if share > 1e-4 else "less than 0.01 %"
     most = "nearly all probability" if share > 0.995 else f"{least} at most"
-    sentence = f"Of a vocabulary of {_VOCABULARY:,}, a token on which all exemplars agree gets {most}."
-    if share >= _MOSTLY_NOISE:
+    sentence = f"Of a vocabulary of {n_vocab:,}, a token on which all exemplars agree gets {most}."
+    if share >= 0.5:
         return sentence, False
     return f"{sentence} Most of the drawn text is then noise; use more exemplars or fewer tokens.", True
 
@@ -212,7 +207,7 @@ def settings(case: PrivateGenerationResult | PublicTexts) -> dict[str, str]:
 
 
 def exemplar(case: PrivateGenerationResult, name: str) -> tuple[str | Untrusted, ...]:
-    """An exemplar by its id in the data, or its place in the batch where it has none."""
+    """By its id in the data, or its place in the batch where it has none."""
     return _named(name, next((candidate.id for candidate in case.exemplars if candidate.name == name), None))
 
 
@@ -229,5 +224,5 @@ def order_text(order: float) -> str:
 
 
 def delta_text(delta: float) -> str:
-    """δ in few letters: 1e-5, 0.01."""
+    """Such as 1e-5 or 0.01."""
     return f"{delta:g}".replace("e-0", "e-")

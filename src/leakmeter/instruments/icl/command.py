@@ -16,10 +16,17 @@ from leakmeter.commands.options import Flag, RowOptions, RunOptions, Text
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.engine.loading import LoadOptions
 from leakmeter.errors import UsageError
+from leakmeter.instruments.icl.draw import (
+    FIXED_TOGETHER,
+    REDRAWN_TOGETHER,
+    choose_queries,
+    draw_cases,
+    fixed_cases,
+)
 from leakmeter.instruments.icl.given import InputFile, Sources, TaskOptions
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.prompts import ExemplarSettings
-from leakmeter.instruments.icl.responses import ResponseSettings
+from leakmeter.instruments.icl.responses import check_either, free_form, response_plan
 from leakmeter.instruments.icl.selection_command import icl_select_command
 from leakmeter.instruments.influence.measure import Influence
 
@@ -29,7 +36,6 @@ if TYPE_CHECKING:
     from leakmeter.instruments.icl.selection import Selection
     from leakmeter.instruments.influence.result import InfluenceResult
     from leakmeter.results.results import Results
-    from leakmeter.text.exemplar import Example
 
 
 app = App(name="icl")
@@ -79,13 +85,6 @@ def icl_command(
     run.json
         Print one JSON object a query, and a last one with their summary.
     """
-    from leakmeter.instruments.icl.draw import (
-        FIXED_TOGETHER,
-        REDRAWN_TOGETHER,
-        choose_queries,
-        draw_cases,
-        fixed_cases,
-    )
     from leakmeter.instruments.icl.summary import summary
 
     options, measure, run = options or TaskOptions(), measure or Icl(), run or RunOptions()
@@ -93,25 +92,13 @@ def icl_command(
         option = "--pool" if shots is None else "--shots"
         raise UsageError(f"{option} is for drawn exemplars, and --exemplars gives all of them; leave one out")
     sources = Sources(options, exemplars=exemplars, pool=pool, queries=data)
-    queries = sources.examples(data, "test", "queries with --data FILE", labelled=False, answered=True)
-    chosen = choose_queries(queries, max_queries, seed)
-    if exemplars is None:
-        instead = "examples to draw from with --pool FILE, or all with --exemplars FILE"
-        examples = sources.examples(pool, "train", instead)
-        cases = draw_cases(examples, chosen, shots=4 if shots is None else shots, seed=seed)
-    else:
-        cases = fixed_cases(sources.examples(exemplars, "train", ""), chosen)
-    shown = run_cases(
-        Plan(
-            "icl",
-            measure,
-            ExemplarSettings(sources.task.task, template),
-            LoadedCases(tuple(cases), skip_bad=skip_bad),
-            REDRAWN_TOGETHER if exemplars is None else FIXED_TOGETHER,
-        ),
-        run,
-        inputs=[options.task, data, pool, exemplars],
-    )
+    plan = _plan(
+        sources, ExemplarSettings(sources.task.task, template), measure,
+        data=data, exemplars=exemplars, pool=pool, shots=shots, max_queries=max_queries, seed=seed, skip_bad=skip_bad,
+        data_from="queries with --data FILE",
+        pool_from="examples to draw from with --pool FILE, or all with --exemplars FILE",
+    )  # fmt: skip
+    shown = run_cases(plan, run, inputs=[options.task, data, pool, exemplars])
     if run.json and shown:
         output.print_json({"summary": summary(shown)})
 
@@ -164,30 +151,36 @@ def icl_responses_command(
     measure.seed
         Seed of the choice of queries, of the exemplars drawn, and of the responses.
     """
-    from leakmeter.instruments.icl.given import response_cases
-    from leakmeter.instruments.icl.responses import ResponseSettings, free_form
+    measure = measure or Influence()
+    plan = response_plan(
+        measure, free_form(input_column, output_column, instruction), template,
+        data=data, exemplars=exemplars, pool=pool, map=(rows or RowOptions()).map, max_queries=max_queries,
+        shots=shots, seed=measure.seed, skip_bad=skip_bad,
+    )  # fmt: skip
+    run_cases(plan, run or RunOptions(), inputs=[data, exemplars, pool])
 
-    measure, run = measure or Influence(), run or RunOptions()
-    task = free_form(input_column, output_column, instruction)
-    cases = response_cases(
-        task,
-        queries=data,
-        exemplars=exemplars,
-        pool=pool,
-        map=(rows or RowOptions()).map,
-        max_queries=max_queries,
-        shots=shots,
-        seed=measure.seed,
-    )
-    loaded = LoadedCases(tuple(cases), skip_bad=skip_bad)
-    plan = Plan("influence", measure, ResponseSettings(task, template), loaded)
-    run_cases(plan, run, inputs=[data, exemplars, pool])
+
+def _plan(
+    sources: Sources, settings: ExemplarSettings, measure: Icl,
+    *,
+    data: Any, exemplars: Any, pool: Any, shots: int | None, max_queries: int | None, seed: int, skip_bad: bool,
+    data_from: str, pool_from: str,
+) -> Plan:  # fmt: skip
+    """Queries behind the exemplars, or behind some drawn for each; `data_from` and `pool_from` say how to give those
+    that are missing.
+    """
+    queries = sources.examples(data, "test", data_from, labelled=False, answered=True)
+    queries = choose_queries(queries, max_queries, seed)
+    if exemplars is None:
+        examples = sources.examples(pool, "train", pool_from)
+        cases, size = draw_cases(examples, queries, shots=4 if shots is None else shots, seed=seed), REDRAWN_TOGETHER
+    else:
+        cases, size = fixed_cases(sources.examples(exemplars, "train", ""), queries), FIXED_TOGETHER
+    return Plan("icl", measure, settings, LoadedCases(tuple(cases), skip_bad=skip_bad), size)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _TaskOptions(RowNames):
-    """What all that measures the exemplars of a task is given."""
-
     task: str | Row | None = None
     text_column: str | None = None
     label_column: str | None = None
@@ -197,9 +190,7 @@ class _TaskOptions(RowNames):
     template: str | None = "plain"
 
     def sources(self, **sources: Any) -> Sources:
-        """What the task and the columns say of exemplars, pool and queries."""
         from leakmeter.data.tasks import task_of
-        from leakmeter.instruments.icl.given import Sources, TaskOptions
 
         task = self.task
         named, own = (task, None) if task is None or isinstance(task, str) else (None, task_of(task, "task"))
@@ -260,28 +251,18 @@ def icl(model: KeptModel, data: Any, options: IclOptions) -> Results[IclResult]:
         >>> found[0].answer_exemplar
         'record 1'
     """
-    from leakmeter.instruments.icl.draw import (
-        FIXED_TOGETHER,
-        REDRAWN_TOGETHER,
-        choose_queries,
-        draw_cases,
-        fixed_cases,
-    )
-
-    exemplars, shots, seed = options.exemplars, options.shots, options.seed
-    _check_one(exemplars, options.pool)
+    exemplars, pool, shots = options.exemplars, options.pool, options.shots
+    check_either(exemplars, pool)
     if exemplars is not None and shots is not None:
         raise UsageError("shots is for drawn exemplars, and exemplars gives all of them; leave one out")
-    sources = options.sources(exemplars=exemplars, pool=options.pool, queries=data)
-    queries = choose_queries(_queries(sources, data), options.max_queries, seed)
-    if exemplars is not None:
-        cases, size = fixed_cases(sources.examples(exemplars, "train", "exemplars"), queries), FIXED_TOGETHER
-    else:
-        drawn_from = sources.examples(options.pool, "train", "a pool")
-        cases = draw_cases(drawn_from, queries, shots=4 if shots is None else shots, seed=seed)
-        size = REDRAWN_TOGETHER
-    loaded = LoadedCases(tuple(cases), skip_bad=options.skip_bad)
-    return measured(model, Plan("icl", options.part(Icl), options.settings(sources), loaded, size), options)
+    sources = options.sources(exemplars=exemplars, pool=pool, queries=data)
+    _check_queries(data)
+    plan = _plan(
+        sources, options.settings(sources), options.part(Icl),
+        data=data, exemplars=exemplars, pool=pool, shots=shots, max_queries=options.max_queries, seed=options.seed,
+        skip_bad=options.skip_bad, data_from="queries", pool_from="a pool",
+    )  # fmt: skip
+    return measured(model, plan, options)
 
 
 class IclResponsesOptions(FunctionOptions, CallOptions, RowNames, Influence):
@@ -335,26 +316,16 @@ def icl_responses(model: KeptModel, data: Any, options: IclResponsesOptions) -> 
         >>> [piece.name for piece in found[0].pieces]
         ['record 1', 'record 2']
     """
-    from leakmeter.instruments.icl.given import response_cases
-    from leakmeter.instruments.icl.responses import free_form
-
-    _check_one(options.exemplars, options.pool)
-    if data is None:
-        raise UsageError("there are no queries; give some as data, the second parameter")
-    task = free_form(options.input_column, options.output_column, options.instruction)
-    cases = response_cases(
-        task,
-        queries=data,
-        exemplars=options.exemplars,
-        pool=options.pool,
-        map=options.map,
-        max_queries=options.max_queries,
-        shots=options.shots,
-        seed=options.seed,
-    )
-    loaded = LoadedCases(tuple(cases), skip_bad=options.skip_bad)
-    prompts = ResponseSettings(task=task, template=options.template)
-    return measured(model, Plan("influence", options.part(Influence), prompts, loaded), options)
+    check_either(options.exemplars, options.pool)
+    _check_queries(data)
+    plan = response_plan(
+        options.part(Influence),
+        free_form(options.input_column, options.output_column, options.instruction),
+        options.template,
+        data=data, exemplars=options.exemplars, pool=options.pool, map=options.map, max_queries=options.max_queries,
+        shots=options.shots, seed=options.seed, skip_bad=options.skip_bad,
+    )  # fmt: skip
+    return measured(model, plan, options)
 
 
 class IclSelectOptions(FunctionOptions, Icl, _TaskOptions):
@@ -413,17 +384,12 @@ def icl_select(model: KeptModel, data: Any, options: IclSelectOptions) -> Select
     from tempfile import TemporaryDirectory
 
     from leakmeter.commands.progress import progress
-    from leakmeter.core.plain import to_json
     from leakmeter.engine.measure import Callbacks
     from leakmeter.instruments.icl import selection
-    from leakmeter.instruments.icl.draw import choose_queries
     from leakmeter.instruments.icl.search import scope_of
-    from leakmeter.instruments.icl.selection_report import report
-    from leakmeter.report import markdown
-    from leakmeter.studies.cells import write
+    from leakmeter.instruments.icl.selection_report import write_selection
 
-    if data is None:
-        raise UsageError("there are no queries; give some as data, the second parameter")
+    _check_queries(data)
     exemplars, pool, measure = options.exemplars, options.pool, options.part(Icl)
     sources = options.sources(exemplars=exemplars, pool=pool, queries=data)
     scope = scope_of(
@@ -443,18 +409,10 @@ def icl_select(model: KeptModel, data: Any, options: IclSelectOptions) -> Select
         lists = selection.Lists(model.backend, measure, prompts, directory, watch, None)
         chosen, exemplars_file = selection.selected(lists, scope)
         if options.out is not None:
-            write(directory / "selection.json", to_json(chosen))
-            write(directory / "table.md", markdown.text(report(chosen)))
-            write(directory / "exemplars.jsonl", exemplars_file)
+            write_selection(directory, chosen, exemplars_file)
     return chosen
 
 
-def _check_one(exemplars: Any, pool: Any) -> None:
-    if (exemplars is None) == (pool is None):
-        raise UsageError("give either exemplars, which precede every query, or a pool to draw them from")
-
-
-def _queries(sources: Sources, data: Any) -> list[Example]:
+def _check_queries(data: Any) -> None:
     if data is None:
         raise UsageError("there are no queries; give some as data, the second parameter")
-    return sources.examples(data, "test", "queries", labelled=False, answered=True)

@@ -1,4 +1,4 @@
-"""Which exemplars stand before which query: drawn anew for each, or the same for all."""
+"""Exemplars of queries: drawn for each, or the same for all."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from leakmeter.core.limits import refuse_bad
 from leakmeter.data.named.base import chosen_numbers
 from leakmeter.errors import UsageError
 from leakmeter.text.exemplar import Example, ExemplarCase
 
 REDRAWN_TOGETHER: Final = 8
-"""Queries that are scored together where each has exemplars of its own: they share an instruction."""
+"""Queries scored together where each has its own exemplars; they share an instruction."""
 FIXED_TOGETHER: Final = 32
-"""Likewise where all have the same exemplars."""
+"""Queries scored together where all have the same exemplars."""
 
 
 def draw_cases(pool: Sequence[Example], queries: Sequence[Example], *, shots: int, seed: int) -> list[ExemplarCase]:
@@ -25,9 +26,7 @@ def draw_cases(pool: Sequence[Example], queries: Sequence[Example], *, shots: in
     """
     import numpy as np
 
-    if shots < 1:
-        raise UsageError(f"shots is {shots}; it has to be 1 or more")
-    _check_seed(seed)
+    refuse_bad((shots >= 1, "shots", shots, "1 or more"), (seed >= 0, "seed", seed, "0 or more"))
     same = Counter(example.compared for example in pool)
     cases = []
     for number, query in enumerate(queries):
@@ -39,7 +38,7 @@ def draw_cases(pool: Sequence[Example], queries: Sequence[Example], *, shots: in
             )
         rng = np.random.default_rng([seed, number])
         chosen: dict[int, Example] = {}
-        # One at a time, those met before or alike passed over: how many are asked for changes no earlier draw.
+        # One at a time, without duplicates and examples alike: `shots` changes no earlier draw.
         while len(chosen) < shots:
             at = int(rng.integers(len(pool)))
             if pool[at].compared != query.compared:
@@ -57,13 +56,8 @@ def fixed_cases(exemplars: Sequence[Example], queries: Sequence[Example]) -> lis
 
 def choose_queries(examples: Sequence[Example], n: int | None, seed: int | None) -> list[Example]:
     """Some examples, in their order: `n` at most, chosen by the seed; the first ones where it is None."""
-    if n is not None and n < 1:
-        raise UsageError(f"max-queries is {n}; it has to be 1 or more")
-    if seed is not None:
-        _check_seed(seed)
+    refuse_bad(
+        (n is None or n >= 1, "max-queries", n or 0, "1 or more"),
+        ((seed or 0) >= 0, "seed", seed or 0, "0 or more"),
+    )
     return [examples[i] for i in chosen_numbers(len(examples), n, seed)]
-
-
-def _check_seed(seed: int) -> None:
-    if seed < 0:
-        raise UsageError(f"seed is {seed}; it has to be 0 or more")

@@ -16,7 +16,7 @@ from leakmeter.errors import UnknownNameError, UsageError
 if TYPE_CHECKING:
     from leakmeter.data.rows import Row
     from leakmeter.data.tasks.base import Split, TaskData
-    from leakmeter.text.exemplar import Example, ExemplarCase, Task
+    from leakmeter.text.exemplar import Example
 
 InputFile = Annotated[Path, Parameter(allow_leading_hyphen=True)]
 """A file, or '-' for standard input."""
@@ -60,28 +60,28 @@ class Sources:
         from leakmeter.data.mapping import mapping_of
         from leakmeter.data.rows import read_rows, with_class_names
 
-        paths = options.map if map is None else map
-        columns = (options.text_column, options.label_column, options.instruction)
-        by_column = any(column is not None for column in columns)
+        names = options.map if map is None else map
+        by_column = any(
+            column is not None for column in (options.text_column, options.label_column, options.instruction)
+        )
         has_task = task is not None or options.task is not None
         # Standard input and iterators can be read once.
         self._rows: list[tuple[Any, list[Row]]] = []
         for name, source in (("exemplars", exemplars), ("pool", pool), ("queries", queries)):
             if source is not None:
-                is_file = isinstance(source, str | Path)
                 # A task says what numbers of classes mean.
-                rows_of = read_rows(source if has_task else with_class_names(source))
-                rows = [row if is_file else replace(row, source=name) for row in rows_of]
+                rows = list(read_rows(source if has_task else with_class_names(source)))
+                if not isinstance(source, str | Path):
+                    rows = [replace(row, source=name) for row in rows]
                 self._rows.append((source, rows))
         self._is_sample = False
         if has_task:
             if by_column:
                 raise UsageError(
                     "a task defines its columns and instruction; leave out either the task, or text-column, "
-                    "label-column "
-                    "and instruction"
+                    "label-column and instruction"
                 )
-            self.task: TaskData = task or find_task(str(options.task))
+            self.task: TaskData = task or _task_of(str(options.task))
             self._is_sample = options.task == SAMPLE
         elif by_column or exemplars is not None or pool is not None:
             if not self._rows:
@@ -92,11 +92,11 @@ class Sources:
                 text=text,
                 label=label,
                 instruction=options.instruction,
-                mapping=mapping_of(paths, ("id", text, label, "response")),
+                mapping=mapping_of(names, ("id", text, label, "response")),
             )
         else:
-            self.task, self._is_sample = find_task(SAMPLE), True
-        self._mapping = mapping_of(paths, self.task.columns)
+            self.task, self._is_sample = _task_of(SAMPLE), True
+        self._mapping = mapping_of(names, self.task.columns)
 
     def examples(
         self, source: Any, split: Split, instead: str, *, labelled: bool = True, answered: bool = False
@@ -106,49 +106,17 @@ class Sources:
         if source is not None:
             return self.task.examples(next(rows for own_source, rows in self._rows if own_source is source), **how)
         if self._is_sample:
-            return self.task.load(str(sample("csv")), split, **how)
+            return self.task.load(str(sample_path(f"{SAMPLE}.csv")), split, **how)
         if self.task.hub is None:
             raise UsageError(f"task '{self.task.task.name}' has no texts of its own; give {instead}")
         return self.task.load(None, split, **how)
 
 
-def response_cases(
-    task: Task,
-    *,
-    queries: Any,
-    exemplars: Any,
-    pool: Any,
-    map: Any,
-    max_queries: int | None,
-    shots: int,
-    seed: int,
-) -> list[ExemplarCase]:
-    """Queries behind exemplars of inputs and outputs, fixed ones or drawn; sources as of `data.rows.read_rows`."""
-    from leakmeter.data.mapping import mapping_of
-    from leakmeter.instruments.icl.draw import choose_queries, draw_cases, fixed_cases
-    from leakmeter.instruments.icl.responses import free_examples
-
-    if (exemplars is None) == (pool is None):
-        raise UsageError("give either exemplars, which precede every query, or a pool to draw them from")
-    ((column, _),) = task.fields
-    mapping = mapping_of(map, ("id", column, task.label_column))
-    all_queries = free_examples(task, queries, needs_output=False, mapping=mapping)
-    chosen = choose_queries(all_queries, max_queries, seed) if max_queries is not None else all_queries
-    if exemplars is not None:
-        return fixed_cases(free_examples(task, exemplars, needs_output=True, mapping=mapping), chosen)
-    examples = free_examples(task, pool, needs_output=True, mapping=mapping)
-    return draw_cases(examples, chosen, shots=shots, seed=seed)
-
-
-def find_task(task: str) -> TaskData:
+def _task_of(task: str) -> TaskData:
     from leakmeter.data import tasks
 
     if task == SAMPLE:
-        return tasks.load_task(str(sample("toml")))
+        return tasks.load_task(str(sample_path(f"{SAMPLE}.toml")))
     if task not in tasks.names() and not task.lower().endswith(".toml"):
         raise UnknownNameError("task", task, [*tasks.names(), SAMPLE])
     return tasks.load_task(task)
-
-
-def sample(suffix: str) -> Path:
-    return sample_path(f"{SAMPLE}.{suffix}")

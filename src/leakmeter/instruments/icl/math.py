@@ -57,7 +57,6 @@ class LogRatioFromFirst(NextToken):
     continues: ClassVar[bool] = False
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """(prompt, 1, vocab) to (prompt, 1, farthest), nats and token ids."""
         xp = array_namespace(rows)
         first = logspace.log_softmax(rows[:1, ...], self.temperature)
         # One prompt at a time: float64 copies of all rows would not fit.

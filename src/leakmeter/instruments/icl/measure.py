@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import permutations
 from typing import Final, Literal, get_args
 
 import numpy as np
 
 from leakmeter.core.item import ContextItem
+from leakmeter.core.limits import refuse_bad
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID, Measurement
 from leakmeter.core.noise import going_on, of_contrast
@@ -23,27 +25,20 @@ from leakmeter.stats import logspace
 from leakmeter.stats.logspace import log_softmax
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """The closed set of answers a query may get, and how likely each is of itself."""
-
-    labels: tuple[str, ...]
-    ids: tuple[tuple[int, ...], ...]
-    """Token ids of each label as it follows the prompt."""
-    gold: int | None
-    """Number of the right label; None where it is not known."""
-    content_free: Mapping[str, Mapping[str, Prompt]]
-    """Content-free inputs by name ('blank', 'n/a') to prompts that have one in the query's place: under '' with all
-    exemplars, under a span's name without that span."""
-    answer: int | None = None
-    """Number of the label that was answered; None where that is not known."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExemplarItem(ContextItem):
     """A query that is classified behind exemplars, which are the spans."""
 
-    answers: Answers = field(kw_only=True)
+    labels: tuple[str, ...]
+    label_ids: tuple[tuple[int, ...], ...]
+    """Token ids of each label as it follows the prompt."""
+    gold: int | None
+    """Number of the right label; None where it is not known."""
+    answer: int | None = None
+    """Number of the label that was answered; None where that is not known."""
+    content_free: Mapping[str, Mapping[str, Prompt]]
+    """Content-free inputs by name ('blank', 'n/a') to prompts that have one in the query's place: under '' with all
+    exemplars, under a span's name without that span."""
 
 
 Space = Literal["labels", "vocabulary"]
@@ -105,51 +100,46 @@ class Icl(Measure):
             if value not in get_args(kinds) and not (name == "calibration" and value is None):
                 raise UnknownNameError(name.replace("_", " "), str(value), get_args(kinds))
         epsilon = self.calibration_epsilon
-        positive = (np.isfinite(epsilon) and epsilon > 0, "calibration-epsilon", epsilon, "above 0")
-        for good, name, number, expected in (logspace.checked_temperature(self.temperature), positive):
-            if not good:
-                raise UsageError(f"{name} is {number}; it has to be {expected}")
+        refuse_bad(
+            logspace.checked_temperature(self.temperature),
+            (math.isfinite(epsilon) and epsilon > 0, "calibration-epsilon", epsilon, "above 0"),
+        )
         if self.calibration is not None and self.space == "vocabulary":
             raise UsageError("calibration is for labels; leave it out with space 'vocabulary'")
 
     @override
-    def check(self, item: ExemplarItem) -> None:
-        """Refuse labels that cannot be told apart, and a query without exemplars."""
-        self._answers(item)
-
-    @override
     def trial(self, item: ExemplarItem) -> Trial[list[Measurement]]:
-        answers = self._answers(item)
+        self.check(item)
         names = [span.name for span in item.spans]
-        prompts = self._prompts(item, answers, names)
-        few = self._prompts(item, answers, [names[i] for i in _ends(item)])
-        labels = self._requests(answers, prompts)
+        prompts = self._prompts(item, names)
+        few = self._prompts(item, [names[i] for i in _ends(item)])
+        labels = self._requests(item, prompts)
         vocabulary = [Request(prompts, (), LogRatioFromFirst(self.temperature))] if self.space == "vocabulary" else []
         is_known = item.model_noise_nats is not None
         scores = yield [*labels, *vocabulary, *([] if is_known else map(going_on, few))]
         label_scores = self._label_scores(scores[: len(labels)])
         entries = [scored.values[1:, 0] for scored in scores[len(labels) : len(labels) + len(vocabulary)]]
         if is_known:
-            label_measurements = list(self._of_labels(item, answers, label_scores, None))
+            measurements = list(self._of_labels(item, label_scores, None))
             noise = self._contrast_noise(item)
-            return label_measurements + [
-                measurement for entry in entries for measurement in _of_vocabulary(item, entry, (noise, noise))
-            ]
+            for entry in entries:
+                measurements += _of_vocabulary(item, entry, (noise, noise))
+            return measurements
         # The last token of a few prompts is run once more, from states that were kept: alone, where it had company.
-        labels = self._requests(answers, few)
+        labels = self._requests(item, few)
         tokens = [tuple(int(token) for token in entry[:, ::3].ravel()) for entry in entries]
         scores = yield [*labels, *(Request(few, (), Labels(ids, self.temperature)) for ids in tokens)]
-        measurements = list(self._of_labels(item, answers, label_scores, self._label_scores(scores[: len(labels)])))
+        measurements = list(self._of_labels(item, label_scores, self._label_scores(scores[: len(labels)])))
         for entry, again in zip(entries, scores[len(labels) :], strict=True):
             measurements += _of_vocabulary(item, entry, _vocabulary_noises(item, entry, again.values[:, 0]))
         return measurements
 
-    def _answers(self, item: ExemplarItem) -> Answers:
-        """The item's, if their scores can tell them apart."""
-        answers = item.answers
+    @override
+    def check(self, item: ExemplarItem) -> None:
+        """Refuse labels that cannot be told apart, and a query without exemplars."""
         if not item.spans:
             raise UsageError(f"case '{item.id}' has no exemplars; give at least one")
-        for (label, ids), (other, others) in permutations(zip(answers.labels, answers.ids, strict=True), 2):
+        for (label, ids), (other, others) in permutations(zip(item.labels, item.label_ids, strict=True), 2):
             if self.label_scoring == "first-token" and ids[0] == others[0]:
                 raise UsageError(
                     f"labels '{label}' and '{other}' begin with the same token, so their first tokens do not "
@@ -160,22 +150,21 @@ class Icl(Measure):
                     f"label '{other}' begins with the tokens of label '{label}', which would always be at least as "
                     "likely; give one of them another word"
                 )
-        return answers
 
-    def _prompts(self, item: ExemplarItem, answers: Answers, names: Sequence[str]) -> tuple[Prompt, ...]:
+    def _prompts(self, item: ExemplarItem, names: Sequence[str]) -> tuple[Prompt, ...]:
         """With all exemplars, without each one named, and likewise with each content-free input."""
         inputs = _CONTENT_FREE[self.calibration] if self.calibration else ()
         keys = ("", *names) if self.calibration_baseline == "own" else ("",)
         return (
             item.prompt,
             *(item.cuts[name] for name in names),
-            *(answers.content_free[kind][key] for kind in inputs for key in keys),
+            *(item.content_free[kind][key] for kind in inputs for key in keys),
         )
 
-    def _requests(self, answers: Answers, prompts: tuple[Prompt, ...]) -> list[Request]:
+    def _requests(self, item: ExemplarItem, prompts: tuple[Prompt, ...]) -> list[Request]:
         if self.label_scoring == "first-token":
-            return [Request(prompts, (), Labels(tuple(ids[0] for ids in answers.ids), self.temperature))]
-        return [Request(prompts, ids, TargetLogProbs(self.temperature)) for ids in answers.ids]
+            return [Request(prompts, (), Labels(tuple(ids[0] for ids in item.label_ids), self.temperature))]
+        return [Request(prompts, ids, TargetLogProbs(self.temperature)) for ids in item.label_ids]
 
     def _label_scores(self, scores: Sequence[Scores]) -> FloatArray:
         """log p of each label, not yet renormalised, nats: (prompt, label)."""
@@ -195,11 +184,14 @@ class Icl(Measure):
         return np.asarray(calibrated(log_probs[:n_sets], content_free, self.calibration_epsilon))
 
     def _of_labels(
-        self, item: ExemplarItem, answers: Answers, scores: FloatArray, scores_again: FloatArray | None
+        self, item: ExemplarItem, scores: FloatArray, scores_again: FloatArray | None
     ) -> Iterator[Measurement]:
         log_probs = self._distributions(item, 1 + len(item.spans), scores)
         if scores_again is None:
-            noise = self._label_noise(item, answers)
+            # Each label's score is off by as much as its tokens are; with a calibration, what divides it is off by
+            # twice that. To renormalise over the labels doubles it.
+            n_tokens = 1 if self.label_scoring == "first-token" else max(map(len, item.label_ids))
+            noise = self._contrast_noise(item) * n_tokens * (3.0 if self.calibration else 1.0) * 2.0
         else:
             few = [0, *(1 + i for i in _ends(item))]
             noise = _of_contrast(self._distributions(item, len(few), scores_again), log_probs[few])
@@ -211,24 +203,15 @@ class Icl(Measure):
             "noise": (NATS, np.asarray([noise])),
             "prediction": (LABEL, np.asarray([float(log_probs[0].argmax())])),
         }
-        for name, number in (("gold", answers.gold), ("answer", answers.answer)):
+        for name, number in (("gold", item.gold), ("answer", item.answer)):
             if number is not None:
                 series[name] = (LABEL, np.asarray([float(number)]))
         for statistic, (unit, values) in series.items():
             yield Measurement(item.id, 0, "", statistic, unit, values)
 
     def _contrast_noise(self, item: ExemplarItem) -> float:
-        """What the model's known noise makes at most to the difference of two log-probabilities of a token."""
+        """The most that the model's known noise changes the difference of two log-probabilities of a token, nats."""
         return of_contrast(item.model_noise_nats or 0.0, TargetLogProbs(self.temperature))
-
-    def _label_noise(self, item: ExemplarItem, answers: Answers) -> float:
-        """What the model's known noise makes at most to a `label_loss`.
-
-        Each label's score is off by as much as its tokens are; with a calibration, what divides it is off by twice
-        that. To renormalise over the labels doubles it.
-        """
-        n_tokens = 1 if self.label_scoring == "first-token" else max(map(len, answers.ids))
-        return self._contrast_noise(item) * n_tokens * (3.0 if self.calibration else 1.0) * 2.0
 
 
 def _of_vocabulary(item: ExemplarItem, entries: FloatArray, noises: tuple[float, float]) -> Iterator[Measurement]:
@@ -263,5 +246,5 @@ def _ends(item: ExemplarItem) -> list[int]:
 
 
 def _of_contrast(ones: FloatArray, others: FloatArray) -> float:
-    """Twice the most that log-probabilities differ: what that makes to a contrast of two."""
+    """Twice the most that log-probabilities differ, as a loss contrasts two of them."""
     return 2.0 * float(np.abs(log_ratio(ones, others)).max())

@@ -17,18 +17,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from leakmeter.core import instrument
 from leakmeter.core.backend import Backend
-from leakmeter.core.instrument import Example, PlainSettings
+from leakmeter.core.instrument import PlainSettings
 from leakmeter.core.item import Prepared
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UsageError, WindowError
-from leakmeter.instruments.icl.measure import Answers, ExemplarItem
+from leakmeter.instruments.icl.measure import ExemplarItem
 from leakmeter.overriding import override
-from leakmeter.text import exemplar
 from leakmeter.text.build import check_unicode
-from leakmeter.text.exemplar import EXEMPLAR, ExemplarCase, Task
+from leakmeter.text.exemplar import EXEMPLAR, Example, ExemplarCase, Task
 from leakmeter.text.exemplar_prompts import Writer, joined, segments, written
 from leakmeter.text.templates import check_plain_or_chat, plain_or_chat
 
@@ -57,11 +57,9 @@ class ExemplarSettings(PlainSettings):
 
 @dataclass(frozen=True, slots=True)
 class PreparedExemplars(Prepared):
-    """A query's item and the texts it came from."""
-
     @override
     def texts(self) -> dict[str, list[str]]:
-        return {"labels": list(self.item.answers.labels)}
+        return {"labels": list(self.item.labels)}
 
 
 def prepare_exemplars(
@@ -92,19 +90,19 @@ def prepare_exemplars(
         response=None,
         stop_ids=tokenizer.stop_ids,
         window=window,
-        answers=Answers(
-            labels=task.words,
-            ids=labels,
-            gold=None if case.query.label is None else task.words.index(case.query.label),
-            answer=None if case.query.answer is None else task.words.index(case.query.answer),
-            content_free=content_free,
-        ),
+        labels=task.words,
+        label_ids=labels,
+        gold=None if case.query.label is None else task.words.index(case.query.label),
+        answer=None if case.query.answer is None else task.words.index(case.query.answer),
+        content_free=content_free,
     )
     query_text = query[0] if len(query) == 1 else joined(segments(task, query)[:-1])
     return PreparedExemplars(item, context, documents, query_text, template, EXEMPLAR, 0)
 
 
-def check_ids(case: ExemplarCase) -> None:
+def check_exemplars(case: ExemplarCase) -> None:
+    if not case.exemplars:
+        raise UsageError(f"case '{case.id}' has no exemplars, so there is no influence to measure")
     ids = [example.id for example in case.exemplars]
     for id_ in ids:
         check_unicode(case.id, "id of an exemplar", id_)
@@ -117,9 +115,7 @@ def _check_texts(case: ExemplarCase, task: Task) -> None:
     if len(task.words) < 2:
         label_list = ", ".join(map(repr, task.words)) or "none"
         raise UsageError(f"task '{task.name}' has only the labels {label_list}; give it two or more")
-    if not case.exemplars:
-        raise UsageError(f"case '{case.id}' has no exemplars, so there is no influence to measure")
-    check_ids(case)
+    check_exemplars(case)
     labels = (*task.words, None)
     if case.query.answer not in labels:
         raise UsageError(
@@ -171,14 +167,12 @@ def _check_window(
         )
 
 
-_TASK = exemplar.Task("sender", "Say who writes.", (("text", "Note"),), "Sender", (("p", "patient"), ("c", "clinic")))
-_EXEMPLARS = (
-    exemplar.Example("first", ("the patient writes to the clinic.",), "patient"),
-    exemplar.Example("second", ("the clinic writes back.",), "clinic"),
-)
-
-
-def example(id_: str, response: str | None) -> Example:
-    query = exemplar.Example(id_, (f"the clinic writes to {id_}.",), "clinic")
-    case = exemplar.ExemplarCase(id_, _EXEMPLARS, query)
-    return Example(ExemplarSettings(_TASK), case, {"label_scoring": "whole-sequence"})
+def example(id_: str, response: str | None) -> instrument.Example:
+    labels = (("p", "patient"), ("c", "clinic"))
+    task = Task("sender", "Say who writes.", (("text", "Note"),), "Sender", labels)
+    exemplars = (
+        Example("first", ("the patient writes to the clinic.",), "patient"),
+        Example("second", ("the clinic writes back.",), "clinic"),
+    )
+    case = ExemplarCase(id_, exemplars, Example(id_, (f"the clinic writes to {id_}.",), "clinic"))
+    return instrument.Example(ExemplarSettings(task), case, {"label_scoring": "whole-sequence"})

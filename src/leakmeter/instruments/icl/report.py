@@ -1,11 +1,11 @@
-"""What ICL influence says of one query or of many, as blocks."""
+"""ICL influence on one query or on many, as blocks."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leakmeter.instruments.icl import words
 from leakmeter.instruments.icl.result import Exemplar, IclResult
@@ -15,14 +15,8 @@ from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_in, nats_text
 from leakmeter.report.words import posterior_cell
 
-if TYPE_CHECKING:
-    from leakmeter.instruments.icl.selection import Selection
-
-
-LITTLE_NATS: Final = 0.1
-"""Up to which an answer moves a posterior from even odds by 3 points at most."""
-MUCH_NATS: Final = 1.0
-"""From which it multiplies or divides odds by 2.7 or more."""
+_MUCH_NATS: Final = 1.0
+"""From which an answer multiplies or divides odds by 2.7 or more."""
 
 EXEMPLARS: Final[Mapping[str, tuple[str, str]]] = {
     "little": (
@@ -48,52 +42,22 @@ EXEMPLARS: Final[Mapping[str, tuple[str, str]]] = {
         "Give more labelled queries, or use a larger model or a clearer instruction before you judge the leakage.",
     ),
 }
-"""Of `leakmeter icl`."""
-SELECTION: Final[Mapping[str, tuple[str, str]]] = {
-    "lower": (
-        "The interval of the difference is below 0, and accuracy does not fall by more than its interval",
-        "Ship the new list: exemplars.jsonl in the selection’s directory.",
-    ),
-    "costs": (
-        "The interval is below 0, and accuracy falls by more than its interval",
-        "Weigh less leakage against less accuracy. Fewer steps (--max-steps) change less.",
-    ),
-    "not lower": (
-        "The interval reaches 0",
-        "Keep your exemplars: there is no evidence that the new ones leak less. More queries narrow the interval.",
-    ),
-    "too few": ("Fewer than 6 reporting queries", "Give 12 queries or more; half of them report."),
-    "unchanged": (
-        "No move lowers ICLInf on the queries that choose",
-        "Keep your exemplars, or give further ones to choose from with --pool.",
-    ),
-}
-"""Of `leakmeter icl select`."""
 
 
-def of_exemplars(total: Summary, n_labels: int) -> b.Advice:
+def _advice(total: Summary, n_labels: int) -> b.Advice:
     nats = total.answers.max_nats
-    met = {"little" if nats < LITTLE_NATS else "some" if nats < MUCH_NATS else "much"}
-    if total.quantiles_nats["0.5"] is None or total.mean_nats >= MUCH_NATS > total.answers.mean_nats:
+    # Up to 0.1 nats an answer moves a posterior from even odds by 3 points at most.
+    met = {"little" if nats < 0.1 else "some" if nats < _MUCH_NATS else "much"}
+    if total.quantiles_nats["0.5"] is None or total.mean_nats >= _MUCH_NATS > total.answers.mean_nats:
         met.add("worst")
     if total.accuracy_interval is not None and total.accuracy_interval[0] <= 1 / n_labels:
         met.add("chance")
     return b.Advice.from_table(EXEMPLARS.values(), [EXEMPLARS[name] for name in met])
 
 
-def of_selection(selection: Selection) -> b.Advice:
-    falls = selection.accuracy_difference_interval[1] < 0.0
-    return b.Advice.from_table(
-        SELECTION.values(), [SELECTION["costs" if selection.verdict == "lower" and falls else selection.verdict]]
-    )
-
-
 LABELS_SHOWN: Final = 6
-_QUERIES_IN_A_TERMINAL: Final = 8
-_EXEMPLARS_DRAWN: Final = 40
 _LABEL: Final = 16
 _ID: Final = 24
-_QUERY_CHARACTERS: Final = 400
 _NOTES: Final = (
     ("Moves by", "|log A(S, x)(y) − log A(S∖i, x)(y)| of one label, mean over exemplars and queries."),
     ("Exemplars with it", "mean worst case of the exemplars that have this label."),
@@ -102,9 +66,6 @@ _NOTES: Final = (
 
 
 def report(results: Sequence[IclResult]) -> b.Report:
-    """One query with its exemplars; or many: ICLInf, accuracy, positions or exemplars, labels, and each query
-    folded.
-    """
     several = len(results) > 1
     queries = f"{len(results):,} queries" if several else "a query"
     by_loss = sorted(results, key=lambda result: (-result.answer_nats, -result.loss_nats)) if several else []
@@ -118,8 +79,8 @@ def report(results: Sequence[IclResult]) -> b.Report:
         caveat=words.CAVEAT,
         sections=[_section(result) for result in by_loss],
         index_caption="Queries, largest leakage first; nats",
-        index_first=_QUERIES_IN_A_TERMINAL,
-        index=b.heads(_index()),
+        index_first=8,
+        index=b.heads(_INDEX),
         case=("query", "queries"),
         sections_left_out="that reveal less",
         notes=[b.Facts(_NOTES)] if several else [],
@@ -134,7 +95,7 @@ def _of_one(result: IclResult) -> Iterator[b.Block]:
     yield b.Text(words.worst_case_of_one(result))
     if (text := words.vocabulary([result])) is not None:
         yield b.Text(text)
-    yield of_exemplars(total, len(result.labels))
+    yield _advice(total, len(result.labels))
     yield from b.warnings_of(shared_words.warnings([result]))
     yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, 40)), detail=True)
     yield b.Text(words.answer(result), heading="Answer", detail=True)
@@ -153,7 +114,7 @@ def _of_all(results: Sequence[IclResult], total: Summary) -> Iterator[b.Block]:
     for text in (words.worst_case(total, results), words.vocabulary(results), words.accuracy(total)):
         if text is not None:
             yield b.Text(text)
-    yield of_exemplars(total, len(results[0].labels))
+    yield _advice(total, len(results[0].labels))
     yield from b.warnings_of(shared_words.warnings(results))
     yield from _charts(results, total)
     yield _fixed_exemplars(total.exemplars) if total.exemplars else _positions(total.positions)
@@ -166,8 +127,7 @@ def _of_all(results: Sequence[IclResult], total: Summary) -> Iterator[b.Block]:
 
 # ---- many queries ---------------------------------------------------------------------------------------------------
 def _means(losses: Losses) -> tuple[b.Cell, ...]:
-    interval = None if losses.interval_nats is None else b.Interval(*losses.interval_nats)
-    return losses.mean_nats, losses.std_nats, interval
+    return losses.mean_nats, losses.std_nats, b.interval(losses.interval_nats)
 
 
 def _mean_columns(heading: str, *, bar: bool = False) -> tuple[b.Column, ...]:
@@ -189,7 +149,6 @@ def _positions(positions: Sequence[Position]) -> b.Table:
 
 
 def _fixed_exemplars(exemplars: Sequence[FixedExemplar]) -> b.Table:
-    """The same ones before all queries, those that the answers reveal most of first."""
     return b.table_of(
         sorted(exemplars, key=lambda exemplar: -exemplar.answers.mean_nats),
         [
@@ -197,7 +156,7 @@ def _fixed_exemplars(exemplars: Sequence[FixedExemplar]) -> b.Table:
             (b.Column("Label"), lambda exemplar: b.Untrusted(exemplar.label or "", _LABEL)),
             (b.Column("Text"), lambda exemplar: b.Untrusted(exemplar.text, 320)),
             (b.Column("By the answers", "nats", "nats", shade=True), lambda exemplar: exemplar.answers.mean_nats),
-            (b.Column("Interval", "interval"), lambda exemplar: _means(exemplar.answers)[2]),
+            (b.Column("Interval", "interval"), lambda exemplar: b.interval(exemplar.answers.interval_nats)),
             (b.Column("Worst case", "nats", on="wide"), lambda exemplar: exemplar.mean_nats),
             (b.Column("Most", "nats", on="wide", detail=True), lambda exemplar: exemplar.max_nats),
             (b.Column("Worst in", "share"), lambda exemplar: exemplar.worst_share),
@@ -208,7 +167,6 @@ def _fixed_exemplars(exemplars: Sequence[FixedExemplar]) -> b.Table:
 
 
 def _labels(results: Sequence[IclResult], total: Summary) -> b.Table:
-    """How each label is answered, how far it moves, and what exemplars that have it do."""
     own: dict[str | None, list[float]] = {}
     for exemplar in (exemplar for result in results for exemplar in result.exemplars):
         own.setdefault(exemplar.label, []).append(exemplar.loss_nats)
@@ -232,36 +190,34 @@ def _labels(results: Sequence[IclResult], total: Summary) -> b.Table:
     return b.Table(columns, rows, "Labels", rest=("label", "labels"), first=len(rows), detail=True)
 
 
-def _index() -> b.Columns[IclResult]:
-    def nats(result: IclResult) -> b.Cell:
-        return b.finding(result.answer_nats, is_finding=result.answer_nats > result.answer_noise_floor_nats)
-
-    def answer(result: IclResult) -> b.Cell:
-        mark = {None: "", True: " ✓", False: " ✗"}[result.is_right]
-        return (b.Untrusted(result.answer, _LABEL), "" if result.answer_given else mark)
-
-    return [
-        (b.Column("Nats", "nats", shade=True), nats),
-        (b.Column("Text"), lambda result: b.Untrusted(result.query, 90)),
-        (b.Column("Answer"), answer),
-        (b.Column("Right", on="wide"), lambda result: b.Untrusted(result.gold or "", _LABEL)),
-        (b.Column("Exemplar", on="wide"), lambda result: _id(result.revealed)),
-        (b.Column("Posterior", "posterior", on="wide"), lambda result: _posterior(result.revealed)),
-    ]
+_MARKS: Final = {None: "", True: " ✓", False: " ✗"}
+_INDEX: Final[b.Columns[IclResult]] = [
+    (
+        b.Column("Nats", "nats", shade=True),
+        lambda result: b.finding(result.answer_nats, is_finding=result.answer_nats > result.answer_noise_floor_nats),
+    ),
+    (b.Column("Text"), lambda result: b.Untrusted(result.query, 90)),
+    (
+        b.Column("Answer"),
+        lambda result: (b.Untrusted(result.answer, _LABEL), "" if result.answer_given else _MARKS[result.is_right]),
+    ),
+    (b.Column("Right", on="wide"), lambda result: b.Untrusted(result.gold or "", _LABEL)),
+    (b.Column("Exemplar", on="wide"), lambda result: _id(result.revealed)),
+    (b.Column("Posterior", "posterior", on="wide"), lambda result: _posterior(result.revealed)),
+]
 
 
 def _section(result: IclResult) -> b.Section:
     text = result.query
-    if len(text) > _QUERY_CHARACTERS:
-        text = f"{text[:_QUERY_CHARACTERS].rstrip()}…"
+    if len(text) > 400:
+        text = f"{text[:400].rstrip()}…"
     blocks = (
         b.Text(b.Untrusted(text), "prose"),
         b.Text(words.answer(result)),
         _labels_of(result),
         _exemplars_of(result, among_many=True),
     )
-    cells = b.cells(_index(), result)
-    return b.Section(b.Untrusted(result.id, 12), blocks, cells, weight=result.answer_nats)
+    return b.Section(b.Untrusted(result.id, 12), blocks, b.cells(_INDEX, result), weight=result.answer_nats)
 
 
 # ---- one query ------------------------------------------------------------------------------------------------------
@@ -307,7 +263,7 @@ def _labels_of(result: IclResult) -> b.Table:
 
 
 def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
-    """What the answer reveals of each exemplar, and its worst case; fewer columns on a page of hundreds of queries."""
+    """Fewer columns on a page of hundreds of queries."""
     everywhere: b.Columns[Exemplar] = [
         (b.Column("Exemplar"), _id),
         (b.Column("Label"), lambda exemplar: b.Untrusted(exemplar.label or "", _LABEL)),
@@ -333,7 +289,6 @@ def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
 
 # ---- figures --------------------------------------------------------------------------------------------------------
 def _charts(results: Sequence[IclResult], total: Summary) -> Iterator[b.Chart]:
-    """Worst case by exemplar, or its position; what answers reveal of each exemplar where all queries have the same."""
     about = f"Means over {len(results):,} queries with 95 % bootstrap intervals" if len(results) > 1 else ""
     places = [exemplar for exemplar in total.positions if math.isfinite(exemplar.mean_nats)]
     if places:
@@ -356,7 +311,7 @@ def _charts(results: Sequence[IclResult], total: Summary) -> Iterator[b.Chart]:
             on="everywhere" if on_pages else "files",
         )
     finite = [exemplar for exemplar in total.exemplars or () if math.isfinite(exemplar.answers.mean_nats)]
-    shown = sorted(finite, key=lambda exemplar: -exemplar.answers.mean_nats)[:_EXEMPLARS_DRAWN]
+    shown = sorted(finite, key=lambda exemplar: -exemplar.answers.mean_nats)[:40]
     if shown:
         names = [(b.Untrusted(exemplar.id, 12), ": ", b.Untrusted(exemplar.text, 42)) for exemplar in shown]
         yield b.chart_of_rows(

@@ -13,16 +13,46 @@ from typing import Any
 from leakmeter.core.backend import Backend
 from leakmeter.core.instrument import PlainSettings
 from leakmeter.core.item import ContextItem
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
+from leakmeter.data.mapping import mapping_of
 from leakmeter.data.tasks.base import heading_of, missing_column, read_examples
 from leakmeter.data.text import checked_text
 from leakmeter.errors import DataError, UsageError, WindowError
-from leakmeter.instruments.icl.prompts import check_ids
+from leakmeter.instruments.icl.draw import choose_queries, draw_cases, fixed_cases
+from leakmeter.instruments.icl.prompts import check_exemplars
+from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PreparedContext, check_unicode, placebo_of, placebos
 from leakmeter.text.exemplar import EXEMPLAR, Example, ExemplarCase, Task
 from leakmeter.text.exemplar_prompts import Writer, written
 from leakmeter.text.templates import check_plain_or_chat, plain_or_chat
+
+
+def check_either(exemplars: Any, pool: Any) -> None:
+    if (exemplars is None) == (pool is None):
+        raise UsageError("give either exemplars, which precede every query, or a pool to draw them from")
+
+
+def response_plan(
+    measure: Influence, task: Task, template: str | None,
+    *,
+    data: Any, exemplars: Any, pool: Any, map: Any, max_queries: int | None, shots: int, seed: int, skip_bad: bool,
+) -> Plan:  # fmt: skip
+    """Queries behind the exemplars, or behind some drawn for each; sources as of `data.rows.read_rows`."""
+    check_either(exemplars, pool)
+    ((column, _),) = task.fields
+    mapping = mapping_of(map, ("id", column, task.label_column))
+    queries = free_examples(task, data, needs_output=False, mapping=mapping)
+    if max_queries is not None:
+        queries = choose_queries(queries, max_queries, seed)
+    examples = free_examples(task, pool if exemplars is None else exemplars, needs_output=True, mapping=mapping)
+    if exemplars is None:
+        cases = draw_cases(examples, queries, shots=shots, seed=seed)
+    else:
+        cases = fixed_cases(examples, queries)
+    loaded = LoadedCases(tuple(cases), skip_bad=skip_bad)
+    return Plan("influence", measure, ResponseSettings(task, template), loaded)
 
 
 def free_form(input_column: str, output_column: str, instruction: str | None) -> Task:
@@ -43,12 +73,12 @@ def free_form(input_column: str, output_column: str, instruction: str | None) ->
 def free_examples(
     task: Task, data: Any, *, needs_output: bool, mapping: Mapping[str, str] | None = None
 ) -> list[Example]:
-    """Inputs with their outputs as labels; of queries, an output is the response that was given."""
+    """Inputs with their outputs as labels; the output of a query is its response."""
     ((column, _),), output = task.fields, task.label_column
     examples: list[Example] = []
     needed = (column, output) if needs_output else (column,)
-    alone = None if needs_output else column
-    for id_, fields, where in read_examples(data, None, mapping=mapping, needed=needed, text_field=alone):
+    text_field = None if needs_output else column
+    for id_, fields, where in read_examples(data, None, mapping=mapping, needed=needed, text_field=text_field):
         for name in needed:
             if name not in fields:
                 hint = "name the columns with --input-column and --output-column"
@@ -73,9 +103,7 @@ class ResponseSettings(PlainSettings):
         check_plain_or_chat(self.template, "exemplars")
 
     def prepare(self, case: ExemplarCase, backend: Backend, measure: Measure) -> PreparedContext:
-        """Tokenise a query and its exemplars, which are the spans; its label is the response, None to have one
-        drawn.
-        """
+        """Its label is the response, None to have one drawn."""
         task, exemplars, query = self.task, case.exemplars, case.query.texts
         _check_texts(case)
         if case.query.label is not None and measure.samples > 1:
@@ -110,9 +138,7 @@ class ResponseSettings(PlainSettings):
 
 
 def _check_texts(case: ExemplarCase) -> None:
-    if not case.exemplars:
-        raise UsageError(f"case '{case.id}' has no exemplars, so there is no influence to measure")
-    check_ids(case)
+    check_exemplars(case)
     texts: Sequence[tuple[str, str]] = [
         ("query", case.query.texts[0]),
         ("response", case.query.label or ""),

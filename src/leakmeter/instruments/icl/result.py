@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptQuery(KeptCase):
-    """The texts of a query; the exemplars are its spans, and documents of their own."""
+    """Texts of a query; the exemplars are its spans, each a document."""
 
     same: ClassVar = ("labels",)
 
@@ -69,7 +69,6 @@ class KeptQuery(KeptCase):
                 raise FieldError(f"value of {measurement.statistic}", "is of a token that has no words")
 
 
-_LITTLE_MASS: Final = 0.1  # probability of all labels together below which what they share says little of the answer
 Series = Mapping[tuple[str, str], FloatArray]
 """By (statistic, piece)."""
 
@@ -274,15 +273,12 @@ class IclResult(Result):
     @property
     def worst(self) -> Exemplar:
         """The exemplar with the largest loss."""
-        return self._called(self.worst_exemplar)
+        return next(exemplar for exemplar in self.exemplars if exemplar.id == self.worst_exemplar)
 
     @property
     def revealed(self) -> Exemplar:
         """The exemplar that the answer reveals most of."""
-        return self._called(self.answer_exemplar)
-
-    def _called(self, id_: str) -> Exemplar:
-        return next(exemplar for exemplar in self.exemplars if exemplar.id == id_)
+        return next(exemplar for exemplar in self.exemplars if exemplar.id == self.answer_exemplar)
 
     def to_frame(self) -> pd.DataFrame:
         """One row an exemplar, with the fields of `Exemplar` that are numbers or texts, and the nats of each label."""
@@ -367,7 +363,8 @@ def _vocabulary(name: str, series: Series, texts: Texts) -> Vocabulary | None:
 
 
 def _warnings(texts: Texts, mass: float, label_scoring: str) -> Iterator[str]:
-    if mass < _LITTLE_MASS:
+    # Below that, what labels share says little of the answer.
+    if mass < 0.1:
         scored = "first tokens of the labels" if label_scoring == "first-token" else "labels"
         yield (
             f"The {scored} have a probability of {mass:.2g} together: most of the model's probability is on other "

@@ -13,6 +13,7 @@ from typing import Final, Self
 
 import numpy as np
 
+from leakmeter.core.limits import refuse_bad
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.data.named.base import chosen_numbers
 from leakmeter.data.text import unused
@@ -24,7 +25,6 @@ from leakmeter.text.exemplar import Example
 MOVES: Final = ("reorder", "drop", "replace", "add")
 """Two exemplars change places; one goes; one of the pool takes the place of one; one of the pool comes last."""
 _OF_POOL: Final = ("replace", "add")
-_HALVES: Final = 1  # tells the split from other draws of one seed
 
 Exemplars = tuple[Example, ...]
 """In the order of the prompt."""
@@ -44,7 +44,7 @@ class Move(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredList(Record):
-    """A list of exemplars, and what the queries that choose say of it."""
+    """A list of exemplars, measured by the queries that choose."""
 
     move: Move | None
     """That made it; None for the list as given."""
@@ -58,7 +58,6 @@ class MeasuredList(Record):
 
     @classmethod
     def from_results(cls, exemplars: Exemplars, results: Sequence[IclResult], move: Move | None = None) -> Self:
-        """A list with the results of the choosing queries behind it."""
         losses = [result.loss_nats for result in results]
         return cls(
             move=move,
@@ -83,20 +82,15 @@ class Round(Record):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a search has to do with."""
+    """What is searched: which moves, of which exemplars, chosen by which queries and reported by which others."""
 
     exemplars: Exemplars
-    """As given."""
     pool: Exemplars
-    """What may come."""
     kinds: tuple[str, ...]
     """Of moves, in the order of `MOVES`."""
     choosing: tuple[Example, ...]
-    """Queries that choose."""
     reporting: tuple[Example, ...]
-    """Queries that have no part in it."""
     max_steps: int
-    """Maximum number of moves."""
     seed: int
 
     @property
@@ -106,8 +100,6 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The way of a search."""
-
     lists: tuple[Exemplars, ...]
     """As given, and after each step."""
     path: tuple[MeasuredList, ...]
@@ -130,8 +122,8 @@ def search(
     """Take the best move until none lowers ICLInf by more than its noise floor.
 
     No list is measured twice: one that was passed over once had a higher ICLInf than what was taken instead. A list
-    behind which a query does not fit the model's window is passed over. `on_round` gets the list before a round,
-    of the one that was taken and of the round.
+    behind which a query does not fit the model's window is passed over. `on_round` gets the list before a round, the
+    list that was taken, and the round.
     """
     results = measured(scope.exemplars)
     lists, path, rounds = [scope.exemplars], [MeasuredList.from_results(scope.exemplars, results)], list[Round]()
@@ -202,9 +194,8 @@ def scope_of(
     n_candidates: int = 8,
     seed: int = 0,
 ) -> Scope:
-    """What a search has to do with: without `moves` all that can be made, without a pool those that need none."""
-    if max_steps < 1:
-        raise UsageError(f"max-steps is {max_steps}; it has to be 1 or more")
+    """Without `moves` all that can be made, without a pool those that need none."""
+    refuse_bad((max_steps >= 1, "max-steps", max_steps, "1 or more"))
     kinds = _checked_moves(moves, has_pool=pool is not None)
     start = tuple(exemplars)
     chosen = () if pool is None else candidates(pool, start, queries, n=n_candidates, seed=seed)
@@ -219,7 +210,8 @@ def halves(queries: Sequence[Example], seed: int) -> tuple[tuple[Example, ...], 
         raise UsageError(
             f"there is {len(queries)} query; give two or more: half of them choose and the other half report"
         )
-    chosen = set(np.random.default_rng([seed, _HALVES]).permutation(len(queries))[: len(queries) // 2].tolist())
+    # The 1 tells the split from other draws of one seed.
+    chosen = set(np.random.default_rng([seed, 1]).permutation(len(queries))[: len(queries) // 2].tolist())
     choosing = tuple(query for number, query in enumerate(queries) if number in chosen)
     return choosing, tuple(query for number, query in enumerate(queries) if number not in chosen)
 
@@ -233,8 +225,7 @@ def candidates(
     The very texts of an exemplar, of a query or of another of the pool, white space around them apart, are passed over:
     one of two that are alike seems to have no influence, as the other is still there without it.
     """
-    if n < 1:
-        raise UsageError(f"candidates is {n}; it has to be 1 or more")
+    refuse_bad((n >= 1, "candidates", n, "1 or more"))
     seen = {example.compared for example in (*exemplars, *queries)}
     others: list[Example] = []
     for example in pool:

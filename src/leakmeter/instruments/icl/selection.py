@@ -1,4 +1,4 @@
-"""Exemplar selection: each list that is searched a run of its own, and what the queries that chose none say.
+"""Exemplar selection: each list that is searched is a run of its own; queries that did not choose report.
 
 runs/
   icl-select-9a…/         mode 0700: one directory for the exemplars, the queries, the model and the measure
@@ -15,7 +15,6 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
 from pathlib import Path
 from statistics import NormalDist
 from typing import Final
@@ -23,7 +22,6 @@ from typing import Final
 from leakmeter.core.backend import Backend
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.record import Record
-from leakmeter.core.written import check_outside_runs
 from leakmeter.engine.prediction import Predictor, predicted_cases
 from leakmeter.engine.ready import make_ready
 from leakmeter.errors import WindowError
@@ -36,18 +34,17 @@ from leakmeter.instruments.icl.summary import Summary, summary
 from leakmeter.stats import stats
 from leakmeter.stats.ranks import signed_rank_p
 from leakmeter.storage.fingerprint import device_of
-from leakmeter.studies.cells import Progress, digest, used_directory
+from leakmeter.studies.cells import Progress, directory_of, used_directory
 from leakmeter.text.exemplar import Example, Task
 
 FEWEST: Final = 6
 """Queries of which Wilcoxon's two-sided p can fall below 0.05: with n of them it is 2^(1 − n) at least."""
-_CHANCE: Final = 0.05
 _LOWEST: Final = "lowest ICLInf {:.3g} nats"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step(MeasuredList):
-    """The list after a step."""
+    """The list of exemplars after a step."""
 
     step: int
     """From 1; 0 is the list as given."""
@@ -146,14 +143,8 @@ class Lists:
     findings: dict[str, float] = field(default_factory=dict)
     """What progress says of the lists that are measured."""
 
-    @property
-    def model(self) -> Model:
-        backend = self.backend
-        where = device_of(backend)
-        return Model(name=backend.name, weights_sha256=backend.weights_sha256, dtype=backend.dtype, device=where)
-
     def longest(self, exemplars: Exemplars, queries: Sequence[Example]) -> Example:
-        """The query of most tokens, which fits behind a list of exemplars if any query does."""
+        """The query of most tokens: behind a list where it fits, every query does."""
         cases = fixed_cases(exemplars, queries)
         sizes = [len(self.settings.prepare(case, self.backend, self.measure).item.prompt.ids) for case in cases]
         return queries[sizes.index(max(sizes))]
@@ -182,29 +173,28 @@ def selection_directory(
     scope: Scope, settings: ExemplarSettings, measure: Icl, model: str, out: Path, **machine: str | None
 ) -> Path:
     """The directory of a selection under `out`, which need not be there; named by a scope's texts and seed."""
-    check_outside_runs(out, "directory of runs")
-    identity = {
-        "exemplars": [asdict(example) for example in scope.exemplars],
-        "queries": [asdict(query) for query in scope.queries],
-        "settings": asdict(settings),
-        "measure": asdict(measure),
-        "model": model,
-        "seed": scope.seed,
-        "machine": machine,
-        "version": metadata.version("leakmeter"),
-    }
-    return out / f"icl-select-{digest(identity)[:16]}"
+    return directory_of(
+        out,
+        "icl-select",
+        exemplars=[asdict(example) for example in scope.exemplars],
+        queries=[asdict(query) for query in scope.queries],
+        settings=asdict(settings),
+        measure=asdict(measure),
+        model=model,
+        seed=scope.seed,
+        machine=machine,
+    )
 
 
 def selection_of(
     lists: Lists, scope: Scope, outcome: Search, before: Sequence[IclResult], after: Sequence[IclResult]
 ) -> Selection:
-    """What a search found, with what the queries that report say of the exemplars as given and at the end."""
+    """`before` and `after`: the queries that report, behind the exemplars as given and at the end."""
     first, second = ([result.loss_nats for result in results] for results in (before, after))
     is_finite, interval = all(map(math.isfinite, (*first, *second))), None
     if is_finite and len(before) > 1:
         interval = stats.bootstrap_interval_of_mean_difference(second, first, seed=scope.seed)
-    p = signed_rank_p(second, first)
+    p, backend = signed_rank_p(second, first), lists.backend
     pairs = [(first_result.is_right, other.is_right) for first_result, other in zip(before, after, strict=True)]
     gained, lost = pairs.count((False, True)), pairs.count((True, False))
     if len(outcome.path) == 1:
@@ -212,11 +202,16 @@ def selection_of(
     elif len(before) < FEWEST:
         verdict = "too few"
     else:
-        verdict = "lower" if interval is not None and interval[1] < 0.0 and p < _CHANCE else "not lower"
+        verdict = "lower" if interval is not None and interval[1] < 0.0 and p < 0.05 else "not lower"
     steps = ({name: getattr(measured, name) for name in MeasuredList.__slots__} for measured in outcome.path)
     return Selection(
         **asdict(lists.measure),
-        model=lists.model,
+        model=Model(
+            name=backend.name,
+            weights_sha256=backend.weights_sha256,
+            dtype=backend.dtype,
+            device=device_of(backend),
+        ),
         task=lists.settings.task.name,
         template=lists.settings.template,
         moves=scope.kinds,
@@ -247,7 +242,7 @@ def selected(
     scope: Scope,
     on_round: Callable[[MeasuredList, MeasuredList | None, Round], None] = lambda before, after, searched: None,
 ) -> tuple[Selection, str]:
-    """What a search finds, and the exemplars at its end as a file of them."""
+    """The selection, and its exemplars as the text of a file."""
     longest = lists.longest(scope.exemplars, scope.queries)
 
     def measured(exemplars: Exemplars) -> list[IclResult]:
@@ -256,19 +251,13 @@ def selected(
         lists.findings[_LOWEST] = min(mean, lists.findings.get(_LOWEST, math.inf))
         return results
 
-    outcome = search(
-        scope,
-        measured,
-        fits=lambda list_: lists.fits(list_, longest),
-        on_round=on_round,
-    )
+    outcome = search(scope, measured, fits=lambda list_: lists.fits(list_, longest), on_round=on_round)
     before, after = (lists.measured(outcome.lists[i], scope.reporting) for i in (0, -1))
     chosen = selection_of(lists, scope, outcome, before, after)
     return chosen, exemplars_jsonl(outcome.lists[-1], lists.settings.task)
 
 
 def exemplars_jsonl(exemplars: Exemplars, task: Task) -> str:
-    """A list of exemplars as a file of them, in order, which is read as such again."""
     columns = [name for name, _ in task.fields]
     rows = (
         {"id": exemplar.id, **dict(zip(columns, exemplar.texts, strict=True)), task.label_column: exemplar.label}

@@ -12,15 +12,12 @@ from cyclopts import Parameter
 from leakmeter.commands import output
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.options import PagelessRunOptions
+from leakmeter.instruments.icl.draw import choose_queries
 from leakmeter.instruments.icl.given import InputFile, Sources, TaskOptions
 from leakmeter.instruments.icl.measure import Icl
+from leakmeter.instruments.icl.prompts import ExemplarSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from contextlib import AbstractContextManager
-
-    from leakmeter.core.backend import Backend
-    from leakmeter.engine.measure import Callbacks
     from leakmeter.instruments.icl.search import MeasuredList, Round
     from leakmeter.instruments.icl.selection import PredictedSelection
 
@@ -74,14 +71,9 @@ def icl_select_command(
         Print one JSON object instead of the tables.
     """
     from leakmeter.commands.progress import study_progress
-    from leakmeter.core.plain import to_json
     from leakmeter.instruments.icl import selection
-    from leakmeter.instruments.icl.draw import choose_queries
-    from leakmeter.instruments.icl.prompts import ExemplarSettings
     from leakmeter.instruments.icl.search import scope_of
-    from leakmeter.instruments.icl.selection_report import report, report_so_far
-    from leakmeter.report import markdown
-    from leakmeter.studies.cells import write
+    from leakmeter.instruments.icl.selection_report import report_so_far, round_line, write_selection
 
     options, measure, run = options or TaskOptions(), measure or Icl(), run or PagelessRunOptions()
     sources = Sources(options, exemplars=exemplars, pool=pool, queries=data)
@@ -104,49 +96,35 @@ def icl_select_command(
     machine = {"dtype": run.dtype, "device": run.device, "memory": run.memory}
     directory = selection.selection_directory(scope, settings, measure, run.model, run.out, **machine)
     command = command_line(sys.argv[1:])
-    rounds, numbers, n_lists = _Rounds(), count(), selection.n_lists(scope)
+    path: list[MeasuredList] = []
+    times = [time.perf_counter()]
+
+    def tell_round(before: MeasuredList, after: MeasuredList | None, searched: Round) -> None:
+        if not path:
+            path.append(before)
+        if after is not None:
+            path.append(after)
+        times.append(time.perf_counter())
+        line = round_line(len(times) - 1, before, after, searched.n_lists)
+        output.tell(f"{line}: {times[-1] - times[-2]:.0f} s")
+
+    numbers, n_lists = count(), selection.n_lists(scope)
     try:
         with study_progress(dict.fromkeys(range(n_lists), 1.0), noun="list", at_most=True) as bar:
-
-            def watch(
-                backend: Backend, n_cases: int, findings: Mapping[str, float]
-            ) -> AbstractContextManager[Callbacks]:
-                return bar.of_cell(next(numbers))(backend, n_cases, findings)
-
-            lists = selection.Lists(backend, measure, settings, directory, watch, command)
-            chosen, exemplars_file = selection.selected(lists, scope, rounds.tell)
+            lists = selection.Lists(
+                backend, measure, settings, directory, lambda *about: bar.of_cell(next(numbers))(*about), command
+            )
+            chosen, exemplars_file = selection.selected(lists, scope, tell_round)
     except KeyboardInterrupt:
-        if rounds.path and not run.json:
-            output.print_report(report_so_far(rounds.path, scope), explain=run.explain)
+        if path and not run.json:
+            output.print_report(report_so_far(path, scope), explain=run.explain)
         raise
-    document = report(chosen, command=command)
-    write(directory / "selection.json", to_json(chosen))
-    write(directory / "table.md", markdown.text(document))
-    write(directory / "exemplars.jsonl", exemplars_file)
+    document = write_selection(directory, chosen, exemplars_file, command=command)
     if run.json:
         output.print_json(chosen)
     else:
         output.print_report(document, explain=run.explain)
     output.tell(f"selection: {directory}")
-
-
-class _Rounds:
-    """Tells a line of each round, with the time it took."""
-
-    def __init__(self) -> None:
-        self._number, self._started = 0, time.perf_counter()
-        self.path: list[MeasuredList] = []
-        """The list as given, and after each step."""
-
-    def tell(self, before: MeasuredList, after: MeasuredList | None, searched: Round) -> None:
-        from leakmeter.instruments.icl.selection_report import round_line
-
-        self._number += 1
-        self.path = [*(self.path or [before]), *([] if after is None else [after])]
-        line = round_line(self._number, before, after, searched.n_lists)
-        ended = time.perf_counter()
-        output.tell(f"{line}: {ended - self._started:.0f} s")
-        self._started = ended
 
 
 def _print(predicted: PredictedSelection) -> None:

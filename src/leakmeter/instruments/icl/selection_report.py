@@ -1,36 +1,58 @@
-"""Which exemplars to ship, as blocks: what moves do, and what the other queries say of them."""
+"""A selection of exemplars as blocks and files: what moves do, and what the reporting queries say of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Final
 
-from leakmeter.core.plain import counted, visible
-from leakmeter.instruments.icl.report import of_selection
+from leakmeter.core.plain import counted, one_line, to_json, visible
 from leakmeter.instruments.icl.search import MeasuredList, Scope
 from leakmeter.instruments.icl.selection import Selection
 from leakmeter.instruments.icl.summary import FixedExemplar, Summary
 from leakmeter.report import blocks as b
+from leakmeter.report import markdown
 from leakmeter.report.scale import nats_in, nats_text
+from leakmeter.studies.cells import write
 from leakmeter.studies.tables import share_text
 
 _ID_CHARACTERS: Final = 14
 _TEXT_CHARACTERS: Final = 30
-_COLUMNS: Final = (
-    b.Column("Move"),
-    b.Column("ICLInf", "nats"),
-    b.Column("Largest", "nats"),
-    b.Column("Accuracy", "share"),
-)
-"""Of a list, by the queries that choose."""
+_COLUMNS: Final[b.Columns[MeasuredList]] = [
+    (b.Column("Move"), lambda measured: _move(measured)),
+    (b.Column("ICLInf", "nats"), lambda measured: measured.loss_nats),
+    (b.Column("Largest", "nats"), lambda measured: measured.largest_nats),
+    (b.Column("Accuracy", "share"), lambda measured: share_text(measured.accuracy)),
+]
+
+SELECTION: Final[Mapping[str, tuple[str, str]]] = {
+    "lower": (
+        "The interval of the difference is below 0, and accuracy does not fall by more than its interval",
+        "Ship the new list: exemplars.jsonl in the selection’s directory.",
+    ),
+    "costs": (
+        "The interval is below 0, and accuracy falls by more than its interval",
+        "Weigh less leakage against less accuracy. Fewer steps (--max-steps) change less.",
+    ),
+    "not lower": (
+        "The interval reaches 0",
+        "Keep your exemplars: there is no evidence that the new ones leak less. More queries narrow the interval.",
+    ),
+    "too few": ("Fewer than 6 reporting queries", "Give 12 queries or more; half of them report."),
+    "unchanged": (
+        "No move lowers ICLInf on the queries that choose",
+        "Keep your exemplars, or give further ones to choose from with --pool.",
+    ),
+}
 
 
 def report(selection: Selection, *, command: str | None = None) -> b.Report:
-    """The verdict, the moves, what the queries say that chose none, and the exemplars."""
     first, *others = sentences(selection)
-    model = selection.model
+    model, verdict = selection.model, selection.verdict
+    if verdict == "lower" and selection.accuracy_difference_interval[1] < 0.0:
+        verdict = "costs"
     facts: list[tuple[b.Phrase, b.Phrase]] = [
         ("Model", b.Untrusted(f"{model.name} ({model.dtype}, {model.device})")),
         ("Task", b.Untrusted(selection.task, 40)),
@@ -44,7 +66,7 @@ def report(selection: Selection, *, command: str | None = None) -> b.Report:
         blocks=[
             b.Headline(first),
             *(b.Text(sentence) for sentence in others),
-            of_selection(selection),
+            b.Advice.from_table(SELECTION.values(), [SELECTION[verdict]]),
             *(b.Warning(("At worst: ", b.Untrusted(warning))) for warning in selection.warnings),
             _reporting(selection),
             _exemplars(selection),
@@ -55,8 +77,15 @@ def report(selection: Selection, *, command: str | None = None) -> b.Report:
     )
 
 
+def write_selection(directory: Path, selection: Selection, exemplars: str, *, command: str | None = None) -> b.Report:
+    document = report(selection, command=command)
+    write(directory / "selection.json", to_json(selection))
+    write(directory / "table.md", markdown.text(document))
+    write(directory / "exemplars.jsonl", exemplars)
+    return document
+
+
 def report_so_far(path: Sequence[MeasuredList], scope: Scope) -> b.Report:
-    """The steps of a search that was interrupted: the list as given, and after each of them."""
     first, last = path[0], path[-1]
     n = len(path) - 1
     names = (part for id_ in last.exemplars for part in (", ", b.Untrusted(id_, _ID_CHARACTERS)))
@@ -92,20 +121,19 @@ def sentences(selection: Selection) -> list[str]:
         lead += f": on {n} queries not used in the choice, ICLInf is {nats_text(after.mean_nats)} nats; "
         lead += f"it was {nats_text(before.mean_nats)}"
         if selection.loss_difference_nats is not None:
-            lead += f", a difference of {_loss_difference(selection)}"
+            difference = nats_in(selection.loss_difference_nats, selection.loss_difference_interval_nats)
+            lead += f", a difference of {difference}"
         lines = [
             f"{lead} (Wilcoxon p = {selection.wilcoxon_p:.2g}).",
-            f"Accuracy is {_share(after.accuracy)} where it was {_share(before.accuracy)}, a difference of "
-            f"{_points(selection)} points.",
+            f"Accuracy is {share_text(after.accuracy or 0.0)} where it was {share_text(before.accuracy or 0.0)}, a "
+            f"difference of {_points(selection)} points.",
         ]
-    n_too_long = sum(search_round.n_too_long for search_round in selection.rounds)
-    if n_too_long:
+    if n_too_long := sum(search_round.n_too_long for search_round in selection.rounds):
         lines.append(f"{n_too_long} lists were skipped: with them, a query would not fit the model's window.")
     return lines
 
 
 def round_line(number: int, before: MeasuredList, after: MeasuredList | None, n_lists: int) -> str:
-    """A round, numbered from 1, in one line: the list before it, and the best of `n_lists` if it is taken."""
     if after is None:
         return f"step {number}: none of {n_lists} lists lowers ICLInf, {nats_text(before.loss_nats)} nats"
     less = nats_text(before.loss_nats - after.loss_nats)
@@ -116,22 +144,17 @@ def round_line(number: int, before: MeasuredList, after: MeasuredList | None, n_
 # ---- tables ---------------------------------------------------------------------------------------------------------
 def _lists(selection: Selection) -> Iterator[b.Table]:
     first, steps = selection.rounds[0], selection.steps
-    rows = [b.Row(_cells(measured_list)) for measured_list in (steps[0], *first.best)]
     caption = f"One move: the best of each kind, of {first.n_lists} lists, by the queries that choose"
-    yield b.Table(_COLUMNS, rows, caption, first=len(rows), detail=True)
+    yield b.table_of((steps[0], *first.best), _COLUMNS, caption, detail=True)
     if len(steps) > 1:
         ended = f"{selection.max_steps} at most" if selection.ended == "max steps" else "until none lowers ICLInf"
         yield replace(_steps(steps, ended), detail=True)
 
 
 def _steps(path: Sequence[MeasuredList], ended: str) -> b.Table:
-    rows = [b.Row((step, *_cells(measured_list))) for step, measured_list in enumerate(path)]
+    rows = [b.Row((step, *b.cells(_COLUMNS, measured))) for step, measured in enumerate(path)]
     caption = f"Steps taken, {ended}; by the queries that choose"
-    return b.Table((b.Column("Step", "count"), *_COLUMNS), rows, caption, first=len(rows))
-
-
-def _cells(measured: MeasuredList) -> tuple[b.Cell, ...]:
-    return _move(measured), measured.loss_nats, measured.largest_nats, share_text(measured.accuracy)
+    return b.Table((b.Column("Step", "count"), *b.heads(_COLUMNS)), rows, caption, first=len(rows))
 
 
 def _move(measured: MeasuredList) -> b.Phrase:
@@ -151,11 +174,10 @@ def _move(measured: MeasuredList) -> b.Phrase:
 
 
 def _reporting(selection: Selection) -> b.Table:
-    """What the queries say that chose none, in words: numbers of several kinds stand below each other."""
     halves = (selection.before, selection.after)
     rows = [
         ("ICLInf, nats", *(nats_in(half.mean_nats, half.interval_nats) for half in halves),
-         _loss_difference(selection)),
+         nats_in(selection.loss_difference_nats, selection.loss_difference_interval_nats)),
         ("largest loss, nats",
          *(nats_text(max(each.max_nats for each in half.exemplars or ())) for half in halves), ""),
         ("accuracy", *map(_accuracy, halves), _points(selection)),
@@ -166,10 +188,10 @@ def _reporting(selection: Selection) -> b.Table:
 
 
 def _exemplars(selection: Selection) -> b.Table:
-    """Those of the new list in order, then those that go."""
     before, after = (
         {exemplar.id: exemplar for exemplar in half.exemplars or ()} for half in (selection.before, selection.after)
     )
+    either = {**before, **after}
 
     def of_half(half: dict[str, FixedExemplar], name: str) -> Callable[[str], b.Cell]:
         return lambda id_: getattr(half[id_], name) if id_ in half else ""
@@ -180,8 +202,8 @@ def _exemplars(selection: Selection) -> b.Table:
             (b.Column("Was", "count"), of_half(before, "position")),
             (b.Column("Is", "count"), of_half(after, "position")),
             (b.Column("Exemplar"), lambda id_: b.Untrusted(id_, _ID_CHARACTERS)),
-            (b.Column("Label"), lambda id_: b.Untrusted({**before, **after}[id_].label or "", _ID_CHARACTERS)),
-            (b.Column("Text"), lambda id_: b.Untrusted(_beginning({**before, **after}[id_].text))),
+            (b.Column("Label"), lambda id_: b.Untrusted(either[id_].label or "", _ID_CHARACTERS)),
+            (b.Column("Text"), lambda id_: b.Untrusted(_beginning(either[id_].text))),
             (b.Column("Before", "nats"), of_half(before, "mean_nats")),
             (b.Column("After", "nats"), of_half(after, "mean_nats")),
         ],
@@ -190,17 +212,9 @@ def _exemplars(selection: Selection) -> b.Table:
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------
-def _loss_difference(selection: Selection) -> str:
-    return nats_in(selection.loss_difference_nats, selection.loss_difference_interval_nats)
-
-
 def _accuracy(half: Summary) -> str:
     low, high = half.accuracy_interval or (0.0, 1.0)
-    return f"{_share(half.accuracy)} [{100.0 * low:.0f}, {100.0 * high:.0f}]"
-
-
-def _share(share: float | None) -> str:
-    return share_text(share or 0.0)
+    return f"{share_text(half.accuracy or 0.0)} [{100.0 * low:.0f}, {100.0 * high:.0f}]"
 
 
 def _points(selection: Selection) -> str:
@@ -212,5 +226,5 @@ def _points(selection: Selection) -> str:
 
 
 def _beginning(text: str) -> str:
-    line = visible(" ".join(text[: 8 * _TEXT_CHARACTERS].split()))
+    line = visible(one_line(text[: 8 * _TEXT_CHARACTERS]))
     return line if len(line) <= _TEXT_CHARACTERS else f"{line[: _TEXT_CHARACTERS - 1]}…"

@@ -38,8 +38,7 @@ from leakmeter.text.exemplar import Example, ExemplarCase
 POSITION: Final = "exemplar_position"
 """Column of the place of the exemplar that is left out, from 1."""
 Level = tuple[Any, Sequence[float]]
-"""What a level is called, and a loss of each query, nats."""
-_TRAIN: Final = ".train"
+"""A level's name, and the loss of each query, nats."""
 _COMPARED_BY: Final = (
     "difference: of the same queries, with a 95 % interval by bootstrap over them",
     "p: Wilcoxon's signed-rank test, two-sided; Holm's rule among all rows",
@@ -48,12 +47,10 @@ _COMPARED_BY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Draw(Choice):
-    """Which queries a cell measures, and what is drawn for them."""
+    """Which queries a cell measures, behind how many exemplars, drawn with which seed."""
 
     shots: int
-    """Exemplars before each."""
     draw_seed: int
-    """Of the exemplars."""
 
 
 class Exemplars(Kind):
@@ -87,14 +84,13 @@ class Exemplars(Kind):
 
     @override
     def group_size(self, measure: Measure) -> int:
-        """They share the instruction, and may share exemplars."""
         return REDRAWN_TOGETHER
 
     @override
     def choice(self, settings: JsonObject) -> Draw:
-        """Some queries at random, since a file may be ordered by label, and four exemplars each by default."""
         return Draw(
             at_least_one("queries", settings["queries"]),
+            # At random, since a file may be ordered by label.
             settings.get("choice_seed", 0),
             at_least_one("shots", settings.get("shots", 4)),
             settings.get("draw_seed", 0),
@@ -102,8 +98,7 @@ class Exemplars(Kind):
 
     @override
     def prompts(self, settings: JsonObject) -> ExemplarSettings:
-        chosen = {name: settings[name] for name in ("template",) if name in settings}
-        return ExemplarSettings(tasks.load_task(settings["dataset"]).task, **chosen)
+        return ExemplarSettings(tasks.load_task(settings["dataset"]).task, settings.get("template", "plain"))
 
     @override
     def datasets(self) -> list[str]:
@@ -111,15 +106,14 @@ class Exemplars(Kind):
 
     @override
     def sources(self, datasets: Sequence[str]) -> list[str]:
-        return [source for name in datasets for source in (name, name + _TRAIN)]
+        return [source for name in datasets for source in (name, f"{name}.train")]
 
     @override
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[ExemplarCase]]:
-        """The queries of each cell with their exemplars: the same for cells that differ in what is done with them."""
         splits: dict[str, tuple[list[Example], list[Example]]] = {}
         for name in dict.fromkeys(cell.dataset for cell in cells):
             task = tasks.load_task(name)
-            splits[name] = (task.load(paths.get(name + _TRAIN), "train"), task.load(paths.get(name), "test"))
+            splits[name] = (task.load(paths.get(f"{name}.train"), "train"), task.load(paths.get(name), "test"))
         drawn: dict[tuple[str, Draw], list[ExemplarCase]] = {}
         for cell in cells:
             draw, (pool, queries) = of_kind(cell.choice, Draw), splits[cell.dataset]
@@ -176,9 +170,8 @@ KIND = Exemplars()
 def compared(x: str, groups: Iterable[tuple[Row, Sequence[Level]]], *, seed: int) -> list[Row]:
     """Every two levels of each group against each other, query by query.
 
-    A row has the mean of the later less the earlier with its interval, Wilcoxon's p, and what Holm's rule makes of that
-    p among all rows. Where a loss is infinite, there is no mean. Groups are what else tells levels apart, and those
-    that have the same queries.
+    A row has the mean of the later less the earlier with its interval, Wilcoxon's p, and that p by Holm's rule among
+    all rows. Where a loss is infinite, there is no mean. Levels of a group have the same queries.
     """
     rows: list[Row] = []
     for others, levels in groups:
@@ -213,7 +206,6 @@ def _mean(name: str, losses: Losses) -> Row:
 def _positions(
     cells: Sequence[FinishedCell], by_cell: Sequence[Sequence[IclResult]]
 ) -> Iterable[tuple[Row, Sequence[Level]]]:
-    """The positions of each cell: its queries have as many exemplars each."""
     for finished, results in zip(cells, by_cell, strict=True):
         by_position = zip(*([exemplar.loss_nats for exemplar in each.exemplars] for each in results), strict=True)
         yield dict(finished.cell.factors), list(enumerate(by_position, 1))
@@ -223,11 +215,8 @@ def _lines(
     study: Study, cells: Sequence[FinishedCell], by_cell: Sequence[Sequence[IclResult]]
 ) -> Iterable[tuple[Row, Sequence[Level]]]:
     """Cells that differ in x alone and have the same queries."""
-    cells_results = zip(cells, by_cell, strict=True)
-    return lines_over(
-        str(study.x),
-        (
-            (finished.cell.factors, [each.id for each in results], [each.loss_nats for each in results])
-            for finished, results in cells_results
-        ),
+    cells_with_ids = (
+        (finished.cell.factors, [each.id for each in results], [each.loss_nats for each in results])
+        for finished, results in zip(cells, by_cell, strict=True)
     )
+    return lines_over(str(study.x), cells_with_ids)

@@ -1,21 +1,20 @@
-"""What many queries say together of the exemplars before them: ICLInf, accuracy, positions, labels."""
+"""Results of many queries together: ICLInf, accuracy, losses by position, label and exemplar."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.errors import UsageError
 from leakmeter.stats import stats
+from leakmeter.studies.expected import LEVELS
 
 if TYPE_CHECKING:
     from leakmeter.instruments.icl.result import IclResult
-
-_LEVELS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +29,6 @@ class Losses(Record):
 
     @classmethod
     def from_losses(cls, losses: Sequence[float], seed: int, **more: Any) -> Self:
-        """What losses, nats, say together; with further fields."""
         if not np.isfinite(losses).all():
             return cls(mean_nats=np.inf, std_nats=None, interval_nats=None, **more)
         interval = stats.bootstrap_interval_of_mean(losses, seed=seed) if len(losses) > 1 else None
@@ -121,7 +119,7 @@ class Summary(Losses):
 
 
 def summary(results: Sequence[IclResult], *, seed: int = 0) -> Summary:
-    """What one or more queries with the same labels say together; the seed is that of the bootstrap."""
+    """One or more queries with the same labels together; the seed is the bootstrap's."""
     if not results:
         raise UsageError("there are no queries to sum up; give at least one")
     labels = results[0].labels
@@ -129,7 +127,7 @@ def summary(results: Sequence[IclResult], *, seed: int = 0) -> Summary:
         if result.labels != labels:
             raise UsageError(f"case '{result.id}' has other labels than case '{results[0].id}'; sum them up apart")
     losses = [result.loss_nats for result in results]
-    quantiles = stats.quantiles(losses, _LEVELS) if np.isfinite(losses).all() else [None] * len(_LEVELS)
+    quantiles = stats.quantiles(losses, LEVELS) if np.isfinite(losses).all() else [None] * len(LEVELS)
     labelled = [result for result in results if result.gold is not None]
     n_right = sum(bool(result.is_right) for result in labelled)
     f1 = [value for label in labels if (value := _f1(labelled, label)) is not None]
@@ -138,7 +136,7 @@ def summary(results: Sequence[IclResult], *, seed: int = 0) -> Summary:
         seed,
         n=len(results),
         answers=_answers(results, [result.answer_nats for result in results], seed),
-        quantiles_nats={f"{level:g}": value for level, value in zip(_LEVELS, quantiles, strict=True)},
+        quantiles_nats={f"{level:g}": value for level, value in zip(LEVELS, quantiles, strict=True)},
         share_below_noise_floor=sum(result.loss_nats <= result.noise_floor_nats for result in results) / len(results),
         n_with_label=len(labelled),
         accuracy=n_right / len(labelled) if labelled else None,

@@ -1,4 +1,4 @@
-"""What ICL influence says in sentences; texts of cases stay apart from our words."""
+"""Sentences of ICL influence; texts of cases stay apart from our words."""
 
 from __future__ import annotations
 
@@ -49,24 +49,22 @@ def headline(summary: Summary) -> str:
 
 
 def whose(summary: Summary, model: str) -> Phrase:
-    """Which answers these are, and whose probabilities."""
     n, n_given = summary.n, summary.answers.n_given
+    largest = " For each query, the exemplar with the largest leakage counts."
     if not n_given:
-        rest_of_sentence = " finds likeliest. For each query, the exemplar with the largest leakage counts."
-        return (
-            "No answers were given, so the answer to each query is the label that ",
-            Untrusted(model),
-            rest_of_sentence,
-        )
-    rest_of_sentence = "All answers were" if n_given == n else f"{n_given:,} of {n:,} answers were"
-    rest = "" if n_given == n else " The other queries use the likeliest label."
-    model_ = Untrusted(model)
-    more = f", whichever model gave the answers.{rest} For each query, the exemplar with the largest leakage counts."
-    return f"{rest_of_sentence} given: the numbers are those of ", model_, more
+        start = "No answers were given, so the answer to each query is the label that "
+        return start, Untrusted(model), f" finds likeliest.{largest}"
+    answers = "All answers" if n_given == n else f"{n_given:,} of {n:,} answers"
+    others = "" if n_given == n else " The other queries use the likeliest label."
+    return (
+        f"{answers} were given: the numbers are those of ",
+        Untrusted(model),
+        f", whichever model gave the answers.{others}{largest}",
+    )
 
 
 def worst_case(summary: Summary, results: Sequence[IclResult]) -> str:
-    """ICLInf as the paper prints it, with its interval, and what that is."""
+    """ICLInf as the paper prints it, with its interval."""
     shots = max(len(result.exemplars) for result in results)
     drawn = "the same for all" if summary.exemplars else "drawn for each"
     mean = nats_text(summary.mean_nats)
@@ -106,7 +104,7 @@ def noise(summary: Summary, results: Sequence[IclResult]) -> str:
 
 
 def vocabulary(results: Sequence[IclResult]) -> str | None:
-    """What the whole vocabulary hides: the loss over likely tokens and over labels; None over labels."""
+    """Losses over likely tokens and over labels; None where no more than labels was measured."""
     if results[0].space != "vocabulary":
         return None
     moved = [[(e.vocabulary, e.worst_label_nats) for e in result.exemplars] for result in results]
@@ -144,24 +142,17 @@ def verdict(result: IclResult) -> Phrase:
         first = ("The likeliest answer, “", answer, "”,")
     if exemplar.answer_below_noise_floor:
         return *first, " reveals nothing measurable of any one exemplar."
-    return (
-        *first,
-        " reveals most of exemplar “",
-        Untrusted(exemplar.id),
-        f"”: {nats_text(exemplar.answer_nats)}\u00a0nats.",
-    )
+    nats = f"”: {nats_text(exemplar.answer_nats)}\u00a0nats."
+    return *first, " reveals most of exemplar “", Untrusted(exemplar.id), nats
 
 
 def posterior(result: IclResult) -> Phrase:
-    """What someone who sees the answer can conclude about that exemplar."""
     sure, id_ = result.revealed.answer_posterior, Untrusted(result.revealed.id)
     if sure is None:
         return "No posterior is shown: the change is ", Untrusted(str(result.revealed.answer_posterior_note)), "."
     if sure < 0.5:
-        return (
-            f"The answer is likelier without it. From even odds, an observer would assign {percent(sure)} to exemplar "
-            "“", id_, "” having been there.",
-        )  # fmt: skip
+        start = f"The answer is likelier without it. From even odds, an observer would assign {percent(sure)} to "
+        return f"{start}exemplar “", id_, "” having been there."
     return (
         f"From even odds, an observer of this answer would be {percent(sure)} sure that exemplar “",
         id_,
@@ -174,26 +165,23 @@ def worst_case_of_one(result: IclResult) -> Phrase:
     if worst.below_noise_floor:
         return f"Worst case over every {any_}: nothing measurable."
     lead = f"Worst case over every {any_}, however unlikely: {nats_text(worst.loss_nats)}\u00a0nats, at “"
-    sure = worst.worst_posterior
-    seen = (
-        ""
-        if sure is None
-        else f" An observer of that answer would be {percent(sure)} sure that the exemplar was there."
-    )
+    seen = ""
+    if worst.worst_posterior is not None:
+        sure = percent(worst.worst_posterior)
+        seen = f" An observer of that answer would be {sure} sure that the exemplar was there."
     return lead, changed(worst), "” without exemplar “", Untrusted(worst.id), f"”.{seen}"
 
 
 def answer(result: IclResult) -> Phrase:
-    """What was answered, what is right, and how likely it is that a label is answered at all."""
     likely = f" ({probability(max(result.label_probabilities))})"
     mass = f" Before renormalising, all labels have {probability(result.label_mass)} together."
     phrase: tuple[str | Untrusted, ...] = (Untrusted(result.prediction),)
     if result.answer_given:
-        share = result.label_probabilities[result.labels.index(result.answer)]
-        given_text = f" ({probability(share)}) was given; the likeliest is "
-        phrase = (Untrusted(result.answer), given_text, Untrusted(result.prediction))
-        if result.answer == result.prediction:
-            phrase = (Untrusted(result.answer), " was given, and is the likeliest")
+        phrase = (Untrusted(result.answer), " was given, and is the likeliest")
+        if result.answer != result.prediction:
+            share = result.label_probabilities[result.labels.index(result.answer)]
+            likeliest = Untrusted(result.prediction)
+            phrase = (Untrusted(result.answer), f" ({probability(share)}) was given; the likeliest is ", likeliest)
     if result.gold is None:
         return *phrase, f"{likely}; the right label is not known.{mass}"
     if result.is_right:
