@@ -34,9 +34,7 @@ from leakmeter.text.entities.values import NOWHERE, is_unexplained
 from leakmeter.text.repeated import is_repeated
 
 FIELDS: Final = ("id", "context", "query", "response", "decoding", "reference", "messages")
-"""What a case may have."""
 NATIVE: Final = "native"
-"""The format of rows with the fields in `FIELDS`."""
 _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "query": ("question", "user_input", "input", "prompt", "user_query", "instruction"),
     "context": (
@@ -190,8 +188,6 @@ def _commonest(problems: Sequence[str]) -> str:
 def _good(
     rows: Iterable[Row], shape: Shape, bad: Any, sizes: dict[str, set[int]]
 ) -> Iterator[tuple[Row, Fields | Case]]:
-    """Rows that are records, with their fields; of a table without its empty cells and its numbers of rows. `sizes`
-    gets the lengths of lists of which one element is taken."""
     numbered = shape.numbered
     for outer in rows:
         if isinstance(outer.content, Case):
@@ -205,15 +201,15 @@ def _good(
                     if isinstance(held := parsed_cell(value_at(record, path, row.where)), list):
                         sizes.setdefault(path, set()).add(len(held))
                 if row.is_table:
-                    kept = ((k, value) for k, value in fields.items() if value not in (None, "") and not _is_index(k))
-                    fields = {name: _unpacked(name, value) for name, value in kept}
+                    fields = {k: value for k, value in fields.items() if value not in (None, "") and not _is_index(k)}
+                    cells = ((name, parsed_cell(fields.get(name))) for name in ("context", "messages"))
+                    fields = {**fields, **{name: cell for name, cell in cells if isinstance(cell, list)}}
                 yield row, fields
         except DataError as error:
             bad(error)
 
 
 def _is_index(name: str) -> bool:
-    """Whether a column is what a table's rows were numbered with when it was written."""
     return not name.strip() or name.startswith("Unnamed: ") or name == _INDEX
 
 
@@ -239,7 +235,9 @@ def _known(fields: Fields, row: Row, shape: Shape, left_out: dict[str, None]) ->
         return {name: value for name, value in fields.items() if name in FIELDS}
     has_chat = "messages" in fields
     missing = [name for name in FIELDS if name not in fields and not (has_chat and name in ("query", "context"))]
-    if row.is_table and not _needed(fields) and not any(_may_be(name, missing) for name in unknown):
+    aliases = {field: _ALIASES[field] for field in missing}
+    is_misspelled = any(renamed([name], aliases) or nearest(name, missing) is not None for name in unknown)
+    if row.is_table and not _needed(fields) and not is_misspelled:
         left_out.update(dict.fromkeys(f"'{name}'" for name in unknown))
         return {name: value for name, value in fields.items() if name in FIELDS}
     raise _unknown(unknown[0], fields, row.where, shape.cases)
@@ -256,10 +254,6 @@ def _needed(fields: Fields) -> list[str]:
     if "messages" in fields:
         return []
     return [name for name in ("query", "context") if name not in fields]
-
-
-def _may_be(name: str, missing: Sequence[str]) -> bool:
-    return bool(renamed([name], {field: _ALIASES[field] for field in missing})) or nearest(name, missing) is not None
 
 
 def _hint(fields: Fields, within: str = "", given: Mapping[str, str] | None = None) -> str:
@@ -289,7 +283,6 @@ def _hint(fields: Fields, within: str = "", given: Mapping[str, str] | None = No
 
 
 def _hint_of_row(row: Row, shape: Shape, fields: Fields) -> str:
-    """The hint of a row whose fields may have been mapped, in the names that the row has."""
     if not (shape.names_fields or shape.cases):
         return _hint(fields)
     return _hint(row.fields, shape.cases, {name: path for name, path in shape.fields.items() if path})
@@ -328,7 +321,6 @@ def _mapped_note(cases: Sequence[Case]) -> str:
 
 
 def _missing_note(cases: Sequence[Case]) -> str | None:
-    """How many responses say what their prompts do not."""
 
     def prompt(case: Case) -> str:
         parts = [*case.documents, *(part for message in case.messages for part in message.parts)]
@@ -410,12 +402,6 @@ def _decoding(value: Fields, where: str, response: str | None) -> str | None:
     if response is None:
         raise DataError(f"{where}: 'decoding' describes how a response was chosen, but there is no 'response'")
     return str(decoding)
-
-
-def _unpacked(name: str, value: object) -> object:
-    """A cell of a table, which may hold a list of documents or of messages as text."""
-    cell = parsed_cell(value) if name in ("context", "messages") else value
-    return cell if isinstance(cell, list) else value
 
 
 def _documents(value: object, where: str) -> tuple[Document, ...]:

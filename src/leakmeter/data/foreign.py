@@ -44,28 +44,12 @@ _WHOLE: Final = ("top_k", "seed", "max_tokens", "num_beams")
 _NOT_NEGATIVE: Final = ("temperature", "top_p", "min_p", "typical_p")
 _BIASED: Final = ("logit_bias", "bad_words", "bad_words_ids", "allowed_token_ids")
 _CONSTRAINED: Final = (
-    "constrained",
-    "response_format",
-    "response_schema",
-    "response_json_schema",
-    "structured_outputs",
-    "json_schema",
-    "grammar",
-    "format",
-    "guided_json",
-    "guided_regex",
-    "guided_choice",
-    "guided_grammar",
+    *("constrained", "response_format", "response_schema", "response_json_schema", "structured_outputs", "json_schema"),
+    *("grammar", "format", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
 )
 _NESTED: Final = (
-    "model_kwargs",
-    "options",
-    "extra_body",
-    "generation_config",
-    "generationConfig",
-    "additional_kwargs",
-    "pipeline_kwargs",
-    "generate_kwargs",
+    *("model_kwargs", "options", "extra_body", "generation_config", "generationConfig", "additional_kwargs"),
+    *("pipeline_kwargs", "generate_kwargs"),
 )
 _MODEL: Final = ("model", "model_name", "model_id", "deployment_name", "azure_deployment")
 _DEEPEST: Final = 2
@@ -94,6 +78,7 @@ TEXTS: Final = ("text", "page_content", "content", "body", "passage", "chunk", "
 _IDS: Final = ("id", "id_", "doc_id", "document_id", "node_id", "chunk_id")
 """What a document is called by; in its metadata too."""
 _SOURCES: Final = ("source", "file_path")
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def name_of(value: object) -> str | None:
@@ -191,10 +176,6 @@ class Turn:
     """Looks up what else it has."""
     unknown: str | None
     """Of a record with a role, the first field that is filled and may change what the model read."""
-
-    @property
-    def parts(self) -> list[Part]:
-        return parts_of(self.content)
 
 
 def turn_of(message: Any) -> Turn:
@@ -355,15 +336,14 @@ class Described:
 def described(value: Any) -> Described:
     """A document of LangChain, LlamaIndex, OpenInference, leakmeter or a log; a text is one without an id."""
     if isinstance(value, str):
-        return Described(None, value, _nothing, _nothing)
+        return Described(None, value, _NOTHING.get, _NOTHING.get)
     get = getter(value)
     for shell in _SHELLS:
         if (inner := get(shell)) is not None and not isinstance(inner, str):
             get = getter(inner)
     resource = getter(get("text_resource"))("text")
     text = next((held for held in (*map(get, TEXTS), resource) if isinstance(held, str)), None)
-    metadata = parsed(get("metadata"))
-    look = metadata.get if isinstance(metadata, Mapping) else _nothing
+    look = record(get("metadata")).get
     ids = (held for where in (get, look) for name in _IDS if (held := where(name)) not in (None, "", [], {}))
     return Described(next((candidate for candidate in ids if not callable(candidate)), None), text, get, look)
 
@@ -375,15 +355,11 @@ def document_of(value: Any) -> tuple[Any, Any]:
 
 
 def _named_document(value: Any) -> tuple[Any, Any]:
-    """By its file, where it has no id; a document of leakmeter is called by its name."""
     document = described(value)
+    # By its file, where it has no id; a document of leakmeter is called by its name.
     names = () if document.id is not None else (*_SOURCES, "name")
     held = (document.described(name) or document.get(name) for name in names)
     return next((name for name in held if isinstance(name, str) and name), document.id), document.text
-
-
-def _nothing(_: str) -> Any:
-    return None
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------
@@ -426,13 +402,8 @@ def _setting(name: str, value: Any) -> Any:
     if name == "decoding":
         return value if value in DECODINGS else None
     if name == "do_sample":
-        return (
-            {"true": True, "false": False}.get(value.lower())
-            if isinstance(value, str)
-            else value
-            if isinstance(value, bool)
-            else None
-        )
+        value = {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else value
+        return value if isinstance(value, bool) else None
     try:
         number = float(value) if isinstance(value, str) else value
         if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
@@ -464,18 +435,15 @@ def model_of(*settings: Any) -> str | None:
 
 def asked_of(*settings: Any, **sent: Any) -> Fields:
     """What a model was sent, and how it was to answer, as fields of a log."""
-    return {
-        **sent,
-        "model": model_of(*settings),
-        "sampling": sampling_of(*settings),
-        "n_tools": tools_of(*settings),
-    }
-
-
-def tools_of(*settings: Any) -> int:
     options = dict(_flat(settings))
-    held = [parsed(options[name]) for name in ("tools", "functions", "llm.tools") if options.get(name)]
-    return max((len(tools) for tools in held if isinstance(tools, list | tuple)), default=0)
+    n_tools = max(map(n_listed, map(options.get, ("tools", "functions", "llm.tools"))))
+    return {**sent, "model": model_of(*settings), "sampling": sampling_of(*settings), "n_tools": n_tools}
+
+
+def n_listed(value: Any) -> int:
+    """How many a list has, maybe as JSON text; 0 where it is none."""
+    held = parsed(value)
+    return len(held) if isinstance(held, list | tuple) else 0
 
 
 _MOST_NESTED: Final = 64

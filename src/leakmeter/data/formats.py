@@ -86,7 +86,6 @@ def _openai(rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Fields | 
 
 
 def _exchange(fields: Fields) -> JsonObject:
-    """What a record says of request and answer."""
     answer, choices = answer_of(fields), fields.get("choices")
     messages = parsed_cell(request_of(fields).get("messages", fields.get("messages")))
     if choices is None and isinstance(answer, Mapping):
@@ -105,17 +104,18 @@ def _exchange(fields: Fields) -> JsonObject:
 
 
 def _completions(row: Row, parts: JsonObject) -> Iterator[tuple[Row, Fields | DataError]]:
-    where, messages, choices = row.where, parts["messages"], parts["choices"]
+    messages, choices = parts["messages"], parts["choices"]
+
+    def bad(problem: str) -> tuple[Row, DataError]:
+        return row, DataError(f"{row.where}: {problem}")
+
     if messages is None:
         if parts["error"] is not None:
-            yield row, DataError(f"{where}: the request failed, and there is no answer")
+            yield bad("the request failed, and there is no answer")
         else:
-            yield (
-                row,
-                DataError(
-                    f"{where}: an answer of a batch without its request; give the lines of both files, as in: "
-                    "cat requests.jsonl answers.jsonl | leakmeter influence --data -"
-                ),
+            yield bad(
+                "an answer of a batch without its request; give the lines of both files, as in: "
+                "cat requests.jsonl answers.jsonl | leakmeter influence --data -"
             )
         return
     fields: JsonObject = {"messages": messages}
@@ -124,18 +124,13 @@ def _completions(row: Row, parts: JsonObject) -> Iterator[tuple[Row, Fields | Da
         yield row, fields
         return
     if not isinstance(choices, list) or not choices:
-        yield row, DataError(f"{where}: 'choices' has to be a list of one answer or more")
+        yield bad("'choices' has to be a list of one answer or more")
         return
     for number, choice in enumerate(choices, 1):
         message = choice.get("message") if isinstance(choice, Mapping) else None
         text = message.get("content") if isinstance(message, Mapping) else None
         if not isinstance(text, str):
-            yield (
-                row,
-                DataError(
-                    f"{where}: choice {number} has no text, for example because it calls a tool; only text is measured"
-                ),
-            )
+            yield bad(f"choice {number} has no text, for example because it calls a tool; only text is measured")
             continue
         id_ = fields.get("id", row.number)
         yield row, fields | {"response": text} | ({} if number == 1 else {"id": f"{id_} (choice {number})"})
@@ -158,7 +153,6 @@ def _fits_openai(fields: Fields) -> bool:
 def _renamed(
     make: Callable[[Fields, str], Iterable[Fields]],
 ) -> Callable[[Iterable[tuple[Row, Fields]]], Iterator[tuple[Row, Fields | DataError]]]:
-    """A preset's reader, from what makes the cases of one row."""
 
     def read(rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Fields | DataError]]:
         for row, fields in rows:
@@ -256,7 +250,6 @@ def _squad(fields: Fields, where: str) -> Iterable[Fields]:
 
 
 def _fits_langchain(fields: Fields) -> bool:
-    """Whether a query and documents have names that its chains give them, or documents its `page_content`."""
     if not _has(("query", "question", "input"), ("source_documents", "context", "documents"))(fields):
         return False
     held = _texts(_first(fields, "source_documents", "context", "documents"))
@@ -268,7 +261,6 @@ def _fits_langchain(fields: Fields) -> bool:
 
 
 def _has(*groups: tuple[str, ...]) -> Callable[[Fields], bool]:
-    """Whether one of each group of fields is there."""
     return lambda fields: all(any(name in fields for name in group) for group in groups)
 
 

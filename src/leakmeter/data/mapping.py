@@ -56,7 +56,7 @@ def checked_pairs(pairs: Iterable[tuple[str, str]], known: Collection[str] | Non
             each = "; measure each in a run of its own" if field == "response" else ""
             raise UsageError(f"--map: field '{field}' is given twice{each}")
         if path:
-            check_path(path)
+            steps_of(path)
         out[field] = path
     return out
 
@@ -69,7 +69,7 @@ def value_at(fields: Fields, path: str, where: str) -> object:
     """
     if path in fields:
         return fields[path]
-    return _follow(fields, _steps(path), path, where)
+    return _follow(fields, steps_of(path), path, where)
 
 
 def mapped(fields: Fields, mapping: Mapping[str, str], where: str) -> dict[str, object]:
@@ -158,13 +158,8 @@ def parsed_cell(value: object) -> object:
     return value
 
 
-def check_path(path: str) -> None:
-    """Raise `UsageError` for what is not a path."""
-    _steps(path)
-
-
-def _steps(path: str) -> list[str | int | None]:
-    """Names, numbers, and None for each of a list."""
+def steps_of(path: str) -> list[str | int | None]:
+    """Names, numbers, and None for each of a list; `UsageError` of what is not a path."""
     out: list[str | int | None] = []
     cursor = 0
     for match in _STEP.finditer(path):

@@ -257,17 +257,17 @@ def _texts_in(record: Mapping[Any, Any], depth: int) -> dict[str, str]:
 def text_paths(fields: Fields) -> list[str]:
     """Paths of the texts of a record, and of the lists of texts, the first few."""
     places = islice(_places(fields, "", "", 0, every_text=True), _MOST_PLACES)
-    paths = [place.path for place in places if (_is_text(place.value) or _is_texts(place.value))]
-    return list(dict.fromkeys(paths))[:_MOST_NAMED]
+    paths: dict[str, None] = {}
+    for place in places:
+        values = place.value if isinstance(place.value, list) else [place.value]
+        if values and all(map(_is_text, values)):
+            paths[place.path] = None
+    return list(paths)[:_MOST_NAMED]
 
 
 def _is_plain_name(name: str) -> bool:
     """Whether a path can have it without being misread."""
     return is_name(name) and not set(name) & set(".[],=") and name == name.strip()
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_is_text, value))
 
 
 def _named(places: Sequence[_Place], names: Sequence[str]) -> _Place | None:
@@ -315,15 +315,9 @@ def _has_prose(value: Any) -> bool:
 def _is_list(value: object) -> bool:
     if not isinstance(value, list) or not value:
         return False
+    if all(isinstance(message, Mapping) and "role" in message for message in value):
+        return False
     try:
-        return not _is_chat(value) and all(_is_text(document_of(entry, 1, "")["text"]) for entry in value)
+        return all(_is_text(document_of(entry, 1, "")["text"]) for entry in value)
     except DataError:
         return False
-
-
-def _is_chat(value: object) -> bool:
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(message, Mapping) and "role" in message for message in value)
-    )

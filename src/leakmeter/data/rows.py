@@ -41,7 +41,8 @@ _HOLDERS = ("data", "rows", "records", "examples", "samples", "items", "cases")
 _OF_A_CASE = {"query", "question", "context", "messages"}
 _MOST_ROWS: Final = 2_000_000
 _ROWS_AT_ONCE = 256
-_PARQUET = b"PAR1"
+PARQUET: Final = b"PAR1"
+"""What a Parquet file begins with."""
 _Records = Callable[[Mapping[Any, Any]], list[Any]]
 """What finds the records that one object holds."""
 
@@ -122,24 +123,21 @@ def read_rows(
     Raises:
         DataError: the source cannot be read. What is wrong with a single row is raised by `Row.fields`.
     """
-    for count, row in enumerate(
-        _rows(source, kind, partial(_records, keys_are_ids=keys_are_ids, whole=whole), noun), 1
-    ):
+    if kind is not None and kind not in get_args(Kind):
+        raise UnknownNameError("kind of file", str(kind), get_args(Kind))
+    records_of = partial(_records, keys_are_ids=keys_are_ids, whole=whole)
+    if isinstance(source, str | Path):
+        if "\n" in str(source):
+            raise DataError("the data are one text of several lines; give a path, or records")
+        rows = _of_file(source, kind, records_of, noun)
+    else:
+        rows = _of_object(source, records_of)
+    for count, row in enumerate(rows, 1):
         if count > _MOST_ROWS:
             raise DataError(
                 f"{row.source} has more than {_MOST_ROWS:,} rows; {_MOST_ROWS:,} are read at most, split it"
             )
         yield replace(row, mapping=mapping or None, text_field=text_field)
-
-
-def _rows(source: Any, kind: Kind | None, records_of: _Records, noun: str) -> Iterator[Row]:
-    if kind is not None and kind not in get_args(Kind):
-        raise UnknownNameError("kind of file", str(kind), get_args(Kind))
-    if isinstance(source, str | Path):
-        if "\n" in str(source):
-            raise DataError("the data are one text of several lines; give a path, or records")
-        return _of_file(source, kind, records_of, noun)
-    return _of_object(source, records_of)
 
 
 def _of_object(data: Any, records_of: _Records) -> Iterator[Row]:
@@ -174,7 +172,7 @@ def _of_object(data: Any, records_of: _Records) -> Iterator[Row]:
 
 
 def _is_dataset(data: Any) -> bool:
-    """Whether it is of the `datasets` library; what it gives depends on the format that it was set to."""
+    # What a data set of the `datasets` library gives depends on the format that it was set to.
     return callable(getattr(data, "with_format", None)) and hasattr(data, "features")
 
 
@@ -209,7 +207,7 @@ def _numbered(values: Iterable[Any], source: str, name: str, *, is_table: bool =
 def _of_file(source: str | Path, kind: Kind | None, records_of: _Records, noun: str) -> Iterator[Row]:
     where = named(source, noun)
     with open_data(source, noun) as opened:
-        kind = kind or kind_of_name(source) or ("parquet" if opened.starts_with(_PARQUET) else None)
+        kind = kind or kind_of_name(source) or ("parquet" if opened.starts_with(PARQUET) else None)
         source = where if str(source) == STDIN else source
         if kind == "parquet":
             yield from _of_parquet(source, opened, where)

@@ -204,12 +204,9 @@ class _Message:
 
     def place(self, number: int, start: int, end: int) -> Place:
         """In the message's own characters."""
-        last = self._own(end - 1) + 1
-        return Place(number, self._own(start), last)
-
-    def _own(self, at: int) -> int:
         behind, more = self._runs_of_space
-        return at + more[bisect_right(behind, at)]
+        first, last = (at + more[bisect_right(behind, at)] for at in (start, end - 1))
+        return Place(number, first, last + 1)
 
     @cached_property
     def _runs_of_space(self) -> tuple[list[int], list[int]]:
@@ -224,7 +221,6 @@ class _Message:
         return behind, more
 
     def shares(self, text: str) -> bool:
-        """Whether some words in a row of a text stand in the message."""
         words = text.split()
         return any(run in self._runs for run in _runs(words))
 

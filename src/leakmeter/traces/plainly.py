@@ -169,7 +169,6 @@ def checked(messages: Sequence[LoggedMessage]) -> tuple[LoggedMessage, ...]:
 
 
 def check_unicode(text: str) -> None:
-    """Refuse a text that cannot be written as UTF-8."""
     if half_pair(text) is not None:
         raise Unusable(Reason.NOT_UNICODE)
 
@@ -242,7 +241,7 @@ def _word(value: object) -> str | None:
 
 def _message(value: object) -> LoggedMessage:
     turn = turn_of(value)
-    parts = turn.parts
+    parts = parts_of(turn.content)
     if turn.role is None and not is_record(value):
         raise Unusable(Reason.NOT_OF_FORMAT)
     if turn.calls or any(part.kind in (*CALL_PARTS, *RESULT_PARTS) for part in parts):

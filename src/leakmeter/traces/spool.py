@@ -51,7 +51,9 @@ class Spool:
             if n_spans <= MOST_SPANS and n_bytes <= MOST_BYTES:
                 self._database.execute("INSERT INTO spans VALUES (?, ?)", (number, packed))
             elif n_spans == 1:
-                self._database.execute("INSERT INTO spans VALUES (?, ?)", (number, _head(span)))
+                # Where it stands, without what it says.
+                head = Span(span.trace_id, span.span_id, span.where, span.kind).packed()
+                self._database.execute("INSERT INTO spans VALUES (?, ?)", (number, head))
         except sqlite3.Error as error:
             raise _full(error) from None
 
@@ -101,11 +103,6 @@ class Spool:
             self._recent.clear()
         self._recent[trace_id] = number
         return number
-
-
-def _head(span: Span) -> bytes:
-    """Where a span stands, without what it says."""
-    return Span(span.trace_id, span.span_id, span.where, span.kind).packed()
 
 
 def _full(error: sqlite3.Error) -> StoreError:

@@ -191,8 +191,6 @@ class _Inherited:
 
 
 class _Above:
-    """What stands above each span of a trace."""
-
     def __init__(self, by_id: Mapping[str, Span]) -> None:
         self._parents = {id_: by_id.get(span.parent_id or "") for id_, span in by_id.items()}
         self._found: dict[str, _Inherited] = {}

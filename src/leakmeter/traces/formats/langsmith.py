@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from leakmeter.data.foreign import first, parsed, record
+from leakmeter.data.foreign import first, n_listed, parsed, record
 from leakmeter.traces.formats.base import Format, Found, Record, span_of
 from leakmeter.traces.plainly import has_reasoned, is_record, named, seconds
 from leakmeter.traces.span import Kind, documents_of
@@ -48,8 +48,7 @@ def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
             or named(first(request, "model"))
             or named(about.get("ls_model_name"))
         )
-        tools = parsed(first(invoked, "tools") or first(request, "tools"))
-        span.n_tools = len(tools) if isinstance(tools, list) else 0
+        span.n_tools = n_listed(first(invoked, "tools") or first(request, "tools"))
         span.response_id = named(record(outputs).get("id")) if "choices" in record(outputs) else None
     elif span.kind == "retriever":
         held_in = first(outputs, "documents", "output") if is_record(outputs) else outputs

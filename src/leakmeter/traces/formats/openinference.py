@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from leakmeter.core.json_object import JsonObject
-from leakmeter.data.foreign import first, parsed, record
+from leakmeter.data.foreign import first, n_listed, parsed, record
 from leakmeter.traces.formats.base import Format, Found, Record, span_of
 from leakmeter.traces.plainly import at_path, has_reasoned, is_record, named, seconds
 from leakmeter.traces.span import Kind, Span, documents_of
@@ -50,8 +50,7 @@ def _listed(value: Any) -> Any:
 
 
 def _document(logged: Any) -> tuple[Any, Any]:
-    inner = record(logged).get("document", logged)
-    inner = record(inner)
+    inner = record(record(logged).get("document", logged))
     return inner.get("id"), inner.get("content")
 
 
@@ -79,8 +78,7 @@ def fill(span: Span, attributes: Record) -> None:
         parameters = record(llm.get("invocation_parameters"))
         span.parameters = dict(parameters)
         span.model = named(llm.get("model_name")) or named(parameters.get("model"))
-        tools = parsed(llm.get("tools"))
-        span.n_tools = len(tools) if isinstance(tools, list) else 0
+        span.n_tools = n_listed(llm.get("tools"))
         span.response_id = named(at_path(attributes, "gen_ai.response.id"))
     elif span.kind == "retriever":
         span.documents = documents_of(at_path(held, "retrieval.documents"), _document)
@@ -106,8 +104,10 @@ def _attributes(logged: Record) -> Record:
 
 def _ids(logged: Record) -> tuple[str | None, str | None]:
     context = record(logged.get("context"))
-    trace_id = named(context.get("trace_id")) or named(logged.get("context.trace_id")) or named(logged.get("trace_id"))
-    span_id = named(context.get("span_id")) or named(logged.get("context.span_id")) or named(logged.get("span_id"))
+    trace_id, span_id = (
+        named(context.get(name)) or named(logged.get(f"context.{name}")) or named(logged.get(name))
+        for name in ("trace_id", "span_id")
+    )
     return trace_id, span_id
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from leakmeter.core.json_object import JsonObject
-from leakmeter.data.foreign import first, parsed, record
+from leakmeter.data.foreign import first, n_listed, parsed, record
 from leakmeter.traces.formats import openinference
 from leakmeter.traces.formats.base import Format, Found, Record
 from leakmeter.traces.plainly import at_path, has_reasoned, is_record, named, seconds
@@ -90,16 +90,15 @@ def fill(span: Span, attributes: Record) -> None:
             span.parameters["constrained"] = True
         span.model = named(first(attributes, "gen_ai.response.model", "gen_ai.request.model"))
         span.response_id = named(attributes.get("gen_ai.response.id"))
-        tools = parsed(attributes.get("gen_ai.tool.definitions"))
-        span.n_tools = len(tools) if isinstance(tools, list) else 0
+        span.n_tools = n_listed(attributes.get("gen_ai.tool.definitions"))
     elif span.kind == "retriever":
         span.documents = documents_of(attributes.get("gen_ai.retrieval.documents"), _document)
 
 
 def _counts(attributes: Record) -> Record:
-    """Numbers of tokens, each under the last of its names."""
-    held = {n: v for n, v in attributes.items() if n.startswith("gen_ai.usage.") and "reasoning" in n}
-    return {f"{name.replace('.', '_')}": value for name, value in held.items()}
+    """Numbers of tokens, in names without dots."""
+    usage = {name: n for name, n in attributes.items() if name.startswith("gen_ai.usage.")}
+    return {name.replace(".", "_"): n for name, n in usage.items() if "reasoning" in name}
 
 
 def _spans(logged: Record) -> Iterator[tuple[Record, Record]]:
