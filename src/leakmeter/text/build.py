@@ -348,10 +348,9 @@ def _item(
 ) -> ContextItem:
     swaps: Mapping[str, Prompt] = {}
     if settings.swap:
-        swapped = personal.swapped(
+        covers, swaps = personal.swapped(
             layout, covers, region=settings.region, seed=settings.swap_seed, case_id=case_id, spare=spare
         )
-        covers, swaps = list(swapped.covers), swapped.prompts
     # Of a context that is removed as a whole nothing is said elsewhere.
     values = spans.of_values(layout) if settings.group or len(covers) > 1 else []
     repeated = spans.repeated_in(layout, covers, values)
@@ -390,7 +389,6 @@ def _item(
 
 
 def _named_apart(new: Sequence[Cover], covers: Sequence[Cover]) -> list[Cover]:
-    """Covers under names that no other has."""
     names = {cover.name for cover in covers}
     named: list[Cover] = []
     for added in new:

@@ -102,25 +102,18 @@ class Layout:
         """What the model reads, without start tokens."""
         self._starts = list(accumulate((len(segment.text) for segment in self.segments), initial=0))
         coded = tokenizer.encode_joined([(segment.text, segment.is_template) for segment in self.segments])
-        self._ids, self._offsets = coded.ids, coded.offsets
+        self._ids, self.offsets = coded.ids, coded.offsets
+        """Of each token behind the start tokens its id, and the characters of the text that it came from."""
         checkpoint()
-        self.start_ids = self._written_before()
-        self.n_tokens = len(self.start_ids) + len(self._ids)
-        self._place()
-
-    def _written_before(self) -> tuple[int, ...]:
-        start = self._tokenizer.start_ids
-        if self._writing.name == "chat":
-            return ()
+        start = tokenizer.start_ids
         # Only a template can have written them itself: a text that happens to begin alike has not.
         opens = bool(self.segments) and self.segments[0].is_template
-        return () if opens and self._ids[: len(start)] == start else start
-
-    def _place(self) -> None:
-        """Find of each token the segment it belongs to, and which are of the context."""
-        self._first = first_characters(self.text, self._offsets)
+        has_start = writing.name == "chat" or (opens and self._ids[: len(start)] == start)
+        self.start_ids = () if has_start else start
+        self.n_tokens = len(self.start_ids) + len(self._ids)
+        self._first = first_characters(self.text, self.offsets)
         self._segment_of = owners(self._first, self._starts[:-1])
-        self._spans = np.asarray(self._offsets, dtype=np.int64).reshape(-1, 2)
+        self._spans = np.asarray(self.offsets, dtype=np.int64).reshape(-1, 2)
         is_context = np.asarray([segment.document is not None for segment in self.segments], dtype=bool)
         self._context_at: list[int] = np.flatnonzero(is_context[self._segment_of]).tolist()
         """Of each token of the context, its number among all."""
@@ -136,7 +129,7 @@ class Layout:
 
     @cached_property
     def _is_space(self) -> BoolArray:
-        return np.asarray([not self.text[a:b].strip() for a, b in self._offsets], dtype=bool)
+        return np.asarray([not self.text[a:b].strip() for a, b in self.offsets], dtype=bool)
 
     @cached_property
     def _placed(self) -> tuple[list[ContextToken], npt.NDArray[np.int64]]:
@@ -168,11 +161,6 @@ class Layout:
                     )
                 )
         return tokens, all_anchors
-
-    @property
-    def offsets(self) -> tuple[CharRange, ...]:
-        """Of each token behind the start tokens, the characters of the text that it came from."""
-        return self._offsets
 
     def token_range(self, chars: CharRange) -> TokenRange | None:
         """The context tokens that belong to a range of characters, or None if no token begins in it."""
@@ -209,13 +197,11 @@ class Layout:
         cuts = sorted({0, *changes, *edges})
         for a, b in pairwise([*cuts, len(self._ids)] if self._ids else []):
             i = int(self._segment_of[a])
-            is_text = a in number and not self.segments[i].is_loose
-            pieces.append(Piece(f"t{number[a]}" if is_text else self._name(i), self._role(i), self._ids[a:b]))
+            segment = self.segments[i]
+            name = f"t{number[a]}" if a in number and not segment.is_loose else self._name(i)
+            is_context = segment.document is not None or segment.owner is not None
+            pieces.append(Piece(name, CONTEXT if is_context else segment.role, self._ids[a:b]))
         return Prompt(tuple(pieces))
-
-    def _role(self, segment: int) -> str:
-        text_segment = self.segments[segment]
-        return CONTEXT if text_segment.document is not None or text_segment.owner is not None else text_segment.role
 
     def _name(self, segment: int) -> str:
         return f"{LOOSE if self.segments[segment].is_loose else '#'}{segment}"
@@ -332,7 +318,7 @@ class Layout:
             removed[self._starts[i] : self._starts[i + 1]] = True
 
         def removed_of(token: int) -> BoolArray:
-            (a, b), segment = self._offsets[token], int(self._segment_of[token])
+            (a, b), segment = self.offsets[token], int(self._segment_of[token])
             chars_gone = removed[a:b].copy()
             own = max(min(self._starts[segment + 1], b) - a, 0)
             first = self._anchors[token] - a
@@ -424,7 +410,7 @@ class Layout:
 
     def _left_of(self, token: int, removed: BoolArray) -> tuple[tuple[int, ...], bool]:
         """Ids of what a token holds of others, tokenised on its own, and whether the token begins with it."""
-        start = self._offsets[token][0]
+        start = self.offsets[token][0]
         ids: list[int] = []
         for is_gone, group in groupby(range(len(removed)), key=lambda i: bool(removed[i])):
             chars = list(group)
@@ -441,7 +427,7 @@ class Layout:
         """The blank prompt with a piece where a context would begin."""
         bare = self._bare()
         place = self._writing.place()
-        at = next((i for i, (_, end) in enumerate(bare._offsets) if end > place), len(bare._ids))
+        at = next((i for i, (_, end) in enumerate(bare.offsets) if end > place), len(bare._ids))
         start = [Piece(START, FRAME, bare.start_ids)] if bare.start_ids else []
         parts = (Piece("before", FRAME, bare._ids[:at]), piece, Piece("behind", FRAME, bare._ids[at:]))
         return Prompt((*start, *(part for part in parts if part.ids)))

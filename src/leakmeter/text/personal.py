@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from leakmeter.core.item import EntityTexts
 from leakmeter.core.prompt import Prompt
 from leakmeter.text.entities.mention import Entity, Recogniser
 from leakmeter.text.layout import Layout, TokenRange
 from leakmeter.text.spans import Cover, Holders
-
-
-@dataclass(frozen=True, slots=True)
-class Swaps:
-    """Surrogates of the entities of a case."""
-
-    covers: tuple[Cover, ...]
-    """The entities, each knowing its surrogate."""
-    prompts: Mapping[str, Prompt]
-    """By name, the prompt that says the surrogate instead; none where it does not fit the window."""
 
 
 def of_entities(layout: Layout, *, region: str, patterns: str | None, recognise: Recogniser | None) -> list[Cover]:
@@ -68,10 +58,12 @@ def not_entities(values: Iterable[Cover], entities: Sequence[Cover]) -> list[Cov
 
 def swapped(
     layout: Layout, covers: Sequence[Cover], *, region: str, seed: int, case_id: str, spare: int | None
-) -> Swaps:
-    """The prompt with a surrogate value in the place of each entity, tokenised anew; other spans are left alone.
+) -> tuple[list[Cover], Mapping[str, Prompt]]:
+    """Spans, of which each entity knows its surrogate, and by its name the prompt that says the surrogate instead,
+    tokenised anew.
 
-    Seed, case and entity decide what is drawn. A prompt may grow by `spare` tokens; None for any number.
+    Seed, case and entity decide what is drawn. There is no prompt that would grow by more than `spare` tokens; None for
+    any number.
     """
     from leakmeter.text.surrogates.entity import surrogate_of
 
@@ -87,7 +79,7 @@ def swapped(
         prompt = layout.replaced(dict(zip(cover.chars, surrogate.mentions, strict=True)))
         if spare is None or len(prompt.ids) - layout.n_tokens <= spare:
             prompts[cover.name] = prompt
-    return Swaps(tuple(swapped_covers), prompts)
+    return swapped_covers, prompts
 
 
 def _joined(ranges: Iterable[TokenRange]) -> tuple[TokenRange, ...]:

@@ -234,10 +234,7 @@ class Cuts:
         covers = [self.spans[name][0] for name in names]
         return Removed(
             chars=tuple(part for cover in covers for part in cover.parts),
-            tokens=tuple(part for cover in covers if self.by_token(cover) for part in cover.tokens),
+            # Without parts a span's tokens go as they are, rather than what they hold of its characters.
+            tokens=tuple(part for cover in covers if not cover.parts for part in cover.tokens),
             owners=frozenset(owner for cover in covers for owner in cover.owners),
         )
-
-    def by_token(self, cover: Cover) -> bool:
-        """Whether a span's tokens go as they are, rather than what they hold of its characters."""
-        return not cover.parts

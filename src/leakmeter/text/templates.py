@@ -7,8 +7,9 @@ special token. Without a context the text is that of template and query alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -18,6 +19,7 @@ from leakmeter.core.long_work import checkpoint
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.overriding import override
 
 NAMED = {
     "plain": "Context: {context}\n\nQuestion: {query}\nAnswer:",
@@ -25,8 +27,8 @@ NAMED = {
     "document": "Document: {context}. {query}",
     "article": "Article: {context}. Summary of the above news article:",
 }
-_CHAT_TURN = "{context}\n\n{query}"
 _SLOT = re.compile(r"\{(context|query)\}")
+_ROLES = {"context": CONTEXT, "query": QUERY}
 _GIVE_PLAIN: Final = "give --template plain"
 _GIVE_ANOTHER_MODEL: Final = "messages need one, so give another model"
 _SENTINEL = "LEAKMETERSLOT{}Q"
@@ -116,7 +118,7 @@ class Writing(Protocol):
 
         Args:
             texts: one for each document; an empty one is not written.
-            gone: names of the messages that are left out, with the turns around them.
+            without: names of the messages that are left out, with the turns around them.
         """
 
     def place(self) -> int:
@@ -130,40 +132,44 @@ class Filled:
         self.name = name
         self.documents = tuple(documents)
         self.query = query
-        self._parts = _parts(text, _SLOT, {"{context}": CONTEXT, "{query}": QUERY})
+        # Between texts of the template stand the names of its places.
+        self._parts = [(_ROLES[part], "") if i % 2 else (FRAME, part) for i, part in enumerate(_SLOT.split(text))]
 
     def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[Segment]:
         """The template's text, filled; nothing in place of a context of which nothing is left."""
-        return _filled(self._parts, texts, self.query)
+        out: list[Segment] = []
+        for role, text in self._parts:
+            if role == CONTEXT:
+                written = [Segment(CONTEXT, document, document=i) for i, document in enumerate(texts) if document]
+                for n, segment in enumerate(written):
+                    out += [_separator(SEPARATOR, segment.document), segment] if n else [segment]
+            else:
+                out.append(Segment(role, self.query if role == QUERY else text))
+        return [segment for segment in out if segment.text]
 
     def place(self) -> int:
-        return _place(self._parts, self.query)
+        before = takewhile(lambda part: part[0] != CONTEXT, self._parts)
+        return sum(len(self.query if role == QUERY else text) for role, text in before)
 
 
-class OneTurn:
+class OneTurn(Filled):
     """The model's chat template over one user message that has documents and query."""
 
     def __init__(self, documents: Sequence[Document], query: str, tokenizer: Tokenizer) -> None:
-        self.name = "chat"
-        self.documents = tuple(documents)
-        self.query = query
+        super().__init__("chat", "{context}\n\n{query}", documents, query)
         self._tokenizer = tokenizer
-        slots = {_SENTINEL.format("C"): CONTEXT, _SENTINEL.format("X"): QUERY}
-        context, query_slot = slots
-        self._turn = _parts(
-            _CHAT_TURN.format(context=context, query=query_slot), re.compile("|".join(map(re.escape, slots))), slots
-        )
 
+    @override
     def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[Segment]:
         """The template's text around the message's, which a template may strip of white space at its ends."""
-        filled = _filled(self._turn, texts, self.query)
+        filled = super().segments(texts)
         before, kept, after = turn("".join(segment.text for segment in filled), self._tokenizer)
         parts = [Segment(FRAME, before), *_within(filled, kept), Segment(FRAME, after)]
         return [segment for segment in parts if segment.text]
 
+    @override
     def place(self) -> int:
-        before, _ = user_turn(self._tokenizer)
-        return len(before) + _place(self._turn, self.query)
+        return len(user_turn(self._tokenizer)[0]) + super().place()
 
 
 class Chat:
@@ -188,7 +194,7 @@ class Chat:
         self.documents = tuple(documents)
         asking = messages[query_at]
         query_texts = [part.text for number, part in enumerate(asking.parts) if number not in asking.retrieved]
-        self.query = joined(asking, query_texts)
+        self.query = ("" if asking.retrieved else PART_SEPARATOR).join(query_texts)
         self._frames: dict[tuple[int, ...], list[list[Segment]]] = {}
         self._frames_of(tuple(range(len(messages))))
 
@@ -257,11 +263,8 @@ class Chat:
 
     def _frames_of(self, left: tuple[int, ...]) -> list[list[Segment]]:
         """What the template writes before the first of these messages, between them, and after the last."""
-        if left not in self._frames:
-            self._frames[left] = self._made_frames(left)
-        return self._frames[left]
-
-    def _made_frames(self, left: tuple[int, ...]) -> list[list[Segment]]:
+        if left in self._frames:
+            return self._frames[left]
         marks = [_SENTINEL.format(f"{i}M") for i in left]
         messages = [{"role": self._messages[i].role, "content": mark} for i, mark in zip(left, marks, strict=True)]
         begun = []
@@ -285,6 +288,7 @@ class Chat:
             frames.append([Segment(role, rendered[cursor : len(part)], owner=owner)])
             cursor = len(part)
         frames[-1].append(Segment(FRAME, rendered[cursor:]))
+        self._frames[left] = frames
         return frames
 
 
@@ -305,7 +309,10 @@ def plain_or_chat(template: str | None, tokenizer: Tokenizer) -> str:
 def user_turn(tokenizer: Tokenizer) -> tuple[str, str]:
     """What the model's chat template writes before and after the text of a single user message."""
     mark = _SENTINEL.format("T")
-    before, after = _rendered_once(mark, (mark,), tokenizer).split(mark)
+    rendered = tokenizer.render_chat([{"role": "user", "content": mark}], answer=True)
+    if rendered.count(mark) != 1:
+        raise UsageError(f"the model's chat template repeats or drops its input; {_GIVE_PLAIN}")
+    before, after = rendered.split(mark)
     return before, after
 
 
@@ -315,10 +322,6 @@ def turn(content: str, tokenizer: Tokenizer) -> tuple[str, tuple[int, int], str]
     rendered = tokenizer.render_chat([{"role": "user", "content": content}], answer=True)
     (kept,) = _contents(rendered, (before, after), (content,))
     return before, kept, after
-
-
-def joined(message: Message, texts: Iterable[str]) -> str:
-    return ("" if message.retrieved else PART_SEPARATOR).join(texts)
 
 
 def _opening(rendered: str, tokenizer: Tokenizer, first_role: str) -> int:
@@ -341,13 +344,6 @@ def _opening(rendered: str, tokenizer: Tokenizer, first_role: str) -> int:
     return len(start) if rendered.startswith(start) else 0
 
 
-def _rendered_once(turn: str, marks: Iterable[str], tokenizer: Tokenizer) -> str:
-    rendered = tokenizer.render_chat([{"role": "user", "content": turn}], answer=True)
-    if any(rendered.count(mark) != 1 for mark in marks):
-        raise UsageError(f"the model's chat template repeats or drops its input; {_GIVE_PLAIN}")
-    return rendered
-
-
 def _checked(text: str) -> str:
     slots = _SLOT.findall(text)
     if slots.count("context") != 1 or slots.count("query") > 1:
@@ -355,35 +351,7 @@ def _checked(text: str) -> str:
     return text
 
 
-def _parts(text: str, pattern: re.Pattern[str], roles: Mapping[str, str]) -> list[tuple[str, str]]:
-    """A template cut at its places: role and text of each stretch, a place without a text."""
-    out: list[tuple[str, str]] = []
-    cursor = 0
-    for match in pattern.finditer(text):
-        out += [(FRAME, text[cursor : match.start()]), (roles[match.group()], "")]
-        cursor = match.end()
-    return [*out, (FRAME, text[cursor:])]
-
-
-def _filled(parts: Sequence[tuple[str, str]], texts: Sequence[str], query: str) -> list[Segment]:
-    out: list[Segment] = []
-    for role, text in parts:
-        if role == CONTEXT:
-            written = [Segment(CONTEXT, document, document=i) for i, document in enumerate(texts) if document]
-            for n, document_segment in enumerate(written):
-                out += [_separator(SEPARATOR, document_segment.document), document_segment] if n else [document_segment]
-        else:
-            out.append(Segment(role, query if role == QUERY else text))
-    return [segment for segment in out if segment.text]
-
-
-def _place(parts: Sequence[tuple[str, str]], query: str) -> int:
-    before = parts[: next(i for i, (role, _) in enumerate(parts) if role == CONTEXT)]
-    return sum(len(query if role == QUERY else text) for role, text in before)
-
-
 def _separator(text: str, document: int | None, owner: str | None = None) -> Segment:
-    """What separates a document from the one before it."""
     return Segment(CONTEXT, text, document=document, owner=owner, n_lead=len(text), is_loose=True)
 
 

@@ -63,7 +63,10 @@ def find(text: str, region: str) -> Iterator[Mention]:
         for match, value in candidates
         if match.raw_string.lstrip("(").startswith(("+", "＋"))
         or (match.number.country_code == 1 and _GROUPED.fullmatch(match.raw_string))
-        or (sum(map(str.isdigit, match.raw_string)) >= 6 and _is_labelled(text, match.start))
+        or (
+            sum(map(str.isdigit, match.raw_string)) >= 6
+            and _LABEL.search(text[max(0, match.start - _LOOK_BACK) : match.start])
+        )
     }
     # A second pass is the most work of all, and often there is nothing left to ask.
     if any(value not in sure for _, value in candidates):
@@ -82,7 +85,3 @@ def value_of(number: object) -> str:
     assert isinstance(number, library.PhoneNumber)
     plain = library.format_number(number, library.PhoneNumberFormat.E164)
     return f"{plain};ext={number.extension}" if number.extension else plain
-
-
-def _is_labelled(text: str, start: int) -> bool:
-    return bool(_LABEL.search(text[max(0, start - _LOOK_BACK) : start]))

@@ -63,7 +63,7 @@ def find(
         (RECOGNISED, list(email.find(text))),
         (SHAPED, [mention for mention in shaped if mention.type in (shapes.ACCOUNT, shapes.KEY, ADDRESS)]),
         (RECOGNISED, list(address.find(text, region))),
-        (RECOGNISED, [mention for mention in date.find(text, region) if _is_day(mention.value)]),
+        (RECOGNISED, [m for m in date.find(text, region) if date.is_value(m.value) and "x" not in m.value]),
         (RECOGNISED, list(phone.find(text, region))),
         (RECOGNISED, list(person.find(text))),
         (SHAPED, shaped),
@@ -166,11 +166,6 @@ def _letters_beside(value: str, digits: Sequence[tuple[int, int]]) -> bool:
     """Whether a value has letters that are no digit in words, as a code has."""
     at_digits = {i for start, end in digits for i in range(start, end)}
     return any(sign.isalpha() and i not in at_digits for i, sign in enumerate(value))
-
-
-def _is_day(value: str) -> bool:
-    """Whether a date has day, month and year, as a date of birth does."""
-    return date.is_value(value) and "x" not in value
 
 
 def _listed(text: str, context: str, listed: Sequence[tuple[int, int, str]]) -> Iterator[Mention]:
