@@ -179,7 +179,6 @@ def cases_of(
 
 
 def _commonest(problems: Sequence[str]) -> str:
-    """The first problem of the kind that most rows have."""
     kinds = [re.sub(r"\d+", "", problem) for problem in problems]
     ((kind, n),) = Counter(kinds).most_common(1)
     return (f"{n} of {len(problems)} have this problem: " if len(problems) > 1 else "") + problems[kinds.index(kind)]
@@ -229,7 +228,6 @@ def _preset(
 
 
 def _known(fields: Fields, row: Row, shape: Shape, left_out: dict[str, None]) -> Fields:
-    """The fields of a case; of a table and where there is a mapping, what else there is is left out."""
     unknown = [name for name in fields if name not in FIELDS]
     if not unknown or shape.names_fields:
         return {name: value for name, value in fields.items() if name in FIELDS}
@@ -294,7 +292,6 @@ def _texts_at(fields: Fields) -> str:
 
 
 def _mapped_note(cases: Sequence[Case]) -> str:
-    """How long the texts are that a mapping reads, and no word of them."""
 
     def characters(lengths: Sequence[int]) -> str:
         least, most = min(lengths), max(lengths)
@@ -382,7 +379,6 @@ def case_of_fields(
 
 
 def _text_of(value: object, field: str, where: str) -> str:
-    """The text of a field, for which a mapping may have led to what holds texts."""
     if isinstance(value, list):
         hint = f"take one with {field}=PATH[0], or say with cases=PATH which list holds the cases"
         raise DataError(f"{where}: '{field}' is a list, expected text; {hint}")

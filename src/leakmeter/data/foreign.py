@@ -72,9 +72,7 @@ _ARGUMENTS: Final = ("arguments", "args", "tool_kwargs", "input")
 _UNDERSTOOD: Final = ("role", "content", "name", "parts", "contents", "type", "tool_call_id")
 """Fields of a message that hold what it says. What identifies the call that a tool answers is no part of that."""
 _SHELLS: Final = ("node", "document", "kwargs")
-"""Fields around a document's own."""
 TEXTS: Final = ("text", "page_content", "content", "body", "passage", "chunk", "chunk_text")
-"""What the text of a document is called."""
 _IDS: Final = ("id", "id_", "doc_id", "document_id", "node_id", "chunk_id")
 """What a document is called by; in its metadata too."""
 _SOURCES: Final = ("source", "file_path")
@@ -154,8 +152,6 @@ _SAID: Final = ("content", "text", "response", "message", "messages", "update")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of what a message says."""
-
     kind: str
     """'text', whatever its library calls that; or what else it is."""
     text: str | None
@@ -171,7 +167,6 @@ class Turn:
     content: Any
     """As it was given; None where there is none."""
     calls: Sequence[Any]
-    """Of tools, as they stand beside the content."""
     get: Callable[[str], Any]
     """Looks up what else it has."""
     unknown: str | None
@@ -215,7 +210,6 @@ def turn_of(message: Any) -> Turn:
 
 
 def parts_of(content: Any) -> list[Part]:
-    """The parts of a message's content: a text, or a list of texts and of records."""
     if content is None:
         return []
     is_list = isinstance(content, Iterable) and not isinstance(content, str | Mapping)
@@ -233,7 +227,6 @@ def _part(logged: Any) -> Part:
 
 
 def getter(value: Any) -> Callable[[str], Any]:
-    """Looks a name up, as a key or an attribute; None where there is none."""
     if isinstance(value, Mapping):
         return value.get
     return lambda name: getattr(value, name, None)
@@ -422,7 +415,6 @@ def _is_free(form: Any) -> bool:
 
 
 def settings_of(model: Any) -> Fields:
-    """What the attributes of a model say of how it answers."""
     names = {*_MODEL, *_NESTED, *(alias for aliases in SAMPLING.values() for alias in aliases)}
     return {name: held for name in names if (held := getattr(model, name, None)) is not None}
 

@@ -23,8 +23,6 @@ _METADATA_NAMES = ("source", "title", "file_name", "name", "id", "doc_id")
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A preset."""
-
     name: str
     about: str
     """Which of its fields become which, as shown when the format was found out."""
@@ -307,4 +305,3 @@ _ALL = (
     ),
 )
 FORMATS: dict[str, Format] = {format_.name: format_ for format_ in _ALL}
-"""Presets by name, in the order in which they are tried."""

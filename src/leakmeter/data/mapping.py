@@ -45,7 +45,6 @@ def mapping_of(
 
 
 def checked_pairs(pairs: Iterable[tuple[str, str]], known: Collection[str] | None = None) -> dict[str, str]:
-    """The paths of known fields, each given once."""
     out: dict[str, str] = {}
     for field, path in pairs:
         if known is not None and field not in known:
@@ -119,7 +118,6 @@ def suggested(names: Collection[str], missing: Iterable[str], wanted: Mapping[st
 
 
 def _suggestion(word: str, names: Collection[str]) -> str | None:
-    """The name that may stand for a word: one that is nearly spelled so, or has the word in it."""
     near = nearest(word, names)
     if near is None or _letters(word) in _letters(near):
         return near

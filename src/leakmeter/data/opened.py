@@ -37,7 +37,6 @@ class Opened(io.BufferedIOBase):
         self._most = most
         self._held = b""
         self.n_bytes = 0
-        """As many as were read so far."""
 
     @property
     def n_packed(self) -> int:

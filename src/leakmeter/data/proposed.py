@@ -16,7 +16,6 @@ from leakmeter.data.shape import Shape
 from leakmeter.errors import DataError
 
 ROLES: Final = ("messages", "query", "context", "response", "reference")
-"""Fields that are looked for."""
 _OF_CHAT: Final = ("query", "context")
 _SPEAKERS: Final = frozenset((
     *("role", "speaker", "from", "author", "sender", "who", "by", "side", "party", "actor", "participant", "type"),
@@ -160,7 +159,6 @@ def _parts_of_chat(value: Any, *, is_answered: bool = False) -> dict[str, str] |
 
 
 def _is_of_pairs(value: object) -> bool:
-    """Whether it is a chat of [role, text] pairs."""
     if not isinstance(value, list) or len(value) < 2 or not all(isinstance(turn, list) for turn in value):
         return False
     return all(len(turn) == 2 and all(map(_is_text, turn)) and is_name(turn[0]) for turn in value)
@@ -197,7 +195,6 @@ def _parts_of_documents(fields: Fields, path: str) -> dict[str, str]:
 
 
 def _id_of(fields: Fields) -> dict[str, str]:
-    """The field that probably identifies a record, where its name is not `id`."""
     if "id" in fields:
         return {}
     for name, value in fields.items():

@@ -44,7 +44,6 @@ _ROWS_AT_ONCE = 256
 PARQUET: Final = b"PAR1"
 """What a Parquet file begins with."""
 _Records = Callable[[Mapping[Any, Any]], list[Any]]
-"""What finds the records that one object holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +228,6 @@ def rows_of_text(text: str, name: str) -> Iterator[Row]:
 
 
 def kind_of_name(source: str | Path) -> Kind | None:
-    """What the name of a file says that it holds, packed or not."""
     return _SUFFIXES.get(suffix_of(source))
 
 
@@ -259,7 +257,6 @@ def _of_lines(source: object, lines: Iterable[str]) -> Iterator[Row]:
 
 
 def parsed_row(row: Row, line: str | bytes) -> Row:
-    """A row with what its line of JSON says, or the problem there is with it."""
     try:
         return replace(row, content=parsed_json(line, row.where))
     except DataError as error:

@@ -46,18 +46,15 @@ class Shape:
     cases: str = ""
     """Path of the list of records that are cases; empty where each record is a case."""
     fields: Mapping[str, str] = field(default_factory=dict)
-    """Paths of the fields of a case."""
     contexts: Sequence[str] = ()
     """Paths of the context, where there are several."""
     text: str = ""
-    """Path of the text within a document."""
     names: Sequence[str] = ()
     """Paths of the names of documents, within each, or, of a context that is a text, beside it: one for all, or one for
     each path of the context."""
     messages: Mapping[str, str] = field(default_factory=dict)
     """Paths of `role` and `content` within a message."""
     roles: Mapping[str, str] = field(default_factory=dict)
-    """Roles by what the data call them."""
     system: str = ""
     """Path of the system prompt, the first message of the chat."""
     _used: set[str] = field(default_factory=set, repr=False)
@@ -83,11 +80,9 @@ class Shape:
 
     @property
     def root(self) -> str:
-        """The first name of the path of the cases."""
         return re.split(r"[.\[]", self.cases, maxsplit=1)[0]
 
     def records(self, row: Row) -> Iterator[Row]:
-        """The records of a row that are cases."""
         if not self.cases:
             yield row
             return
@@ -100,7 +95,6 @@ class Shape:
             yield replace(row, number=number, place=place, content={**beside, named: id_, **own})
 
     def fields_of(self, record: Fields, where: str) -> Fields:
-        """The fields of a case."""
         fields = mapped(record, self.fields, where)
         if self.contexts:
             paths = enumerate(self.contexts)

@@ -90,7 +90,6 @@ class PromptSettings:
         return FINDERS if self.unit == "entity" else ()
 
     def resolved(self) -> PromptSettings:
-        """With the files they name read."""
         if self.unit is not None:
             units.parse(self.unit)
         settings = replace(self, template=templates.resolved(self.template))
@@ -172,7 +171,6 @@ class PreparedContext(Prepared):
 
 
 def _sensitive_texts(places: Sequence[sensitive.Place] | None, region: str) -> JsonObject:
-    """What tells values that are personal or secret, where it is not the default."""
     texts: JsonObject = {} if places is None else {"sensitive": [list(place) for place in places]}
     return texts if region == REGION else {**texts, "region": region}
 

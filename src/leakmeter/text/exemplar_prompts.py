@@ -52,13 +52,11 @@ class Writer:
         return prompt_of(stretches, self._tokenizer, chat=self._chat)
 
     def prompt_around(self, piece: Piece, texts: tuple[str, ...]) -> Prompt:
-        """The prompt without exemplars, and a piece where they would begin."""
         bare = self.prompt((), texts)
         at = next(i for i, bare_piece in enumerate(bare.pieces) if bare_piece.name not in (START, "opening"))
         return bare.with_inserted(at, piece)
 
     def text(self, number: int) -> str:
-        """An exemplar as people would read it."""
         return joined(self._exemplars[number - 1])
 
     def label_ids(self, word: str) -> tuple[int, ...]:

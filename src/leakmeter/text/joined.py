@@ -22,8 +22,6 @@ START: Final = "start"
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A part of the text that the model reads."""
-
     name: str
     role: str
     text: str
@@ -75,7 +73,6 @@ def first_characters(text: str, offsets: Sequence[tuple[int, int]]) -> npt.NDArr
 
 
 def _in_turn(stretches: Iterable[Stretch], tokenizer: Tokenizer) -> list[Stretch]:
-    """Stretches as the one message of a chat, with what its template writes around them."""
     inner = [stretch for stretch in stretches if stretch.text]
     before, kept, after = templates.turn("".join(stretch.text for stretch in inner), tokenizer)
     out: list[Stretch] = []

@@ -55,8 +55,6 @@ class ContextToken:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What is taken out of a layout."""
-
     chars: tuple[CharRange, ...] = ()
     """Characters of the context; a token goes where what it holds of them goes."""
     tokens: tuple[TokenRange, ...] = ()
@@ -120,7 +118,6 @@ class Layout:
 
     @property
     def tokens(self) -> list[ContextToken]:
-        """Where the tokens of the context stand."""
         return self._placed[0]
 
     @property
@@ -495,8 +492,6 @@ class Layout:
 
 
 class _Effect(NamedTuple):
-    """What a removal does to tokens."""
-
     state: npt.NDArray[np.int64]
     removed_of: Callable[[int], BoolArray]
     """Which characters of a token are gone, or left at a token before it."""

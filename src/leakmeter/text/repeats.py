@@ -32,8 +32,6 @@ _TITLES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value and the places that say it."""
-
     text: str
     """Its longest mention."""
     mentions: tuple[tuple[int, int], ...]

@@ -37,10 +37,7 @@ _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 
 @dataclass(frozen=True, slots=True)
 class Sensitive:
-    """A list of values, or patterns, with the type of each."""
-
     sha256: str
-    """Of the file."""
     by_first_word: dict[str, list[tuple[tuple[str, ...], str]]]
     """Values as folded words, longest first, with their types, by their first word."""
     patterns: tuple[pattern.Pattern, ...]

@@ -40,8 +40,6 @@ PART_SEPARATOR: Final = "\n"
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch of the text that the model reads, with one role."""
-
     role: str
     text: str
     document: int | None = None
@@ -136,7 +134,6 @@ class Filled:
         self._parts = [(_ROLES[part], "") if i % 2 else (FRAME, part) for i, part in enumerate(_SLOT.split(text))]
 
     def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[Segment]:
-        """The template's text, filled; nothing in place of a context of which nothing is left."""
         out: list[Segment] = []
         for role, text in self._parts:
             if role == CONTEXT:

@@ -28,8 +28,6 @@ NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A parsed unit: its kind, and for n-grams how many tokens and how far apart."""
-
     kind: str
     n: int = 0
     stride: int = 0

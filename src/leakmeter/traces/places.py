@@ -47,8 +47,6 @@ class Retrieved:
 
 @dataclass(slots=True)
 class Found:
-    """What became of the retrieved documents."""
-
     documents: tuple[LoggedDocument, ...]
     absent: tuple[AbsentDocument, ...]
     n_empty: int
@@ -56,8 +54,6 @@ class Found:
 
 @dataclass(slots=True)
 class _Text:
-    """Documents of one text."""
-
     text: str
     plain: str
     ids: dict[str, None] = field(default_factory=dict)
@@ -76,7 +72,6 @@ class Work:
         self._left = MOST_WORK
 
     def add(self, n_steps: int, n_characters: int = 0) -> None:
-        """Account for what is to be done; `Unusable` where it is too much."""
         self._left -= _OF_STEP * n_steps + n_characters
         if self._left < 0:
             raise Unusable(Reason.TOO_MANY_DOCUMENTS)

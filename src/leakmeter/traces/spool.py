@@ -32,8 +32,6 @@ _COUNTED = """
 
 
 class Spool:
-    """Spans that wait until their traces are complete."""
-
     def __init__(self) -> None:
         self._held: sqlite3.Connection | None = None
         self._recent: dict[str, int] = {}

@@ -33,8 +33,6 @@ _OF_NO_ANSWER = (Reason.NO_DOCUMENTS, Reason.DOCUMENT_NOT_FOUND, Reason.TOOL_CAL
 
 @dataclass(slots=True)
 class Outcome:
-    """What a trace came to."""
-
     results: list[LoggedAnswer | Refused] = field(default_factory=list)
     n_hidden: int = 0
     """Calls that answered nobody."""
@@ -138,7 +136,6 @@ class _Tree:
         """Calls within retrievals and tools."""
         # What is not known of an order is left as it was logged.
         self.calls = sorted((span for span in inner if span.span_id not in within), key=_order)
-        """Calls that may have answered, in order."""
         searches = sorted((span for span in self._spans if span.kind in _SEARCHING), key=_order)
         self._searches = [span for span in searches if span.documents]
         self._rerankers = sorted(_start(span, math.inf) for span in searches if span.kind == "reranker")
@@ -248,7 +245,6 @@ class _Hidden:
             self.add(span)
 
     def add(self, span: Span) -> None:
-        """Count one more, unless it failed."""
         if span.failed:
             return
         start = _start(span, -math.inf)

@@ -47,14 +47,11 @@ _KEYS = ("name", "instruction", "answer", "label_column", "fields", "labels")
 
 
 class Record(NamedTuple):
-    """A record of exemplars or queries."""
-
     id: str
     """Its own, or its place in the data: all that it is called by."""
     fields: Fields
     """Values by column, in lower case."""
     where: str
-    """For errors."""
 
 
 def read_examples(
@@ -212,7 +209,6 @@ class TaskData:
         return self._word(text, LabelColumn(_ANSWER), words_of_columns[0], where) if text else None
 
     def _word(self, text: str, column: LabelColumn, words: Mapping[str, str], where: str) -> str:
-        """The prompt's word for what a column says."""
         for form in (text, text.casefold(), _without_fraction(text)):
             if form in words:
                 return words[form]

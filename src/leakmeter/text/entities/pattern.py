@@ -30,13 +30,9 @@ _IS_TEXT = re.compile(r"^[^\n=]* = ", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A pattern for values of a type."""
-
     type: str
     source: str
-    """As the user wrote it."""
     compiled: Any
-    """Of the `regex` library."""
 
 
 def resolved(patterns: str | None) -> str | None:

@@ -40,8 +40,6 @@ NOWHERE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value, and where a text says it."""
-
     type: str
     found_by: str
     """`LISTED`, `RECOGNISED` or `SHAPED`."""

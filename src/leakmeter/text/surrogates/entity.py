@@ -17,12 +17,8 @@ from leakmeter.text.surrogates.draw import scrambled, source, unlike
 
 @dataclass(frozen=True, slots=True)
 class Surrogate:
-    """What is put in the place of an entity's mentions."""
-
     text: str
-    """In the place of its fullest mention."""
     mentions: tuple[str, ...]
-    """In the place of each, in their order."""
 
 
 def surrogate_of(entity: Entity, context: str, *, region: str, seed: int, case_id: str) -> Surrogate:

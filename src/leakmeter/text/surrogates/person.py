@@ -18,7 +18,6 @@ Gender = Literal["male", "female", "any"]
 N_COMMON: Final = 100
 """As many of the most frequent names are common; all others are rare."""
 MALE: Final = ("father", "grandfather", "uncle", "husband", "brother", "son")
-"""Relations whose names are men's."""
 FEMALE: Final = ("mother", "grandmother", "aunt", "wife", "sister", "daughter")
 _WORD: Final = re.compile(WORD)
 # A word of a name may hold a hyphen or an apostrophe.
@@ -153,7 +152,6 @@ def renamed(text: str, name: str, other: str) -> str:
 
 
 def _gender(kind: str, words: Sequence[str]) -> Gender:
-    """Of the relation, or else of the first word that is a first name of women or of men alone."""
     if gender_of(kind) != "any":
         return gender_of(kind)
     women, men = ({name.casefold() for name in given_names(gender)} for gender in _BOTH)

@@ -16,12 +16,9 @@ Found = tuple[Span, *tuple[Record, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format of logs."""
-
     name: str
     about: str
     fits: Callable[[Record], bool]
-    """Whether a record is of the format."""
     read: Callable[[Record, str, str | None], Iterator[Found]]
     """The spans of a record of the format, given where it stands and the path of what was retrieved, and the records in
     which the one who was answered may be named; may raise `Unusable`."""
