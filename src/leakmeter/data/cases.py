@@ -22,7 +22,7 @@ from leakmeter.core.plain import counted
 from leakmeter.data import formats
 from leakmeter.data.chat import ContextMarker, context_marker, messages_of, with_context, without_answer
 from leakmeter.data.foreign import fields_of, plain
-from leakmeter.data.mapping import Fields, is_name, listed, nearest, parsed_cell, renamed, value_at
+from leakmeter.data.mapping import Fields, is_name, listed, nearest, parsed_cell, parsed_list, renamed, value_at
 from leakmeter.data.opened import named as named_file
 from leakmeter.data.opened import open_data
 from leakmeter.data.proposed import ROLES, proposed_cases, proposed_mapping, text_paths
@@ -200,9 +200,8 @@ def _good(
                     if isinstance(held := parsed_cell(value_at(record, path, row.where)), list):
                         sizes.setdefault(path, set()).add(len(held))
                 if row.is_table:
-                    fields = {k: value for k, value in fields.items() if value not in (None, "") and not _is_index(k)}
-                    cells = ((name, parsed_cell(fields.get(name))) for name in ("context", "messages"))
-                    fields = {**fields, **{name: cell for name, cell in cells if isinstance(cell, list)}}
+                    kept = {k: value for k, value in fields.items() if value not in (None, "") and not _is_index(k)}
+                    fields = kept | {name: parsed_list(kept[name]) for name in ("context", "messages") if name in kept}
                 yield row, fields
         except DataError as error:
             bad(error)

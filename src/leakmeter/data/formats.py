@@ -13,7 +13,7 @@ from typing import Any
 from leakmeter.core.case import Case
 from leakmeter.core.json_object import JsonObject
 from leakmeter.data.foreign import answer_of, described, request_of
-from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell
+from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell, parsed_list
 from leakmeter.data.rows import Row
 from leakmeter.errors import DataError
 
@@ -171,34 +171,28 @@ def _first(fields: Fields, *names: str) -> Any:
     return next((value for value in values if value != ""), values[0] if values else None)
 
 
-def _texts(value: object) -> object:
-    """A list, as a table may hold it; a text alone stays one."""
-    parsed = parsed_cell(value)
-    return parsed if isinstance(parsed, list) else value
-
-
 def _ragas(fields: Fields, where: str) -> Iterable[Fields]:
     question = parsed_cell(_first(fields, "user_input", "question"))
-    references = _texts(_first(fields, "reference", "ground_truth", "ground_truths"))
+    references = parsed_list(_first(fields, "reference", "ground_truth", "ground_truths"))
     reference = references[0] if isinstance(references, list) and references else references
     rest = {"id": fields.get("id"), "reference": reference or None}
     if isinstance(question, list):
         yield {**rest, "messages": question}
         return
-    context = _texts(_first(fields, "retrieved_contexts", "contexts"))
+    context = parsed_list(_first(fields, "retrieved_contexts", "contexts"))
     if context is None:
         raise DataError(f"{where}: there is no 'retrieved_contexts', so there is nothing to measure")
     yield {**rest, "query": question, "context": context, "response": _first(fields, "response", "answer")}
 
 
 def _retrieved(fields: Fields, where: str) -> Iterable[Fields]:
-    if _texts(_first(fields, "chat_history")) not in (None, [], ""):
+    if parsed_list(_first(fields, "chat_history")) not in (None, [], ""):
         raise DataError(f"{where}: 'chat_history' was part of the prompt; give the whole chat as 'messages'")
     answer = _first(fields, "result", "answer", "output", "response")
     yield {
         "id": fields.get("id"),
         "query": _first(fields, "query", "question", "input"),
-        "context": _texts(_first(fields, "source_documents", "context", "documents")),
+        "context": parsed_list(_first(fields, "source_documents", "context", "documents")),
         "response": answer.get("content") if isinstance(answer, Mapping) else answer,
         "reference": fields.get("reference"),
     }
@@ -218,7 +212,7 @@ def _llamaindex(fields: Fields, where: str) -> Iterable[Fields]:
     yield {
         "id": fields.get("id"),
         "query": query.get("query_str") if isinstance(query, Mapping) else query,
-        "context": _texts(nodes),
+        "context": parsed_list(nodes),
         "response": answer,
         "reference": fields.get("reference"),
     }
@@ -250,7 +244,7 @@ def _squad(fields: Fields, where: str) -> Iterable[Fields]:
 def _fits_langchain(fields: Fields) -> bool:
     if not _has(("query", "question", "input"), ("source_documents", "context", "documents"))(fields):
         return False
-    held = _texts(_first(fields, "source_documents", "context", "documents"))
+    held = parsed_list(_first(fields, "source_documents", "context", "documents"))
     first = held[0] if isinstance(held, list) and held else None
     inner = first.get("kwargs", first) if isinstance(first, Mapping) else {}
     return _has(("input", "source_documents", "result"))(fields) or (

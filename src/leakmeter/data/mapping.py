@@ -156,6 +156,12 @@ def parsed_cell(value: object) -> object:
     return value
 
 
+def parsed_list(value: object) -> object:
+    """A list that a table holds as text; anything else as it is, an object too."""
+    parsed = parsed_cell(value)
+    return parsed if isinstance(parsed, list) else value
+
+
 def steps_of(path: str) -> list[str | int | None]:
     """Names, numbers, and None for each of a list; `UsageError` of what is not a path."""
     out: list[str | int | None] = []

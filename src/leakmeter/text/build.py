@@ -207,8 +207,7 @@ def prepare(
         layout = _fitted(case, layout, n_after, window, truncate=settings.truncate)
     spare = None if window is None else window - layout.n_tokens - n_after
     bounds = tuple(
-        (document.name, start, start + len(document.text))
-        for document, start in zip(layout.documents, layout.document_starts, strict=True)
+        (document.name, *chars) for document, chars in zip(layout.documents, layout.document_ranges, strict=True)
     )
     if unit.kind == "entity":
         covers = personal.of_entities(

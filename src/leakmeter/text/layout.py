@@ -93,9 +93,10 @@ class Layout:
             for segment in self.segments
         )
         self.context = SEPARATOR.join(document.text for document in self.documents)
-        self.document_starts = list(
-            accumulate((len(document.text) + len(SEPARATOR) for document in self.documents[:-1]), initial=0)
-        )
+        lengths = [len(document.text) for document in self.documents]
+        starts = accumulate((length + len(SEPARATOR) for length in lengths), initial=0)
+        self.document_ranges = [(start, start + length) for start, length in zip(starts, lengths, strict=False)]
+        """Characters of the context that each document has."""
         self.text = "".join(segment.text for segment in self.segments)
         """What the model reads, without start tokens."""
         self._starts = list(accumulate((len(segment.text) for segment in self.segments), initial=0))
@@ -140,8 +141,7 @@ class Layout:
             numbers = list(group)
             checkpoint()
             within: list[CharRange] = np.clip(self._spans[numbers] - at, 0, len(segment.text)).tolist()
-            start = self.document_starts[segment.document]
-            end = start + len(self.documents[segment.document].text)
+            start, end = self.document_ranges[segment.document]
             shift = start + segment.n_skipped - segment.n_lead
             if segment.is_loose:
                 start -= segment.n_lead
@@ -359,7 +359,7 @@ class Layout:
         for i, segment in enumerate(self.segments):
             if segment.document is None or segment.is_loose:
                 continue
-            shift = -segment.n_skipped - self.document_starts[segment.document]
+            shift = -segment.n_skipped - self.document_ranges[segment.document][0]
             first, last = max(start + shift, 0), min(end + shift, len(segment.text))
             if first < last:
                 yield i, first, last
@@ -440,8 +440,8 @@ class Layout:
         """The prompt rendered anew with some characters, and white space at ends of their documents, as its context."""
         ranges = sorted(chars)
         texts: list[str] = []
-        for document, start in zip(self.documents, self.document_starts, strict=True):
-            own = [(a - start, b - start) for a, b in ranges if start <= a < start + len(document.text)]
+        for document, (start, end) in zip(self.documents, self.document_ranges, strict=True):
+            own = [(a - start, b - start) for a, b in ranges if start <= a < end]
             covered = bool(own) and [trimmed(document.text, (0, len(document.text)))] == own
             kept_text = _put_together(document.text, own)
             texts.append(
@@ -455,17 +455,17 @@ class Layout:
         parts = tuple(ranges)
         texts = [
             without_characters(document.text, [(a - start, b - start) for a, b in parts])
-            for document, start in zip(self.documents, self.document_starts, strict=True)
+            for document, (start, _) in zip(self.documents, self.document_ranges, strict=True)
         ]
         return self._anew(self._as_given(texts), owners).prompt()
 
     def replaced(self, new: Mapping[CharRange, str]) -> Prompt:
         """The prompt of the text with other characters in place of some ranges, tokenised anew; no ranges overlap."""
         texts: list[str] = []
-        for document, start in zip(self.documents, self.document_starts, strict=True):
+        for document, (start, end) in zip(self.documents, self.document_ranges, strict=True):
             text = document.text
             for (a, b), other in sorted(new.items(), reverse=True):
-                if start <= a and b <= start + len(document.text):
+                if start <= a and b <= end:
                     text = text[: a - start] + other + text[b - start :]
             texts.append(text)
         return self._anew(self._as_given(texts), ()).prompt()
@@ -474,8 +474,8 @@ class Layout:
         """The layout without the context's last tokens, its text cut where they began."""
         limit = self.tokens[-n_tokens].anchor
         texts = [
-            document.text if start + len(document.text) <= limit else document.text[: max(limit - start, 0)].rstrip()
-            for document, start in zip(self.documents, self.document_starts, strict=True)
+            document.text if end <= limit else document.text[: max(limit - start, 0)].rstrip()
+            for document, (start, end) in zip(self.documents, self.document_ranges, strict=True)
         ]
         return self._anew(self._as_given(texts), ())
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from leakmeter.core.item import EntityTexts
 from leakmeter.core.prompt import Prompt
 from leakmeter.text.entities.mention import Entity, Recogniser
-from leakmeter.text.layout import Layout, TokenRange
-from leakmeter.text.spans import Cover, Holders
+from leakmeter.text.layout import Layout
+from leakmeter.text.spans import Cover, Holders, of_mentions
 
 
 def of_entities(layout: Layout, *, region: str, patterns: str | None, recognise: Recogniser | None) -> list[Cover]:
@@ -19,32 +19,16 @@ def of_entities(layout: Layout, *, region: str, patterns: str | None, recognise:
     """
     from leakmeter.text.entities import find, pattern
 
-    parts = [
-        (start, start + len(document.text))
-        for document, start in zip(layout.documents, layout.document_starts, strict=True)
-    ]
     lines = pattern.resolved(patterns)
     own = [] if lines is None else pattern.parse(lines)
     out: list[Cover] = []
     numbers: dict[str, int] = {}
-    for entity in find.find(layout.context, parts, region=region, patterns=own, recognise=recognise):
-        mentions = [
-            (tokens, chars) for chars in entity.mentions if (tokens := layout.tokens_touching(chars)) is not None
-        ]
-        if not mentions:
-            continue
-        numbers[entity.type] = numbers.get(entity.type, 0) + 1
-        out.append(
-            Cover(
-                f"{entity.type}{numbers[entity.type]}",
-                "unit",
-                _joined(tokens for tokens, _ in mentions),
-                tuple(chars for _, chars in mentions),
-                layout.document_of(tokens for tokens, _ in mentions),
-                entity=EntityTexts(entity.type, entity.value, entity.text),
-                parts=tuple(chars for _, chars in mentions),
-            )
-        )
+    for entity in find.find(layout.context, layout.document_ranges, region=region, patterns=own, recognise=recognise):
+        mentions = {chars: tokens for chars in entity.mentions if (tokens := layout.tokens_touching(chars)) is not None}
+        if mentions:
+            numbers[entity.type] = numbers.get(entity.type, 0) + 1
+            cover = of_mentions(layout, f"{entity.type}{numbers[entity.type]}", "unit", mentions)
+            out.append(replace(cover, entity=EntityTexts(entity.type, entity.value, entity.text)))
     return out
 
 
@@ -80,13 +64,3 @@ def swapped(
         if spare is None or len(prompt.ids) - layout.n_tokens <= spare:
             prompts[cover.name] = prompt
     return swapped_covers, prompts
-
-
-def _joined(ranges: Iterable[TokenRange]) -> tuple[TokenRange, ...]:
-    out: list[TokenRange] = []
-    for start, end in sorted(ranges):
-        if out and start < out[-1][1]:
-            out[-1] = (out[-1][0], max(out[-1][1], end))
-        else:
-            out.append((start, end))
-    return tuple(out)

@@ -127,17 +127,14 @@ Part = tuple[TokenRange, CharRange | None]
 
 
 def _whole(layout: Layout, by_document: Mapping[int, TokenRange]) -> list[Part]:
-    return [
-        (tokens, (layout.document_starts[i], layout.document_starts[i] + len(layout.documents[i].text)))
-        for i, tokens in by_document.items()
-    ]
+    return [(tokens, layout.document_ranges[i]) for i, tokens in by_document.items()]
 
 
 def _cut(layout: Layout, unit: units.Unit, number: int, tokens: TokenRange) -> list[Part]:
     first, end = tokens
     if unit.kind == "ngram":
         return [((first + a, first + b), None) for a, b in units.windows_in_tokens(unit, end - first)]
-    start, text = layout.document_starts[number], layout.documents[number].text
+    start, text = layout.document_ranges[number][0], layout.documents[number].text
     starts = units.starts_in_characters(unit.kind, text)
     anchors = [layout.tokens[i].anchor - start for i in range(first, end)]
     return [
@@ -151,20 +148,22 @@ def of_values(layout: Layout) -> list[Cover]:
     out: list[Cover] = []
     for value in repeats.find(layout.context):
         checkpoint()
-        pairs = [(layout.token_range(mention), mention) for mention in value.mentions]
-        mentions = [(tokens, mention) for tokens, mention in pairs if tokens is not None]
+        mentions = {chars: tokens for chars in value.mentions if (tokens := layout.token_range(chars)) is not None}
         if len(mentions) > 1:
-            out.append(
-                Cover(
-                    f"v{len(out) + 1}",
-                    "value",
-                    tuple(tokens for tokens, _ in mentions),
-                    tuple(mention for _, mention in mentions),
-                    layout.document_of(tokens for tokens, _ in mentions),
-                    parts=tuple(mention for _, mention in mentions),
-                )
-            )
+            out.append(of_mentions(layout, f"v{len(out) + 1}", "value", mentions))
     return out
+
+
+def of_mentions(layout: Layout, name: str, kind: str, mentions: Mapping[CharRange, TokenRange]) -> Cover:
+    """Characters and their tokens, which may overlap, as one span."""
+    tokens: list[TokenRange] = []
+    for start, end in sorted(mentions.values()):
+        if tokens and start < tokens[-1][1]:
+            tokens[-1] = (tokens[-1][0], max(tokens[-1][1], end))
+        else:
+            tokens.append((start, end))
+    chars = tuple(mentions)
+    return Cover(name, kind, tuple(tokens), chars, layout.document_of(mentions.values()), parts=chars)
 
 
 def repeated_in(layout: Layout, spans: Sequence[Cover], values: Iterable[Cover]) -> dict[str, tuple[str, ...]]:
