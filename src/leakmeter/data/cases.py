@@ -31,7 +31,7 @@ from leakmeter.data.shape import Shape, shape_of
 from leakmeter.data.text import checked_text, parsed_json, unused
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.text.entities.values import NOWHERE, is_unexplained
-from leakmeter.text.repeated import is_repeated
+from leakmeter.text.repeats import is_repeated
 
 FIELDS: Final = ("id", "context", "query", "response", "decoding", "reference", "messages")
 NATIVE: Final = "native"
@@ -47,7 +47,8 @@ _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "id": ("case_id", "uuid", "key"),
     "decoding": (),
 }
-_INDEX = "__index_level_0__"
+# What a table's rows were numbered with when it was written.
+_INDEX = re.compile(r"\s*|Unnamed: .*|__index_level_0__", re.DOTALL)
 _SHORT: Final = 40
 """Characters of a context below which it may be an id."""
 
@@ -200,15 +201,13 @@ def _good(
                     if isinstance(held := parsed_cell(value_at(record, path, row.where)), list):
                         sizes.setdefault(path, set()).add(len(held))
                 if row.is_table:
-                    kept = {k: value for k, value in fields.items() if value not in (None, "") and not _is_index(k)}
+                    kept = {
+                        k: value for k, value in fields.items() if value not in (None, "") and not _INDEX.fullmatch(k)
+                    }
                     fields = kept | {name: parsed_list(kept[name]) for name in ("context", "messages") if name in kept}
                 yield row, fields
         except DataError as error:
             bad(error)
-
-
-def _is_index(name: str) -> bool:
-    return not name.strip() or name.startswith("Unnamed: ") or name == _INDEX
 
 
 def _preset(

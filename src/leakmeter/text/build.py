@@ -266,8 +266,9 @@ def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: un
         if unit.kind == "message":
             raise UsageError("unit 'message' needs a chat; give --messages")
         name, text = templates.choose(settings.template, tokenizer)
-        query = case.query if templates.needs_query(text) else ""
-        if templates.needs_query(text) and not query.strip():
+        has_query = text is None or "{query}" in text
+        query = case.query if has_query else ""
+        if has_query and not query.strip():
             raise UsageError(f"case '{case.id}' has an empty query; give a query")
         documents = [document for document in case.documents if document.text.strip()]
         if not documents:

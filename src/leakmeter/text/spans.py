@@ -69,9 +69,8 @@ def of_units(layout: Layout, unit: units.Unit) -> list[Cover]:
     Entities are found by `personal.of_entities`.
     """
     by_document = layout.tokens_of
-    everyone = frozenset(s.owner for s in layout.segments if s.owner is not None)
     if unit.kind == "whole":
-        return [_cover(layout, "whole", _whole(layout, by_document), None, everyone)]
+        return [_cover(layout, "whole", _whole(layout, by_document), None, layout.owners)]
     if unit.kind == "message":
         owners = list(dict.fromkeys(s.owner for s in layout.segments if s.owner is not None))
         return [

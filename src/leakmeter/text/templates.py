@@ -98,10 +98,6 @@ def resolved(template: str | None) -> str | None:
     return _checked(read_text(Path(template[1:]), "template file"))
 
 
-def needs_query(text: str | None) -> bool:
-    return text is None or "{query}" in text
-
-
 class Writing(Protocol):
     """How a case's texts are written: what the model reads, whatever of its context is left out or changed."""
 

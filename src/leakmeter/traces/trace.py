@@ -58,7 +58,9 @@ def outcome_of(spans: Sequence[Span], format: str, *, leave_out: bool = False) -
                 out.results.append(_refused(error.reason, call))
                 answered = call
             continue
-        n_hidden = tree.n_hidden_before(call) + call.n_hidden
+        # What its prompt has as an earlier turn was told to the recipient.
+        turns = {normalised(content) for role, content in call.messages if role == "assistant"}
+        n_hidden = tree.hidden.count(_start(call, math.inf), turns) + call.n_hidden
         out.results += _answers(call, placed, tree, n_hidden, format)
         answered = call
     return out
@@ -171,11 +173,6 @@ class _Tree:
             is_old = before is not None and start <= _start(before, math.inf)
             out += [Retrieved(id_, text, not (is_inner or is_reranked or is_old)) for id_, text in span.documents]
         return own + out
-
-    def n_hidden_before(self, call: Span) -> int:
-        """Calls of models and tools before a call of which its prompt does not have the answer as an earlier turn."""
-        earlier_answers = {normalised(content) for role, content in call.messages if role == "assistant"}
-        return self.hidden.count(_start(call, math.inf), earlier_answers)
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ from leakmeter.overriding import override
 from leakmeter.text import exemplar
 from leakmeter.text.build import check_unicode
 from leakmeter.text.exemplar import EXEMPLAR, ExemplarCase, Task
-from leakmeter.text.exemplar_prompts import Writer, joined, segments, written
+from leakmeter.text.exemplar_prompts import Writer, written, written_texts
 from leakmeter.text.templates import check_plain_or_chat, plain_or_chat
 
 _CONTENT_FREE = {"blank": "", "n/a": "N/A"}
@@ -100,7 +100,7 @@ def prepare_exemplars(
             content_free=content_free,
         ),
     )
-    query_text = query[0] if len(query) == 1 else joined(segments(task, query)[:-1])
+    query_text = query[0] if len(query) == 1 else "".join(text for text, _ in written_texts(task, query)[:-1])
     return PreparedExemplars(item, context, documents, query_text, template, EXEMPLAR, 0)
 
 
