@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from leakmeter.data.foreign import parsed
 from leakmeter.errors import DataError, UsageError
 
 Fields = Mapping[str, object]
@@ -21,6 +22,7 @@ _MOST_LISTED = 20
 _SAME_WORD = 75.0
 """Per cent of letters from which on one word is a misspelling of another."""
 _LONGEST_CELL = 2_000_000
+_NOT_PARSED = (ValueError, SyntaxError, RecursionError, MemoryError, TypeError)
 
 
 def pairs_of(mapping: str | Iterable[str] | Mapping[str, str] | None) -> list[tuple[str, str]]:
@@ -142,24 +144,19 @@ def parsed_cell(value: object) -> object:
     """A list or an object that a table holds as text, in JSON or as Python writes it; anything else as it is."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
         return value
+    held = parsed(value)
     # What Python parses takes a hundred times its length.
-    for parse in (json.loads, ast.literal_eval)[: 2 if len(value) <= _LONGEST_CELL else 1]:
-        try:
-            with warnings.catch_warnings():
-                # A text may have what looks like an escape sequence and is none.
-                warnings.simplefilter("ignore")
-                parsed = parse(value)
-        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-            continue
-        if isinstance(parsed, list | dict):
-            return parsed
-    return value
+    if held is value and len(value) <= _LONGEST_CELL:
+        # A text may have what looks like an escape sequence and is none.
+        with warnings.catch_warnings(action="ignore"), suppress(*_NOT_PARSED):
+            held = ast.literal_eval(value)
+    return held if isinstance(held, list | dict) else value
 
 
 def parsed_list(value: object) -> object:
     """A list that a table holds as text; anything else as it is, an object too."""
-    parsed = parsed_cell(value)
-    return parsed if isinstance(parsed, list) else value
+    cell = parsed_cell(value)
+    return cell if isinstance(cell, list) else value
 
 
 def steps_of(path: str) -> list[str | int | None]:

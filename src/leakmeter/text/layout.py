@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, groupby, pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -267,23 +267,23 @@ class Layout:
         `mask` leaves every other token at its position; otherwise positions close up. What a token held of others takes
         its position and those that are free beside it.
         """
-        outcome = self._effect(removal)
+        state, removed_of = self._effect(removal)
         left = _Left(mask)
         token = -len(self.start_ids)
         for piece in prompt.pieces:
             end = token + len(piece.ids)
-            if token < 0 or not outcome.state[token:end].any():
+            if token < 0 or not state[token:end].any():
                 left.keep(piece)
-            elif (outcome.state[token:end] == _GONE).all():
+            elif (state[token:end] == _GONE).all():
                 left.drop(len(piece.ids))
             else:
                 for i in range(token, end):
-                    if outcome.state[i] == _KEPT:
+                    if state[i] == _KEPT:
                         left.put(piece, piece.ids[i - token : i - token + 1])
-                    elif outcome.state[i] == _GONE:
+                    elif state[i] == _GONE:
                         left.drop(1)
                     else:
-                        ids, opens = self._left_of(i, outcome.removed_of(i))
+                        ids, opens = self._left_of(i, removed_of(i))
                         if ids:
                             left.put(piece, ids, n_places=1, opens=opens)
                         else:
@@ -293,14 +293,16 @@ class Layout:
 
     def left(self, removal: Removed) -> Iterator[tuple[int, tuple[int, ...] | None]]:
         """Number of each token of which something is left, and that tokenised on its own; None where it is kept."""
-        outcome = self._effect(removal)
+        state, removed_of = self._effect(removal)
         for token in range(len(self._ids)):
-            if outcome.state[token] == _KEPT:
+            if state[token] == _KEPT:
                 yield token, None
-            elif outcome.state[token] == _MIXED:
-                yield token, self._left_of(token, outcome.removed_of(token))[0]
+            elif state[token] == _MIXED:
+                yield token, self._left_of(token, removed_of(token))[0]
 
-    def _effect(self, removal: Removed) -> _Effect:
+    def _effect(self, removal: Removed) -> tuple[npt.NDArray[np.int64], Callable[[int], BoolArray]]:
+        """Of each token whether it is kept, gone or mixed; and which characters of a token are gone, or left at a token
+        before it."""
         by_token = np.zeros(len(self._ids), dtype=bool)
         for a, b in removal.tokens:
             by_token[self._context_at[a:b]] = True
@@ -352,7 +354,7 @@ class Layout:
             chars_gone[: max(before, 0)] = True
             return chars_gone
 
-        return _Effect(state, left_over)
+        return state, left_over
 
     def _written(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
         """Segments, and characters of each, in which characters of the context stand that belong to pieces."""
@@ -430,7 +432,7 @@ class Layout:
         return Prompt((*start, *(part for part in parts if part.ids)))
 
     def _bare(self) -> Layout:
-        return self._anew([""] * len(self._given), self.owners)
+        return self._anew([""] * len(self.documents), self.owners)
 
     @property
     def owners(self) -> frozenset[str]:
@@ -448,7 +450,7 @@ class Layout:
                 document.text if covered else kept_text and kept_text + document.text[len(document.text.rstrip()) :]
             )
         kept = {self.owner_of(i) for i, text in enumerate(texts) if text}
-        return self._anew(self._as_given(texts), self.owners - kept).prompt()
+        return self._anew(texts, self.owners - kept).prompt()
 
     def rewritten(self, ranges: Iterable[CharRange], owners: Collection[str] = ()) -> Prompt:
         """The prompt of the text with some characters and messages taken out, rendered and tokenised again."""
@@ -457,7 +459,7 @@ class Layout:
             without_characters(document.text, [(a - start, b - start) for a, b in parts])
             for document, (start, _) in zip(self.documents, self.document_ranges, strict=True)
         ]
-        return self._anew(self._as_given(texts), owners).prompt()
+        return self._anew(texts, owners).prompt()
 
     def replaced(self, new: Mapping[CharRange, str]) -> Prompt:
         """The prompt of the text with other characters in place of some ranges, tokenised anew; no ranges overlap."""
@@ -468,7 +470,7 @@ class Layout:
                 if start <= a and b <= end:
                     text = text[: a - start] + other + text[b - start :]
             texts.append(text)
-        return self._anew(self._as_given(texts), ()).prompt()
+        return self._anew(texts).prompt()
 
     def shortened(self, n_tokens: int) -> Layout:
         """The layout without the context's last tokens, its text cut where they began."""
@@ -477,24 +479,14 @@ class Layout:
             document.text if end <= limit else document.text[: max(limit - start, 0)].rstrip()
             for document, (start, end) in zip(self.documents, self.document_ranges, strict=True)
         ]
-        return self._anew(self._as_given(texts), ())
+        return self._anew(texts)
 
-    def _as_given(self, texts: Iterable[str]) -> list[str]:
-        """Texts of the documents that are written, among all that were given; white space alone is left out."""
-        written_texts = iter(texts)
-        return [
-            text if text.strip() else ""
-            for text in (next(written_texts) if given_text else "" for given_text in self._given)
-        ]
-
-    def _anew(self, texts: Sequence[str], without: Collection[str]) -> Layout:
-        return Layout(self._writing, self._tokenizer, texts=texts, without=without)
-
-
-class _Effect(NamedTuple):
-    state: npt.NDArray[np.int64]
-    removed_of: Callable[[int], BoolArray]
-    """Which characters of a token are gone, or left at a token before it."""
+    def _anew(self, texts: Iterable[str], without: Collection[str] = ()) -> Layout:
+        """Rendered and tokenised with other texts of the documents that are written; white space alone is left out."""
+        written = iter(texts)
+        given = (next(written) if text else "" for text in self._given)
+        kept = [text if text.strip() else "" for text in given]
+        return Layout(self._writing, self._tokenizer, texts=kept, without=without)
 
 
 class _Left:

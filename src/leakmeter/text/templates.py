@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from leakmeter.core.case import Document, Message
 from leakmeter.core.files import read_text
@@ -98,29 +98,11 @@ def resolved(template: str | None) -> str | None:
     return _checked(read_text(Path(template[1:]), "template file"))
 
 
-class Writing(Protocol):
-    """How a case's texts are written: what the model reads, whatever of its context is left out or changed."""
-
-    name: str
-    """Of the template."""
-    documents: tuple[Document, ...]
-    """The context's, as given."""
-    query: str
-
-    def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[Segment]:
-        """What the model reads, in order.
-
-        Args:
-            texts: one for each document; an empty one is not written.
-            without: names of the messages that are left out, with the turns around them.
-        """
-
-    def place(self) -> int:
-        """The character at which a context would begin, of the text without one."""
-
-
 class Filled:
-    """A template's text, with {context} and perhaps {query}, and documents and a query in its places."""
+    """A template's text, with {context} and perhaps {query}, and documents and a query in its places.
+
+    As with `Chat`, what the model reads is written whatever of the context is left out or changed.
+    """
 
     def __init__(self, name: str, text: str, documents: Sequence[Document], query: str) -> None:
         self.name = name
@@ -130,6 +112,8 @@ class Filled:
         self._parts = [(_ROLES[part], "") if i % 2 else (FRAME, part) for i, part in enumerate(_SLOT.split(text))]
 
     def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[Segment]:
+        """What the model reads, in order: with one text for each document, of which an empty one is not written, and
+        without the messages of these names and the turns around them."""
         out: list[Segment] = []
         for role, text in self._parts:
             if role == CONTEXT:
@@ -141,6 +125,7 @@ class Filled:
         return [segment for segment in out if segment.text]
 
     def place(self) -> int:
+        """The character at which a context would begin, of the text without one."""
         before = takewhile(lambda part: part[0] != CONTEXT, self._parts)
         return sum(len(self.query if role == QUERY else text) for role, text in before)
 
@@ -285,6 +270,7 @@ class Chat:
         return frames
 
 
+Writing = Filled | Chat
 PLAIN_OR_CHAT: Final = ("plain", "chat")
 """Templates of prompts that are no documents: the text as it is, or all of it as one user message."""
 
