@@ -15,7 +15,6 @@ from leakmeter.data.text import checked_text, unused
 from leakmeter.errors import DataError, UsageError
 from leakmeter.text.entities import pattern
 
-_ASSISTANT = "assistant"
 _ROLE = re.compile(r"[a-z][a-z_]*")
 _LONGEST_NAME = 60
 SYSTEM: Final = "system"
@@ -83,7 +82,7 @@ def without_answer(
 ) -> tuple[tuple[Message, ...], str | None]:
     """A chat up to its last question, and what was answered: a last message of the assistant's is the response."""
     last = messages[-1]
-    if last.role != _ASSISTANT:
+    if last.role != "assistant":
         return messages, response
     if response is not None:
         raise DataError(

@@ -40,8 +40,6 @@ SAMPLING: Final = {
     "decoding": ("decoding",),
 }
 """Settings that say how an answer was drawn, and what libraries call them; the first name that is there counts."""
-_WHOLE: Final = ("top_k", "seed", "max_tokens", "num_beams")
-_NOT_NEGATIVE: Final = ("temperature", "top_p", "min_p", "typical_p")
 _BIASED: Final = ("logit_bias", "bad_words", "bad_words_ids", "allowed_token_ids")
 _CONSTRAINED: Final = (
     *("constrained", "response_format", "response_schema", "response_json_schema", "structured_outputs", "json_schema"),
@@ -52,7 +50,6 @@ _NESTED: Final = (
     *("pipeline_kwargs", "generate_kwargs"),
 )
 _MODEL: Final = ("model", "model_name", "model_id", "deployment_name", "azure_deployment")
-_DEEPEST: Final = 2
 _OPENING: Final = ("[", "{", '"')
 ROLES: Final = {
     **dict.fromkeys(("human", "HumanMessage", "HumanMessageChunk"), "user"),
@@ -75,7 +72,6 @@ _SHELLS: Final = ("node", "document", "kwargs")
 TEXTS: Final = ("text", "page_content", "content", "body", "passage", "chunk", "chunk_text")
 _IDS: Final = ("id", "id_", "doc_id", "document_id", "node_id", "chunk_id")
 """What a document is called by; in its metadata too."""
-_SOURCES: Final = ("source", "file_path")
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
@@ -350,7 +346,7 @@ def document_of(value: Any) -> tuple[Any, Any]:
 def _named_document(value: Any) -> tuple[Any, Any]:
     document = described(value)
     # By its file, where it has no id; a document of leakmeter is called by its name.
-    names = () if document.id is not None else (*_SOURCES, "name")
+    names = () if document.id is not None else ("source", "file_path", "name")
     held = (document.described(name) or document.get(name) for name in names)
     return next((name for name in held if isinstance(name, str) and name), document.id), document.text
 
@@ -365,7 +361,7 @@ def _plain(value: Any) -> Any:
 def _flat(settings: Iterable[Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
     for options in map(parsed, settings):
         if isinstance(options, Mapping):
-            if depth < _DEEPEST:
+            if depth < 2:
                 yield from _flat(map(options.get, _NESTED), depth + 1)
             yield from ((str(name), _plain(value)) for name, value in options.items() if value is not None)
 
@@ -403,9 +399,9 @@ def _setting(name: str, value: Any) -> Any:
             return None
     except (ValueError, OverflowError):
         return None
-    if name in _NOT_NEGATIVE and number < 0:
+    if name in ("temperature", "top_p", "min_p", "typical_p") and number < 0:
         return None
-    if name in _WHOLE:
+    if name in ("top_k", "seed", "max_tokens", "num_beams"):
         return int(number) if number == int(number) else None
     return number
 
@@ -439,7 +435,6 @@ def n_listed(value: Any) -> int:
 
 
 _MOST_NESTED: Final = 64
-_METADATA = ("metadata", "id", "id_")
 
 
 def plain(value: Any, where: str, *, depth: int = 0) -> Any:
@@ -477,10 +472,8 @@ def fields_of(value: Any) -> Mapping[Any, Any] | None:
     for text in ("page_content", "text"):
         # Before the dataclass's or the model's own fields: a node keeps its text in another place in each version.
         if isinstance(getattr(value, text, None), str) and hasattr(value, "metadata"):
-            held = {text: getattr(value, text)}
-            return held | {
-                name: metadata_value for name in _METADATA if (metadata_value := getattr(value, name, None)) is not None
-            }
+            beside = {name: getattr(value, name, None) for name in ("metadata", "id", "id_")}
+            return {text: getattr(value, text)} | {name: held for name, held in beside.items() if held is not None}
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):

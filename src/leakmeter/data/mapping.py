@@ -16,13 +16,8 @@ Fields = Mapping[str, object]
 """A record: values by the names of their fields, as a file or the hub has them."""
 
 _STEP = re.compile(r"(?P<name>[^.\[\]]+)|\[(?P<index>(?:-?\d{1,9})?)\]")
-_LONGEST_NAME = 40
-_MOST_SPACES = 3
 _MOST_LISTED = 20
-_SAME_WORD = 75.0
-"""Per cent of letters from which on one word is a misspelling of another."""
 _LONGEST_CELL = 2_000_000
-_NOT_PARSED = (ValueError, SyntaxError, RecursionError, MemoryError, TypeError)
 
 
 def pairs_of(mapping: str | Iterable[str] | Mapping[str, str] | None) -> list[tuple[str, str]]:
@@ -123,7 +118,7 @@ def _suggestion(word: str, names: Collection[str]) -> str | None:
     near = nearest(word, names)
     if near is None or _letters(word) in _letters(near):
         return near
-    return nearest(word, [near], at_least=_SAME_WORD)
+    return nearest(word, [near], at_least=75.0)
 
 
 def listed(names: Iterable[object]) -> str:
@@ -137,7 +132,7 @@ def listed(names: Iterable[object]) -> str:
 
 def is_name(text: str) -> bool:
     """Whether this may be the name of a field, rather than a text."""
-    return 0 < len(text) <= _LONGEST_NAME and text.count(" ") <= _MOST_SPACES and text.isprintable()
+    return 0 < len(text) <= 40 and text.count(" ") <= 3 and text.isprintable()
 
 
 def parsed_cell(value: object) -> object:
@@ -148,7 +143,10 @@ def parsed_cell(value: object) -> object:
     # What Python parses takes a hundred times its length.
     if held is value and len(value) <= _LONGEST_CELL:
         # A text may have what looks like an escape sequence and is none.
-        with warnings.catch_warnings(action="ignore"), suppress(*_NOT_PARSED):
+        with (
+            warnings.catch_warnings(action="ignore"),
+            suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError),
+        ):
             held = ast.literal_eval(value)
     return held if isinstance(held, list | dict) else value
 

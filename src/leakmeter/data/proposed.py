@@ -28,9 +28,6 @@ _TITLES: Final = frozenset(("name", "title", "source", "file", "filename", "path
 _IDS: Final = frozenset(("id", "uuid", "key"))
 _SHARED: Final = frozenset(("user", "session", "customer", "client", "tenant", "account", "model", "thread", "parent"))
 """Words in the names of ids that several records share."""
-_MOST_ROLES: Final = 4
-_LEAST_PROSE: Final = 16
-_LISTS_DEEPEST: Final = 3
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _SAYING_NOTHING: Final = ("text", "content", "value", "body", "message", "page_content", "items", "list")
 """Names that do not say what a text is; the name above does."""
@@ -39,10 +36,7 @@ _NO_TEXTS: Final = frozenset((
     *("lang", "language", "token", "length", "index", "count", "number", "system", "template"),
 ))  # fmt: skip
 """Words in the names of what stands beside a text."""
-_SAME_NAME = 80.0
-_DEEPEST: Final = 6
 _MOST_PLACES: Final = 2_000
-_MOST_NAMED: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +113,7 @@ def _lists_of_records(value: Any, path: str, depth: int) -> Iterator[str]:
     value = parsed_cell(value)
     if isinstance(value, list) and path and value and all(isinstance(record, Mapping) for record in value):
         yield path
-    elif isinstance(value, Mapping) and depth < _LISTS_DEEPEST:
+    elif isinstance(value, Mapping) and depth < 3:
         for key, held in value.items():
             if _is_plain_name(str(key)):
                 yield from _lists_of_records(held, f"{path}.{key}" if path else str(key), depth + 1)
@@ -132,7 +126,7 @@ def _parts_of_chat(value: Any, *, is_answered: bool = False) -> dict[str, str] |
     if not isinstance(value, list) or not value or not all(isinstance(message, Mapping) for message in value):
         return None
     keys = [str(key) for key in value[0] if _is_plain_name(str(key)) and all(key in message for message in value)]
-    said_by = [key for key in keys if _SPEAKERS & {*_words(key)} and 0 < len(_names_in(value, key)) <= _MOST_ROLES]
+    said_by = [key for key in keys if _SPEAKERS & {*_words(key)} and 0 < len(_names_in(value, key)) <= 4]
     role = "role" if "role" in keys else next(iter(said_by), None)
     if role is None:
         return None
@@ -214,7 +208,7 @@ def _places(value: Any, path: str, name: str, depth: int, *, every_text: bool = 
     value = parsed_cell(value)
     if path:
         yield _Place(path, name, value)
-    if depth >= _DEEPEST:
+    if depth >= 6:
         return
     if isinstance(value, Mapping):
         for key, held in value.items():
@@ -259,7 +253,7 @@ def text_paths(fields: Fields) -> list[str]:
         values = place.value if isinstance(place.value, list) else [place.value]
         if values and all(map(_is_text, values)):
             paths[place.path] = None
-    return list(paths)[:_MOST_NAMED]
+    return list(paths)[:12]
 
 
 def _is_plain_name(name: str) -> bool:
@@ -278,7 +272,7 @@ def _named(places: Sequence[_Place], names: Sequence[str]) -> _Place | None:
         if within := [place for place in telling if set(words) <= set(_words(place.name))]:
             return min(within, key=lambda place: len(_words(place.name)))
     for place in telling:
-        if nearest(place.name, names, at_least=_SAME_NAME) is not None:
+        if nearest(place.name, names, at_least=80.0) is not None:
             return place
     return None
 
@@ -306,7 +300,7 @@ def _is_context(value: object) -> bool:
 
 def _has_prose(value: Any) -> bool:
     """Whether a list of texts or documents has more than names and values."""
-    return any(len(str(document_of(entry, 1, "")["text"])) >= _LEAST_PROSE for entry in value)
+    return any(len(str(document_of(entry, 1, "")["text"])) >= 16 for entry in value)
 
 
 def _is_list(value: object) -> bool:

@@ -40,7 +40,6 @@ _HOLDERS = ("data", "rows", "records", "examples", "samples", "items", "cases")
 # What has one of these is a record itself, whatever else it holds.
 _OF_A_CASE = {"query", "question", "context", "messages"}
 _MOST_ROWS: Final = 2_000_000
-_ROWS_AT_ONCE = 256
 PARQUET: Final = b"PAR1"
 """What a Parquet file begins with."""
 _Records = Callable[[Mapping[Any, Any]], list[Any]]
@@ -373,7 +372,7 @@ def _of_parquet(source: str | Path, opened: Opened, where: str) -> Iterator[Row]
     # What is packed, or piped in, cannot be read from its end, where a Parquet file begins.
     held = pa.BufferReader(opened.read())
     # A small file may hold many rows, and a short row a long text many times.
-    for n_before, _, records, n_more in parquet_rows(held, where, _ROWS_AT_ONCE, most_rows=_MOST_ROWS):
+    for n_before, _, records, n_more in parquet_rows(held, where, 256, most_rows=_MOST_ROWS):
         n_bytes += n_more
         if n_bytes > MOST_BYTES:
             raise DataError(f"{where} holds more than {MOST_BYTES:,} bytes; split it")

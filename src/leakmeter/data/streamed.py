@@ -23,9 +23,7 @@ MOST_WHOLE: Final = 2**28
 """Largest JSON file that is not in lines, bytes."""
 MOST_PARTS: Final = 2**24
 """Of which it may consist: each takes far more memory than its bytes."""
-_UNBOUNDED = 2**62
 _CHUNK = 2**20
-_ROWS = 64
 _BOM = b"\xef\xbb\xbf"
 _AS_LINES = "write one record per line, as with: jq -c '.[]'"
 
@@ -58,7 +56,7 @@ def records_of(
 
 
 def open_streamed(path: Path, noun: str) -> Opened:
-    return open_data(path, noun, most=_UNBOUNDED, most_packed=None)
+    return open_data(path, noun, most=2**62, most_packed=None)
 
 
 def _of_bytes(
@@ -150,7 +148,7 @@ def _record(row: Row) -> Row:
 
 def _of_parquet(path: Path, start: int, on_bytes: Callable[[int], None], where: str) -> Iterator[Row]:
     size, number = path.stat().st_size, start
-    for n_before, n_rows, records, _ in parquet_rows(path, where, _ROWS, start=start):
+    for n_before, n_rows, records, _ in parquet_rows(path, where, 64, start=start):
         for number, row in enumerate(records, n_before + 1):
             if number > start:
                 yield Row(number, f"record {number}", path.name, row, end=number, is_table=True)

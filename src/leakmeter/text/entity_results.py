@@ -30,7 +30,6 @@ from leakmeter.text.entities import date, mention, person
 
 Repeated = Literal["verbatim", "in part", "no"]
 
-_DIGITS_IN_PART = 4
 _GROUPS = re.compile(r"\d(?:[\s().\-/\u2010-\u2015]{0,3}\d)*")
 _WORD = re.compile(r"\w+")
 
@@ -60,8 +59,7 @@ def _number(value: str, response: str) -> Repeated:
 
 
 def _shares_digits(digits: str, text: str) -> bool:
-    n = _DIGITS_IN_PART
-    return any(digits[i : i + n] in text for i in range(len(digits) - n + 1))
+    return any(digits[i : i + 4] in text for i in range(len(digits) - 3))
 
 
 def _date(value: str, text: str, response: str) -> Repeated:

@@ -32,7 +32,6 @@ _MARK = "\n"
 _SHARED_WORDS = 8
 _OF_STEP, _OF_NORMALISED = 2000, 8
 """Characters that are compared in the time of a step of Python, and of normalising one."""
-_ASSISTANT = "assistant"
 
 
 @dataclass(slots=True)
@@ -95,7 +94,7 @@ def find(
     work.add(len(retrieved), _OF_NORMALISED * sum(len(document.text or "") for document in retrieved))
     texts, n_empty = _by_text(retrieved)
     work.add(len(texts) * len(messages), len(texts) * sum(len(message.content) for message in messages))
-    prompt = [_Message(message.content) if message.role != _ASSISTANT else None for message in messages]
+    prompt = [_Message(message.content) if message.role != "assistant" else None for message in messages]
     occupied: dict[int, list[tuple[int, int]]] = {}
     absent: set[str] = set()
     n_places = 0

@@ -18,7 +18,6 @@ from leakmeter.text.templates import PART_SEPARATOR
 from leakmeter.traces.answer import LoggedMessage, Reason, Sampling, Unusable
 
 _LONGEST_ID: Final = 256
-_DEEPEST: Final = 8
 _REASONED_LISTS: Final = ("reasoning_details", "thinking_blocks")
 _REASONED_ENDS: Final = ("reasoning", "reasoning_content", "tokens", "token_count")
 
@@ -104,7 +103,7 @@ def has_reasoned(held: object, depth: int = 0) -> bool:
     >>> has_reasoned({"usage": {"completion_tokens_details": {"reasoning_tokens": 12}}})
     True
     """
-    if depth > _DEEPEST:
+    if depth > 8:
         return False
     if isinstance(held, list):
         return any(has_reasoned(item, depth + 1) for item in held if isinstance(item, list | dict))

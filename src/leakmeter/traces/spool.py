@@ -18,7 +18,6 @@ MOST_SPANS: Final = 10_000
 MOST_BYTES: Final = 2**26
 """Of the spans of a trace that is read."""
 _CACHE_KB = 2**16
-_RECENT = 4096
 _TABLES = """
     PRAGMA journal_mode = OFF;
     PRAGMA synchronous = OFF;
@@ -97,7 +96,7 @@ class Spool:
             number = int(inserted.lastrowid or 0)
         else:
             number = int(row[0])
-        if len(self._recent) >= _RECENT:
+        if len(self._recent) >= 4096:
             self._recent.clear()
         self._recent[trace_id] = number
         return number

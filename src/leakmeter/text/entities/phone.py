@@ -19,7 +19,6 @@ _LABEL = re.compile(
     r"[^\w\n]{0,4}(?:\w{1,8}[^\w\n]{1,3}){0,3}\Z",
     re.IGNORECASE,
 )
-_LOOK_BACK = 40
 # The North American plan writes 3-3-4, and 3-4 within an area.
 _GROUPED = re.compile(r"\(?\d{3}\)?[ .\-/\u2010-\u2015]{1,2}\d{3}[ .\-\u2010-\u2015]\d{4}")
 
@@ -64,8 +63,7 @@ def find(text: str, region: str) -> Iterator[Mention]:
         if match.raw_string.lstrip("(").startswith(("+", "＋"))
         or (match.number.country_code == 1 and _GROUPED.fullmatch(match.raw_string))
         or (
-            sum(map(str.isdigit, match.raw_string)) >= 6
-            and _LABEL.search(text[max(0, match.start - _LOOK_BACK) : match.start])
+            sum(map(str.isdigit, match.raw_string)) >= 6 and _LABEL.search(text[max(0, match.start - 40) : match.start])
         )
     }
     # A second pass is the most work of all, and often there is nothing left to ask.

@@ -34,8 +34,6 @@ _TITLES: Final = frozenset(
 _CURRENCY = r"(?:[€£$¥₹]|\b(?:EUR|USD|GBP|CHF|euros?|dollars?|pounds?|Franken|libras|dólares)\b)"
 _MONEY_BEHIND = regex.compile(rf"(?:,-)?[ \u00a0\u202f-]{{0,2}}(?:,- )?{_CURRENCY}", regex.IGNORECASE)
 _MONEY_BEFORE = regex.compile(rf"{_CURRENCY}[ \u00a0\u202f]?\Z", regex.IGNORECASE)
-_MOST_MONEY: Final = 10
-"""Characters of a currency before an amount."""
 _NO_VALUE = regex.compile(
     r"(?:1[5-9]|20)\d\d(?:[-–/]\d{2,4})?|\d{1,2}[.:]\d{2}(?:[-–]\d{1,2}[.:]\d{2})?|0?\.\d+|\d\.\d+"
 )
@@ -134,8 +132,6 @@ _LEAST_DIGITS: Final = 4
 _MOST_RANGE: Final = 500
 """Numbers, of pages or years, from the first to the last of a range."""
 _LEAST_KEY: Final = 12
-_LEAST_PASSWORD: Final = 8
-_LEAST_CODE: Final = 5
 _LEAST_MONEY: Final = 3
 """Digits of an amount before its decimals: a price of less is said of many."""
 _NO_SIGNS: Final = str.maketrans("", "", " .,'’\u00a0\u202f")
@@ -169,14 +165,14 @@ def _tokens(text: str) -> Iterator[Mention]:
         if not letters or not word.isascii():
             continue
         is_long = len(word) >= _LEAST_KEY and ("-" not in word or _MIXED.search(word))
-        if digits and (is_long or (len(word) >= _LEAST_PASSWORD and _SIGNS.search(word[:-1]))):
+        if digits and (is_long or (len(word) >= 8 and _SIGNS.search(word[:-1]))):
             yield Mention(KEY, start, end, word)
         elif _is_code(word, digits, letters):
             yield Mention(CODE, start, end, word.casefold())
 
 
 def _is_code(word: str, digits: int, letters: int) -> bool:
-    if digits < 2 or len(word) < _LEAST_CODE or _NO_CODE.fullmatch(word) or _PUBLIC.fullmatch(word):
+    if digits < 2 or len(word) < 5 or _NO_CODE.fullmatch(word) or _PUBLIC.fullmatch(word):
         return False
     return any(map(str.isupper, word)) or (letters >= 1 and digits >= 3)
 
@@ -210,7 +206,7 @@ def _money(text: str, start: int, end: int) -> tuple[int, int] | None:
     behind = _MONEY_BEHIND.match(text, end)
     if behind:
         return start, behind.end()
-    before = _MONEY_BEFORE.search(text, max(0, start - _MOST_MONEY), start)
+    before = _MONEY_BEFORE.search(text, max(0, start - 10), start)
     return (before.start(), end) if before else None
 
 

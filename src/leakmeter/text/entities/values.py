@@ -17,11 +17,8 @@ from leakmeter.text.entities.mention import ADDRESS, Mention, without_overlaps
 LISTED: Final = "list"
 _SIGNS = regex.compile(r"[^a-z0-9]+")
 _DIGIT = regex.compile(r"\d|[\p{L}\p{M}]+")
-_LEAST_DIGITS: Final = 4
 _NUMBER = regex.compile(r"\d(?:[ .()/-]{0,2}\d){3,}")
 """A number of four digits or more."""
-_MOST_BETWEEN: Final = 3
-"""Characters between two digits of a number."""
 RECOGNISED: Final = "recogniser"
 SHAPED: Final = "shape"
 SEARCHED: Final = (
@@ -138,11 +135,11 @@ class Folded:
                 n += 1
                 yield start, end
         digits, parts = wanted._digits
-        if n or not in_words or len(digits) < _LEAST_DIGITS or _letters_beside(value, parts):
+        if n or not in_words or len(digits) < 4 or _letters_beside(value, parts):
             return
         for at in _each(self._digits[0], digits):
             run = self._digits[1][at : at + len(digits)]
-            is_close = all(after - end <= _MOST_BETWEEN for (_, end), (after, _) in pairwise(run))
+            is_close = all(after - end <= 3 for (_, end), (after, _) in pairwise(run))
             if is_close and self._is_whole(run[0][0], run[-1][1]):
                 yield run[0][0], run[-1][1]
 

@@ -17,8 +17,6 @@ TRIES: Final = 200
 """Draws before a value that does not fit is taken, or another way is gone."""
 WORD: Final = r"[^\W\d_]+(?:['’][^\W\d_]+)*"
 """A pattern of one word of a name or a street."""
-_TRIES_AT_LEAST: Final = 2_000
-_TRIES_A_VALUE: Final = 40
 
 
 def listed(text: str, end: str = "") -> tuple[str, ...]:
@@ -99,7 +97,7 @@ def distinct(
     fitting: list[str] = []
     others: list[str] = []
     for draw in draws:
-        for _ in range(max(_TRIES_AT_LEAST, _TRIES_A_VALUE * n)):
+        for _ in range(max(2_000, 40 * n)):
             value = draw(drawn)
             if value.casefold() in seen:
                 continue

@@ -70,7 +70,6 @@ _FIRMS: Final = tuple(
 _YEARS: Final = range(1930, 2020)
 _TITLES: Final = re.compile(r"dr|mr|mrs|ms|miss|prof|sir|jr|sr|ii|iii|iv|phd|md|esq")
 _PLACE: Final = re.compile(r"\{(\w+)\}")
-_ENOUGH: Final = 60  # domains to choose from
 _LEAST: Final = 3  # letters of a name that are no chance in a domain
 
 
@@ -107,7 +106,7 @@ def drawers(value: str, name: str, label: str) -> Sequence[Draw]:
     words = _words_of(name)
     near, far = _cores(core, words)
     close, all_ = _domains(domain.lower(), words)
-    first = (core,) if number or close is None or len(close) >= _ENOUGH else near
+    first = (core,) if number or close is None or len(close) >= 60 else near
 
     def drawer(cores: Sequence[str], domains: Sequence[str] | None) -> Draw:
         def draw(drawn: random.Random) -> str:

@@ -13,8 +13,6 @@ from leakmeter.traces.span import Kind, Span, documents_of
 
 _KINDS: Mapping[str, Kind] = {"LLM": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
 _STARTS: Mapping[Kind, str] = {"llm": "llm", "retriever": "retrieval", "reranker": "reranker"}
-_MOST_PARTS = 16
-_MOST_DIGITS = 9
 
 
 def nested(attributes: Record) -> JsonObject:
@@ -25,7 +23,7 @@ def nested(attributes: Record) -> JsonObject:
     """
     out: JsonObject = {}
     for name, value in attributes.items():
-        *above, last = str(name).split(".", _MOST_PARTS)
+        *above, last = str(name).split(".", 16)
         held = out
         for part in above:
             inner = held.get(part)
@@ -42,7 +40,7 @@ def _listed(value: Any) -> Any:
         return [nested(entry) if is_record(entry) else entry for entry in value]
     if not is_record(value):
         return value
-    if value and all(isinstance(name, str) and name.isdecimal() and len(name) <= _MOST_DIGITS for name in value):
+    if value and all(isinstance(name, str) and name.isdecimal() and len(name) <= 9 for name in value):
         return [_listed(value[name]) for name in sorted(value, key=int)]
     if any("." in str(name) for name in value):
         return nested(value)

@@ -21,8 +21,6 @@ _OPERATIONS: Mapping[str, Kind] = {
     "execute_tool": "tool",
 }
 _REQUEST = "gen_ai.request."
-_ERROR = (2, "STATUS_CODE_ERROR")
-_DEEPEST = 64
 _WHOLE = re.compile(r"-?\d{1,19}")
 
 
@@ -37,7 +35,7 @@ def attributes_of(held: object) -> JsonObject:
 
 
 def _value(held: Any, depth: int) -> Any:
-    if not is_record(held) or depth > _DEEPEST:
+    if not is_record(held) or depth > 64:
         return None
     for name in ("stringValue", "boolValue", "doubleValue", "bytesValue"):
         if name in held:
@@ -137,7 +135,7 @@ def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
         (openinference.fill if is_openinference else fill)(span, attributes)
         span.parent_id = named(held.get("parentSpanId"))
         span.start, span.end = seconds(held.get("startTimeUnixNano")), seconds(held.get("endTimeUnixNano"))
-        span.failed = record(held.get("status")).get("code") in _ERROR
+        span.failed = record(held.get("status")).get("code") in (2, "STATUS_CODE_ERROR")
         yield span, attributes, about
 
 

@@ -22,8 +22,6 @@ from leakmeter.traces.formats.openai import recipient_of
 from leakmeter.traces.plainly import at_path, event_of, has_reasoned, named, seconds
 from leakmeter.traces.span import Span, documents_of
 
-_NAMES: Final = ("llamaindex", "squad", "langchain", "rag")
-
 
 def _fits(logged: Record) -> bool:
     return "user_input" in logged or "retrieved_contexts" in logged or ("question" in logged and "contexts" in logged)
@@ -79,4 +77,4 @@ def _format(preset: data_formats.Format) -> Format:
 FORMAT = Format(
     "ragas", "samples of ragas: user_input, retrieved_contexts, response", _fits, _sample, lambda logged: True
 )
-RETRIEVED: Final = tuple(_format(data_formats.FORMATS[name]) for name in _NAMES)
+RETRIEVED: Final = tuple(_format(data_formats.FORMATS[name]) for name in ("llamaindex", "squad", "langchain", "rag"))
