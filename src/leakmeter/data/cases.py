@@ -239,7 +239,7 @@ def _known(fields: Fields, row: Row, shape: Shape, left_out: dict[str, None]) ->
     raise _unknown(unknown[0], fields, row.where, shape.cases)
 
 
-def _unknown(name: str, fields: Fields, where: str, within: str = "") -> DataError:
+def _unknown(name: str, fields: Fields, where: str, within: str) -> DataError:
     if not is_name(name):
         # It may be a text, and is not repeated.
         return DataError(f"{where}: a field has a text instead of a name; does the table begin with a heading?")
@@ -342,9 +342,6 @@ def case_of_fields(
 ) -> tuple[Case, str | None]:
     """A case and its reference, if it has one, from the fields of a row that are in `FIELDS`; `number` is the id, where
     there is none, the marker says what is context in a chat, and the hint what mends a record without context."""
-    for field in value:
-        if field not in FIELDS:
-            raise _unknown(field, value, where)
     chat = value.get("messages")
     if marker is not None and chat is None and value.get("query") and "context" not in value:
         chat = [{"role": "user", "content": value["query"]}]
