@@ -18,7 +18,7 @@ from leakmeter.core.prompt import CONTEXT, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer, response_texts
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.overriding import override
-from leakmeter.text import personal, sensitive, spans, templates, units
+from leakmeter.text import sensitive, spans, templates, units
 from leakmeter.text.entities import FINDERS
 from leakmeter.text.entities.mention import Recogniser
 from leakmeter.text.layout import LOOSE, Layout
@@ -210,7 +210,7 @@ def prepare(
         (document.name, *chars) for document, chars in zip(layout.documents, layout.document_ranges, strict=True)
     )
     if unit.kind == "entity":
-        covers = personal.of_entities(
+        covers = spans.of_entities(
             layout, region=settings.region, patterns=settings.entity_patterns, recognise=recognise
         )
     else:
@@ -346,14 +346,14 @@ def _item(
 ) -> ContextItem:
     swaps: Mapping[str, Prompt] = {}
     if settings.swap:
-        covers, swaps = personal.swapped(
+        covers, swaps = spans.swapped(
             layout, covers, region=settings.region, seed=settings.swap_seed, case_id=case_id, spare=spare
         )
     # Of a context that is removed as a whole nothing is said elsewhere.
     values = spans.of_values(layout) if settings.group or len(covers) > 1 else []
     repeated = spans.repeated_in(layout, covers, values)
     if settings.group:
-        named_values = personal.not_entities(values, [cover for cover in covers if cover.entity is not None])
+        named_values = spans.not_entities(values, [cover for cover in covers if cover.entity is not None])
         covers = covers + _named_apart(named_values, covers)
     larger = _named_apart(larger, covers)
     if settings.unit == units.AUTO and larger:
