@@ -252,10 +252,10 @@ def _needed(fields: Fields) -> list[str]:
     return [name for name in ("query", "context") if name not in fields]
 
 
-def _hint(fields: Fields, within: str = "", given: Mapping[str, str] | None = None) -> str:
+def _hint(fields: Fields, within: str = "", known: Mapping[str, str] | None = None) -> str:
     """What to give so that fields of other names are read, and all others left out; `within` is the path of the cases
-    in a larger record, and `given` are paths that are known."""
-    proposal = {**proposed_mapping(fields, _ALIASES), **(given or {})}
+    in a larger record, and `known` are paths that are known."""
+    proposal = {**proposed_mapping(fields, _ALIASES), **(known or {})}
     lacking = [] if "messages" in proposal else [name for name in ("query", "context") if name not in proposal]
     if lacking and "response" not in proposal:
         lacking.append("response")  # without it one is drawn

@@ -135,12 +135,12 @@ def strings(value: Any, *, most: int = 10_000) -> Counter[str]:
             todo += part
         elif part is not None:
             # A message's text stands in it several times.
-            todo.append(next((held for name in _SAID if (held := getattr(part, name, None)) is not None), None))
+            todo.append(next((held for name in _HOLDING_TEXT if (held := getattr(part, name, None)) is not None), None))
     del counts[""]
     return counts
 
 
-_SAID: Final = ("content", "text", "response", "message", "messages", "update")
+_HOLDING_TEXT: Final = ("content", "text", "response", "message", "messages", "update")
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------
@@ -378,8 +378,8 @@ def sampling_of(*settings: Any) -> Fields:
             sampling[name] = value
     if any(parsed(options.get(name)) for name in _BIASED):
         sampling["logit_bias"] = True
-    n_drawn, n_told = _setting("best_of", options.get("best_of")), _setting("n", options.get("n"))
-    if (n_drawn or 1) > (n_told or 1) or any(
+    n_drawn, n_returned = _setting("best_of", options.get("best_of")), _setting("n", options.get("n"))
+    if (n_drawn or 1) > (n_returned or 1) or any(
         options.get(name) and not _is_free(parsed(options[name])) for name in _CONSTRAINED
     ):
         sampling["constrained"] = True

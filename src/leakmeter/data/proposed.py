@@ -126,11 +126,11 @@ def _parts_of_chat(value: Any, *, is_answered: bool = False) -> dict[str, str] |
     if not isinstance(value, list) or not value or not all(isinstance(message, Mapping) for message in value):
         return None
     keys = [str(key) for key in value[0] if _is_plain_name(str(key)) and all(key in message for message in value)]
-    said_by = [key for key in keys if _SPEAKERS & {*_words(key)} and 0 < len(_names_in(value, key)) <= 4]
-    role = "role" if "role" in keys else next(iter(said_by), None)
+    role_keys = [key for key in keys if _SPEAKERS & {*_words(key)} and 0 < len(_names_in(value, key)) <= 4]
+    role = "role" if "role" in keys else next(iter(role_keys), None)
     if role is None:
         return None
-    texts = [key for key in keys if key not in said_by and all(_is_text(message[key]) for message in value)]
+    texts = [key for key in keys if key not in role_keys and all(_is_text(message[key]) for message in value)]
     parts: dict[str, str] = {}
     if role != "role" or "content" not in keys:
         if not texts:

@@ -360,8 +360,8 @@ def _item(
         # A document of one sentence is that sentence.
         of_documents = {cover.document for cover in larger}
         beside = [cover for cover in covers if cover.kind == "unit" and cover.document not in of_documents]
-        said_by = spans.repeated_in(layout, [*larger, *beside], values)
-        repeated |= {cover.name: said_by[cover.name] for cover in larger}
+        repeated_by = spans.repeated_in(layout, [*larger, *beside], values)
+        repeated |= {cover.name: repeated_by[cover.name] for cover in larger}
     covers = covers + larger
     prompt = layout.prompt({edge for cover in covers for part in cover.tokens for edge in part})
     numbers = [int(piece.name[1:]) for piece in prompt.pieces if piece.name.startswith("t") and piece.role == CONTEXT]

@@ -81,12 +81,12 @@ class Layout:
     ) -> None:
         self._writing = writing
         self._tokenizer = tokenizer
-        self._given = tuple(document.text for document in writing.documents) if texts is None else tuple(texts)
+        self._texts = tuple(document.text for document in writing.documents) if texts is None else tuple(texts)
         checkpoint()
-        self.segments = tuple(part for whole in writing.segments(self._given, without) for part in whole.apart())
+        self.segments = tuple(part for whole in writing.segments(self._texts, without) for part in whole.apart())
         # Of each document that is written, its number among those given.
-        written = [i for i, text in enumerate(self._given) if text]
-        self.documents = tuple(replace(writing.documents[i], text=self._given[i]) for i in written)
+        written = [i for i, text in enumerate(self._texts) if text]
+        self.documents = tuple(replace(writing.documents[i], text=self._texts[i]) for i in written)
         number = {old: new for new, old in enumerate(written)}
         self.segments = tuple(
             segment if segment.document is None else replace(segment, document=number[segment.document])
@@ -484,8 +484,8 @@ class Layout:
     def _anew(self, texts: Iterable[str], without: Collection[str] = ()) -> Layout:
         """Rendered and tokenised with other texts of the documents that are written; white space alone is left out."""
         written = iter(texts)
-        given = (next(written) if text else "" for text in self._given)
-        kept = [text if text.strip() else "" for text in given]
+        others = (next(written) if text else "" for text in self._texts)
+        kept = [text if text.strip() else "" for text in others]
         return Layout(self._writing, self._tokenizer, texts=kept, without=without)
 
 

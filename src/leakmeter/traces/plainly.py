@@ -178,7 +178,7 @@ def answers_of(value: object) -> list[tuple[str, str | None]]:
     records with an `answer`; each as JSON text too."""
     inner = parsed(value)
     # A model may write JSON: only what is a message or a list of them is taken for more than the text.
-    is_text = isinstance(value, str) and not _is_said(inner)
+    is_text = isinstance(value, str) and not _is_message(inner)
     answers = _answers(value if is_text else inner, 0)
     if not any(text.strip() for text, _ in answers):
         raise Unusable(Reason.NO_ANSWER)
@@ -187,9 +187,9 @@ def answers_of(value: object) -> list[tuple[str, str | None]]:
     return answers
 
 
-def _is_said(value: object) -> bool:
+def _is_message(value: object) -> bool:
     if isinstance(value, list):
-        return bool(value) and all(map(_is_said, value))
+        return bool(value) and all(map(_is_message, value))
     if not is_record(value):
         return False
     has_role = "role" in value or value.get("type") in ROLES or "lc" in value

@@ -187,7 +187,7 @@ class _Inherited:
 class _Above:
     def __init__(self, by_id: Mapping[str, Span]) -> None:
         self._parents = {id_: by_id.get(span.parent_id or "") for id_, span in by_id.items()}
-        self._found: dict[str, _Inherited] = {}
+        self._inherited: dict[str, _Inherited] = {}
         for span in by_id.values():
             self._inherit(span)
         self.wrappers: set[str] = set()
@@ -205,13 +205,13 @@ class _Above:
         """What any span says."""
 
     def __getitem__(self, span: Span) -> _Inherited:
-        return self._found[span.span_id]
+        return self._inherited[span.span_id]
 
     def _inherit(self, span: Span) -> None:
         """Take over what is above a span, and what is above that."""
         path: dict[str, Span] = {}
         at: Span | None = span
-        while at is not None and at.span_id not in self._found and at.span_id not in path:
+        while at is not None and at.span_id not in self._inherited and at.span_id not in path:
             path[at.span_id] = at
             at = self._parents[at.span_id]
         if at is not None and at.span_id in path:
@@ -220,10 +220,10 @@ class _Above:
         for name in reversed(path):
             parent = self._parents[name]
             if parent is None:
-                self._found[name] = _Inherited()
+                self._inherited[name] = _Inherited()
                 continue
-            above = self._found[parent.span_id]
-            self._found[name] = _Inherited(
+            above = self._inherited[parent.span_id]
+            self._inherited[name] = _Inherited(
                 above.kinds | {parent.kind},
                 parent.user if parent.user is not None else above.user,
                 parent.session if parent.session is not None else above.session,

@@ -228,8 +228,13 @@ def _names(text: str, around: str) -> Iterator[Mention]:
         while words and words[0][2].casefold() in lowered and (opens or capitalises_nouns):
             words = words[1:]
         # So is what a document does not say before the name.
-        said_so = len(words) > 1 and f"{words[0][2]} {words[1][2]}" in around
-        if opens and not said_so and len(words) > 1 and words[1][2] in _words_in_names(around, by_first_name=False):
+        in_documents = len(words) > 1 and f"{words[0][2]} {words[1][2]}" in around
+        if (
+            opens
+            and not in_documents
+            and len(words) > 1
+            and words[1][2] in _words_in_names(around, by_first_name=False)
+        ):
             words, opens = words[1:], False
         if not words or _folded(words[-1][2]) in _places() or _folded(run) in _places():
             continue

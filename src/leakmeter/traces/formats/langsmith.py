@@ -37,9 +37,9 @@ def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
         span.read_call(inputs, outputs if outputs not in (None, {}, "") else None)
         span.n_hidden = int(has_reasoned(outputs) or has_reasoned(about.get("usage_metadata")))
         request = inputs if is_record(inputs) else {}
-        given_by = {name[len(_LS) :]: value for name, value in about.items() if str(name).startswith(_LS)}
+        described = {name[len(_LS) :]: value for name, value in about.items() if str(name).startswith(_LS)}
         invoked = record(extra.get("invocation_params"))
-        held: dict[Any, Any] = {**given_by, **request, **invoked}
+        held: dict[Any, Any] = {**described, **request, **invoked}
         span.parameters = {name: value for name, value in held.items() if name != "messages"}
         answered = record(record(outputs).get("llm_output"))
         span.model = (
