@@ -143,7 +143,7 @@ def _matches_marked(
 ) -> tuple[Message, ...]:
     """The chat with what the pattern finds in its last user message marked as context; the text of the turn stays as it
     was, so that the model reads what it read. Refused also where nothing is left as the query, or it takes too long."""
-    at = max((i for i, message in enumerate(messages) if message.role == "user"), default=None)
+    at = Case("", messages=messages).asking
     if at is None:
         raise DataError(f"{where}: there is no message of role 'user' for --context-from to match")
     turn = messages[at]

@@ -118,7 +118,7 @@ class PromptSettings:
 
     def check_measure(self, measure: Measure) -> None:
         """Refuse a unit that says in which order pieces are measured, for what measures in another."""
-        if self.unit == units.AUTO and not _goes_from_documents(measure):
+        if self.unit == units.AUTO and not getattr(measure, "documents_first", False):
             raise UsageError(
                 f"unit '{units.AUTO}' is for influence without a search, which measures documents, then the sentences "
                 "of those that matter; give another unit, such as sentence"
@@ -133,7 +133,7 @@ class PromptSettings:
 
             recognise = load_recogniser(self.ner)
         self.check_measure(measure)
-        default = units.AUTO if _goes_from_documents(measure) else "sentence"
+        default = units.AUTO if getattr(measure, "documents_first", False) else "sentence"
         return prepare(
             case,
             backend.tokenizer,
@@ -147,10 +147,6 @@ class PromptSettings:
     def unit_of(self, case: Case, default: str = "sentence") -> str:
         whole_turns = case.messages and not any(message.retrieved for message in case.messages)
         return self.unit or ("message" if whole_turns else default)
-
-
-def _goes_from_documents(measure: Measure) -> bool:
-    return bool(getattr(measure, "documents_first", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,10 +254,9 @@ def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: un
     if case.messages:
         if settings.template not in (None, "chat"):
             raise UsageError("messages use the model's own chat template; leave out --template")
-        asking = max((i for i, message in enumerate(case.messages) if message.role == "user"), default=-1)
-        if asking < 0:
+        if case.asking is None:
             raise UsageError(f"case '{case.id}' has no message of role 'user' that could be the query")
-        writing: templates.Writing = templates.Chat(case.messages, asking, tokenizer)
+        writing: templates.Writing = templates.Chat(case.messages, case.asking, tokenizer)
     else:
         if unit.kind == "message":
             raise UsageError("unit 'message' needs a chat; give --messages")
@@ -271,8 +266,6 @@ def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: un
         if has_query and not query.strip():
             raise UsageError(f"case '{case.id}' has an empty query; give a query")
         documents = [document for document in case.documents if document.text.strip()]
-        if not documents:
-            raise _no_context(case)
         writing = (
             templates.OneTurn(documents, query, tokenizer)
             if text is None
@@ -281,14 +274,10 @@ def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: un
     if case.messages and not writing.documents:
         raise UsageError(f"case '{case.id}' is a chat with only a query: {_NOTHING_TO_REMOVE}")
     if not any(document.text.strip() for document in writing.documents):
-        raise _no_context(case)
+        raise UsageError(f"case '{case.id}' has an empty context, so there is no influence to measure")
     if case.messages and not writing.query.strip():
         raise UsageError(f"case '{case.id}' has an empty query: its last user message is empty")
     return writing.name, Layout(writing, tokenizer), writing.query
-
-
-def _no_context(case: Case) -> UsageError:
-    return UsageError(f"case '{case.id}' has an empty context, so there is no influence to measure")
 
 
 def _response_ids(case: Case, layout: Layout, tokenizer: Tokenizer) -> tuple[int, ...] | None:

@@ -161,6 +161,8 @@ class Chat:
         self._messages = tuple(messages)
         self._query_at = query_at
         self._stays = [i == query_at or message.fixed for i, message in enumerate(messages)]
+        self._staying = [i for i, stays in enumerate(self._stays) if stays]
+        """Numbers of the messages that are written whatever is left out."""
         self._tokenizer = tokenizer
         self._numbers: dict[tuple[int, int], int] = {}
         documents: list[Document] = []
@@ -197,11 +199,6 @@ class Chat:
         upto = turns[: self._staying.index(self._query_at) + 1]
         # Its own turn begins with the last segment before its content.
         return sum(len(segment.text) for turn in upto for segment in turn) - len(upto[-1][-1].text)
-
-    @property
-    def _staying(self) -> list[int]:
-        """Numbers of the messages that are written whatever is left out."""
-        return [i for i, stays in enumerate(self._stays) if stays]
 
     def _written(self, left: Sequence[int], texts: Sequence[str], without: Collection[str]) -> list[Segment]:
         return [segment for turn in self._turns(left, texts, without) for segment in turn if segment.text]

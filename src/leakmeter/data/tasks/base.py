@@ -28,7 +28,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from leakmeter.core.files import parsed_toml, read_text
 from leakmeter.data.foreign import fields_of
 from leakmeter.data.mapping import Fields
 from leakmeter.data.records import records_of_hub
@@ -242,13 +241,6 @@ def missing_column(fields: Fields, expected: Sequence[str], where: str) -> DataE
 def _shown(text: str) -> str:
     """A text for an error: on one line, and no more of it than is needed to find it."""
     return repr(text if len(text) <= _LONGEST_NAME else text[:_LONGEST_NAME] + "…")
-
-
-def read_own(path: Path) -> TaskData:
-    """A task from a TOML file; without a `name` it has the file's."""
-    where = f"task file '{path}'"
-    table = parsed_toml(read_text(path, "task file"), where)
-    return task_of({"name": path.stem, **table}, where)
 
 
 def task_of(table: Fields, where: str) -> TaskData:
