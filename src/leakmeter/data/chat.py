@@ -95,11 +95,9 @@ def without_answer(
 
 
 def with_context(messages: tuple[Message, ...], marker: ContextMarker | None, where: str) -> tuple[Message, ...]:
-    """A chat with its context marked.
-
-    Many programs write what they retrieved into the user's turn. Where nobody says so, and nothing but a system prompt
-    stands beside the turn, the numbers would be about another text than the one that matters.
-    """
+    """A chat with its context marked. Many programs write what they retrieved into the user's turn. Where nobody says
+    so, and nothing but a system prompt stands beside the turn, the numbers would be about another text than the one
+    that matters."""
     if marker is not None:
         return marker(messages, where)
     if Case("", messages=messages).has_only_system_context:

@@ -58,11 +58,9 @@ def checked_pairs(pairs: Iterable[tuple[str, str]], known: Collection[str] | Non
 
 
 def value_at(fields: Fields, path: str, where: str) -> object:
-    """What stands at a path: names with dots between them, `[]` for each of a list, `[0]` for one of it.
-
-    A name that the record has as it is written, dots and all, comes first. Where a cell of a table holds a list or an
-    object as text, it is read.
-    """
+    """What stands at a path: names with dots between them, `[]` for each of a list, `[0]` for one of it. A name that
+    the record has as it is written, dots and all, comes first. Where a cell of a table holds a list or an object as
+    text, it is read."""
     if path in fields:
         return fields[path]
     return _follow(fields, steps_of(path), path, where)

@@ -24,10 +24,8 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 class Opened(io.BufferedIOBase):
-    """A file's bytes, unpacked if it is compressed, which ends in an error where they become too many.
-
-    A few kilobytes may unpack to more than any memory holds, so that the limit is on what comes out.
-    """
+    """A file's bytes, unpacked if it is compressed, which ends in an error where they become too many. A few kilobytes
+    may unpack to more than any memory holds, so that the limit is on what comes out."""
 
     def __init__(self, raw: Any, inner: Any, where: str, most: int) -> None:
         self._raw = raw

@@ -182,10 +182,8 @@ def prepare(
     levels: bool = False,
 ) -> PreparedContext:
     """Tokenise a case and cut it; `n_reserved` tokens of the window are kept free for a response still to be sampled.
-
     With `levels`, paragraphs and documents that units stand in are spans too; of unit 'auto', documents of two or more
-    sentences are, where there are several. `WindowError` for more tokens than fit, without `truncate`.
-    """
+    sentences are, where there are several. `WindowError` for more tokens than fit, without `truncate`."""
     _check_texts(case)
     unit = units.parse(settings.unit_of(case))
     template, layout, query = _layout(case, tokenizer, settings, unit)

@@ -117,10 +117,8 @@ Series = Mapping[tuple[int, str, str], FloatArray]
 
 
 def entity_fields(span: JsonObject, series: Series, context: str, response: str) -> JsonObject:
-    """A span's fields about personal data; None in each where it is none.
-
-    The span is as `engine.measure.texts_of` keeps it, the series are measurements by (sample, statistic, piece).
-    """
+    """A span's fields about personal data; None in each where it is none. The span is as `engine.measure.texts_of`
+    keeps it, the series are measurements by (sample, statistic, piece)."""
     entity = span.get("entity")
     swapped = series.get((0, "swapped", span["name"]))
     forms = dict.fromkeys(context[start:end] for start, end in span["ranges"])

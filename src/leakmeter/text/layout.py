@@ -64,12 +64,9 @@ class Removed:
 
 
 class Layout:
-    """A tokenised prompt whose context can be cut at any token.
-
-    Context tokens are counted from 0 over all documents; characters count in `context`, the documents joined by
-    blank lines. `texts` are other texts of the documents, of which an empty one is left out, as are
-    messages named in `without`.
-    """
+    """A tokenised prompt whose context can be cut at any token. Context tokens are counted from 0 over all documents;
+    characters count in `context`, the documents joined by blank lines. `texts` are other texts of the documents, of
+    which an empty one is left out, as are messages named in `without`."""
 
     def __init__(
         self,
@@ -165,10 +162,8 @@ class Layout:
         return (first, last) if first < last else None
 
     def tokens_touching(self, chars: CharRange) -> TokenRange | None:
-        """The context tokens that hold any of a range of characters, or None; spaces before it go with it.
-
-        Tokens at its ends may hold characters of its neighbours too.
-        """
+        """The context tokens that hold any of a range of characters, or None; spaces before it go with it. Tokens at
+        its ends may hold characters of its neighbours too."""
         start, end = chars
         first = bisect_left(self.tokens, start, key=lambda token: token.anchor)
         while first and self.tokens[first - 1].end > start:
@@ -182,11 +177,9 @@ class Layout:
         return trimmed(self.context, (first.anchor, max(last.end, first.anchor + 1)))
 
     def prompt(self, boundaries: Collection[int] = ()) -> Prompt:
-        """The prompt, its context split before each of the given tokens.
-
-        A piece of context is named 't' and its first token's number, a frame that belongs to a message '#' and the
-        number of its segment, white space of no piece '~' and that number.
-        """
+        """The prompt, its context split before each of the given tokens. A piece of context is named 't' and its first
+        token's number, a frame that belongs to a message '#' and the number of its segment, white space of no piece '~'
+        and that number."""
         pieces = [Piece(START, FRAME, self.start_ids)] if self.start_ids else []
         edges = {self._context_at[token] for token in boundaries if token < len(self._context_at)}
         number = {j: token for token, j in enumerate(self._context_at)}
@@ -262,11 +255,9 @@ class Layout:
         return next((s.owner for s in self.segments if s.document == document), None)
 
     def without(self, prompt: Prompt, removal: Removed, *, mask: bool) -> Prompt:
-        """This layout's prompt with something taken out of its one tokenisation.
-
-        `mask` leaves every other token at its position; otherwise positions close up. What a token held of others takes
-        its position and those that are free beside it.
-        """
+        """This layout's prompt with something taken out of its one tokenisation. `mask` leaves every other token at its
+        position; otherwise positions close up. What a token held of others takes its position and those that are free
+        beside it."""
         state, removed_of = self._effect(removal)
         left = _Left(mask)
         token = -len(self.start_ids)

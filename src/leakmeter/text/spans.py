@@ -66,10 +66,8 @@ class Cover:
 
 
 def of_units(layout: Layout, unit: units.Unit) -> list[Cover]:
-    """The units of a context, in order; blocks and text units tile it, sliding n-grams overlap.
-
-    Entities are found by `of_entities`.
-    """
+    """The units of a context, in order; blocks and text units tile it, sliding n-grams overlap. Entities are found by
+    `of_entities`."""
     by_document = layout.tokens_of
     if unit.kind == "whole":
         return [_cover(layout, "whole", _whole(layout, by_document), None, layout.owners)]
@@ -168,10 +166,8 @@ def of_mentions(layout: Layout, name: str, kind: str, mentions: Mapping[CharRang
 
 
 def of_entities(layout: Layout, *, region: str, patterns: str | None, recognise: Recogniser | None) -> list[Cover]:
-    """Each value or person that a context says, all mentions one span; what lies between belongs to none.
-
-    `patterns` are lines 'TYPE = REGEX' of the user, or the name of a file with them.
-    """
+    """Each value or person that a context says, all mentions one span; what lies between belongs to none. `patterns`
+    are lines 'TYPE = REGEX' of the user, or the name of a file with them."""
     from leakmeter.text.entities import find, pattern
 
     lines = pattern.resolved(patterns)
@@ -199,11 +195,8 @@ def swapped(
     layout: Layout, covers: Sequence[Cover], *, region: str, seed: int, case_id: str, spare: int | None
 ) -> tuple[list[Cover], Mapping[str, Prompt]]:
     """Spans, of which each entity knows its surrogate, and by its name the prompt that says the surrogate instead,
-    tokenised anew.
-
-    Seed, case and entity decide what is drawn. There is no prompt that would grow by more than `spare` tokens; None for
-    any number.
-    """
+    tokenised anew. Seed, case and entity decide what is drawn. There is no prompt that would grow by more than `spare`
+    tokens; None for any number."""
     from leakmeter.text.surrogates.entity import surrogate_of
 
     swapped_covers: list[Cover] = []

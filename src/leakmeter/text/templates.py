@@ -73,10 +73,8 @@ class Segment:
 
 
 def choose(template: str | None, tokenizer: Tokenizer) -> tuple[str, str | None]:
-    """A template option to (name, text); the text is None for the model's own chat template.
-
-    None is chat where the model has it and plain otherwise; else 'chat', a name, '@FILE', or a text with {context}.
-    """
+    """A template option to (name, text); the text is None for the model's own chat template. None is chat where the
+    model has it and plain otherwise; else 'chat', a name, '@FILE', or a text with {context}."""
     name = resolved(template) or ("chat" if tokenizer.has_chat_template else "plain")
     if name == "chat":
         if not tokenizer.has_chat_template:
@@ -99,10 +97,8 @@ def resolved(template: str | None) -> str | None:
 
 
 class Filled:
-    """A template's text, with {context} and perhaps {query}, and documents and a query in its places.
-
-    As with `Chat`, what the model reads is written whatever of the context is left out or changed.
-    """
+    """A template's text, with {context} and perhaps {query}, and documents and a query in its places. As with `Chat`,
+    what the model reads is written whatever of the context is left out or changed."""
 
     def __init__(self, name: str, text: str, documents: Sequence[Document], query: str) -> None:
         self.name = name
@@ -179,11 +175,9 @@ class Chat:
         self._frames_of(tuple(range(len(messages))))
 
     def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[Segment]:
-        """The chat as the template writes it without the messages that are gone.
-
-        Where the template refuses what is left of them, such as two turns of one role in a row, it is the whole chat
-        without their turns; never so for the query alone, which may not depend on what else was there.
-        """
+        """The chat as the template writes it without the messages that are gone. Where the template refuses what is
+        left of them, such as two turns of one role in a row, it is the whole chat without their turns; never so for the
+        query alone, which may not depend on what else was there."""
         left = [i for i, message in enumerate(self._messages) if self._stays[i] or message.name not in without]
         try:
             return self._written(left, texts, without)
@@ -301,10 +295,8 @@ def turn(content: str, tokenizer: Tokenizer) -> tuple[str, tuple[int, int], str]
 
 
 def _opening(rendered: str, tokenizer: Tokenizer, first_role: str) -> int:
-    """Where the first message's own turn begins: after what the template writes whatever that message is.
-
-    A later turn of the same role is written without the opening: the difference in length is the opening's.
-    """
+    """Where the first message's own turn begins: after what the template writes whatever that message is. A later turn
+    of the same role is written without the opening: the difference in length is the opening's."""
     turn = {"role": first_role, "content": _SENTINEL.format("A")}
     answer = {"role": "assistant", "content": _SENTINEL.format("B")}
     for between in ([], [answer]):
@@ -335,9 +327,7 @@ def _contents(
     rendered: str, frames: Sequence[str], contents: Sequence[str], advice: str = _GIVE_PLAIN
 ) -> list[tuple[int, int]]:
     """What of each content a chat template has written, as characters [start, end): it may strip white space only.
-
-    `frames` are what it writes before, between and after the contents; `advice` is what to do where it changes them.
-    """
+    `frames` are what it writes before, between and after the contents; `advice` is what to do where it changes them."""
     kept: list[tuple[int, int]] = []
     cursor = len(frames[0])
     good = rendered.startswith(frames[0])

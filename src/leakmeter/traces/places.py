@@ -62,10 +62,8 @@ class _Text:
 
 
 class Work:
-    """What was done for one trace, in characters that were compared.
-
-    Whoever writes a log decides how many texts are looked for, and in how long prompts.
-    """
+    """What was done for one trace, in characters that were compared. Whoever writes a log decides how many texts are
+    looked for, and in how long prompts."""
 
     def __init__(self) -> None:
         self._left = MOST_WORK

@@ -115,10 +115,8 @@ def _answers(call: Span, placed: Found, tree: _Tree, n_hidden: int, format: str)
 
 
 class _Tree:
-    """Spans of a trace by their parents and in their order.
-
-    Whoever sends spans decides how many, and what is above what: no step takes the square of their number.
-    """
+    """Spans of a trace by their parents and in their order. Whoever sends spans decides how many, and what is above
+    what: no step takes the square of their number."""
 
     def __init__(self, spans: Iterable[Span]) -> None:
         by_id: dict[str, Span] = {}

@@ -27,10 +27,8 @@ def find(
     patterns: Sequence[pattern.Pattern] = (),
     recognise: Recogniser | None = None,
 ) -> list[Entity]:
-    """Every value and person that a text says, in the order of first mention.
-
-    `parts` are characters [start, end) of each document; no mention lies in two.
-    """
+    """Every value and person that a text says, in the order of first mention. `parts` are characters [start, end) of
+    each document; no mention lies in two."""
     phone.check_region(region)
     mentions: list[Mention] = []
     for start, end in parts:

@@ -47,10 +47,8 @@ def is_value(text: str) -> bool:
 
 
 def find(text: str, region: str) -> Iterator[Mention]:
-    """Telephone numbers of a text; the normal form is E.164, with ';ext=' and the extension where there is one.
-
-    Numbers without prefix are the region's.
-    """
+    """Telephone numbers of a text; the normal form is E.164, with ';ext=' and the extension where there is one. Numbers
+    without prefix are the region's."""
     import phonenumbers as library
 
     candidates = [

@@ -138,10 +138,8 @@ _NO_SIGNS: Final = str.maketrans("", "", " .,'’\u00a0\u202f")
 
 
 def find(text: str, around: str = "") -> Iterator[Mention]:
-    """Values of a text by their shape; a normal form is in lower case, of numbers the digits alone.
-
-    `around` are other texts of the same language, which say how words are written in it.
-    """
+    """Values of a text by their shape; a normal form is in lower case, of numbers the digits alone. `around` are other
+    texts of the same language, which say how words are written in it."""
     for match in _ACCOUNT.finditer(text):
         if sum(map(str.isdigit, match.group())) >= _LEAST_KEY:
             yield Mention(ACCOUNT, match.start(), match.end(), "".join(match.group().split()))

@@ -47,11 +47,9 @@ class Value:
 def find(
     text: str, context: str, query: str, *, region: str, listed: Sequence[tuple[int, int, str]] = ()
 ) -> list[Value]:
-    """Values of an answer, in order, none overlapping; what the query says already is none.
-
-    Names and words of the context tell what a word of the answer is; `listed` are (start, end, type) of what a list of
-    the user's has in the context.
-    """
+    """Values of an answer, in order, none overlapping; what the query says already is none. Names and words of the
+    context tell what a word of the answer is; `listed` are (start, end, type) of what a list of the user's has in the
+    context."""
     shaped = list(shapes.find(text, f"{context}\n{query}"))
     ranks = [
         (LISTED, list(_listed(text, context, listed))),
@@ -122,9 +120,7 @@ class Folded:
 
     def places(self, value: str, *, in_words: bool = False) -> Iterator[tuple[int, int]]:
         """Characters that have a value, however it is spaced, punctuated or cased, but as a part of no longer word.
-
-        Where there are none, with `in_words`, those of the same number, of four digits or more, in figures or words.
-        """
+        Where there are none, with `in_words`, those of the same number, of four digits or more, in figures or words."""
         wanted = Folded(value)
         if not wanted.letters:
             return

@@ -88,13 +88,11 @@ def of_firm(name: str, drawn: random.Random) -> str:
 
 
 def drawers(value: str, name: str, label: str) -> Sequence[Draw]:
-    """Draws e-mail addresses of the same name: by the first, nothing changes that need not.
-
-    The part before the @ keeps its form, with other digits where it ends in some (years for a year). The domain becomes
-    one of its group: free mail that many or few people have, universities, or companies of the same suffix, which are
-    invented and say as much of the name. Where that leaves few, other forms of the name serve too, usual ones for a
-    usual one; by the second way to draw, all forms and all domains of the kind.
-    """
+    """Draws e-mail addresses of the same name: by the first, nothing changes that need not. The part before the @ keeps
+    its form, with other digits where it ends in some (years for a year). The domain becomes one of its group: free mail
+    that many or few people have, universities, or companies of the same suffix, which are invented and say as much of
+    the name. Where that leaves few, other forms of the name serve too, usual ones for a usual one; by the second way to
+    draw, all forms and all domains of the kind."""
     local, at, domain = value.rpartition("@")
     if not at:
         raise UsageError(f"{label}: 'email' is not an e-mail address; give one, or leave it out")

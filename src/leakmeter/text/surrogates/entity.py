@@ -22,10 +22,8 @@ class Surrogate:
 
 
 def surrogate_of(entity: Entity, context: str, *, region: str, seed: int, case_id: str) -> Surrogate:
-    """A surrogate value in the place of each mention of an entity; it says nothing that the context says.
-
-    Seed, case and entity decide what is drawn.
-    """
+    """A surrogate value in the place of each mention of an entity; it says nothing that the context says. Seed, case
+    and entity decide what is drawn."""
     texts = [*(context[start:end] for start, end in entity.mentions), entity.text]
 
     def mentions_of(drawn: random.Random) -> Sequence[str]:

@@ -58,13 +58,11 @@ def in_mentions(texts: Sequence[str], value: str, drawn: random.Random) -> list[
 
 
 def drawer(value: str, region: str, name: str) -> Draw:
-    """Draws numbers of the same area and kind evenly, written as the number is, digit for digit.
-
-    In North America the area code stays, and the exchange where it is one that no subscriber has: numbers kept for
-    fiction (555-0100 to 555-0199) are then drawn for one of these, ordinary ones for an ordinary one. Elsewhere the
-    national destination code stays (the first third of the number where there is none), and so does the kind of number
-    that it is, such as a mobile one.
-    """
+    """Draws numbers of the same area and kind evenly, written as the number is, digit for digit. In North America the
+    area code stays, and the exchange where it is one that no subscriber has: numbers kept for fiction (555-0100 to
+    555-0199) are then drawn for one of these, ordinary ones for an ordinary one. Elsewhere the national destination
+    code stays (the first third of the number where there is none), and so does the kind of number that it is, such as a
+    mobile one."""
     import phonenumbers as library
 
     try:
