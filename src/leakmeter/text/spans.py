@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from operator import itemgetter
-from typing import Generic, TypeVar
 
 from leakmeter.core.item import EntityTexts, Span
 from leakmeter.core.long_work import checkpoint
@@ -18,18 +17,16 @@ from leakmeter.text import repeats, units
 from leakmeter.text.entities.mention import Entity, Recogniser
 from leakmeter.text.layout import LOOSE, CharRange, Layout, Removed, TokenRange, trimmed
 
-_T = TypeVar("_T")
 
+class Holders:
+    """Ranges of characters [start, end), which may overlap, and the number of what has each."""
 
-class Holders(Generic[_T]):
-    """What has ranges of characters [start, end), which may overlap."""
-
-    def __init__(self, ranges: Iterable[tuple[tuple[int, int], _T]]) -> None:
+    def __init__(self, ranges: Iterable[tuple[CharRange, int]]) -> None:
         self._ranges = sorted(ranges, key=itemgetter(0))
         self._starts = [start for (start, _), _ in self._ranges]
         self._reach = list(accumulate((end for (_, end), _ in self._ranges), max))
 
-    def holding(self, start: int, end: int) -> Iterator[_T]:
+    def holding(self, start: int, end: int) -> Iterator[int]:
         """Everything with a range that holds all of this one; once for each such range."""
         at = bisect_right(self._starts, start) - 1
         # No range before reaches as far as this one's end.
