@@ -61,6 +61,8 @@ ROLES: Final = {
 """What libraries call a role, where that is not its name."""
 REASONING: Final = ("reasoning", "thinking", "redacted_thinking", "reasoning_content")
 """Parts of a message, and fields beside it, in which a model reasons out of sight."""
+_REASONED_LISTS: Final = ("reasoning_details", "thinking_blocks")
+_REASONED_ENDS: Final = ("reasoning", "reasoning_content", "tokens", "token_count")
 _TEXT_PARTS: Final = ("text", "input_text", "output_text")
 CALL_PARTS: Final = ("tool_call", "tool_use", "function_call")
 RESULT_PARTS: Final = ("tool_call_response", "tool_result")
@@ -291,6 +293,32 @@ def choice_of(message: Any, *, has_reasoned: object = False, **fields: Any) -> F
     text = "".join(part["text"] for part in parts if part["type"] == "text")
     has_reasoned = bool(has_reasoned) or any(part["type"] in REASONING for part in parts)
     return {"answer": "" if turn.calls or called else text, "hidden_calls": int(has_reasoned), **fields}
+
+
+def has_reasoned(held: Any, depth: int = 0) -> bool:
+    """Whether what was logged of an answer says that the model reasoned out of sight: tokens of it are counted, or a
+    text of it stands beside the answer.
+
+    >>> has_reasoned({"usage": {"completion_tokens_details": {"reasoning_tokens": 12}}})
+    True
+    """
+    if depth > 8:
+        return False
+    if isinstance(held, list):
+        return any(has_reasoned(item, depth + 1) for item in held if isinstance(item, list | dict))
+    if not isinstance(held, dict):
+        return False
+    if isinstance(kind := held.get("type"), str) and kind in REASONING:
+        return True
+    for name, value in held.items():
+        if isinstance(value, dict | list):
+            if value and (name in _REASONED_LISTS or has_reasoned(value, depth + 1)):
+                return True
+        elif value and isinstance(name, str) and "reasoning" in name and name.endswith(_REASONED_ENDS):
+            return value not in ("0", "null")
+        elif value and name in ("thinking", "thoughtsTokenCount", "thoughts_token_count"):
+            return True
+    return False
 
 
 # --- documents --------------------------------------------------------------------------------------------------------

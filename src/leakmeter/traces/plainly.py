@@ -18,8 +18,6 @@ from leakmeter.text.templates import PART_SEPARATOR
 from leakmeter.traces.answer import LoggedMessage, Reason, Sampling, Unusable
 
 _LONGEST_ID: Final = 256
-_REASONED_LISTS: Final = ("reasoning_details", "thinking_blocks")
-_REASONED_ENDS: Final = ("reasoning", "reasoning_content", "tokens", "token_count")
 
 
 def is_record(value: object) -> TypeGuard[Mapping[Any, Any]]:
@@ -94,32 +92,6 @@ def moment(value: float | None) -> datetime | None:
         return None if value is None else datetime.fromtimestamp(round(value, 6), UTC)
     except (ValueError, OverflowError, OSError):
         return None
-
-
-def has_reasoned(held: object, depth: int = 0) -> bool:
-    """Whether what was logged of an answer says that the model reasoned out of sight: tokens of it are counted, or a
-    text of it stands beside the answer.
-
-    >>> has_reasoned({"usage": {"completion_tokens_details": {"reasoning_tokens": 12}}})
-    True
-    """
-    if depth > 8:
-        return False
-    if isinstance(held, list):
-        return any(has_reasoned(item, depth + 1) for item in held if isinstance(item, list | dict))
-    if not is_record(held):
-        return False
-    if isinstance(kind := held.get("type"), str) and kind in foreign.REASONING:
-        return True
-    for name, value in held.items():
-        if isinstance(value, dict | list):
-            if value and (name in _REASONED_LISTS or has_reasoned(value, depth + 1)):
-                return True
-        elif value and isinstance(name, str) and "reasoning" in name and name.endswith(_REASONED_ENDS):
-            return value not in ("0", "null")
-        elif value and name in ("thinking", "thoughtsTokenCount", "thoughts_token_count"):
-            return True
-    return False
 
 
 def sampling_of(held: Mapping[Any, Any]) -> Sampling:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from leakmeter.data.foreign import first, parsed, record
+from leakmeter.data.foreign import first, has_reasoned, parsed, record
 from leakmeter.traces.formats.base import Format, Found, Record, span_of
-from leakmeter.traces.plainly import at_path, has_reasoned, is_record, named, seconds
+from leakmeter.traces.plainly import at_path, is_record, named, seconds
 from leakmeter.traces.span import Kind, Span, documents_of
 
 _KINDS: Mapping[str, Kind] = {"GENERATION": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}

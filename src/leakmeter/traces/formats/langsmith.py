@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from leakmeter.data.foreign import first, n_listed, parsed, record
+from leakmeter.data.foreign import first, has_reasoned, n_listed, parsed, record
 from leakmeter.traces.formats.base import Format, Found, Record, span_of
-from leakmeter.traces.plainly import has_reasoned, is_record, named, seconds
+from leakmeter.traces.plainly import is_record, named, seconds
 from leakmeter.traces.span import Kind, documents_of
 
 _KINDS: Mapping[str, Kind] = {"llm": "llm", "retriever": "retriever", "tool": "tool"}
-_LS = "ls_"
 
 
 def _fits(logged: Record) -> bool:
@@ -37,7 +36,7 @@ def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
         span.read_call(inputs, outputs if outputs not in (None, {}, "") else None)
         span.n_hidden = int(has_reasoned(outputs) or has_reasoned(about.get("usage_metadata")))
         request = inputs if is_record(inputs) else {}
-        described = {name[len(_LS) :]: value for name, value in about.items() if str(name).startswith(_LS)}
+        described = {name[3:]: value for name, value in about.items() if str(name).startswith("ls_")}
         invoked = record(extra.get("invocation_params"))
         held: dict[Any, Any] = {**described, **request, **invoked}
         span.parameters = {name: value for name, value in held.items() if name != "messages"}

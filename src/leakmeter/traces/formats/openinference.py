@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from leakmeter.core.json_object import JsonObject
-from leakmeter.data.foreign import first, n_listed, parsed, record
+from leakmeter.data.foreign import first, has_reasoned, n_listed, parsed, record
 from leakmeter.traces.formats.base import Format, Found, Record, span_of
-from leakmeter.traces.plainly import at_path, has_reasoned, is_record, named, seconds
+from leakmeter.traces.plainly import at_path, is_record, named, seconds
 from leakmeter.traces.span import Kind, Span, documents_of
 
 _KINDS: Mapping[str, Kind] = {"LLM": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
@@ -94,10 +94,9 @@ def _attributes(logged: Record) -> Record:
     if is_record(held := parsed(logged.get("attributes"))):
         return held
     # A column for each, as in a data frame.
+    columns = {str(name): value for name, value in logged.items() if value is not None}
     start = "attributes."
-    return {
-        name[len(start) :]: value for name, value in logged.items() if str(name).startswith(start) and value is not None
-    }
+    return {name.removeprefix(start): value for name, value in columns.items() if name.startswith(start)}
 
 
 def _ids(logged: Record) -> tuple[str | None, str | None]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from leakmeter.core.json_object import JsonObject
-from leakmeter.data.foreign import first, n_listed, parsed, record
+from leakmeter.data.foreign import first, has_reasoned, n_listed, parsed, record
 from leakmeter.traces.formats import openinference
 from leakmeter.traces.formats.base import Format, Found, Record
-from leakmeter.traces.plainly import at_path, has_reasoned, is_record, named, seconds
+from leakmeter.traces.plainly import at_path, is_record, named, seconds
 from leakmeter.traces.span import Kind, Span, documents_of
 
 _OPERATIONS: Mapping[str, Kind] = {

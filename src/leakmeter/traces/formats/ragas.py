@@ -12,14 +12,14 @@ from typing import Any, Final
 
 from leakmeter.core.case import Case
 from leakmeter.data import formats as data_formats
-from leakmeter.data.foreign import first, parsed
+from leakmeter.data.foreign import first, has_reasoned, parsed
 from leakmeter.data.rows import Row
 from leakmeter.errors import DataError
 from leakmeter.text.templates import SEPARATOR
 from leakmeter.traces.answer import Reason, Unusable
 from leakmeter.traces.formats.base import Format, Found, Record
 from leakmeter.traces.formats.openai import recipient_of
-from leakmeter.traces.plainly import at_path, event_of, has_reasoned, named, seconds
+from leakmeter.traces.plainly import at_path, event_of, named, seconds
 from leakmeter.traces.span import Span, documents_of
 
 
