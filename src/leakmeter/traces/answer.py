@@ -180,7 +180,7 @@ class Reason(StrEnum):
 
     sentence: str
 
-    def __new__(cls, value: str, sentence: str) -> Reason:
+    def __new__(cls, value: str, sentence: str = "") -> Reason:
         reason = str.__new__(cls, value)
         reason._value_ = value
         reason.sentence = sentence
