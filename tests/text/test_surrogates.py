@@ -155,14 +155,14 @@ def test_an_ordinary_number_may_get_any_exchange_and_no_line_kept_for_fiction() 
     assert (any(lines["555"]), any(lines["200"])) == (False, True)
 
 
-@pytest.mark.parametrize(("keep", "stays"), [("country", False), ("area", True)])
+@pytest.mark.parametrize(("draw", "stays"), [(phone._of_country, False), (phone._of_area, True)])
 def test_where_no_number_fits_the_last_drawn_or_the_number_itself_is_kept(
-    keep: Any, stays: bool, monkeypatch: pytest.MonkeyPatch
+    draw: Any, stays: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     number = library.parse("+81312345678")
     monkeypatch.setattr(library, "is_possible_number", lambda number: False)
     monkeypatch.setattr(library, "number_type", lambda number: object())
-    assert (phone._national(number, random.Random(1), keep=keep) == "312345678") == stays
+    assert (draw(number, random.Random(1)) == "312345678") == stays
 
 
 def test_shares_of_what_is_invented() -> None:

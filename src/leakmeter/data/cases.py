@@ -22,7 +22,7 @@ from leakmeter.core.plain import counted
 from leakmeter.data import formats
 from leakmeter.data.chat import ContextMarker, context_marker, messages_of, with_context, without_answer
 from leakmeter.data.foreign import fields_of, plain
-from leakmeter.data.mapping import Fields, is_name, listed, nearest, parsed_cell, renamed, value_at
+from leakmeter.data.mapping import Fields, is_name, listed, nearest, parsed_cell, parsed_list, renamed, value_at
 from leakmeter.data.opened import named as named_file
 from leakmeter.data.opened import open_data
 from leakmeter.data.proposed import ROLES, proposed_cases, proposed_mapping, text_paths
@@ -31,12 +31,10 @@ from leakmeter.data.shape import Shape, shape_of
 from leakmeter.data.text import checked_text, parsed_json, unused
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.text.entities.values import NOWHERE, is_unexplained
-from leakmeter.text.repeated import is_repeated
+from leakmeter.text.repeats import is_repeated
 
 FIELDS: Final = ("id", "context", "query", "response", "decoding", "reference", "messages")
-"""What a case may have."""
 NATIVE: Final = "native"
-"""The format of rows with the fields in `FIELDS`."""
 _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "query": ("question", "user_input", "input", "prompt", "user_query", "instruction"),
     "context": (
@@ -49,7 +47,8 @@ _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "id": ("case_id", "uuid", "key"),
     "decoding": (),
 }
-_INDEX = "__index_level_0__"
+# What a table's rows were numbered with when it was written.
+_INDEX = re.compile(r"\s*|Unnamed: .*|__index_level_0__", re.DOTALL)
 _SHORT: Final = 40
 """Characters of a context below which it may be an id."""
 
@@ -181,7 +180,6 @@ def cases_of(
 
 
 def _commonest(problems: Sequence[str]) -> str:
-    """The first problem of the kind that most rows have."""
     kinds = [re.sub(r"\d+", "", problem) for problem in problems]
     ((kind, n),) = Counter(kinds).most_common(1)
     return (f"{n} of {len(problems)} have this problem: " if len(problems) > 1 else "") + problems[kinds.index(kind)]
@@ -190,8 +188,6 @@ def _commonest(problems: Sequence[str]) -> str:
 def _good(
     rows: Iterable[Row], shape: Shape, bad: Any, sizes: dict[str, set[int]]
 ) -> Iterator[tuple[Row, Fields | Case]]:
-    """Rows that are records, with their fields; of a table without its empty cells and its numbers of rows. `sizes`
-    gets the lengths of lists of which one element is taken."""
     numbered = shape.numbered
     for outer in rows:
         if isinstance(outer.content, Case):
@@ -205,16 +201,13 @@ def _good(
                     if isinstance(held := parsed_cell(value_at(record, path, row.where)), list):
                         sizes.setdefault(path, set()).add(len(held))
                 if row.is_table:
-                    kept = ((k, value) for k, value in fields.items() if value not in (None, "") and not _is_index(k))
-                    fields = {name: _unpacked(name, value) for name, value in kept}
+                    kept = {
+                        k: value for k, value in fields.items() if value not in (None, "") and not _INDEX.fullmatch(k)
+                    }
+                    fields = kept | {name: parsed_list(kept[name]) for name in ("context", "messages") if name in kept}
                 yield row, fields
         except DataError as error:
             bad(error)
-
-
-def _is_index(name: str) -> bool:
-    """Whether a column is what a table's rows were numbered with when it was written."""
-    return not name.strip() or name.startswith("Unnamed: ") or name == _INDEX
 
 
 def _preset(
@@ -233,19 +226,20 @@ def _preset(
 
 
 def _known(fields: Fields, row: Row, shape: Shape, left_out: dict[str, None]) -> Fields:
-    """The fields of a case; of a table and where there is a mapping, what else there is is left out."""
     unknown = [name for name in fields if name not in FIELDS]
     if not unknown or shape.names_fields:
         return {name: value for name, value in fields.items() if name in FIELDS}
     has_chat = "messages" in fields
     missing = [name for name in FIELDS if name not in fields and not (has_chat and name in ("query", "context"))]
-    if row.is_table and not _needed(fields) and not any(_may_be(name, missing) for name in unknown):
+    aliases = {field: _ALIASES[field] for field in missing}
+    is_misspelled = any(renamed([name], aliases) or nearest(name, missing) is not None for name in unknown)
+    if row.is_table and not _needed(fields) and not is_misspelled:
         left_out.update(dict.fromkeys(f"'{name}'" for name in unknown))
         return {name: value for name, value in fields.items() if name in FIELDS}
     raise _unknown(unknown[0], fields, row.where, shape.cases)
 
 
-def _unknown(name: str, fields: Fields, where: str, within: str = "") -> DataError:
+def _unknown(name: str, fields: Fields, where: str, within: str) -> DataError:
     if not is_name(name):
         # It may be a text, and is not repeated.
         return DataError(f"{where}: a field has a text instead of a name; does the table begin with a heading?")
@@ -258,14 +252,10 @@ def _needed(fields: Fields) -> list[str]:
     return [name for name in ("query", "context") if name not in fields]
 
 
-def _may_be(name: str, missing: Sequence[str]) -> bool:
-    return bool(renamed([name], {field: _ALIASES[field] for field in missing})) or nearest(name, missing) is not None
-
-
-def _hint(fields: Fields, within: str = "", given: Mapping[str, str] | None = None) -> str:
+def _hint(fields: Fields, within: str = "", known: Mapping[str, str] | None = None) -> str:
     """What to give so that fields of other names are read, and all others left out; `within` is the path of the cases
-    in a larger record, and `given` are paths that are known."""
-    proposal = {**proposed_mapping(fields, _ALIASES), **(given or {})}
+    in a larger record, and `known` are paths that are known."""
+    proposal = {**proposed_mapping(fields, _ALIASES), **(known or {})}
     lacking = [] if "messages" in proposal else [name for name in ("query", "context") if name not in proposal]
     if lacking and "response" not in proposal:
         lacking.append("response")  # without it one is drawn
@@ -289,7 +279,6 @@ def _hint(fields: Fields, within: str = "", given: Mapping[str, str] | None = No
 
 
 def _hint_of_row(row: Row, shape: Shape, fields: Fields) -> str:
-    """The hint of a row whose fields may have been mapped, in the names that the row has."""
     if not (shape.names_fields or shape.cases):
         return _hint(fields)
     return _hint(row.fields, shape.cases, {name: path for name, path in shape.fields.items() if path})
@@ -301,7 +290,6 @@ def _texts_at(fields: Fields) -> str:
 
 
 def _mapped_note(cases: Sequence[Case]) -> str:
-    """How long the texts are that a mapping reads, and no word of them."""
 
     def characters(lengths: Sequence[int]) -> str:
         least, most = min(lengths), max(lengths)
@@ -328,7 +316,6 @@ def _mapped_note(cases: Sequence[Case]) -> str:
 
 
 def _missing_note(cases: Sequence[Case]) -> str | None:
-    """How many responses say what their prompts do not."""
 
     def prompt(case: Case) -> str:
         parts = [*case.documents, *(part for message in case.messages for part in message.parts)]
@@ -355,9 +342,6 @@ def case_of_fields(
 ) -> tuple[Case, str | None]:
     """A case and its reference, if it has one, from the fields of a row that are in `FIELDS`; `number` is the id, where
     there is none, the marker says what is context in a chat, and the hint what mends a record without context."""
-    for field in value:
-        if field not in FIELDS:
-            raise _unknown(field, value, where)
     chat = value.get("messages")
     if marker is not None and chat is None and value.get("query") and "context" not in value:
         chat = [{"role": "user", "content": value["query"]}]
@@ -390,7 +374,6 @@ def case_of_fields(
 
 
 def _text_of(value: object, field: str, where: str) -> str:
-    """The text of a field, for which a mapping may have led to what holds texts."""
     if isinstance(value, list):
         hint = f"take one with {field}=PATH[0], or say with cases=PATH which list holds the cases"
         raise DataError(f"{where}: '{field}' is a list, expected text; {hint}")
@@ -410,12 +393,6 @@ def _decoding(value: Fields, where: str, response: str | None) -> str | None:
     if response is None:
         raise DataError(f"{where}: 'decoding' describes how a response was chosen, but there is no 'response'")
     return str(decoding)
-
-
-def _unpacked(name: str, value: object) -> object:
-    """A cell of a table, which may hold a list of documents or of messages as text."""
-    cell = parsed_cell(value) if name in ("context", "messages") else value
-    return cell if isinstance(cell, list) else value
 
 
 def _documents(value: object, where: str) -> tuple[Document, ...]:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from leakmeter.core.case import SYSTEM_ROLES, Case, Document, Message
 from leakmeter.core.plain import excerpt
-from leakmeter.data.foreign import Turn, turn_of
+from leakmeter.data.foreign import Turn, parts_of, turn_of
 from leakmeter.data.text import checked_text, unused
 from leakmeter.errors import DataError, UsageError
 from leakmeter.text.entities import pattern
 
-_ASSISTANT = "assistant"
 _ROLE = re.compile(r"[a-z][a-z_]*")
 _LONGEST_NAME = 60
 SYSTEM: Final = "system"
 """In the place of a pattern: the system prompt is what is meant."""
+ContextMarker = Callable[[tuple[Message, ...], str], tuple[Message, ...]]
+"""Marks which part of a chat is context; the text is where the chat stands, for errors."""
 
 
 def messages_of(value: object, where: str) -> tuple[Message, ...]:
@@ -63,7 +65,7 @@ def _parts(turn: Turn, name: str, where: str) -> tuple[Document, ...]:
     if not isinstance(turn.content, list | Mapping):
         raise DataError(f"{where}: 'content' has to be text or a list of texts")
     out: list[Document] = []
-    for number, part in enumerate(turn.parts, 1):
+    for number, part in enumerate(parts_of(turn.content), 1):
         label, text = f"{name}, part {number}", part.text
         if isinstance(part.logged, Mapping):
             text = part.logged.get("text") if text is None else text
@@ -80,7 +82,7 @@ def without_answer(
 ) -> tuple[tuple[Message, ...], str | None]:
     """A chat up to its last question, and what was answered: a last message of the assistant's is the response."""
     last = messages[-1]
-    if last.role != _ASSISTANT:
+    if last.role != "assistant":
         return messages, response
     if response is not None:
         raise DataError(
@@ -92,19 +94,10 @@ def without_answer(
     return messages[:-1], "\n".join(part.text for part in last.parts)
 
 
-def context_marker(context_from: str | None) -> ContextMarker | None:
-    """What `--context-from` says of chats."""
-    if context_from is None:
-        return None
-    return SystemContext() if context_from == SYSTEM else ContextPattern(context_from)
-
-
 def with_context(messages: tuple[Message, ...], marker: ContextMarker | None, where: str) -> tuple[Message, ...]:
-    """A chat with its context marked.
-
-    Many programs write what they retrieved into the user's turn. Where nobody says so, and nothing but a system prompt
-    stands beside the turn, the numbers would be about another text than the one that matters.
-    """
+    """A chat with its context marked. Many programs write what they retrieved into the user's turn. Where nobody says
+    so, and nothing but a system prompt stands beside the turn, the numbers would be about another text than the one
+    that matters."""
     if marker is not None:
         return marker(messages, where)
     if Case("", messages=messages).has_only_system_context:
@@ -116,85 +109,81 @@ def with_context(messages: tuple[Message, ...], marker: ContextMarker | None, wh
     return messages
 
 
-class SystemContext:
-    """The system prompt is what is to be measured, and all other messages stay: `--context-from system`."""
-
-    def __call__(self, messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
-        if not any(message.role in SYSTEM_ROLES for message in messages):
-            raise DataError(
-                f"{where}: --context-from {SYSTEM} measures the message of role 'system', and there is none"
-            )
-        asking = Case("", messages=messages).asking
-        return tuple(
-            message if i == asking or message.role in SYSTEM_ROLES else replace(message, fixed=True)
-            for i, message in enumerate(messages)
+def context_marker(context_from: str | None) -> ContextMarker | None:
+    """What `--context-from` says of chats: a pattern, or the system prompt."""
+    if context_from is None:
+        return None
+    if context_from == SYSTEM:
+        return _system_marked
+    compiled = pattern.compiled(context_from, f"--context-from {context_from[:60]!r}", dot_is_any=True)
+    if not compiled.groups:
+        raise UsageError(
+            f"--context-from {context_from[:60]!r} has no group; put the retrieved part in brackets, as in "
+            rf"'Context:(.*)Question:', or give '{SYSTEM}' for the system prompt"
         )
+    named = compiled.groupindex
+    groups: tuple[str | int, ...] = ("context",) if "context" in named else (*named,) or (1,)
+    return partial(_matches_marked, compiled, groups)
 
 
-class ContextPattern:
-    """A pattern that says which part of the user's turn was retrieved, and is context: `--context-from`."""
-
-    def __init__(self, source: str) -> None:
-        self.source = source
-        self.compiled = pattern.compiled(source, f"--context-from {source[:60]!r}", dot_is_any=True)
-        if not self.compiled.groups:
-            raise UsageError(
-                f"--context-from {source[:60]!r} has no group; put the retrieved part in brackets, as in "
-                rf"'Context:(.*)Question:', or give '{SYSTEM}' for the system prompt"
-            )
-        named = self.compiled.groupindex
-        self._groups: tuple[str | int, ...] = ("context",) if "context" in named else (*named,) or (1,)
-
-    def __call__(self, messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
-        """The chat with what the pattern finds in its last user message marked as context; the text of the turn stays
-        as it was, so that the model reads what it read. Refused also where nothing is left as the query, or it takes
-        too long."""
-        at = max((i for i, message in enumerate(messages) if message.role == "user"), default=None)
-        if at is None:
-            raise DataError(f"{where}: there is no message of role 'user' for --context-from to match")
-        turn = messages[at]
-        names = {message.name for message in messages}
-        text = "\n".join(part.text for part in turn.parts)
-        parts: list[Document] = []
-        retrieved: list[int] = []
-        cursor = 0
-        for start, end, group in self._places(text, where):
-            if text[cursor:start]:
-                parts.append(Document(turn.name, text[cursor:start]))
-            retrieved.append(len(parts))
-            name = unused(group, names)
-            names.add(name)
-            parts.append(Document(name, text[start:end]))
-            cursor = end
-        if text[cursor:]:
-            parts.append(Document(turn.name, text[cursor:]))
-        if not retrieved:
-            raise DataError(f"{where}: --context-from finds nothing in the last user message")
-        if not any(part.text.strip() for i, part in enumerate(parts) if i not in retrieved):
-            raise DataError(
-                f"{where}: --context-from matches the whole last user message; leave the query out of the match"
-            )
-        marked = replace(turn, parts=tuple(parts), retrieved=tuple(retrieved))
-        return (*messages[:at], marked, *messages[at + 1 :])
-
-    def _places(self, text: str, where: str) -> Iterator[tuple[int, int, str]]:
-        """Where the groups' texts begin and end, without the white space around them, and the documents' names."""
-        cursor = 0
-        try:
-            for match in self.compiled.finditer(text, timeout=pattern.SECONDS_AT_MOST):
-                for (start, end), group in sorted((match.span(group), str(group)) for group in self._groups):
-                    group_text = text[max(start, 0) : max(end, 0)]
-                    first = start + len(group_text) - len(group_text.lstrip())
-                    last = end - len(group_text) + len(group_text.rstrip())
-                    if cursor <= first < last:
-                        yield first, last, group if len(self._groups) > 1 else "retrieved"
-                        cursor = last
-        except TimeoutError:
-            raise DataError(
-                f"{where}: --context-from took longer than {pattern.SECONDS_AT_MOST:g} s; the usual cause is nested "
-                "repetition, as in (a+)+"
-            ) from None
+def _system_marked(messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
+    if not any(message.role in SYSTEM_ROLES for message in messages):
+        raise DataError(f"{where}: --context-from {SYSTEM} measures the message of role 'system', and there is none")
+    asking = Case("", messages=messages).asking
+    return tuple(
+        message if i == asking or message.role in SYSTEM_ROLES else replace(message, fixed=True)
+        for i, message in enumerate(messages)
+    )
 
 
-ContextMarker = ContextPattern | SystemContext
-"""Says which part of a chat is context."""
+def _matches_marked(
+    compiled: Any, groups: Sequence[str | int], messages: tuple[Message, ...], where: str
+) -> tuple[Message, ...]:
+    """The chat with what the pattern finds in its last user message marked as context; the text of the turn stays as it
+    was, so that the model reads what it read. Refused also where nothing is left as the query, or it takes too long."""
+    at = Case("", messages=messages).asking
+    if at is None:
+        raise DataError(f"{where}: there is no message of role 'user' for --context-from to match")
+    turn = messages[at]
+    names = {message.name for message in messages}
+    text = "\n".join(part.text for part in turn.parts)
+    parts: list[Document] = []
+    retrieved: list[int] = []
+    cursor = 0
+    for start, end, group in _matches(compiled, groups, text, where):
+        if text[cursor:start]:
+            parts.append(Document(turn.name, text[cursor:start]))
+        retrieved.append(len(parts))
+        name = unused(group, names)
+        names.add(name)
+        parts.append(Document(name, text[start:end]))
+        cursor = end
+    if text[cursor:]:
+        parts.append(Document(turn.name, text[cursor:]))
+    if not retrieved:
+        raise DataError(f"{where}: --context-from finds nothing in the last user message")
+    if not any(part.text.strip() for i, part in enumerate(parts) if i not in retrieved):
+        raise DataError(
+            f"{where}: --context-from matches the whole last user message; leave the query out of the match"
+        )
+    marked = replace(turn, parts=tuple(parts), retrieved=tuple(retrieved))
+    return (*messages[:at], marked, *messages[at + 1 :])
+
+
+def _matches(compiled: Any, groups: Sequence[str | int], text: str, where: str) -> Iterator[tuple[int, int, str]]:
+    """Where the groups' texts begin and end, without the white space around them, and the documents' names."""
+    cursor = 0
+    try:
+        for match in compiled.finditer(text, timeout=pattern.SECONDS_AT_MOST):
+            for (start, end), group in sorted((match.span(group), str(group)) for group in groups):
+                group_text = text[max(start, 0) : max(end, 0)]
+                first = start + len(group_text) - len(group_text.lstrip())
+                last = end - len(group_text) + len(group_text.rstrip())
+                if cursor <= first < last:
+                    yield first, last, group if len(groups) > 1 else "retrieved"
+                    cursor = last
+    except TimeoutError:
+        raise DataError(
+            f"{where}: --context-from took longer than {pattern.SECONDS_AT_MOST:g} s; the usual cause is nested "
+            "repetition, as in (a+)+"
+        ) from None

@@ -40,35 +40,16 @@ SAMPLING: Final = {
     "decoding": ("decoding",),
 }
 """Settings that say how an answer was drawn, and what libraries call them; the first name that is there counts."""
-_WHOLE: Final = ("top_k", "seed", "max_tokens", "num_beams")
-_NOT_NEGATIVE: Final = ("temperature", "top_p", "min_p", "typical_p")
 _BIASED: Final = ("logit_bias", "bad_words", "bad_words_ids", "allowed_token_ids")
 _CONSTRAINED: Final = (
-    "constrained",
-    "response_format",
-    "response_schema",
-    "response_json_schema",
-    "structured_outputs",
-    "json_schema",
-    "grammar",
-    "format",
-    "guided_json",
-    "guided_regex",
-    "guided_choice",
-    "guided_grammar",
+    *("constrained", "response_format", "response_schema", "response_json_schema", "structured_outputs", "json_schema"),
+    *("grammar", "format", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
 )
 _NESTED: Final = (
-    "model_kwargs",
-    "options",
-    "extra_body",
-    "generation_config",
-    "generationConfig",
-    "additional_kwargs",
-    "pipeline_kwargs",
-    "generate_kwargs",
+    *("model_kwargs", "options", "extra_body", "generation_config", "generationConfig", "additional_kwargs"),
+    *("pipeline_kwargs", "generate_kwargs"),
 )
 _MODEL: Final = ("model", "model_name", "model_id", "deployment_name", "azure_deployment")
-_DEEPEST: Final = 2
 _OPENING: Final = ("[", "{", '"')
 ROLES: Final = {
     **dict.fromkeys(("human", "HumanMessage", "HumanMessageChunk"), "user"),
@@ -80,6 +61,8 @@ ROLES: Final = {
 """What libraries call a role, where that is not its name."""
 REASONING: Final = ("reasoning", "thinking", "redacted_thinking", "reasoning_content")
 """Parts of a message, and fields beside it, in which a model reasons out of sight."""
+_REASONED_LISTS: Final = ("reasoning_details", "thinking_blocks")
+_REASONED_ENDS: Final = ("reasoning", "reasoning_content", "tokens", "token_count")
 _TEXT_PARTS: Final = ("text", "input_text", "output_text")
 CALL_PARTS: Final = ("tool_call", "tool_use", "function_call")
 RESULT_PARTS: Final = ("tool_call_response", "tool_result")
@@ -88,12 +71,10 @@ _ARGUMENTS: Final = ("arguments", "args", "tool_kwargs", "input")
 _UNDERSTOOD: Final = ("role", "content", "name", "parts", "contents", "type", "tool_call_id")
 """Fields of a message that hold what it says. What identifies the call that a tool answers is no part of that."""
 _SHELLS: Final = ("node", "document", "kwargs")
-"""Fields around a document's own."""
 TEXTS: Final = ("text", "page_content", "content", "body", "passage", "chunk", "chunk_text")
-"""What the text of a document is called."""
 _IDS: Final = ("id", "id_", "doc_id", "document_id", "node_id", "chunk_id")
 """What a document is called by; in its metadata too."""
-_SOURCES: Final = ("source", "file_path")
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def name_of(value: object) -> str | None:
@@ -156,12 +137,12 @@ def strings(value: Any, *, most: int = 10_000) -> Counter[str]:
             todo += part
         elif part is not None:
             # A message's text stands in it several times.
-            todo.append(next((held for name in _SAID if (held := getattr(part, name, None)) is not None), None))
+            todo.append(next((held for name in _HOLDING_TEXT if (held := getattr(part, name, None)) is not None), None))
     del counts[""]
     return counts
 
 
-_SAID: Final = ("content", "text", "response", "message", "messages", "update")
+_HOLDING_TEXT: Final = ("content", "text", "response", "message", "messages", "update")
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------
@@ -169,8 +150,6 @@ _SAID: Final = ("content", "text", "response", "message", "messages", "update")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of what a message says."""
-
     kind: str
     """'text', whatever its library calls that; or what else it is."""
     text: str | None
@@ -186,15 +165,10 @@ class Turn:
     content: Any
     """As it was given; None where there is none."""
     calls: Sequence[Any]
-    """Of tools, as they stand beside the content."""
     get: Callable[[str], Any]
     """Looks up what else it has."""
     unknown: str | None
     """Of a record with a role, the first field that is filled and may change what the model read."""
-
-    @property
-    def parts(self) -> list[Part]:
-        return parts_of(self.content)
 
 
 def turn_of(message: Any) -> Turn:
@@ -234,7 +208,6 @@ def turn_of(message: Any) -> Turn:
 
 
 def parts_of(content: Any) -> list[Part]:
-    """The parts of a message's content: a text, or a list of texts and of records."""
     if content is None:
         return []
     is_list = isinstance(content, Iterable) and not isinstance(content, str | Mapping)
@@ -252,7 +225,6 @@ def _part(logged: Any) -> Part:
 
 
 def getter(value: Any) -> Callable[[str], Any]:
-    """Looks a name up, as a key or an attribute; None where there is none."""
     if isinstance(value, Mapping):
         return value.get
     return lambda name: getattr(value, name, None)
@@ -323,6 +295,32 @@ def choice_of(message: Any, *, has_reasoned: object = False, **fields: Any) -> F
     return {"answer": "" if turn.calls or called else text, "hidden_calls": int(has_reasoned), **fields}
 
 
+def has_reasoned(held: Any, depth: int = 0) -> bool:
+    """Whether what was logged of an answer says that the model reasoned out of sight: tokens of it are counted, or a
+    text of it stands beside the answer.
+
+    >>> has_reasoned({"usage": {"completion_tokens_details": {"reasoning_tokens": 12}}})
+    True
+    """
+    if depth > 8:
+        return False
+    if isinstance(held, list):
+        return any(has_reasoned(item, depth + 1) for item in held if isinstance(item, list | dict))
+    if not isinstance(held, dict):
+        return False
+    if isinstance(kind := held.get("type"), str) and kind in REASONING:
+        return True
+    for name, value in held.items():
+        if isinstance(value, dict | list):
+            if value and (name in _REASONED_LISTS or has_reasoned(value, depth + 1)):
+                return True
+        elif value and isinstance(name, str) and "reasoning" in name and name.endswith(_REASONED_ENDS):
+            return value not in ("0", "null")
+        elif value and name in ("thinking", "thoughtsTokenCount", "thoughts_token_count"):
+            return True
+    return False
+
+
 # --- documents --------------------------------------------------------------------------------------------------------
 
 
@@ -355,15 +353,14 @@ class Described:
 def described(value: Any) -> Described:
     """A document of LangChain, LlamaIndex, OpenInference, leakmeter or a log; a text is one without an id."""
     if isinstance(value, str):
-        return Described(None, value, _nothing, _nothing)
+        return Described(None, value, _NOTHING.get, _NOTHING.get)
     get = getter(value)
     for shell in _SHELLS:
         if (inner := get(shell)) is not None and not isinstance(inner, str):
             get = getter(inner)
     resource = getter(get("text_resource"))("text")
     text = next((held for held in (*map(get, TEXTS), resource) if isinstance(held, str)), None)
-    metadata = parsed(get("metadata"))
-    look = metadata.get if isinstance(metadata, Mapping) else _nothing
+    look = record(get("metadata")).get
     ids = (held for where in (get, look) for name in _IDS if (held := where(name)) not in (None, "", [], {}))
     return Described(next((candidate for candidate in ids if not callable(candidate)), None), text, get, look)
 
@@ -375,15 +372,11 @@ def document_of(value: Any) -> tuple[Any, Any]:
 
 
 def _named_document(value: Any) -> tuple[Any, Any]:
-    """By its file, where it has no id; a document of leakmeter is called by its name."""
     document = described(value)
-    names = () if document.id is not None else (*_SOURCES, "name")
+    # By its file, where it has no id; a document of leakmeter is called by its name.
+    names = () if document.id is not None else ("source", "file_path", "name")
     held = (document.described(name) or document.get(name) for name in names)
     return next((name for name in held if isinstance(name, str) and name), document.id), document.text
-
-
-def _nothing(_: str) -> Any:
-    return None
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------
@@ -396,7 +389,7 @@ def _plain(value: Any) -> Any:
 def _flat(settings: Iterable[Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
     for options in map(parsed, settings):
         if isinstance(options, Mapping):
-            if depth < _DEEPEST:
+            if depth < 2:
                 yield from _flat(map(options.get, _NESTED), depth + 1)
             yield from ((str(name), _plain(value)) for name, value in options.items() if value is not None)
 
@@ -413,8 +406,8 @@ def sampling_of(*settings: Any) -> Fields:
             sampling[name] = value
     if any(parsed(options.get(name)) for name in _BIASED):
         sampling["logit_bias"] = True
-    n_drawn, n_told = _setting("best_of", options.get("best_of")), _setting("n", options.get("n"))
-    if (n_drawn or 1) > (n_told or 1) or any(
+    n_drawn, n_returned = _setting("best_of", options.get("best_of")), _setting("n", options.get("n"))
+    if (n_drawn or 1) > (n_returned or 1) or any(
         options.get(name) and not _is_free(parsed(options[name])) for name in _CONSTRAINED
     ):
         sampling["constrained"] = True
@@ -426,22 +419,17 @@ def _setting(name: str, value: Any) -> Any:
     if name == "decoding":
         return value if value in DECODINGS else None
     if name == "do_sample":
-        return (
-            {"true": True, "false": False}.get(value.lower())
-            if isinstance(value, str)
-            else value
-            if isinstance(value, bool)
-            else None
-        )
+        value = {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else value
+        return value if isinstance(value, bool) else None
     try:
         number = float(value) if isinstance(value, str) else value
         if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
             return None
     except (ValueError, OverflowError):
         return None
-    if name in _NOT_NEGATIVE and number < 0:
+    if name in ("temperature", "top_p", "min_p", "typical_p") and number < 0:
         return None
-    if name in _WHOLE:
+    if name in ("top_k", "seed", "max_tokens", "num_beams"):
         return int(number) if number == int(number) else None
     return number
 
@@ -451,7 +439,6 @@ def _is_free(form: Any) -> bool:
 
 
 def settings_of(model: Any) -> Fields:
-    """What the attributes of a model say of how it answers."""
     names = {*_MODEL, *_NESTED, *(alias for aliases in SAMPLING.values() for alias in aliases)}
     return {name: held for name in names if (held := getattr(model, name, None)) is not None}
 
@@ -464,22 +451,18 @@ def model_of(*settings: Any) -> str | None:
 
 def asked_of(*settings: Any, **sent: Any) -> Fields:
     """What a model was sent, and how it was to answer, as fields of a log."""
-    return {
-        **sent,
-        "model": model_of(*settings),
-        "sampling": sampling_of(*settings),
-        "n_tools": tools_of(*settings),
-    }
-
-
-def tools_of(*settings: Any) -> int:
     options = dict(_flat(settings))
-    held = [parsed(options[name]) for name in ("tools", "functions", "llm.tools") if options.get(name)]
-    return max((len(tools) for tools in held if isinstance(tools, list | tuple)), default=0)
+    n_tools = max(map(n_listed, map(options.get, ("tools", "functions", "llm.tools"))))
+    return {**sent, "model": model_of(*settings), "sampling": sampling_of(*settings), "n_tools": n_tools}
+
+
+def n_listed(value: Any) -> int:
+    """How many a list has, maybe as JSON text; 0 where it is none."""
+    held = parsed(value)
+    return len(held) if isinstance(held, list | tuple) else 0
 
 
 _MOST_NESTED: Final = 64
-_METADATA = ("metadata", "id", "id_")
 
 
 def plain(value: Any, where: str, *, depth: int = 0) -> Any:
@@ -517,10 +500,8 @@ def fields_of(value: Any) -> Mapping[Any, Any] | None:
     for text in ("page_content", "text"):
         # Before the dataclass's or the model's own fields: a node keeps its text in another place in each version.
         if isinstance(getattr(value, text, None), str) and hasattr(value, "metadata"):
-            held = {text: getattr(value, text)}
-            return held | {
-                name: metadata_value for name in _METADATA if (metadata_value := getattr(value, name, None)) is not None
-            }
+            beside = {name: getattr(value, name, None) for name in ("metadata", "id", "id_")}
+            return {text: getattr(value, text)} | {name: held for name, held in beside.items() if held is not None}
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):

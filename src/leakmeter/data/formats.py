@@ -13,7 +13,7 @@ from typing import Any
 from leakmeter.core.case import Case
 from leakmeter.core.json_object import JsonObject
 from leakmeter.data.foreign import answer_of, described, request_of
-from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell
+from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell, parsed_list
 from leakmeter.data.rows import Row
 from leakmeter.errors import DataError
 
@@ -23,8 +23,6 @@ _METADATA_NAMES = ("source", "title", "file_name", "name", "id", "doc_id")
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A preset."""
-
     name: str
     about: str
     """Which of its fields become which, as shown when the format was found out."""
@@ -86,7 +84,6 @@ def _openai(rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Fields | 
 
 
 def _exchange(fields: Fields) -> JsonObject:
-    """What a record says of request and answer."""
     answer, choices = answer_of(fields), fields.get("choices")
     messages = parsed_cell(request_of(fields).get("messages", fields.get("messages")))
     if choices is None and isinstance(answer, Mapping):
@@ -105,17 +102,18 @@ def _exchange(fields: Fields) -> JsonObject:
 
 
 def _completions(row: Row, parts: JsonObject) -> Iterator[tuple[Row, Fields | DataError]]:
-    where, messages, choices = row.where, parts["messages"], parts["choices"]
+    messages, choices = parts["messages"], parts["choices"]
+
+    def bad(problem: str) -> tuple[Row, DataError]:
+        return row, DataError(f"{row.where}: {problem}")
+
     if messages is None:
         if parts["error"] is not None:
-            yield row, DataError(f"{where}: the request failed, and there is no answer")
+            yield bad("the request failed, and there is no answer")
         else:
-            yield (
-                row,
-                DataError(
-                    f"{where}: an answer of a batch without its request; give the lines of both files, as in: "
-                    "cat requests.jsonl answers.jsonl | leakmeter influence --data -"
-                ),
+            yield bad(
+                "an answer of a batch without its request; give the lines of both files, as in: "
+                "cat requests.jsonl answers.jsonl | leakmeter influence --data -"
             )
         return
     fields: JsonObject = {"messages": messages}
@@ -124,18 +122,13 @@ def _completions(row: Row, parts: JsonObject) -> Iterator[tuple[Row, Fields | Da
         yield row, fields
         return
     if not isinstance(choices, list) or not choices:
-        yield row, DataError(f"{where}: 'choices' has to be a list of one answer or more")
+        yield bad("'choices' has to be a list of one answer or more")
         return
     for number, choice in enumerate(choices, 1):
         message = choice.get("message") if isinstance(choice, Mapping) else None
         text = message.get("content") if isinstance(message, Mapping) else None
         if not isinstance(text, str):
-            yield (
-                row,
-                DataError(
-                    f"{where}: choice {number} has no text, for example because it calls a tool; only text is measured"
-                ),
-            )
+            yield bad(f"choice {number} has no text, for example because it calls a tool; only text is measured")
             continue
         id_ = fields.get("id", row.number)
         yield row, fields | {"response": text} | ({} if number == 1 else {"id": f"{id_} (choice {number})"})
@@ -158,7 +151,6 @@ def _fits_openai(fields: Fields) -> bool:
 def _renamed(
     make: Callable[[Fields, str], Iterable[Fields]],
 ) -> Callable[[Iterable[tuple[Row, Fields]]], Iterator[tuple[Row, Fields | DataError]]]:
-    """A preset's reader, from what makes the cases of one row."""
 
     def read(rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Fields | DataError]]:
         for row, fields in rows:
@@ -179,34 +171,28 @@ def _first(fields: Fields, *names: str) -> Any:
     return next((value for value in values if value != ""), values[0] if values else None)
 
 
-def _texts(value: object) -> object:
-    """A list, as a table may hold it; a text alone stays one."""
-    parsed = parsed_cell(value)
-    return parsed if isinstance(parsed, list) else value
-
-
 def _ragas(fields: Fields, where: str) -> Iterable[Fields]:
     question = parsed_cell(_first(fields, "user_input", "question"))
-    references = _texts(_first(fields, "reference", "ground_truth", "ground_truths"))
+    references = parsed_list(_first(fields, "reference", "ground_truth", "ground_truths"))
     reference = references[0] if isinstance(references, list) and references else references
     rest = {"id": fields.get("id"), "reference": reference or None}
     if isinstance(question, list):
         yield {**rest, "messages": question}
         return
-    context = _texts(_first(fields, "retrieved_contexts", "contexts"))
+    context = parsed_list(_first(fields, "retrieved_contexts", "contexts"))
     if context is None:
         raise DataError(f"{where}: there is no 'retrieved_contexts', so there is nothing to measure")
     yield {**rest, "query": question, "context": context, "response": _first(fields, "response", "answer")}
 
 
 def _retrieved(fields: Fields, where: str) -> Iterable[Fields]:
-    if _texts(_first(fields, "chat_history")) not in (None, [], ""):
+    if parsed_list(_first(fields, "chat_history")) not in (None, [], ""):
         raise DataError(f"{where}: 'chat_history' was part of the prompt; give the whole chat as 'messages'")
     answer = _first(fields, "result", "answer", "output", "response")
     yield {
         "id": fields.get("id"),
         "query": _first(fields, "query", "question", "input"),
-        "context": _texts(_first(fields, "source_documents", "context", "documents")),
+        "context": parsed_list(_first(fields, "source_documents", "context", "documents")),
         "response": answer.get("content") if isinstance(answer, Mapping) else answer,
         "reference": fields.get("reference"),
     }
@@ -226,7 +212,7 @@ def _llamaindex(fields: Fields, where: str) -> Iterable[Fields]:
     yield {
         "id": fields.get("id"),
         "query": query.get("query_str") if isinstance(query, Mapping) else query,
-        "context": _texts(nodes),
+        "context": parsed_list(nodes),
         "response": answer,
         "reference": fields.get("reference"),
     }
@@ -256,10 +242,9 @@ def _squad(fields: Fields, where: str) -> Iterable[Fields]:
 
 
 def _fits_langchain(fields: Fields) -> bool:
-    """Whether a query and documents have names that its chains give them, or documents its `page_content`."""
     if not _has(("query", "question", "input"), ("source_documents", "context", "documents"))(fields):
         return False
-    held = _texts(_first(fields, "source_documents", "context", "documents"))
+    held = parsed_list(_first(fields, "source_documents", "context", "documents"))
     first = held[0] if isinstance(held, list) and held else None
     inner = first.get("kwargs", first) if isinstance(first, Mapping) else {}
     return _has(("input", "source_documents", "result"))(fields) or (
@@ -268,7 +253,6 @@ def _fits_langchain(fields: Fields) -> bool:
 
 
 def _has(*groups: tuple[str, ...]) -> Callable[[Fields], bool]:
-    """Whether one of each group of fields is there."""
     return lambda fields: all(any(name in fields for name in group) for group in groups)
 
 
@@ -315,4 +299,3 @@ _ALL = (
     ),
 )
 FORMATS: dict[str, Format] = {format_.name: format_ for format_ in _ALL}
-"""Presets by name, in the order in which they are tried."""

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from leakmeter.data.foreign import parsed
 from leakmeter.errors import DataError, UsageError
 
 Fields = Mapping[str, object]
 """A record: values by the names of their fields, as a file or the hub has them."""
 
 _STEP = re.compile(r"(?P<name>[^.\[\]]+)|\[(?P<index>(?:-?\d{1,9})?)\]")
-_LONGEST_NAME = 40
-_MOST_SPACES = 3
 _MOST_LISTED = 20
-_SAME_WORD = 75.0
-"""Per cent of letters from which on one word is a misspelling of another."""
 _LONGEST_CELL = 2_000_000
 
 
@@ -45,7 +42,6 @@ def mapping_of(
 
 
 def checked_pairs(pairs: Iterable[tuple[str, str]], known: Collection[str] | None = None) -> dict[str, str]:
-    """The paths of known fields, each given once."""
     out: dict[str, str] = {}
     for field, path in pairs:
         if known is not None and field not in known:
@@ -56,20 +52,18 @@ def checked_pairs(pairs: Iterable[tuple[str, str]], known: Collection[str] | Non
             each = "; measure each in a run of its own" if field == "response" else ""
             raise UsageError(f"--map: field '{field}' is given twice{each}")
         if path:
-            check_path(path)
+            steps_of(path)
         out[field] = path
     return out
 
 
 def value_at(fields: Fields, path: str, where: str) -> object:
-    """What stands at a path: names with dots between them, `[]` for each of a list, `[0]` for one of it.
-
-    A name that the record has as it is written, dots and all, comes first. Where a cell of a table holds a list or an
-    object as text, it is read.
-    """
+    """What stands at a path: names with dots between them, `[]` for each of a list, `[0]` for one of it. A name that
+    the record has as it is written, dots and all, comes first. Where a cell of a table holds a list or an object as
+    text, it is read."""
     if path in fields:
         return fields[path]
-    return _follow(fields, _steps(path), path, where)
+    return _follow(fields, steps_of(path), path, where)
 
 
 def mapped(fields: Fields, mapping: Mapping[str, str], where: str) -> dict[str, object]:
@@ -119,11 +113,10 @@ def suggested(names: Collection[str], missing: Iterable[str], wanted: Mapping[st
 
 
 def _suggestion(word: str, names: Collection[str]) -> str | None:
-    """The name that may stand for a word: one that is nearly spelled so, or has the word in it."""
     near = nearest(word, names)
     if near is None or _letters(word) in _letters(near):
         return near
-    return nearest(word, [near], at_least=_SAME_WORD)
+    return nearest(word, [near], at_least=75.0)
 
 
 def listed(names: Iterable[object]) -> str:
@@ -137,34 +130,33 @@ def listed(names: Iterable[object]) -> str:
 
 def is_name(text: str) -> bool:
     """Whether this may be the name of a field, rather than a text."""
-    return 0 < len(text) <= _LONGEST_NAME and text.count(" ") <= _MOST_SPACES and text.isprintable()
+    return 0 < len(text) <= 40 and text.count(" ") <= 3 and text.isprintable()
 
 
 def parsed_cell(value: object) -> object:
     """A list or an object that a table holds as text, in JSON or as Python writes it; anything else as it is."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
         return value
+    held = parsed(value)
     # What Python parses takes a hundred times its length.
-    for parse in (json.loads, ast.literal_eval)[: 2 if len(value) <= _LONGEST_CELL else 1]:
-        try:
-            with warnings.catch_warnings():
-                # A text may have what looks like an escape sequence and is none.
-                warnings.simplefilter("ignore")
-                parsed = parse(value)
-        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-            continue
-        if isinstance(parsed, list | dict):
-            return parsed
-    return value
+    if held is value and len(value) <= _LONGEST_CELL:
+        # A text may have what looks like an escape sequence and is none.
+        with (
+            warnings.catch_warnings(action="ignore"),
+            suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError),
+        ):
+            held = ast.literal_eval(value)
+    return held if isinstance(held, list | dict) else value
 
 
-def check_path(path: str) -> None:
-    """Raise `UsageError` for what is not a path."""
-    _steps(path)
+def parsed_list(value: object) -> object:
+    """A list that a table holds as text; anything else as it is, an object too."""
+    cell = parsed_cell(value)
+    return cell if isinstance(cell, list) else value
 
 
-def _steps(path: str) -> list[str | int | None]:
-    """Names, numbers, and None for each of a list."""
+def steps_of(path: str) -> list[str | int | None]:
+    """Names, numbers, and None for each of a list; `UsageError` of what is not a path."""
     out: list[str | int | None] = []
     cursor = 0
     for match in _STEP.finditer(path):

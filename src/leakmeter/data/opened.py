@@ -19,16 +19,13 @@ _MOST_TIMES: Final = 1000
 """As many times its size a file may unpack to."""
 _ANYWAY: Final = 2**30
 """Bytes that even a small file may unpack to."""
-_BUFFER: Final = 2**18
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 class Opened(io.BufferedIOBase):
-    """A file's bytes, unpacked if it is compressed, which ends in an error where they become too many.
-
-    A few kilobytes may unpack to more than any memory holds, so that the limit is on what comes out.
-    """
+    """A file's bytes, unpacked if it is compressed, which ends in an error where they become too many. A few kilobytes
+    may unpack to more than any memory holds, so that the limit is on what comes out."""
 
     def __init__(self, raw: Any, inner: Any, where: str, most: int) -> None:
         self._raw = raw
@@ -37,7 +34,6 @@ class Opened(io.BufferedIOBase):
         self._most = most
         self._held = b""
         self.n_bytes = 0
-        """As many as were read so far."""
 
     @property
     def n_packed(self) -> int:
@@ -106,7 +102,7 @@ def open_data(source: str | Path, noun: str, *, most: int = MOST_BYTES, most_pac
     else:
         check_readable(Path(source), noun, most=most_packed and min(most, most_packed))
         try:
-            raw = Path(source).open("rb", buffering=_BUFFER)  # noqa: SIM115 (closed with what is returned)
+            raw = Path(source).open("rb", buffering=2**18)  # noqa: SIM115 (closed with what is returned)
         except OSError as error:
             raise DataError(f"{where} cannot be read: {error.strerror or error}") from None
     start = raw.read(len(_ZSTD))

@@ -16,7 +16,6 @@ from leakmeter.data.shape import Shape
 from leakmeter.errors import DataError
 
 ROLES: Final = ("messages", "query", "context", "response", "reference")
-"""Fields that are looked for."""
 _OF_CHAT: Final = ("query", "context")
 _SPEAKERS: Final = frozenset((
     *("role", "speaker", "from", "author", "sender", "who", "by", "side", "party", "actor", "participant", "type"),
@@ -29,9 +28,6 @@ _TITLES: Final = frozenset(("name", "title", "source", "file", "filename", "path
 _IDS: Final = frozenset(("id", "uuid", "key"))
 _SHARED: Final = frozenset(("user", "session", "customer", "client", "tenant", "account", "model", "thread", "parent"))
 """Words in the names of ids that several records share."""
-_MOST_ROLES: Final = 4
-_LEAST_PROSE: Final = 16
-_LISTS_DEEPEST: Final = 3
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _SAYING_NOTHING: Final = ("text", "content", "value", "body", "message", "page_content", "items", "list")
 """Names that do not say what a text is; the name above does."""
@@ -40,10 +36,7 @@ _NO_TEXTS: Final = frozenset((
     *("lang", "language", "token", "length", "index", "count", "number", "system", "template"),
 ))  # fmt: skip
 """Words in the names of what stands beside a text."""
-_SAME_NAME = 80.0
-_DEEPEST: Final = 6
 _MOST_PLACES: Final = 2_000
-_MOST_NAMED: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +113,7 @@ def _lists_of_records(value: Any, path: str, depth: int) -> Iterator[str]:
     value = parsed_cell(value)
     if isinstance(value, list) and path and value and all(isinstance(record, Mapping) for record in value):
         yield path
-    elif isinstance(value, Mapping) and depth < _LISTS_DEEPEST:
+    elif isinstance(value, Mapping) and depth < 3:
         for key, held in value.items():
             if _is_plain_name(str(key)):
                 yield from _lists_of_records(held, f"{path}.{key}" if path else str(key), depth + 1)
@@ -133,11 +126,11 @@ def _parts_of_chat(value: Any, *, is_answered: bool = False) -> dict[str, str] |
     if not isinstance(value, list) or not value or not all(isinstance(message, Mapping) for message in value):
         return None
     keys = [str(key) for key in value[0] if _is_plain_name(str(key)) and all(key in message for message in value)]
-    said_by = [key for key in keys if _SPEAKERS & {*_words(key)} and 0 < len(_names_in(value, key)) <= _MOST_ROLES]
-    role = "role" if "role" in keys else next(iter(said_by), None)
+    role_keys = [key for key in keys if _SPEAKERS & {*_words(key)} and 0 < len(_names_in(value, key)) <= 4]
+    role = "role" if "role" in keys else next(iter(role_keys), None)
     if role is None:
         return None
-    texts = [key for key in keys if key not in said_by and all(_is_text(message[key]) for message in value)]
+    texts = [key for key in keys if key not in role_keys and all(_is_text(message[key]) for message in value)]
     parts: dict[str, str] = {}
     if role != "role" or "content" not in keys:
         if not texts:
@@ -160,7 +153,6 @@ def _parts_of_chat(value: Any, *, is_answered: bool = False) -> dict[str, str] |
 
 
 def _is_of_pairs(value: object) -> bool:
-    """Whether it is a chat of [role, text] pairs."""
     if not isinstance(value, list) or len(value) < 2 or not all(isinstance(turn, list) for turn in value):
         return False
     return all(len(turn) == 2 and all(map(_is_text, turn)) and is_name(turn[0]) for turn in value)
@@ -197,7 +189,6 @@ def _parts_of_documents(fields: Fields, path: str) -> dict[str, str]:
 
 
 def _id_of(fields: Fields) -> dict[str, str]:
-    """The field that probably identifies a record, where its name is not `id`."""
     if "id" in fields:
         return {}
     for name, value in fields.items():
@@ -217,7 +208,7 @@ def _places(value: Any, path: str, name: str, depth: int, *, every_text: bool = 
     value = parsed_cell(value)
     if path:
         yield _Place(path, name, value)
-    if depth >= _DEEPEST:
+    if depth >= 6:
         return
     if isinstance(value, Mapping):
         for key, held in value.items():
@@ -257,17 +248,17 @@ def _texts_in(record: Mapping[Any, Any], depth: int) -> dict[str, str]:
 def text_paths(fields: Fields) -> list[str]:
     """Paths of the texts of a record, and of the lists of texts, the first few."""
     places = islice(_places(fields, "", "", 0, every_text=True), _MOST_PLACES)
-    paths = [place.path for place in places if (_is_text(place.value) or _is_texts(place.value))]
-    return list(dict.fromkeys(paths))[:_MOST_NAMED]
+    paths: dict[str, None] = {}
+    for place in places:
+        values = place.value if isinstance(place.value, list) else [place.value]
+        if values and all(map(_is_text, values)):
+            paths[place.path] = None
+    return list(paths)[:12]
 
 
 def _is_plain_name(name: str) -> bool:
     """Whether a path can have it without being misread."""
     return is_name(name) and not set(name) & set(".[],=") and name == name.strip()
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_is_text, value))
 
 
 def _named(places: Sequence[_Place], names: Sequence[str]) -> _Place | None:
@@ -281,7 +272,7 @@ def _named(places: Sequence[_Place], names: Sequence[str]) -> _Place | None:
         if within := [place for place in telling if set(words) <= set(_words(place.name))]:
             return min(within, key=lambda place: len(_words(place.name)))
     for place in telling:
-        if nearest(place.name, names, at_least=_SAME_NAME) is not None:
+        if nearest(place.name, names, at_least=80.0) is not None:
             return place
     return None
 
@@ -309,21 +300,15 @@ def _is_context(value: object) -> bool:
 
 def _has_prose(value: Any) -> bool:
     """Whether a list of texts or documents has more than names and values."""
-    return any(len(str(document_of(entry, 1, "")["text"])) >= _LEAST_PROSE for entry in value)
+    return any(len(str(document_of(entry, 1, "")["text"])) >= 16 for entry in value)
 
 
 def _is_list(value: object) -> bool:
     if not isinstance(value, list) or not value:
         return False
+    if all(isinstance(message, Mapping) and "role" in message for message in value):
+        return False
     try:
-        return not _is_chat(value) and all(_is_text(document_of(entry, 1, "")["text"]) for entry in value)
+        return all(_is_text(document_of(entry, 1, "")["text"]) for entry in value)
     except DataError:
         return False
-
-
-def _is_chat(value: object) -> bool:
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(message, Mapping) and "role" in message for message in value)
-    )

@@ -13,8 +13,6 @@ from leakmeter.errors import DataError
 
 __all__ = ["Fields", "load_records", "read_csv", "records_of_hub", "text_of"]
 
-_HUB_SECONDS = 3.0
-
 
 def load_records(path: str | Path) -> list[Fields]:
     """All records of a file, or of another source that `rows.read_rows` knows; names of fields in lower case. A JSON
@@ -45,7 +43,7 @@ def records_of_hub(name: str, repository: str, subset: str, split: str) -> Seque
     try:
         # The library tries for half a minute to reach a hub that is not there; this asks once.
         if os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("0", "FALSE", "NO", "OFF", ""):
-            HfApi().dataset_info(repository, timeout=_HUB_SECONDS)
+            HfApi().dataset_info(repository, timeout=3.0)
         records: Sequence[Fields] = datasets.load_dataset(repository, subset, split=split)
     except failures as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]

@@ -40,10 +40,9 @@ _HOLDERS = ("data", "rows", "records", "examples", "samples", "items", "cases")
 # What has one of these is a record itself, whatever else it holds.
 _OF_A_CASE = {"query", "question", "context", "messages"}
 _MOST_ROWS: Final = 2_000_000
-_ROWS_AT_ONCE = 256
-_PARQUET = b"PAR1"
+PARQUET: Final = b"PAR1"
+"""What a Parquet file begins with."""
 _Records = Callable[[Mapping[Any, Any]], list[Any]]
-"""What finds the records that one object holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,24 +121,21 @@ def read_rows(
     Raises:
         DataError: the source cannot be read. What is wrong with a single row is raised by `Row.fields`.
     """
-    for count, row in enumerate(
-        _rows(source, kind, partial(_records, keys_are_ids=keys_are_ids, whole=whole), noun), 1
-    ):
+    if kind is not None and kind not in get_args(Kind):
+        raise UnknownNameError("kind of file", str(kind), get_args(Kind))
+    records_of = partial(_records, keys_are_ids=keys_are_ids, whole=whole)
+    if isinstance(source, str | Path):
+        if "\n" in str(source):
+            raise DataError("the data are one text of several lines; give a path, or records")
+        rows = _of_file(source, kind, records_of, noun)
+    else:
+        rows = _of_object(source, records_of)
+    for count, row in enumerate(rows, 1):
         if count > _MOST_ROWS:
             raise DataError(
                 f"{row.source} has more than {_MOST_ROWS:,} rows; {_MOST_ROWS:,} are read at most, split it"
             )
         yield replace(row, mapping=mapping or None, text_field=text_field)
-
-
-def _rows(source: Any, kind: Kind | None, records_of: _Records, noun: str) -> Iterator[Row]:
-    if kind is not None and kind not in get_args(Kind):
-        raise UnknownNameError("kind of file", str(kind), get_args(Kind))
-    if isinstance(source, str | Path):
-        if "\n" in str(source):
-            raise DataError("the data are one text of several lines; give a path, or records")
-        return _of_file(source, kind, records_of, noun)
-    return _of_object(source, records_of)
 
 
 def _of_object(data: Any, records_of: _Records) -> Iterator[Row]:
@@ -174,7 +170,7 @@ def _of_object(data: Any, records_of: _Records) -> Iterator[Row]:
 
 
 def _is_dataset(data: Any) -> bool:
-    """Whether it is of the `datasets` library; what it gives depends on the format that it was set to."""
+    # What a data set of the `datasets` library gives depends on the format that it was set to.
     return callable(getattr(data, "with_format", None)) and hasattr(data, "features")
 
 
@@ -209,7 +205,7 @@ def _numbered(values: Iterable[Any], source: str, name: str, *, is_table: bool =
 def _of_file(source: str | Path, kind: Kind | None, records_of: _Records, noun: str) -> Iterator[Row]:
     where = named(source, noun)
     with open_data(source, noun) as opened:
-        kind = kind or kind_of_name(source) or ("parquet" if opened.starts_with(_PARQUET) else None)
+        kind = kind or kind_of_name(source) or ("parquet" if opened.starts_with(PARQUET) else None)
         source = where if str(source) == STDIN else source
         if kind == "parquet":
             yield from _of_parquet(source, opened, where)
@@ -231,7 +227,6 @@ def rows_of_text(text: str, name: str) -> Iterator[Row]:
 
 
 def kind_of_name(source: str | Path) -> Kind | None:
-    """What the name of a file says that it holds, packed or not."""
     return _SUFFIXES.get(suffix_of(source))
 
 
@@ -261,7 +256,6 @@ def _of_lines(source: object, lines: Iterable[str]) -> Iterator[Row]:
 
 
 def parsed_row(row: Row, line: str | bytes) -> Row:
-    """A row with what its line of JSON says, or the problem there is with it."""
     try:
         return replace(row, content=parsed_json(line, row.where))
     except DataError as error:
@@ -378,7 +372,7 @@ def _of_parquet(source: str | Path, opened: Opened, where: str) -> Iterator[Row]
     # What is packed, or piped in, cannot be read from its end, where a Parquet file begins.
     held = pa.BufferReader(opened.read())
     # A small file may hold many rows, and a short row a long text many times.
-    for n_before, _, records, n_more in parquet_rows(held, where, _ROWS_AT_ONCE, most_rows=_MOST_ROWS):
+    for n_before, _, records, n_more in parquet_rows(held, where, 256, most_rows=_MOST_ROWS):
         n_bytes += n_more
         if n_bytes > MOST_BYTES:
             raise DataError(f"{where} holds more than {MOST_BYTES:,} bytes; split it")

@@ -18,13 +18,13 @@ from leakmeter.data.foreign import turn_of
 from leakmeter.data.formats import documents_by_name
 from leakmeter.data.mapping import (
     Fields,
-    check_path,
     checked_pairs,
     is_name,
     listed,
     mapped,
     pairs_of,
     parsed_cell,
+    steps_of,
     value_at,
 )
 from leakmeter.data.rows import Row
@@ -46,18 +46,15 @@ class Shape:
     cases: str = ""
     """Path of the list of records that are cases; empty where each record is a case."""
     fields: Mapping[str, str] = field(default_factory=dict)
-    """Paths of the fields of a case."""
     contexts: Sequence[str] = ()
     """Paths of the context, where there are several."""
     text: str = ""
-    """Path of the text within a document."""
     names: Sequence[str] = ()
     """Paths of the names of documents, within each, or, of a context that is a text, beside it: one for all, or one for
     each path of the context."""
     messages: Mapping[str, str] = field(default_factory=dict)
     """Paths of `role` and `content` within a message."""
     roles: Mapping[str, str] = field(default_factory=dict)
-    """Roles by what the data call them."""
     system: str = ""
     """Path of the system prompt, the first message of the chat."""
     _used: set[str] = field(default_factory=set, repr=False)
@@ -83,11 +80,9 @@ class Shape:
 
     @property
     def root(self) -> str:
-        """The first name of the path of the cases."""
         return re.split(r"[.\[]", self.cases, maxsplit=1)[0]
 
     def records(self, row: Row) -> Iterator[Row]:
-        """The records of a row that are cases."""
         if not self.cases:
             yield row
             return
@@ -100,7 +95,6 @@ class Shape:
             yield replace(row, number=number, place=place, content={**beside, named: id_, **own})
 
     def fields_of(self, record: Fields, where: str) -> Fields:
-        """The fields of a case."""
         fields = mapped(record, self.fields, where)
         if self.contexts:
             paths = enumerate(self.contexts)
@@ -119,14 +113,12 @@ class Shape:
         return self.names[number if len(self.names) > 1 else 0] if self.names else ""
 
     def _name_beside(self, record: Fields, number: int, where: str) -> str:
-        """The name of a context that is a text, which is beside it."""
         path = self._name_of(number)
         name = value_at(record, path, where)
         self._used.add(path)
         return str(name)
 
     def _texts_at(self, record: Fields, path: str, number: int, where: str) -> Iterator[Any]:
-        """What is at one of several paths of the context, texts under the name of their field."""
         value = parsed_cell(value_at(record, path, where))
         if value in (None, "", [], {}):
             return
@@ -214,7 +206,7 @@ def shape_of(mapping: str | Iterable[str] | Mapping[str, str] | None, known: Seq
     fields = [*known, _CASES, _SYSTEM, *(f"{name}.{part}" for name, its_parts in PARTS.items() for part in its_parts)]
     paths = checked_pairs(plain, fields)
     for path in filter(None, (*contexts, *names, *parts["context"].values(), *parts["messages"].values())):
-        check_path(path)
+        steps_of(path)
     cases, system = paths.pop(_CASES, ""), paths.pop(_SYSTEM, "")
     if len(names) > 1 and len(names) != len(contexts):
         raise UsageError(f"--map: {len(names)} context.name for {len(contexts)} context; give one, or one for each")

@@ -13,7 +13,7 @@ from typing import Final
 
 from leakmeter.core.files import check_readable
 from leakmeter.data.opened import STDIN, Opened, named, open_data, open_stdin
-from leakmeter.data.rows import Row, kind_of_name, parquet_rows, parsed_row, read_rows
+from leakmeter.data.rows import PARQUET, Row, kind_of_name, parquet_rows, parsed_row, read_rows
 from leakmeter.data.text import parsed_json
 from leakmeter.errors import DataError
 
@@ -23,10 +23,7 @@ MOST_WHOLE: Final = 2**28
 """Largest JSON file that is not in lines, bytes."""
 MOST_PARTS: Final = 2**24
 """Of which it may consist: each takes far more memory than its bytes."""
-_UNBOUNDED = 2**62
 _CHUNK = 2**20
-_ROWS = 64
-_PARQUET = b"PAR1"
 _BOM = b"\xef\xbb\xbf"
 _AS_LINES = "write one record per line, as with: jq -c '.[]'"
 
@@ -44,19 +41,22 @@ def records_of(
     path = Path(source)
     check_readable(path, noun, most=None)
     with path.open("rb") as file:
-        is_parquet = file.read(len(_PARQUET)) == _PARQUET
+        is_parquet = file.read(len(PARQUET)) == PARQUET
     if is_parquet:
         yield from _of_parquet(path, start, on_bytes, named(path, noun))
     elif kind_of_name(path) in ("csv", "tsv", "parquet"):
         # A Parquet file that is packed begins with something else, and can be read whole alone.
-        yield from _of_table(path, start, on_bytes, noun)
+        for row in read_rows(path, noun=noun):
+            if row.number > start:
+                yield replace(row, source=path.name, end=row.number)
+        on_bytes(path.stat().st_size)
     else:
         with open_streamed(path, noun) as opened:
             yield from _of_bytes(opened, named(source, noun), path.name, start, on_bytes, may_be_whole)
 
 
 def open_streamed(path: Path, noun: str) -> Opened:
-    return open_data(path, noun, most=_UNBOUNDED, most_packed=None)
+    return open_data(path, noun, most=2**62, most_packed=None)
 
 
 def _of_bytes(
@@ -113,7 +113,6 @@ def lines_of(
 
 
 def _whole(first: bytes, opened: Opened, noun: str, name: str, on_bytes: Callable[[int], None]) -> Iterator[Row]:
-    """The records of a file that is one list, or one record on several lines."""
     parts, n_bytes = [first], len(first)
     while chunk := opened.read(_CHUNK):
         n_bytes += len(chunk)
@@ -149,15 +148,8 @@ def _record(row: Row) -> Row:
 
 def _of_parquet(path: Path, start: int, on_bytes: Callable[[int], None], where: str) -> Iterator[Row]:
     size, number = path.stat().st_size, start
-    for n_before, n_rows, records, _ in parquet_rows(path, where, _ROWS, start=start):
+    for n_before, n_rows, records, _ in parquet_rows(path, where, 64, start=start):
         for number, row in enumerate(records, n_before + 1):
             if number > start:
                 yield Row(number, f"record {number}", path.name, row, end=number, is_table=True)
         on_bytes(size * number // max(n_rows, 1))
-
-
-def _of_table(path: Path, start: int, on_bytes: Callable[[int], None], noun: str) -> Iterator[Row]:
-    for row in read_rows(path, noun=noun):
-        if row.number > start:
-            yield replace(row, source=path.name, end=row.number)
-    on_bytes(path.stat().st_size)

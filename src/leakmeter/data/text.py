@@ -9,11 +9,14 @@ from typing import Any
 from leakmeter.core.plain import half_pair
 from leakmeter.errors import DataError
 
+_KINDS = {type(None): "null", bool: "a truth value", int: "a number", float: "a number", list: "a list"}
+
 
 def checked_text(value: object, field: str, where: str) -> str:
     """A JSON value that has to be text that can be written as UTF-8."""
     if not isinstance(value, str):
-        raise DataError(f"{where}: '{field}' is {_kind(value)}, expected text")
+        kind = _KINDS.get(type(value), "an object")
+        raise DataError(f"{where}: '{field}' is {kind}, expected text")
     if (at := half_pair(value)) is not None:
         raise DataError(f"{where}: '{field}' holds half a surrogate pair at character {at}")
     return value
@@ -39,8 +42,3 @@ def unused(name: str, names: Collection[str]) -> str:
     while out in names:
         out, number = f"{name} ({number})", number + 1
     return out
-
-
-def _kind(value: object) -> str:
-    names = {type(None): "null", bool: "a truth value", int: "a number", float: "a number", list: "a list"}
-    return names.get(type(value), "an object")

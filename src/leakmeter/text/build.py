@@ -18,7 +18,7 @@ from leakmeter.core.prompt import CONTEXT, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer, response_texts
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.overriding import override
-from leakmeter.text import personal, sensitive, spans, templates, units
+from leakmeter.text import sensitive, spans, templates, units
 from leakmeter.text.entities import FINDERS
 from leakmeter.text.entities.mention import Recogniser
 from leakmeter.text.layout import LOOSE, Layout
@@ -90,7 +90,6 @@ class PromptSettings:
         return FINDERS if self.unit == "entity" else ()
 
     def resolved(self) -> PromptSettings:
-        """With the files they name read."""
         if self.unit is not None:
             units.parse(self.unit)
         settings = replace(self, template=templates.resolved(self.template))
@@ -119,7 +118,7 @@ class PromptSettings:
 
     def check_measure(self, measure: Measure) -> None:
         """Refuse a unit that says in which order pieces are measured, for what measures in another."""
-        if self.unit == units.AUTO and not _goes_from_documents(measure):
+        if self.unit == units.AUTO and not getattr(measure, "documents_first", False):
             raise UsageError(
                 f"unit '{units.AUTO}' is for influence without a search, which measures documents, then the sentences "
                 "of those that matter; give another unit, such as sentence"
@@ -134,7 +133,7 @@ class PromptSettings:
 
             recognise = load_recogniser(self.ner)
         self.check_measure(measure)
-        default = units.AUTO if _goes_from_documents(measure) else "sentence"
+        default = units.AUTO if getattr(measure, "documents_first", False) else "sentence"
         return prepare(
             case,
             backend.tokenizer,
@@ -148,10 +147,6 @@ class PromptSettings:
     def unit_of(self, case: Case, default: str = "sentence") -> str:
         whole_turns = case.messages and not any(message.retrieved for message in case.messages)
         return self.unit or ("message" if whole_turns else default)
-
-
-def _goes_from_documents(measure: Measure) -> bool:
-    return bool(getattr(measure, "documents_first", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +167,6 @@ class PreparedContext(Prepared):
 
 
 def _sensitive_texts(places: Sequence[sensitive.Place] | None, region: str) -> JsonObject:
-    """What tells values that are personal or secret, where it is not the default."""
     texts: JsonObject = {} if places is None else {"sensitive": [list(place) for place in places]}
     return texts if region == REGION else {**texts, "region": region}
 
@@ -188,10 +182,8 @@ def prepare(
     levels: bool = False,
 ) -> PreparedContext:
     """Tokenise a case and cut it; `n_reserved` tokens of the window are kept free for a response still to be sampled.
-
     With `levels`, paragraphs and documents that units stand in are spans too; of unit 'auto', documents of two or more
-    sentences are, where there are several. `WindowError` for more tokens than fit, without `truncate`.
-    """
+    sentences are, where there are several. `WindowError` for more tokens than fit, without `truncate`."""
     _check_texts(case)
     unit = units.parse(settings.unit_of(case))
     template, layout, query = _layout(case, tokenizer, settings, unit)
@@ -209,11 +201,10 @@ def prepare(
         layout = _fitted(case, layout, n_after, window, truncate=settings.truncate)
     spare = None if window is None else window - layout.n_tokens - n_after
     bounds = tuple(
-        (document.name, start, start + len(document.text))
-        for document, start in zip(layout.documents, layout.document_starts, strict=True)
+        (document.name, *chars) for document, chars in zip(layout.documents, layout.document_ranges, strict=True)
     )
     if unit.kind == "entity":
-        covers = personal.of_entities(
+        covers = spans.of_entities(
             layout, region=settings.region, patterns=settings.entity_patterns, recognise=recognise
         )
     else:
@@ -261,20 +252,18 @@ def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: un
     if case.messages:
         if settings.template not in (None, "chat"):
             raise UsageError("messages use the model's own chat template; leave out --template")
-        asking = max((i for i, message in enumerate(case.messages) if message.role == "user"), default=-1)
-        if asking < 0:
+        if case.asking is None:
             raise UsageError(f"case '{case.id}' has no message of role 'user' that could be the query")
-        writing: templates.Writing = templates.Chat(case.messages, asking, tokenizer)
+        writing: templates.Writing = templates.Chat(case.messages, case.asking, tokenizer)
     else:
         if unit.kind == "message":
             raise UsageError("unit 'message' needs a chat; give --messages")
         name, text = templates.choose(settings.template, tokenizer)
-        query = case.query if templates.needs_query(text) else ""
-        if templates.needs_query(text) and not query.strip():
+        has_query = text is None or "{query}" in text
+        query = case.query if has_query else ""
+        if has_query and not query.strip():
             raise UsageError(f"case '{case.id}' has an empty query; give a query")
         documents = [document for document in case.documents if document.text.strip()]
-        if not documents:
-            raise _no_context(case)
         writing = (
             templates.OneTurn(documents, query, tokenizer)
             if text is None
@@ -283,14 +272,10 @@ def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: un
     if case.messages and not writing.documents:
         raise UsageError(f"case '{case.id}' is a chat with only a query: {_NOTHING_TO_REMOVE}")
     if not any(document.text.strip() for document in writing.documents):
-        raise _no_context(case)
+        raise UsageError(f"case '{case.id}' has an empty context, so there is no influence to measure")
     if case.messages and not writing.query.strip():
         raise UsageError(f"case '{case.id}' has an empty query: its last user message is empty")
     return writing.name, Layout(writing, tokenizer), writing.query
-
-
-def _no_context(case: Case) -> UsageError:
-    return UsageError(f"case '{case.id}' has an empty context, so there is no influence to measure")
 
 
 def _response_ids(case: Case, layout: Layout, tokenizer: Tokenizer) -> tuple[int, ...] | None:
@@ -348,23 +333,22 @@ def _item(
 ) -> ContextItem:
     swaps: Mapping[str, Prompt] = {}
     if settings.swap:
-        swapped = personal.swapped(
+        covers, swaps = spans.swapped(
             layout, covers, region=settings.region, seed=settings.swap_seed, case_id=case_id, spare=spare
         )
-        covers, swaps = list(swapped.covers), swapped.prompts
     # Of a context that is removed as a whole nothing is said elsewhere.
     values = spans.of_values(layout) if settings.group or len(covers) > 1 else []
     repeated = spans.repeated_in(layout, covers, values)
     if settings.group:
-        named_values = personal.not_entities(values, [cover for cover in covers if cover.entity is not None])
+        named_values = spans.not_entities(values, [cover for cover in covers if cover.entity is not None])
         covers = covers + _named_apart(named_values, covers)
     larger = _named_apart(larger, covers)
     if settings.unit == units.AUTO and larger:
         # A document of one sentence is that sentence.
         of_documents = {cover.document for cover in larger}
         beside = [cover for cover in covers if cover.kind == "unit" and cover.document not in of_documents]
-        said_by = spans.repeated_in(layout, [*larger, *beside], values)
-        repeated |= {cover.name: said_by[cover.name] for cover in larger}
+        repeated_by = spans.repeated_in(layout, [*larger, *beside], values)
+        repeated |= {cover.name: repeated_by[cover.name] for cover in larger}
     covers = covers + larger
     prompt = layout.prompt({edge for cover in covers for part in cover.tokens for edge in part})
     numbers = [int(piece.name[1:]) for piece in prompt.pieces if piece.name.startswith("t") and piece.role == CONTEXT]
@@ -390,7 +374,6 @@ def _item(
 
 
 def _named_apart(new: Sequence[Cover], covers: Sequence[Cover]) -> list[Cover]:
-    """Covers under names that no other has."""
     names = {cover.name for cover in covers}
     named: list[Cover] = []
     for added in new:

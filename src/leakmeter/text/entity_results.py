@@ -30,7 +30,6 @@ from leakmeter.text.entities import date, mention, person
 
 Repeated = Literal["verbatim", "in part", "no"]
 
-_DIGITS_IN_PART = 4
 _GROUPS = re.compile(r"\d(?:[\s().\-/\u2010-\u2015]{0,3}\d)*")
 _WORD = re.compile(r"\w+")
 
@@ -60,8 +59,7 @@ def _number(value: str, response: str) -> Repeated:
 
 
 def _shares_digits(digits: str, text: str) -> bool:
-    n = _DIGITS_IN_PART
-    return any(digits[i : i + n] in text for i in range(len(digits) - n + 1))
+    return any(digits[i : i + 4] in text for i in range(len(digits) - 3))
 
 
 def _date(value: str, text: str, response: str) -> Repeated:
@@ -119,10 +117,8 @@ Series = Mapping[tuple[int, str, str], FloatArray]
 
 
 def entity_fields(span: JsonObject, series: Series, context: str, response: str) -> JsonObject:
-    """A span's fields about personal data; None in each where it is none.
-
-    The span is as `engine.measure.texts_of` keeps it, the series are measurements by (sample, statistic, piece).
-    """
+    """A span's fields about personal data; None in each where it is none. The span is as `engine.measure.texts_of`
+    keeps it, the series are measurements by (sample, statistic, piece)."""
     entity = span.get("entity")
     swapped = series.get((0, "swapped", span["name"]))
     forms = dict.fromkeys(context[start:end] for start, end in span["ranges"])

@@ -15,51 +15,44 @@ from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.text import repeats
 from leakmeter.text.exemplar import Example, Task
 from leakmeter.text.joined import START, Stretch, prompt_of
-from leakmeter.text.templates import SEPARATOR, Segment, user_turn
+from leakmeter.text.templates import SEPARATOR, user_turn
 
 
 class Writer:
     """Writes the prompts of a case, with any of its exemplars and any texts in the query's place."""
 
-    def __init__(
-        self,
-        task: Task,
-        exemplars: Sequence[Example],
-        tokenizer: Tokenizer,
-        *,
-        chat: bool,
-    ) -> None:
+    def __init__(self, task: Task, exemplars: Sequence[Example], tokenizer: Tokenizer, *, chat: bool) -> None:
         self._task = task
         self._tokenizer = tokenizer
         self._chat = chat
-        self._exemplars = [segments(task, example.texts, example.label) for example in exemplars]
+        self._exemplars = [written_texts(task, example.texts, example.label) for example in exemplars]
         _, self._after = user_turn(tokenizer) if chat else ("", "")
 
     def prompt(self, numbers: Iterable[int], texts: tuple[str, ...]) -> Prompt:
         """The prompt with these exemplars, counted from 1, and these texts to be classified."""
         stretches = [Stretch("opening", FRAME, self._task.instruction, True)]
-        opens = not self._task.instruction
+        # A blank line stands before all but what opens the text.
+        before = SEPARATOR if self._task.instruction else ""
         for number in numbers:
-            parts = self._exemplars[number - 1]
-            stretches += (Stretch(f"e{number}", CONTEXT, text, part.is_template) for part, text in _after(parts, opens))
-            opens = False
-        query_segments = segments(self._task, texts)
-        names = ["query" if segment.role == QUERY else "heading" for segment in query_segments[:-1]] + ["answer"]
-        stretches += (
-            Stretch(name, part.role, text, part.is_template)
-            for name, (part, text) in zip(names, _after(query_segments, opens), strict=True)
-        )
+            for text, is_template in self._exemplars[number - 1]:
+                stretches.append(Stretch(f"e{number}", CONTEXT, before + text, is_template))
+                before = ""
+            before = SEPARATOR
+        *inputs, (answer, _) = written_texts(self._task, texts)
+        for text, is_template in inputs:
+            name, role = ("heading", FRAME) if is_template else ("query", QUERY)
+            stretches.append(Stretch(name, role, before + text, is_template))
+            before = ""
+        stretches.append(Stretch("answer", FRAME, before + answer, True))
         return prompt_of(stretches, self._tokenizer, chat=self._chat)
 
     def prompt_around(self, piece: Piece, texts: tuple[str, ...]) -> Prompt:
-        """The prompt without exemplars, and a piece where they would begin."""
         bare = self.prompt((), texts)
         at = next(i for i, bare_piece in enumerate(bare.pieces) if bare_piece.name not in (START, "opening"))
         return bare.with_inserted(at, piece)
 
     def text(self, number: int) -> str:
-        """An exemplar as people would read it."""
-        return joined(self._exemplars[number - 1])
+        return "".join(text for text, _ in self._exemplars[number - 1])
 
     def label_ids(self, word: str) -> tuple[int, ...]:
         """A label as the model would write it: behind a space, unless the prompt ends in white space."""
@@ -106,28 +99,18 @@ def written(
     return parts, SEPARATOR.join(shown), documents
 
 
-def _after(parts: Sequence[Segment], opens: bool) -> list[tuple[Segment, str]]:
-    """Segments of an exemplar or query with their texts; unless it opens the text, a blank line stands before it."""
-    return [(part, part.text if i or opens else SEPARATOR + part.text) for i, part in enumerate(parts)]
-
-
-def segments(task: Task, texts: Sequence[str], label: str | None = None) -> tuple[Segment, ...]:
-    """An exemplar, or a query without a label, in the order that the model reads it; texts and labels as QUERY."""
-    out: list[Segment] = []
+def written_texts(task: Task, texts: Sequence[str], label: str | None = None) -> list[tuple[str, bool]]:
+    """An exemplar, or a query without a label, as the model reads it, and whether each text is the template's."""
+    out: list[tuple[str, bool]] = []
     for (_, heading), text in zip(task.fields, texts, strict=True):
-        out.append(Segment(FRAME, f"\n{heading}:" if out else f"{heading}:"))
+        out.append((f"\n{heading}:" if out else f"{heading}:", True))
         if text:
             # Most tokenizers write a space as part of the word after it: without a text it is not there either.
-            out.append(Segment(QUERY, f" {text}"))
-    line = "\n" if out else ""
-    out.append(Segment(FRAME, f"{line}{task.answer}:"))
+            out.append((f" {text}", False))
+    out.append((f"\n{task.answer}:" if out else f"{task.answer}:", True))
     if label is not None:
-        out.append(Segment(QUERY, f" {label}"))
-    return tuple(out)
-
-
-def joined(segments: Iterable[Segment]) -> str:
-    return "".join(segment.text for segment in segments)
+        out.append((f" {label}", False))
+    return out
 
 
 def _repeats(exemplars: Sequence[Example]) -> list[list[int]]:

@@ -22,8 +22,6 @@ START: Final = "start"
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A part of the text that the model reads."""
-
     name: str
     role: str
     text: str
@@ -32,12 +30,10 @@ class Stretch:
 
 
 def prompt_of(stretches: Iterable[Stretch], tokenizer: Tokenizer, *, chat: bool = False) -> Prompt:
-    """The prompt of stretches, one after another; neighbours of one name are one piece.
-
-    A token is of the stretch in which its first character stands that is no white space; one of white space alone is of
-    the stretch of its first character. `chat` makes them the one message of a user's, in the model's chat template,
-    which may change it by white space at its ends only.
-    """
+    """The prompt of stretches, one after another; neighbours of one name are one piece. A token is of the stretch in
+    which its first character stands that is no white space; one of white space alone is of the stretch of its first
+    character. `chat` makes them the one message of a user's, in the model's chat template, which may change it by white
+    space at its ends only."""
     written = _in_turn(stretches, tokenizer) if chat else list(stretches)
     written = [stretch for stretch in written if stretch.text]
     start = tokenizer.start_ids
@@ -75,7 +71,6 @@ def first_characters(text: str, offsets: Sequence[tuple[int, int]]) -> npt.NDArr
 
 
 def _in_turn(stretches: Iterable[Stretch], tokenizer: Tokenizer) -> list[Stretch]:
-    """Stretches as the one message of a chat, with what its template writes around them."""
     inner = [stretch for stretch in stretches if stretch.text]
     before, kept, after = templates.turn("".join(stretch.text for stretch in inner), tokenizer)
     out: list[Stretch] = []

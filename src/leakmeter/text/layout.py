@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, groupby, pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -55,8 +55,6 @@ class ContextToken:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What is taken out of a layout."""
-
     chars: tuple[CharRange, ...] = ()
     """Characters of the context; a token goes where what it holds of them goes."""
     tokens: tuple[TokenRange, ...] = ()
@@ -66,12 +64,9 @@ class Removed:
 
 
 class Layout:
-    """A tokenised prompt whose context can be cut at any token.
-
-    Context tokens are counted from 0 over all documents; characters count in `context`, the documents joined by
-    blank lines. `texts` are other texts of the documents, of which an empty one is left out, as are
-    messages named in `without`.
-    """
+    """A tokenised prompt whose context can be cut at any token. Context tokens are counted from 0 over all documents;
+    characters count in `context`, the documents joined by blank lines. `texts` are other texts of the documents, of
+    which an empty one is left out, as are messages named in `without`."""
 
     def __init__(
         self,
@@ -83,51 +78,44 @@ class Layout:
     ) -> None:
         self._writing = writing
         self._tokenizer = tokenizer
-        self._given = tuple(document.text for document in writing.documents) if texts is None else tuple(texts)
+        self._texts = tuple(document.text for document in writing.documents) if texts is None else tuple(texts)
         checkpoint()
-        self.segments = tuple(part for whole in writing.segments(self._given, without) for part in whole.apart())
+        self.segments = tuple(part for whole in writing.segments(self._texts, without) for part in whole.apart())
         # Of each document that is written, its number among those given.
-        written = [i for i, text in enumerate(self._given) if text]
-        self.documents = tuple(replace(writing.documents[i], text=self._given[i]) for i in written)
+        written = [i for i, text in enumerate(self._texts) if text]
+        self.documents = tuple(replace(writing.documents[i], text=self._texts[i]) for i in written)
         number = {old: new for new, old in enumerate(written)}
         self.segments = tuple(
             segment if segment.document is None else replace(segment, document=number[segment.document])
             for segment in self.segments
         )
         self.context = SEPARATOR.join(document.text for document in self.documents)
-        self.document_starts = list(
-            accumulate((len(document.text) + len(SEPARATOR) for document in self.documents[:-1]), initial=0)
-        )
+        lengths = [len(document.text) for document in self.documents]
+        starts = accumulate((length + len(SEPARATOR) for length in lengths), initial=0)
+        self.document_ranges = [(start, start + length) for start, length in zip(starts, lengths, strict=False)]
+        """Characters of the context that each document has."""
         self.text = "".join(segment.text for segment in self.segments)
         """What the model reads, without start tokens."""
         self._starts = list(accumulate((len(segment.text) for segment in self.segments), initial=0))
         coded = tokenizer.encode_joined([(segment.text, segment.is_template) for segment in self.segments])
-        self._ids, self._offsets = coded.ids, coded.offsets
+        self._ids, self.offsets = coded.ids, coded.offsets
+        """Of each token behind the start tokens its id, and the characters of the text that it came from."""
         checkpoint()
-        self.start_ids = self._written_before()
-        self.n_tokens = len(self.start_ids) + len(self._ids)
-        self._place()
-
-    def _written_before(self) -> tuple[int, ...]:
-        start = self._tokenizer.start_ids
-        if self._writing.name == "chat":
-            return ()
+        start = tokenizer.start_ids
         # Only a template can have written them itself: a text that happens to begin alike has not.
         opens = bool(self.segments) and self.segments[0].is_template
-        return () if opens and self._ids[: len(start)] == start else start
-
-    def _place(self) -> None:
-        """Find of each token the segment it belongs to, and which are of the context."""
-        self._first = first_characters(self.text, self._offsets)
+        has_start = writing.name == "chat" or (opens and self._ids[: len(start)] == start)
+        self.start_ids = () if has_start else start
+        self.n_tokens = len(self.start_ids) + len(self._ids)
+        self._first = first_characters(self.text, self.offsets)
         self._segment_of = owners(self._first, self._starts[:-1])
-        self._spans = np.asarray(self._offsets, dtype=np.int64).reshape(-1, 2)
+        self._spans = np.asarray(self.offsets, dtype=np.int64).reshape(-1, 2)
         is_context = np.asarray([segment.document is not None for segment in self.segments], dtype=bool)
         self._context_at: list[int] = np.flatnonzero(is_context[self._segment_of]).tolist()
         """Of each token of the context, its number among all."""
 
     @property
     def tokens(self) -> list[ContextToken]:
-        """Where the tokens of the context stand."""
         return self._placed[0]
 
     @property
@@ -136,7 +124,7 @@ class Layout:
 
     @cached_property
     def _is_space(self) -> BoolArray:
-        return np.asarray([not self.text[a:b].strip() for a, b in self._offsets], dtype=bool)
+        return np.asarray([not self.text[a:b].strip() for a, b in self.offsets], dtype=bool)
 
     @cached_property
     def _placed(self) -> tuple[list[ContextToken], npt.NDArray[np.int64]]:
@@ -150,8 +138,7 @@ class Layout:
             numbers = list(group)
             checkpoint()
             within: list[CharRange] = np.clip(self._spans[numbers] - at, 0, len(segment.text)).tolist()
-            start = self.document_starts[segment.document]
-            end = start + len(self.documents[segment.document].text)
+            start, end = self.document_ranges[segment.document]
             shift = start + segment.n_skipped - segment.n_lead
             if segment.is_loose:
                 start -= segment.n_lead
@@ -169,21 +156,14 @@ class Layout:
                 )
         return tokens, all_anchors
 
-    @property
-    def offsets(self) -> tuple[CharRange, ...]:
-        """Of each token behind the start tokens, the characters of the text that it came from."""
-        return self._offsets
-
     def token_range(self, chars: CharRange) -> TokenRange | None:
         """The context tokens that belong to a range of characters, or None if no token begins in it."""
         first, last = (bisect_left(self.tokens, at, key=lambda token: token.anchor) for at in chars)
         return (first, last) if first < last else None
 
     def tokens_touching(self, chars: CharRange) -> TokenRange | None:
-        """The context tokens that hold any of a range of characters, or None; spaces before it go with it.
-
-        Tokens at its ends may hold characters of its neighbours too.
-        """
+        """The context tokens that hold any of a range of characters, or None; spaces before it go with it. Tokens at
+        its ends may hold characters of its neighbours too."""
         start, end = chars
         first = bisect_left(self.tokens, start, key=lambda token: token.anchor)
         while first and self.tokens[first - 1].end > start:
@@ -197,11 +177,9 @@ class Layout:
         return trimmed(self.context, (first.anchor, max(last.end, first.anchor + 1)))
 
     def prompt(self, boundaries: Collection[int] = ()) -> Prompt:
-        """The prompt, its context split before each of the given tokens.
-
-        A piece of context is named 't' and its first token's number, a frame that belongs to a message '#' and the
-        number of its segment, white space of no piece '~' and that number.
-        """
+        """The prompt, its context split before each of the given tokens. A piece of context is named 't' and its first
+        token's number, a frame that belongs to a message '#' and the number of its segment, white space of no piece '~'
+        and that number."""
         pieces = [Piece(START, FRAME, self.start_ids)] if self.start_ids else []
         edges = {self._context_at[token] for token in boundaries if token < len(self._context_at)}
         number = {j: token for token, j in enumerate(self._context_at)}
@@ -209,13 +187,11 @@ class Layout:
         cuts = sorted({0, *changes, *edges})
         for a, b in pairwise([*cuts, len(self._ids)] if self._ids else []):
             i = int(self._segment_of[a])
-            is_text = a in number and not self.segments[i].is_loose
-            pieces.append(Piece(f"t{number[a]}" if is_text else self._name(i), self._role(i), self._ids[a:b]))
+            segment = self.segments[i]
+            name = f"t{number[a]}" if a in number and not segment.is_loose else self._name(i)
+            is_context = segment.document is not None or segment.owner is not None
+            pieces.append(Piece(name, CONTEXT if is_context else segment.role, self._ids[a:b]))
         return Prompt(tuple(pieces))
-
-    def _role(self, segment: int) -> str:
-        text_segment = self.segments[segment]
-        return CONTEXT if text_segment.document is not None or text_segment.owner is not None else text_segment.role
 
     def _name(self, segment: int) -> str:
         return f"{LOOSE if self.segments[segment].is_loose else '#'}{segment}"
@@ -279,28 +255,26 @@ class Layout:
         return next((s.owner for s in self.segments if s.document == document), None)
 
     def without(self, prompt: Prompt, removal: Removed, *, mask: bool) -> Prompt:
-        """This layout's prompt with something taken out of its one tokenisation.
-
-        `mask` leaves every other token at its position; otherwise positions close up. What a token held of others takes
-        its position and those that are free beside it.
-        """
-        outcome = self._effect(removal)
+        """This layout's prompt with something taken out of its one tokenisation. `mask` leaves every other token at its
+        position; otherwise positions close up. What a token held of others takes its position and those that are free
+        beside it."""
+        state, removed_of = self._effect(removal)
         left = _Left(mask)
         token = -len(self.start_ids)
         for piece in prompt.pieces:
             end = token + len(piece.ids)
-            if token < 0 or not outcome.state[token:end].any():
+            if token < 0 or not state[token:end].any():
                 left.keep(piece)
-            elif (outcome.state[token:end] == _GONE).all():
+            elif (state[token:end] == _GONE).all():
                 left.drop(len(piece.ids))
             else:
                 for i in range(token, end):
-                    if outcome.state[i] == _KEPT:
+                    if state[i] == _KEPT:
                         left.put(piece, piece.ids[i - token : i - token + 1])
-                    elif outcome.state[i] == _GONE:
+                    elif state[i] == _GONE:
                         left.drop(1)
                     else:
-                        ids, opens = self._left_of(i, outcome.removed_of(i))
+                        ids, opens = self._left_of(i, removed_of(i))
                         if ids:
                             left.put(piece, ids, n_places=1, opens=opens)
                         else:
@@ -310,14 +284,16 @@ class Layout:
 
     def left(self, removal: Removed) -> Iterator[tuple[int, tuple[int, ...] | None]]:
         """Number of each token of which something is left, and that tokenised on its own; None where it is kept."""
-        outcome = self._effect(removal)
+        state, removed_of = self._effect(removal)
         for token in range(len(self._ids)):
-            if outcome.state[token] == _KEPT:
+            if state[token] == _KEPT:
                 yield token, None
-            elif outcome.state[token] == _MIXED:
-                yield token, self._left_of(token, outcome.removed_of(token))[0]
+            elif state[token] == _MIXED:
+                yield token, self._left_of(token, removed_of(token))[0]
 
-    def _effect(self, removal: Removed) -> _Effect:
+    def _effect(self, removal: Removed) -> tuple[npt.NDArray[np.int64], Callable[[int], BoolArray]]:
+        """Of each token whether it is kept, gone or mixed; and which characters of a token are gone, or left at a token
+        before it."""
         by_token = np.zeros(len(self._ids), dtype=bool)
         for a, b in removal.tokens:
             by_token[self._context_at[a:b]] = True
@@ -332,7 +308,7 @@ class Layout:
             removed[self._starts[i] : self._starts[i + 1]] = True
 
         def removed_of(token: int) -> BoolArray:
-            (a, b), segment = self._offsets[token], int(self._segment_of[token])
+            (a, b), segment = self.offsets[token], int(self._segment_of[token])
             chars_gone = removed[a:b].copy()
             own = max(min(self._starts[segment + 1], b) - a, 0)
             first = self._anchors[token] - a
@@ -369,14 +345,14 @@ class Layout:
             chars_gone[: max(before, 0)] = True
             return chars_gone
 
-        return _Effect(state, left_over)
+        return state, left_over
 
     def _written(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
         """Segments, and characters of each, in which characters of the context stand that belong to pieces."""
         for i, segment in enumerate(self.segments):
             if segment.document is None or segment.is_loose:
                 continue
-            shift = -segment.n_skipped - self.document_starts[segment.document]
+            shift = -segment.n_skipped - self.document_ranges[segment.document][0]
             first, last = max(start + shift, 0), min(end + shift, len(segment.text))
             if first < last:
                 yield i, first, last
@@ -424,7 +400,7 @@ class Layout:
 
     def _left_of(self, token: int, removed: BoolArray) -> tuple[tuple[int, ...], bool]:
         """Ids of what a token holds of others, tokenised on its own, and whether the token begins with it."""
-        start = self._offsets[token][0]
+        start = self.offsets[token][0]
         ids: list[int] = []
         for is_gone, group in groupby(range(len(removed)), key=lambda i: bool(removed[i])):
             chars = list(group)
@@ -441,13 +417,13 @@ class Layout:
         """The blank prompt with a piece where a context would begin."""
         bare = self._bare()
         place = self._writing.place()
-        at = next((i for i, (_, end) in enumerate(bare._offsets) if end > place), len(bare._ids))
+        at = next((i for i, (_, end) in enumerate(bare.offsets) if end > place), len(bare._ids))
         start = [Piece(START, FRAME, bare.start_ids)] if bare.start_ids else []
         parts = (Piece("before", FRAME, bare._ids[:at]), piece, Piece("behind", FRAME, bare._ids[at:]))
         return Prompt((*start, *(part for part in parts if part.ids)))
 
     def _bare(self) -> Layout:
-        return self._anew([""] * len(self._given), self.owners)
+        return self._anew([""] * len(self.documents), self.owners)
 
     @property
     def owners(self) -> frozenset[str]:
@@ -457,63 +433,51 @@ class Layout:
         """The prompt rendered anew with some characters, and white space at ends of their documents, as its context."""
         ranges = sorted(chars)
         texts: list[str] = []
-        for document, start in zip(self.documents, self.document_starts, strict=True):
-            own = [(a - start, b - start) for a, b in ranges if start <= a < start + len(document.text)]
+        for document, (start, end) in zip(self.documents, self.document_ranges, strict=True):
+            own = [(a - start, b - start) for a, b in ranges if start <= a < end]
             covered = bool(own) and [trimmed(document.text, (0, len(document.text)))] == own
             kept_text = _put_together(document.text, own)
             texts.append(
                 document.text if covered else kept_text and kept_text + document.text[len(document.text.rstrip()) :]
             )
         kept = {self.owner_of(i) for i, text in enumerate(texts) if text}
-        return self._anew(self._as_given(texts), self.owners - kept).prompt()
+        return self._anew(texts, self.owners - kept).prompt()
 
     def rewritten(self, ranges: Iterable[CharRange], owners: Collection[str] = ()) -> Prompt:
         """The prompt of the text with some characters and messages taken out, rendered and tokenised again."""
         parts = tuple(ranges)
         texts = [
             without_characters(document.text, [(a - start, b - start) for a, b in parts])
-            for document, start in zip(self.documents, self.document_starts, strict=True)
+            for document, (start, _) in zip(self.documents, self.document_ranges, strict=True)
         ]
-        return self._anew(self._as_given(texts), owners).prompt()
+        return self._anew(texts, owners).prompt()
 
     def replaced(self, new: Mapping[CharRange, str]) -> Prompt:
         """The prompt of the text with other characters in place of some ranges, tokenised anew; no ranges overlap."""
         texts: list[str] = []
-        for document, start in zip(self.documents, self.document_starts, strict=True):
+        for document, (start, end) in zip(self.documents, self.document_ranges, strict=True):
             text = document.text
             for (a, b), other in sorted(new.items(), reverse=True):
-                if start <= a and b <= start + len(document.text):
+                if start <= a and b <= end:
                     text = text[: a - start] + other + text[b - start :]
             texts.append(text)
-        return self._anew(self._as_given(texts), ()).prompt()
+        return self._anew(texts).prompt()
 
     def shortened(self, n_tokens: int) -> Layout:
         """The layout without the context's last tokens, its text cut where they began."""
         limit = self.tokens[-n_tokens].anchor
         texts = [
-            document.text if start + len(document.text) <= limit else document.text[: max(limit - start, 0)].rstrip()
-            for document, start in zip(self.documents, self.document_starts, strict=True)
+            document.text if end <= limit else document.text[: max(limit - start, 0)].rstrip()
+            for document, (start, end) in zip(self.documents, self.document_ranges, strict=True)
         ]
-        return self._anew(self._as_given(texts), ())
+        return self._anew(texts)
 
-    def _as_given(self, texts: Iterable[str]) -> list[str]:
-        """Texts of the documents that are written, among all that were given; white space alone is left out."""
-        written_texts = iter(texts)
-        return [
-            text if text.strip() else ""
-            for text in (next(written_texts) if given_text else "" for given_text in self._given)
-        ]
-
-    def _anew(self, texts: Sequence[str], without: Collection[str]) -> Layout:
-        return Layout(self._writing, self._tokenizer, texts=texts, without=without)
-
-
-class _Effect(NamedTuple):
-    """What a removal does to tokens."""
-
-    state: npt.NDArray[np.int64]
-    removed_of: Callable[[int], BoolArray]
-    """Which characters of a token are gone, or left at a token before it."""
+    def _anew(self, texts: Iterable[str], without: Collection[str] = ()) -> Layout:
+        """Rendered and tokenised with other texts of the documents that are written; white space alone is left out."""
+        written = iter(texts)
+        others = (next(written) if text else "" for text in self._texts)
+        kept = [text if text.strip() else "" for text in others]
+        return Layout(self._writing, self._tokenizer, texts=kept, without=without)
 
 
 class _Left:

@@ -25,11 +25,8 @@ class RougeL(NamedTuple):
 
 
 def rouge_l(text: str, other: str) -> RougeL:
-    """ROUGE-L (Lin 2004, Section 3, one sentence a text, β = 1).
-
-    Words are runs of a to z and 0 to 9 after lower-casing, without stemming: the rule of Google's scorer and of
-    torchmetrics, with which the values agree.
-    """
+    """ROUGE-L (Lin 2004, Section 3, one sentence a text, β = 1). Words are runs of a to z and 0 to 9 after
+    lower-casing, without stemming: the rule of Google's scorer and of torchmetrics, with which the values agree."""
     ours, theirs = (_NOT_IN_WORDS.sub(" ", part.lower()).split() for part in (text, other))
     if not ours or not theirs:
         return RougeL(0.0, 0.0, 0.0)
@@ -60,9 +57,7 @@ def n_shared_distinct(text: str, other: str) -> int:
 
 def share_found(text: str, other: str) -> float:
     """Share, in [0, 1], of the text's words that the other has, each counted as often as it stands; NaN for no words.
-
-    Words are separated by white space and otherwise as they stand.
-    """
+    Words are separated by white space and otherwise as they stand."""
     words, other_words = text.split(), set(other.split())
     return sum(word in other_words for word in words) / len(words) if words else float("nan")
 

@@ -1,4 +1,5 @@
-"""Values that a context says more than once: leaving one mention out leaves the others in.
+"""Values that a context says more than once, and documents that a query has too: leaving one mention out leaves the
+others in.
 
 Numbers and codes, e-mail addresses, web addresses and capitalised names are found by their form. It is a search for
 redundancy, not a detector of personal data: what it misses is still flagged by measurement, when a piece moves the
@@ -8,6 +9,7 @@ response alone and not when it is left out.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from leakmeter.core.long_work import checkpoint
@@ -28,12 +30,12 @@ _TITLES = frozenset(
         *("his", "her", "its", "our", "their", "dear", "sir", "madam", "she", "he", "they", "it", "we", "you"),
     }
 )
+_LEAST = 40
+"""Characters below which a document may stand in a text by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value and the places that say it."""
-
     text: str
     """Its longest mention."""
     mentions: tuple[tuple[int, int], ...]
@@ -113,3 +115,15 @@ def _may_name(word: str) -> bool:
 def _value(text: str, spans: list[tuple[int, int]]) -> Value:
     longest = max(spans, key=lambda span: span[1] - span[0])
     return Value(text[longest[0] : longest[1]], tuple(spans))
+
+
+def is_repeated(text: str, documents: Iterable[str]) -> bool:
+    """Whether the text has a whole document in it, whatever the white space and case."""
+    if len(text) < _LEAST:
+        return False
+    folded = _folded(text)
+    return any(len(document) >= _LEAST and _folded(document) in folded for document in documents)
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())

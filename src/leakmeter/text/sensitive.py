@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,10 +37,7 @@ _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 
 @dataclass(frozen=True, slots=True)
 class Sensitive:
-    """A list of values, or patterns, with the type of each."""
-
     sha256: str
-    """Of the file."""
     by_first_word: dict[str, list[tuple[tuple[str, ...], str]]]
     """Values as folded words, longest first, with their types, by their first word."""
     patterns: tuple[pattern.Pattern, ...]
@@ -77,7 +75,13 @@ def _read(text: str, path: str) -> Sensitive:
         rows = list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
     except csv.Error as error:
         raise DataError(f"{_WHAT} '{path}' is not a table: {error}") from None
-    values = {(tuple(_words(value)), _type(column)) for row in rows for column, value in _cells(row)}
+    # A row may be longer or shorter than its headings.
+    cells: Iterator[tuple[Any, Any]] = chain.from_iterable(row.items() for row in rows)
+    values = {
+        (tuple(_words(value)), _type(column))
+        for column, value in cells
+        if isinstance(column, str) and isinstance(value, str)
+    }
     by_first_word: dict[str, list[tuple[tuple[str, ...], str]]] = {}
     for words, kind in sorted(values, key=lambda value: (-len(value[0]), value)):
         if sum(map(len, words)) >= _LEAST_CHARACTERS:
@@ -88,13 +92,6 @@ def _read(text: str, path: str) -> Sensitive:
             "headings and a value in each column, or lines TYPE = REGEX in a file that is not called .csv"
         )
     return Sensitive(sha256, by_first_word, ())
-
-
-def _cells(row: dict[Any, Any]) -> Iterator[tuple[str, str]]:
-    """Columns and values of a row; a row may be longer or shorter than its headings."""
-    for column, value in row.items():
-        if isinstance(column, str) and isinstance(value, str):
-            yield column, value
 
 
 def _words(text: str) -> list[str]:

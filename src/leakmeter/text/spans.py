@@ -1,4 +1,5 @@
-"""Spans of a layout: its units, the values that it says more than once, and prompts without some of them."""
+"""Spans of a layout: its units, the values that it says more than once, personal data, and prompts without some of
+them, or with surrogates in their place."""
 
 from __future__ import annotations
 
@@ -8,26 +9,24 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from operator import itemgetter
-from typing import Generic, TypeVar
 
 from leakmeter.core.item import EntityTexts, Span
 from leakmeter.core.long_work import checkpoint
 from leakmeter.core.prompt import CONTEXT, Prompt
 from leakmeter.text import repeats, units
+from leakmeter.text.entities.mention import Entity, Recogniser
 from leakmeter.text.layout import LOOSE, CharRange, Layout, Removed, TokenRange, trimmed
 
-_T = TypeVar("_T")
 
+class Holders:
+    """Ranges of characters [start, end), which may overlap, and the number of what has each."""
 
-class Holders(Generic[_T]):
-    """What has ranges of characters [start, end), which may overlap."""
-
-    def __init__(self, ranges: Iterable[tuple[tuple[int, int], _T]]) -> None:
+    def __init__(self, ranges: Iterable[tuple[CharRange, int]]) -> None:
         self._ranges = sorted(ranges, key=itemgetter(0))
         self._starts = [start for (start, _), _ in self._ranges]
         self._reach = list(accumulate((end for (_, end), _ in self._ranges), max))
 
-    def holding(self, start: int, end: int) -> Iterator[_T]:
+    def holding(self, start: int, end: int) -> Iterator[int]:
         """Everything with a range that holds all of this one; once for each such range."""
         at = bisect_right(self._starts, start) - 1
         # No range before reaches as far as this one's end.
@@ -64,14 +63,11 @@ class Cover:
 
 
 def of_units(layout: Layout, unit: units.Unit) -> list[Cover]:
-    """The units of a context, in order; blocks and text units tile it, sliding n-grams overlap.
-
-    Entities are found by `personal.of_entities`.
-    """
+    """The units of a context, in order; blocks and text units tile it, sliding n-grams overlap. Entities are found by
+    `of_entities`."""
     by_document = layout.tokens_of
-    everyone = frozenset(s.owner for s in layout.segments if s.owner is not None)
     if unit.kind == "whole":
-        return [_cover(layout, "whole", _whole(layout, by_document), None, everyone)]
+        return [_cover(layout, "whole", _whole(layout, by_document), None, layout.owners)]
     if unit.kind == "message":
         owners = list(dict.fromkeys(s.owner for s in layout.segments if s.owner is not None))
         return [
@@ -127,17 +123,14 @@ Part = tuple[TokenRange, CharRange | None]
 
 
 def _whole(layout: Layout, by_document: Mapping[int, TokenRange]) -> list[Part]:
-    return [
-        (tokens, (layout.document_starts[i], layout.document_starts[i] + len(layout.documents[i].text)))
-        for i, tokens in by_document.items()
-    ]
+    return [(tokens, layout.document_ranges[i]) for i, tokens in by_document.items()]
 
 
 def _cut(layout: Layout, unit: units.Unit, number: int, tokens: TokenRange) -> list[Part]:
     first, end = tokens
     if unit.kind == "ngram":
         return [((first + a, first + b), None) for a, b in units.windows_in_tokens(unit, end - first)]
-    start, text = layout.document_starts[number], layout.documents[number].text
+    start, text = layout.document_ranges[number][0], layout.documents[number].text
     starts = units.starts_in_characters(unit.kind, text)
     anchors = [layout.tokens[i].anchor - start for i in range(first, end)]
     return [
@@ -151,20 +144,71 @@ def of_values(layout: Layout) -> list[Cover]:
     out: list[Cover] = []
     for value in repeats.find(layout.context):
         checkpoint()
-        pairs = [(layout.token_range(mention), mention) for mention in value.mentions]
-        mentions = [(tokens, mention) for tokens, mention in pairs if tokens is not None]
+        mentions = {chars: tokens for chars in value.mentions if (tokens := layout.token_range(chars)) is not None}
         if len(mentions) > 1:
-            out.append(
-                Cover(
-                    f"v{len(out) + 1}",
-                    "value",
-                    tuple(tokens for tokens, _ in mentions),
-                    tuple(mention for _, mention in mentions),
-                    layout.document_of(tokens for tokens, _ in mentions),
-                    parts=tuple(mention for _, mention in mentions),
-                )
-            )
+            out.append(of_mentions(layout, f"v{len(out) + 1}", "value", mentions))
     return out
+
+
+def of_mentions(layout: Layout, name: str, kind: str, mentions: Mapping[CharRange, TokenRange]) -> Cover:
+    """Characters and their tokens, which may overlap, as one span."""
+    tokens: list[TokenRange] = []
+    for start, end in sorted(mentions.values()):
+        if tokens and start < tokens[-1][1]:
+            tokens[-1] = (tokens[-1][0], max(tokens[-1][1], end))
+        else:
+            tokens.append((start, end))
+    chars = tuple(mentions)
+    return Cover(name, kind, tuple(tokens), chars, layout.document_of(mentions.values()), parts=chars)
+
+
+def of_entities(layout: Layout, *, region: str, patterns: str | None, recognise: Recogniser | None) -> list[Cover]:
+    """Each value or person that a context says, all mentions one span; what lies between belongs to none. `patterns`
+    are lines 'TYPE = REGEX' of the user, or the name of a file with them."""
+    from leakmeter.text.entities import find, pattern
+
+    lines = pattern.resolved(patterns)
+    own = [] if lines is None else pattern.parse(lines)
+    out: list[Cover] = []
+    numbers: dict[str, int] = {}
+    for entity in find.find(layout.context, layout.document_ranges, region=region, patterns=own, recognise=recognise):
+        mentions = {chars: tokens for chars in entity.mentions if (tokens := layout.tokens_touching(chars)) is not None}
+        if mentions:
+            numbers[entity.type] = numbers.get(entity.type, 0) + 1
+            cover = of_mentions(layout, f"{entity.type}{numbers[entity.type]}", "unit", mentions)
+            out.append(replace(cover, entity=EntityTexts(entity.type, entity.value, entity.text)))
+    return out
+
+
+def not_entities(values: Iterable[Cover], entities: Sequence[Cover]) -> list[Cover]:
+    """The repeated values that are not already, wherever they stand, part of one entity."""
+    holders = Holders((part, number) for number, entity in enumerate(entities) for part in entity.chars)
+    return [
+        value for value in values if not set.intersection(*(set(holders.holding(*mention)) for mention in value.chars))
+    ]
+
+
+def swapped(
+    layout: Layout, covers: Sequence[Cover], *, region: str, seed: int, case_id: str, spare: int | None
+) -> tuple[list[Cover], Mapping[str, Prompt]]:
+    """Spans, of which each entity knows its surrogate, and by its name the prompt that says the surrogate instead,
+    tokenised anew. Seed, case and entity decide what is drawn. There is no prompt that would grow by more than `spare`
+    tokens; None for any number."""
+    from leakmeter.text.surrogates.entity import surrogate_of
+
+    swapped_covers: list[Cover] = []
+    prompts: dict[str, Prompt] = {}
+    for cover in covers:
+        if cover.entity is None:
+            swapped_covers.append(cover)
+            continue
+        entity = Entity(cover.entity.type, cover.entity.value, cover.entity.text, cover.chars)
+        surrogate = surrogate_of(entity, layout.context, region=region, seed=seed, case_id=case_id)
+        swapped_covers.append(replace(cover, entity=replace(cover.entity, invented=surrogate.text)))
+        prompt = layout.replaced(dict(zip(cover.chars, surrogate.mentions, strict=True)))
+        if spare is None or len(prompt.ids) - layout.n_tokens <= spare:
+            prompts[cover.name] = prompt
+    return swapped_covers, prompts
 
 
 def repeated_in(layout: Layout, spans: Sequence[Cover], values: Iterable[Cover]) -> dict[str, tuple[str, ...]]:
@@ -234,10 +278,7 @@ class Cuts:
         covers = [self.spans[name][0] for name in names]
         return Removed(
             chars=tuple(part for cover in covers for part in cover.parts),
-            tokens=tuple(part for cover in covers if self.by_token(cover) for part in cover.tokens),
+            # Without parts a span's tokens go as they are, rather than what they hold of its characters.
+            tokens=tuple(part for cover in covers if not cover.parts for part in cover.tokens),
             owners=frozenset(owner for cover in covers for owner in cover.owners),
         )
-
-    def by_token(self, cover: Cover) -> bool:
-        """Whether a span's tokens go as they are, rather than what they hold of its characters."""
-        return not cover.parts

@@ -7,10 +7,11 @@ special token. Without a context the text is that of template and query alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from leakmeter.core.case import Document, Message
 from leakmeter.core.files import read_text
@@ -18,6 +19,7 @@ from leakmeter.core.long_work import checkpoint
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.overriding import override
 
 NAMED = {
     "plain": "Context: {context}\n\nQuestion: {query}\nAnswer:",
@@ -25,8 +27,8 @@ NAMED = {
     "document": "Document: {context}. {query}",
     "article": "Article: {context}. Summary of the above news article:",
 }
-_CHAT_TURN = "{context}\n\n{query}"
 _SLOT = re.compile(r"\{(context|query)\}")
+_ROLES = {"context": CONTEXT, "query": QUERY}
 _GIVE_PLAIN: Final = "give --template plain"
 _GIVE_ANOTHER_MODEL: Final = "messages need one, so give another model"
 _SENTINEL = "LEAKMETERSLOT{}Q"
@@ -38,8 +40,6 @@ PART_SEPARATOR: Final = "\n"
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch of the text that the model reads, with one role."""
-
     role: str
     text: str
     document: int | None = None
@@ -73,10 +73,8 @@ class Segment:
 
 
 def choose(template: str | None, tokenizer: Tokenizer) -> tuple[str, str | None]:
-    """A template option to (name, text); the text is None for the model's own chat template.
-
-    None is chat where the model has it and plain otherwise; else 'chat', a name, '@FILE', or a text with {context}.
-    """
+    """A template option to (name, text); the text is None for the model's own chat template. None is chat where the
+    model has it and plain otherwise; else 'chat', a name, '@FILE', or a text with {context}."""
     name = resolved(template) or ("chat" if tokenizer.has_chat_template else "plain")
     if name == "chat":
         if not tokenizer.has_chat_template:
@@ -98,72 +96,54 @@ def resolved(template: str | None) -> str | None:
     return _checked(read_text(Path(template[1:]), "template file"))
 
 
-def needs_query(text: str | None) -> bool:
-    return text is None or "{query}" in text
-
-
-class Writing(Protocol):
-    """How a case's texts are written: what the model reads, whatever of its context is left out or changed."""
-
-    name: str
-    """Of the template."""
-    documents: tuple[Document, ...]
-    """The context's, as given."""
-    query: str
-
-    def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[Segment]:
-        """What the model reads, in order.
-
-        Args:
-            texts: one for each document; an empty one is not written.
-            gone: names of the messages that are left out, with the turns around them.
-        """
-
-    def place(self) -> int:
-        """The character at which a context would begin, of the text without one."""
-
-
 class Filled:
-    """A template's text, with {context} and perhaps {query}, and documents and a query in its places."""
+    """A template's text, with {context} and perhaps {query}, and documents and a query in its places. As with `Chat`,
+    what the model reads is written whatever of the context is left out or changed."""
 
     def __init__(self, name: str, text: str, documents: Sequence[Document], query: str) -> None:
         self.name = name
         self.documents = tuple(documents)
         self.query = query
-        self._parts = _parts(text, _SLOT, {"{context}": CONTEXT, "{query}": QUERY})
+        # Between texts of the template stand the names of its places.
+        self._parts = [(_ROLES[part], "") if i % 2 else (FRAME, part) for i, part in enumerate(_SLOT.split(text))]
 
     def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[Segment]:
-        """The template's text, filled; nothing in place of a context of which nothing is left."""
-        return _filled(self._parts, texts, self.query)
+        """What the model reads, in order: with one text for each document, of which an empty one is not written, and
+        without the messages of these names and the turns around them."""
+        out: list[Segment] = []
+        for role, text in self._parts:
+            if role == CONTEXT:
+                written = [Segment(CONTEXT, document, document=i) for i, document in enumerate(texts) if document]
+                for n, segment in enumerate(written):
+                    out += [_separator(SEPARATOR, segment.document), segment] if n else [segment]
+            else:
+                out.append(Segment(role, self.query if role == QUERY else text))
+        return [segment for segment in out if segment.text]
 
     def place(self) -> int:
-        return _place(self._parts, self.query)
+        """The character at which a context would begin, of the text without one."""
+        before = takewhile(lambda part: part[0] != CONTEXT, self._parts)
+        return sum(len(self.query if role == QUERY else text) for role, text in before)
 
 
-class OneTurn:
+class OneTurn(Filled):
     """The model's chat template over one user message that has documents and query."""
 
     def __init__(self, documents: Sequence[Document], query: str, tokenizer: Tokenizer) -> None:
-        self.name = "chat"
-        self.documents = tuple(documents)
-        self.query = query
+        super().__init__("chat", "{context}\n\n{query}", documents, query)
         self._tokenizer = tokenizer
-        slots = {_SENTINEL.format("C"): CONTEXT, _SENTINEL.format("X"): QUERY}
-        context, query_slot = slots
-        self._turn = _parts(
-            _CHAT_TURN.format(context=context, query=query_slot), re.compile("|".join(map(re.escape, slots))), slots
-        )
 
+    @override
     def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[Segment]:
         """The template's text around the message's, which a template may strip of white space at its ends."""
-        filled = _filled(self._turn, texts, self.query)
+        filled = super().segments(texts)
         before, kept, after = turn("".join(segment.text for segment in filled), self._tokenizer)
         parts = [Segment(FRAME, before), *_within(filled, kept), Segment(FRAME, after)]
         return [segment for segment in parts if segment.text]
 
+    @override
     def place(self) -> int:
-        before, _ = user_turn(self._tokenizer)
-        return len(before) + _place(self._turn, self.query)
+        return len(user_turn(self._tokenizer)[0]) + super().place()
 
 
 class Chat:
@@ -177,6 +157,8 @@ class Chat:
         self._messages = tuple(messages)
         self._query_at = query_at
         self._stays = [i == query_at or message.fixed for i, message in enumerate(messages)]
+        self._staying = [i for i, stays in enumerate(self._stays) if stays]
+        """Numbers of the messages that are written whatever is left out."""
         self._tokenizer = tokenizer
         self._numbers: dict[tuple[int, int], int] = {}
         documents: list[Document] = []
@@ -188,16 +170,14 @@ class Chat:
         self.documents = tuple(documents)
         asking = messages[query_at]
         query_texts = [part.text for number, part in enumerate(asking.parts) if number not in asking.retrieved]
-        self.query = joined(asking, query_texts)
+        self.query = ("" if asking.retrieved else PART_SEPARATOR).join(query_texts)
         self._frames: dict[tuple[int, ...], list[list[Segment]]] = {}
         self._frames_of(tuple(range(len(messages))))
 
     def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[Segment]:
-        """The chat as the template writes it without the messages that are gone.
-
-        Where the template refuses what is left of them, such as two turns of one role in a row, it is the whole chat
-        without their turns; never so for the query alone, which may not depend on what else was there.
-        """
+        """The chat as the template writes it without the messages that are gone. Where the template refuses what is
+        left of them, such as two turns of one role in a row, it is the whole chat without their turns; never so for the
+        query alone, which may not depend on what else was there."""
         left = [i for i, message in enumerate(self._messages) if self._stays[i] or message.name not in without]
         try:
             return self._written(left, texts, without)
@@ -213,11 +193,6 @@ class Chat:
         upto = turns[: self._staying.index(self._query_at) + 1]
         # Its own turn begins with the last segment before its content.
         return sum(len(segment.text) for turn in upto for segment in turn) - len(upto[-1][-1].text)
-
-    @property
-    def _staying(self) -> list[int]:
-        """Numbers of the messages that are written whatever is left out."""
-        return [i for i, stays in enumerate(self._stays) if stays]
 
     def _written(self, left: Sequence[int], texts: Sequence[str], without: Collection[str]) -> list[Segment]:
         return [segment for turn in self._turns(left, texts, without) for segment in turn if segment.text]
@@ -257,11 +232,8 @@ class Chat:
 
     def _frames_of(self, left: tuple[int, ...]) -> list[list[Segment]]:
         """What the template writes before the first of these messages, between them, and after the last."""
-        if left not in self._frames:
-            self._frames[left] = self._made_frames(left)
-        return self._frames[left]
-
-    def _made_frames(self, left: tuple[int, ...]) -> list[list[Segment]]:
+        if left in self._frames:
+            return self._frames[left]
         marks = [_SENTINEL.format(f"{i}M") for i in left]
         messages = [{"role": self._messages[i].role, "content": mark} for i, mark in zip(left, marks, strict=True)]
         begun = []
@@ -285,9 +257,11 @@ class Chat:
             frames.append([Segment(role, rendered[cursor : len(part)], owner=owner)])
             cursor = len(part)
         frames[-1].append(Segment(FRAME, rendered[cursor:]))
+        self._frames[left] = frames
         return frames
 
 
+Writing = Filled | Chat
 PLAIN_OR_CHAT: Final = ("plain", "chat")
 """Templates of prompts that are no documents: the text as it is, or all of it as one user message."""
 
@@ -305,7 +279,10 @@ def plain_or_chat(template: str | None, tokenizer: Tokenizer) -> str:
 def user_turn(tokenizer: Tokenizer) -> tuple[str, str]:
     """What the model's chat template writes before and after the text of a single user message."""
     mark = _SENTINEL.format("T")
-    before, after = _rendered_once(mark, (mark,), tokenizer).split(mark)
+    rendered = tokenizer.render_chat([{"role": "user", "content": mark}], answer=True)
+    if rendered.count(mark) != 1:
+        raise UsageError(f"the model's chat template repeats or drops its input; {_GIVE_PLAIN}")
+    before, after = rendered.split(mark)
     return before, after
 
 
@@ -317,15 +294,9 @@ def turn(content: str, tokenizer: Tokenizer) -> tuple[str, tuple[int, int], str]
     return before, kept, after
 
 
-def joined(message: Message, texts: Iterable[str]) -> str:
-    return ("" if message.retrieved else PART_SEPARATOR).join(texts)
-
-
 def _opening(rendered: str, tokenizer: Tokenizer, first_role: str) -> int:
-    """Where the first message's own turn begins: after what the template writes whatever that message is.
-
-    A later turn of the same role is written without the opening: the difference in length is the opening's.
-    """
+    """Where the first message's own turn begins: after what the template writes whatever that message is. A later turn
+    of the same role is written without the opening: the difference in length is the opening's."""
     turn = {"role": first_role, "content": _SENTINEL.format("A")}
     answer = {"role": "assistant", "content": _SENTINEL.format("B")}
     for between in ([], [answer]):
@@ -341,13 +312,6 @@ def _opening(rendered: str, tokenizer: Tokenizer, first_role: str) -> int:
     return len(start) if rendered.startswith(start) else 0
 
 
-def _rendered_once(turn: str, marks: Iterable[str], tokenizer: Tokenizer) -> str:
-    rendered = tokenizer.render_chat([{"role": "user", "content": turn}], answer=True)
-    if any(rendered.count(mark) != 1 for mark in marks):
-        raise UsageError(f"the model's chat template repeats or drops its input; {_GIVE_PLAIN}")
-    return rendered
-
-
 def _checked(text: str) -> str:
     slots = _SLOT.findall(text)
     if slots.count("context") != 1 or slots.count("query") > 1:
@@ -355,35 +319,7 @@ def _checked(text: str) -> str:
     return text
 
 
-def _parts(text: str, pattern: re.Pattern[str], roles: Mapping[str, str]) -> list[tuple[str, str]]:
-    """A template cut at its places: role and text of each stretch, a place without a text."""
-    out: list[tuple[str, str]] = []
-    cursor = 0
-    for match in pattern.finditer(text):
-        out += [(FRAME, text[cursor : match.start()]), (roles[match.group()], "")]
-        cursor = match.end()
-    return [*out, (FRAME, text[cursor:])]
-
-
-def _filled(parts: Sequence[tuple[str, str]], texts: Sequence[str], query: str) -> list[Segment]:
-    out: list[Segment] = []
-    for role, text in parts:
-        if role == CONTEXT:
-            written = [Segment(CONTEXT, document, document=i) for i, document in enumerate(texts) if document]
-            for n, document_segment in enumerate(written):
-                out += [_separator(SEPARATOR, document_segment.document), document_segment] if n else [document_segment]
-        else:
-            out.append(Segment(role, query if role == QUERY else text))
-    return [segment for segment in out if segment.text]
-
-
-def _place(parts: Sequence[tuple[str, str]], query: str) -> int:
-    before = parts[: next(i for i, (role, _) in enumerate(parts) if role == CONTEXT)]
-    return sum(len(query if role == QUERY else text) for role, text in before)
-
-
 def _separator(text: str, document: int | None, owner: str | None = None) -> Segment:
-    """What separates a document from the one before it."""
     return Segment(CONTEXT, text, document=document, owner=owner, n_lead=len(text), is_loose=True)
 
 
@@ -391,9 +327,7 @@ def _contents(
     rendered: str, frames: Sequence[str], contents: Sequence[str], advice: str = _GIVE_PLAIN
 ) -> list[tuple[int, int]]:
     """What of each content a chat template has written, as characters [start, end): it may strip white space only.
-
-    `frames` are what it writes before, between and after the contents; `advice` is what to do where it changes them.
-    """
+    `frames` are what it writes before, between and after the contents; `advice` is what to do where it changes them."""
     kept: list[tuple[int, int]] = []
     cursor = len(frames[0])
     good = rendered.startswith(frames[0])

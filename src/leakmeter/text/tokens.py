@@ -18,7 +18,6 @@ from leakmeter.text.layout import LOOSE, CharRange, Layout
 from leakmeter.text.spans import Cuts
 
 RESPONSE: Final = "response"
-TEMPLATE: Final = "template"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +127,7 @@ def _of_prompt(prepared: PreparedContext, layout: Layout) -> Iterator[PromptToke
                 units.setdefault(piece, span.name)
     places: Iterator[CharRange] = iter(layout.offsets)
     for piece in prepared.item.prompt.pieces:
-        owner = units.get(piece.name) or {"frame": TEMPLATE, QUERY: QUERY}.get(piece.role, piece.role)
+        owner = units.get(piece.name) or {"frame": "template", QUERY: QUERY}.get(piece.role, piece.role)
         is_start = piece.name == START
         for token in piece.ids:
             start, end = (0, 0) if is_start else next(places)

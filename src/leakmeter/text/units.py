@@ -28,8 +28,6 @@ NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A parsed unit: its kind, and for n-grams how many tokens and how far apart."""
-
     kind: str
     n: int = 0
     stride: int = 0
@@ -63,10 +61,8 @@ def starts_in_characters(kind: str, text: str) -> list[int]:
 
 
 def sentence_around(text: str, start: int, end: int) -> tuple[int, int]:
-    """Characters [start, end) of the sentence, or sentences, that a place lies in.
-
-    A sentence does not go over a blank line, nor further than 600 characters either way.
-    """
+    """Characters [start, end) of the sentence, or sentences, that a place lies in. A sentence does not go over a blank
+    line, nor further than 600 characters either way."""
     low, high = max(0, start - _MOST_AROUND), min(len(text), end + _MOST_AROUND)
     for blank in BLANK_LINE.finditer(text, low, start):
         low = blank.end()
@@ -80,10 +76,8 @@ def sentence_around(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def windows_in_tokens(unit: Unit, n_tokens: int) -> list[tuple[int, int]]:
-    """Token ranges [start, end) of the n-grams of a document, the last one cut short by the end.
-
-    Stride N gives blocks; stride 1 the sliding n-grams of the paper's Figures 3 and 4 (n_tokens − N + 1 of them).
-    """
+    """Token ranges [start, end) of the n-grams of a document, the last one cut short by the end. Stride N gives blocks;
+    stride 1 the sliding n-grams of the paper's Figures 3 and 4 (n_tokens − N + 1 of them)."""
     last = max(n_tokens - unit.n, 0)
     starts = list(range(0, last + 1, unit.stride))
     if starts[-1] + unit.n < n_tokens:
@@ -92,11 +86,9 @@ def windows_in_tokens(unit: Unit, n_tokens: int) -> list[tuple[int, int]]:
 
 
 def anchors(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
-    """The character that decides which unit each token belongs to, never decreasing.
-
-    A token belongs where its first non-space character stands: byte-pair tokens begin on the space before the word.
-    Tokens of spaces only, or without characters, go with what follows.
-    """
+    """The character that decides which unit each token belongs to, never decreasing. A token belongs where its first
+    non-space character stands: byte-pair tokens begin on the space before the word. Tokens of spaces only, or without
+    characters, go with what follows."""
     firsts: list[int | None] = []
     for start, end in offsets:
         checkpoint()
@@ -112,11 +104,8 @@ def anchors(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
 def tiles(
     starts: Sequence[int], anchors: Sequence[int], n_characters: int
 ) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Character starts of units to the tokens [first, end) and characters [start, end) of each.
-
-    A unit in which no token begins is none of its own: its characters go with those before, or at the start with those
-    behind.
-    """
+    """Character starts of units to the tokens [first, end) and characters [start, end) of each. A unit in which no
+    token begins is none of its own: its characters go with those before, or at the start with those behind."""
     units: list[tuple[tuple[int, int], int]] = []
     token = 0
     for start, limit in zip(starts, (*starts[1:], None), strict=True):

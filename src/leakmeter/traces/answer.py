@@ -172,67 +172,49 @@ class LoggedAnswer:
 
 
 class Reason(StrEnum):
-    """Why a record, or a call of a model, is left out."""
+    """Why a record, or a call of a model, is left out.
 
-    MALFORMED = "malformed"
-    TOO_LONG = "too-long"
-    NOT_OF_FORMAT = "not-of-format"
-    OTHER_VERSION = "other-version"
-    TOO_MANY_SPANS = "too-many-spans"
-    SAME_ID = "same-id"
-    INCOMPLETE = "incomplete"
-    NO_PROMPT = "no-prompt"
-    RAW_PROMPT = "raw-prompt"
-    NOT_TEXT = "not-text"
-    NOT_UNICODE = "not-unicode"
-    TOOL_CALL = "tool-call"
-    BAD_ROLE = "bad-role"
-    NO_QUESTION = "no-question"
-    NO_ANSWER = "no-answer"
-    FAILED = "failed"
-    NO_DOCUMENTS = "no-documents"
-    DOCUMENT_WITHOUT_TEXT = "document-without-text"
-    DOCUMENT_NOT_FOUND = "document-not-found"
-    DOCUMENT_CHANGED = "document-changed"
-    DOCUMENTS_OVERLAP = "documents-overlap"
-    DOCUMENT_WITHIN_ANOTHER = "document-within-another"
-    TOO_MANY_DOCUMENTS = "too-many-documents"
+    >>> Reason("no-documents").sentence
+    'Nothing was retrieved for this call.'
+    """
 
-    @property
-    def sentence(self) -> str:
-        """What it means.
+    sentence: str
 
-        >>> Reason.NO_DOCUMENTS.sentence
-        'Nothing was retrieved for this call.'
-        """
-        return _SENTENCES[self]
+    def __new__(cls, value: str, sentence: str = "") -> Reason:
+        reason = str.__new__(cls, value)
+        reason._value_ = value
+        reason.sentence = sentence
+        return reason
 
-
-_SENTENCES = {
-    Reason.MALFORMED: "The record is not JSON object, or is no UTF-8, or is nested too deep.",
-    Reason.TOO_LONG: "The record is too long to be read.",
-    Reason.NOT_OF_FORMAT: "The record lacks the fields of its format.",
-    Reason.OTHER_VERSION: "The record comes from a newer version of leakmeter's log; update leakmeter.",
-    Reason.TOO_MANY_SPANS: "The trace has too many spans, or too much text, to be read.",
-    Reason.SAME_ID: "Another call of the trace has the same id but other texts.",
-    Reason.INCOMPLETE: "The prompt or the retrieved texts were cut before they were logged.",
-    Reason.NO_PROMPT: "The call's messages were not logged.",
-    Reason.RAW_PROMPT: "The prompt is a single text without messages; only chats are measured.",
-    Reason.NOT_TEXT: "The prompt has an image, a file or another part that is not text.",
-    Reason.NOT_UNICODE: "A text is not valid Unicode: it has half a surrogate pair.",
-    Reason.TOOL_CALL: "A message or the answer calls a tool; the model read or wrote more than the texts show.",
-    Reason.BAD_ROLE: "A message has a role that is not a plain word.",
-    Reason.NO_QUESTION: "The prompt has no message of role 'user'.",
-    Reason.NO_ANSWER: "The call has no answer, or an empty one.",
-    Reason.FAILED: "The call failed.",
-    Reason.NO_DOCUMENTS: "Nothing was retrieved for this call.",
-    Reason.DOCUMENT_WITHOUT_TEXT: "The log has a retrieved document's id but not its text.",
-    Reason.DOCUMENT_NOT_FOUND: "The prompt contains no part of a retrieved text.",
-    Reason.DOCUMENT_CHANGED: "The prompt contains only part of a retrieved text, not all of it as retrieved.",
-    Reason.DOCUMENTS_OVERLAP: "Two retrieved texts share a part of the prompt.",
-    Reason.DOCUMENT_WITHIN_ANOTHER: "The prompt contains a retrieved text only as part of another.",
-    Reason.TOO_MANY_DOCUMENTS: "There are too many retrieved texts, or the prompt is too long, to search for them.",
-}
+    MALFORMED = "malformed", "The record is not JSON object, or is no UTF-8, or is nested too deep."
+    TOO_LONG = "too-long", "The record is too long to be read."
+    NOT_OF_FORMAT = "not-of-format", "The record lacks the fields of its format."
+    OTHER_VERSION = "other-version", "The record comes from a newer version of leakmeter's log; update leakmeter."
+    TOO_MANY_SPANS = "too-many-spans", "The trace has too many spans, or too much text, to be read."
+    SAME_ID = "same-id", "Another call of the trace has the same id but other texts."
+    INCOMPLETE = "incomplete", "The prompt or the retrieved texts were cut before they were logged."
+    NO_PROMPT = "no-prompt", "The call's messages were not logged."
+    RAW_PROMPT = "raw-prompt", "The prompt is a single text without messages; only chats are measured."
+    NOT_TEXT = "not-text", "The prompt has an image, a file or another part that is not text."
+    NOT_UNICODE = "not-unicode", "A text is not valid Unicode: it has half a surrogate pair."
+    TOOL_CALL = "tool-call", "A message or the answer calls a tool; the model read or wrote more than the texts show."
+    BAD_ROLE = "bad-role", "A message has a role that is not a plain word."
+    NO_QUESTION = "no-question", "The prompt has no message of role 'user'."
+    NO_ANSWER = "no-answer", "The call has no answer, or an empty one."
+    FAILED = "failed", "The call failed."
+    NO_DOCUMENTS = "no-documents", "Nothing was retrieved for this call."
+    DOCUMENT_WITHOUT_TEXT = "document-without-text", "The log has a retrieved document's id but not its text."
+    DOCUMENT_NOT_FOUND = "document-not-found", "The prompt contains no part of a retrieved text."
+    DOCUMENT_CHANGED = (
+        "document-changed",
+        "The prompt contains only part of a retrieved text, not all of it as retrieved.",
+    )
+    DOCUMENTS_OVERLAP = "documents-overlap", "Two retrieved texts share a part of the prompt."
+    DOCUMENT_WITHIN_ANOTHER = "document-within-another", "The prompt contains a retrieved text only as part of another."
+    TOO_MANY_DOCUMENTS = (
+        "too-many-documents",
+        "There are too many retrieved texts, or the prompt is too long, to search for them.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,12 @@ def as_case(answer: LoggedAnswer, *, by_id: bool = False) -> Case:
     trace and span with a slash between them. Documents are named d1, d2, … in the order of `answer.documents`, or by
     their ids, numbered where two have the same; a document that stands in several places is one, under the unit
     `document`. Every message is fixed: nothing but documents is left out."""
-    names = _names(answer) if by_id else [f"d{n}" for n in range(1, len(answer.documents) + 1)]
+    names = [f"d{n}" for n in range(1, len(answer.documents) + 1)]
+    if by_id:
+        names = []
+        names_of_messages = {f"{message.role} {number}" for number, message in enumerate(answer.messages, 1)}
+        for retrieved_text in answer.documents:
+            names.append(unused(retrieved_text.id, {*names_of_messages, *names}))
     places: defaultdict[int, list[tuple[int, int, str]]] = defaultdict(list)
     for name, retrieved_text in zip(names, answer.documents, strict=True):
         for place in retrieved_text.places:
@@ -56,14 +61,6 @@ def as_case(answer: LoggedAnswer, *, by_id: bool = False) -> Case:
     )
 
 
-def _names(answer: LoggedAnswer) -> list[str]:
-    names: list[str] = []
-    names_of_messages = {f"{message.role} {number}" for number, message in enumerate(answer.messages, 1)}
-    for document in answer.documents:
-        names.append(unused(document.id, {*names_of_messages, *names}))
-    return names
-
-
 def _read(name: str, rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Case | DataError]]:
     reader = TraceReader((), format=name)
     for outcome in reader.answers_of(("", Row(0, "", row.where, fields)) for row, fields in rows):
@@ -80,16 +77,11 @@ def _fits(format_: Format, fields: Fields) -> bool:
     return any(map(format_.fits, unwrapped(fields)))
 
 
-def _preset(format_: Format) -> data_formats.Format:
-    return data_formats.Format(
-        format_.name,
-        f"{format_.about}, as `leakmeter ledger` reads them",
-        partial(_fits, format_),
-        partial(_read, format_.name),
+PRESETS: Final = tuple(
+    data_formats.Format(
+        name, f"{format_.about}, as `leakmeter ledger` reads them", partial(_fits, format_), partial(_read, name)
     )
-
-
-PRESETS: Final[tuple[data_formats.Format, ...]] = tuple(
-    _preset(format_) for name, format_ in FORMATS.items() if name not in data_formats.FORMATS
+    for name, format_ in FORMATS.items()
+    if name not in data_formats.FORMATS
 )
 """Formats that `data` does not have of its own, in the order in which they are tried."""

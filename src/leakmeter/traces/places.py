@@ -32,7 +32,6 @@ _MARK = "\n"
 _SHARED_WORDS = 8
 _OF_STEP, _OF_NORMALISED = 2000, 8
 """Characters that are compared in the time of a step of Python, and of normalising one."""
-_ASSISTANT = "assistant"
 
 
 @dataclass(slots=True)
@@ -47,8 +46,6 @@ class Retrieved:
 
 @dataclass(slots=True)
 class Found:
-    """What became of the retrieved documents."""
-
     documents: tuple[LoggedDocument, ...]
     absent: tuple[AbsentDocument, ...]
     n_empty: int
@@ -56,8 +53,6 @@ class Found:
 
 @dataclass(slots=True)
 class _Text:
-    """Documents of one text."""
-
     text: str
     plain: str
     ids: dict[str, None] = field(default_factory=dict)
@@ -67,16 +62,13 @@ class _Text:
 
 
 class Work:
-    """What was done for one trace, in characters that were compared.
-
-    Whoever writes a log decides how many texts are looked for, and in how long prompts.
-    """
+    """What was done for one trace, in characters that were compared. Whoever writes a log decides how many texts are
+    looked for, and in how long prompts."""
 
     def __init__(self) -> None:
         self._left = MOST_WORK
 
     def add(self, n_steps: int, n_characters: int = 0) -> None:
-        """Account for what is to be done; `Unusable` where it is too much."""
         self._left -= _OF_STEP * n_steps + n_characters
         if self._left < 0:
             raise Unusable(Reason.TOO_MANY_DOCUMENTS)
@@ -100,7 +92,7 @@ def find(
     work.add(len(retrieved), _OF_NORMALISED * sum(len(document.text or "") for document in retrieved))
     texts, n_empty = _by_text(retrieved)
     work.add(len(texts) * len(messages), len(texts) * sum(len(message.content) for message in messages))
-    prompt = [_Message(message.content) if message.role != _ASSISTANT else None for message in messages]
+    prompt = [_Message(message.content) if message.role != "assistant" else None for message in messages]
     occupied: dict[int, list[tuple[int, int]]] = {}
     absent: set[str] = set()
     n_places = 0
@@ -204,12 +196,9 @@ class _Message:
 
     def place(self, number: int, start: int, end: int) -> Place:
         """In the message's own characters."""
-        last = self._own(end - 1) + 1
-        return Place(number, self._own(start), last)
-
-    def _own(self, at: int) -> int:
         behind, more = self._runs_of_space
-        return at + more[bisect_right(behind, at)]
+        first, last = (at + more[bisect_right(behind, at)] for at in (start, end - 1))
+        return Place(number, first, last + 1)
 
     @cached_property
     def _runs_of_space(self) -> tuple[list[int], list[int]]:
@@ -224,7 +213,6 @@ class _Message:
         return behind, more
 
     def shares(self, text: str) -> bool:
-        """Whether some words in a row of a text stand in the message."""
         words = text.split()
         return any(run in self._runs for run in _runs(words))
 

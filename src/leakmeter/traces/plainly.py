@@ -18,9 +18,6 @@ from leakmeter.text.templates import PART_SEPARATOR
 from leakmeter.traces.answer import LoggedMessage, Reason, Sampling, Unusable
 
 _LONGEST_ID: Final = 256
-_DEEPEST: Final = 8
-_REASONED_LISTS: Final = ("reasoning_details", "thinking_blocks")
-_REASONED_ENDS: Final = ("reasoning", "reasoning_content", "tokens", "token_count")
 
 
 def is_record(value: object) -> TypeGuard[Mapping[Any, Any]]:
@@ -97,32 +94,6 @@ def moment(value: float | None) -> datetime | None:
         return None
 
 
-def has_reasoned(held: object, depth: int = 0) -> bool:
-    """Whether what was logged of an answer says that the model reasoned out of sight: tokens of it are counted, or a
-    text of it stands beside the answer.
-
-    >>> has_reasoned({"usage": {"completion_tokens_details": {"reasoning_tokens": 12}}})
-    True
-    """
-    if depth > _DEEPEST:
-        return False
-    if isinstance(held, list):
-        return any(has_reasoned(item, depth + 1) for item in held if isinstance(item, list | dict))
-    if not is_record(held):
-        return False
-    if isinstance(kind := held.get("type"), str) and kind in foreign.REASONING:
-        return True
-    for name, value in held.items():
-        if isinstance(value, dict | list):
-            if value and (name in _REASONED_LISTS or has_reasoned(value, depth + 1)):
-                return True
-        elif value and isinstance(name, str) and "reasoning" in name and name.endswith(_REASONED_ENDS):
-            return value not in ("0", "null")
-        elif value and name in ("thinking", "thoughtsTokenCount", "thoughts_token_count"):
-            return True
-    return False
-
-
 def sampling_of(held: Mapping[Any, Any]) -> Sampling:
     """How an answer was drawn, of the parameters of its request, under the names that engines have for them."""
     # `format` is a form in a request of Ollama alone, and many logs have another field of that name.
@@ -169,7 +140,6 @@ def checked(messages: Sequence[LoggedMessage]) -> tuple[LoggedMessage, ...]:
 
 
 def check_unicode(text: str) -> None:
-    """Refuse a text that cannot be written as UTF-8."""
     if half_pair(text) is not None:
         raise Unusable(Reason.NOT_UNICODE)
 
@@ -180,7 +150,7 @@ def answers_of(value: object) -> list[tuple[str, str | None]]:
     records with an `answer`; each as JSON text too."""
     inner = parsed(value)
     # A model may write JSON: only what is a message or a list of them is taken for more than the text.
-    is_text = isinstance(value, str) and not _is_said(inner)
+    is_text = isinstance(value, str) and not _is_message(inner)
     answers = _answers(value if is_text else inner, 0)
     if not any(text.strip() for text, _ in answers):
         raise Unusable(Reason.NO_ANSWER)
@@ -189,9 +159,9 @@ def answers_of(value: object) -> list[tuple[str, str | None]]:
     return answers
 
 
-def _is_said(value: object) -> bool:
+def _is_message(value: object) -> bool:
     if isinstance(value, list):
-        return bool(value) and all(map(_is_said, value))
+        return bool(value) and all(map(_is_message, value))
     if not is_record(value):
         return False
     has_role = "role" in value or value.get("type") in ROLES or "lc" in value
@@ -242,7 +212,7 @@ def _word(value: object) -> str | None:
 
 def _message(value: object) -> LoggedMessage:
     turn = turn_of(value)
-    parts = turn.parts
+    parts = parts_of(turn.content)
     if turn.role is None and not is_record(value):
         raise Unusable(Reason.NOT_OF_FORMAT)
     if turn.calls or any(part.kind in (*CALL_PARTS, *RESULT_PARTS) for part in parts):

@@ -14,7 +14,7 @@ from leakmeter.data.rows import Row
 from leakmeter.data.streamed import MOST_LINE, records_of
 from leakmeter.errors import DataError, UnknownNameError
 from leakmeter.traces.answer import LoggedAnswer, Reason, Refused, Unusable
-from leakmeter.traces.formats import FORMATS, Choices, Record, found_in, openai
+from leakmeter.traces.formats import FORMATS, Record, found_in, openai
 from leakmeter.traces.plainly import is_record
 from leakmeter.traces.span import Span
 from leakmeter.traces.spool import MOST_SPANS, Spool
@@ -73,7 +73,7 @@ class TraceReader:
             raise UnknownNameError("treatment of absent documents", absent_documents, get_args(Absent))
         self._sources = [source] if isinstance(source, str | Path) else list(source)
         self._format = None if format is None else FORMATS[format]
-        self._choices = Choices(recipient, documents)
+        self._paths = recipient, documents
         self._leave_out = absent_documents == "leave-out"
         self._seen = seen
         self._on_bytes = on_bytes
@@ -141,7 +141,6 @@ class TraceReader:
             before += 0 if str(source) == STDIN else Path(source).stat().st_size
 
     def _recognised(self, records: Iterator[tuple[str, Row]]) -> Iterator[tuple[str, Row]]:
-        """The records, once it is known of which format they are."""
         looked_at: list[tuple[str, Row]] = []
         n_bytes = before = 0
         while self._format is None and len(looked_at) < _LOOKED_AT and n_bytes <= MOST_LINE:
@@ -170,7 +169,7 @@ class TraceReader:
             try:
                 if not is_one and not self._format.fits(entry):
                     raise Unusable(Reason.NOT_OF_FORMAT)
-                spans = list(self._format.spans(entry, where, self._choices))
+                spans = list(self._format.spans(entry, where, *self._paths))
             except (Unusable, RecursionError) as error:
                 reason = error.reason if isinstance(error, Unusable) else Reason.MALFORMED
                 out.append(Refused(reason, where))
@@ -195,14 +194,13 @@ class TraceReader:
         self.n_hidden_calls += outcome.n_hidden
         if self._seen is None:
             return outcome.results
-        return [result for result in outcome.results if not self._is_seen(result)]
-
-    def _is_seen(self, result: LoggedAnswer | Refused) -> bool:
-        if self._seen is None or result.trace_id is None or result.span_id is None:
-            return False
-        is_seen = self._seen(result.trace_id, result.span_id)
-        self.n_seen += is_seen
-        return is_seen
+        new = [
+            result
+            for result in outcome.results
+            if result.trace_id is None or result.span_id is None or not self._seen(result.trace_id, result.span_id)
+        ]
+        self.n_seen += len(outcome.results) - len(new)
+        return new
 
     def _counted(self, results: Iterable[LoggedAnswer | Refused]) -> Iterator[LoggedAnswer | Refused]:
         for result in results:

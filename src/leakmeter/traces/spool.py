@@ -18,7 +18,6 @@ MOST_SPANS: Final = 10_000
 MOST_BYTES: Final = 2**26
 """Of the spans of a trace that is read."""
 _CACHE_KB = 2**16
-_RECENT = 4096
 _TABLES = """
     PRAGMA journal_mode = OFF;
     PRAGMA synchronous = OFF;
@@ -32,8 +31,6 @@ _COUNTED = """
 
 
 class Spool:
-    """Spans that wait until their traces are complete."""
-
     def __init__(self) -> None:
         self._held: sqlite3.Connection | None = None
         self._recent: dict[str, int] = {}
@@ -51,7 +48,9 @@ class Spool:
             if n_spans <= MOST_SPANS and n_bytes <= MOST_BYTES:
                 self._database.execute("INSERT INTO spans VALUES (?, ?)", (number, packed))
             elif n_spans == 1:
-                self._database.execute("INSERT INTO spans VALUES (?, ?)", (number, _head(span)))
+                # Where it stands, without what it says.
+                head = Span(span.trace_id, span.span_id, span.where, span.kind).packed()
+                self._database.execute("INSERT INTO spans VALUES (?, ?)", (number, head))
         except sqlite3.Error as error:
             raise _full(error) from None
 
@@ -97,15 +96,10 @@ class Spool:
             number = int(inserted.lastrowid or 0)
         else:
             number = int(row[0])
-        if len(self._recent) >= _RECENT:
+        if len(self._recent) >= 4096:
             self._recent.clear()
         self._recent[trace_id] = number
         return number
-
-
-def _head(span: Span) -> bytes:
-    """Where a span stands, without what it says."""
-    return Span(span.trace_id, span.span_id, span.where, span.kind).packed()
 
 
 def _full(error: sqlite3.Error) -> StoreError:

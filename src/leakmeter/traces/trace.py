@@ -33,8 +33,6 @@ _OF_NO_ANSWER = (Reason.NO_DOCUMENTS, Reason.DOCUMENT_NOT_FOUND, Reason.TOOL_CAL
 
 @dataclass(slots=True)
 class Outcome:
-    """What a trace came to."""
-
     results: list[LoggedAnswer | Refused] = field(default_factory=list)
     n_hidden: int = 0
     """Calls that answered nobody."""
@@ -60,7 +58,9 @@ def outcome_of(spans: Sequence[Span], format: str, *, leave_out: bool = False) -
                 out.results.append(_refused(error.reason, call))
                 answered = call
             continue
-        n_hidden = tree.n_hidden_before(call) + call.n_hidden
+        # What its prompt has as an earlier turn was told to the recipient.
+        turns = {normalised(content) for role, content in call.messages if role == "assistant"}
+        n_hidden = tree.hidden.count(_start(call, math.inf), turns) + call.n_hidden
         out.results += _answers(call, placed, tree, n_hidden, format)
         answered = call
     return out
@@ -115,10 +115,8 @@ def _answers(call: Span, placed: Found, tree: _Tree, n_hidden: int, format: str)
 
 
 class _Tree:
-    """Spans of a trace by their parents and in their order.
-
-    Whoever sends spans decides how many, and what is above what: no step takes the square of their number.
-    """
+    """Spans of a trace by their parents and in their order. Whoever sends spans decides how many, and what is above
+    what: no step takes the square of their number."""
 
     def __init__(self, spans: Iterable[Span]) -> None:
         by_id: dict[str, Span] = {}
@@ -138,7 +136,6 @@ class _Tree:
         """Calls within retrievals and tools."""
         # What is not known of an order is left as it was logged.
         self.calls = sorted((span for span in inner if span.span_id not in within), key=_order)
-        """Calls that may have answered, in order."""
         searches = sorted((span for span in self._spans if span.kind in _SEARCHING), key=_order)
         self._searches = [span for span in searches if span.documents]
         self._rerankers = sorted(_start(span, math.inf) for span in searches if span.kind == "reranker")
@@ -175,11 +172,6 @@ class _Tree:
             out += [Retrieved(id_, text, not (is_inner or is_reranked or is_old)) for id_, text in span.documents]
         return own + out
 
-    def n_hidden_before(self, call: Span) -> int:
-        """Calls of models and tools before a call of which its prompt does not have the answer as an earlier turn."""
-        earlier_answers = {normalised(content) for role, content in call.messages if role == "assistant"}
-        return self.hidden.count(_start(call, math.inf), earlier_answers)
-
 
 @dataclass(slots=True)
 class _Inherited:
@@ -191,11 +183,9 @@ class _Inherited:
 
 
 class _Above:
-    """What stands above each span of a trace."""
-
     def __init__(self, by_id: Mapping[str, Span]) -> None:
         self._parents = {id_: by_id.get(span.parent_id or "") for id_, span in by_id.items()}
-        self._found: dict[str, _Inherited] = {}
+        self._inherited: dict[str, _Inherited] = {}
         for span in by_id.values():
             self._inherit(span)
         self.wrappers: set[str] = set()
@@ -213,13 +203,13 @@ class _Above:
         """What any span says."""
 
     def __getitem__(self, span: Span) -> _Inherited:
-        return self._found[span.span_id]
+        return self._inherited[span.span_id]
 
     def _inherit(self, span: Span) -> None:
         """Take over what is above a span, and what is above that."""
         path: dict[str, Span] = {}
         at: Span | None = span
-        while at is not None and at.span_id not in self._found and at.span_id not in path:
+        while at is not None and at.span_id not in self._inherited and at.span_id not in path:
             path[at.span_id] = at
             at = self._parents[at.span_id]
         if at is not None and at.span_id in path:
@@ -228,10 +218,10 @@ class _Above:
         for name in reversed(path):
             parent = self._parents[name]
             if parent is None:
-                self._found[name] = _Inherited()
+                self._inherited[name] = _Inherited()
                 continue
-            above = self._found[parent.span_id]
-            self._found[name] = _Inherited(
+            above = self._inherited[parent.span_id]
+            self._inherited[name] = _Inherited(
                 above.kinds | {parent.kind},
                 parent.user if parent.user is not None else above.user,
                 parent.session if parent.session is not None else above.session,
@@ -250,7 +240,6 @@ class _Hidden:
             self.add(span)
 
     def add(self, span: Span) -> None:
-        """Count one more, unless it failed."""
         if span.failed:
             return
         start = _start(span, -math.inf)

@@ -20,8 +20,6 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A published data set."""
-
     name: str
     repository: str
     """On the hub."""

@@ -6,7 +6,8 @@ import importlib
 import pkgutil
 from pathlib import Path
 
-from leakmeter.data.tasks.base import TaskData, read_own, task_of, task_of_columns
+from leakmeter.core.files import parsed_toml, read_text
+from leakmeter.data.tasks.base import TaskData, task_of, task_of_columns
 from leakmeter.errors import UnknownNameError
 
 __all__ = ["find", "load_task", "names", "task_of", "task_of_columns"]
@@ -27,5 +28,7 @@ def find(name: str) -> TaskData:
 def load_task(source: str) -> TaskData:
     """A published task by its name, or a user's own from a file whose path ends in '.toml'."""
     if source.lower().endswith(".toml"):
-        return read_own(Path(source))
+        path = Path(source)
+        where = f"task file '{path}'"
+        return task_of({"name": path.stem, **parsed_toml(read_text(path, "task file"), where)}, where)
     return find(source)

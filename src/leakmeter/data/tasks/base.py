@@ -28,7 +28,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from leakmeter.core.files import parsed_toml, read_text
 from leakmeter.data.foreign import fields_of
 from leakmeter.data.mapping import Fields
 from leakmeter.data.records import records_of_hub
@@ -47,14 +46,11 @@ _KEYS = ("name", "instruction", "answer", "label_column", "fields", "labels")
 
 
 class Record(NamedTuple):
-    """A record of exemplars or queries."""
-
     id: str
     """Its own, or its place in the data: all that it is called by."""
     fields: Fields
     """Values by column, in lower case."""
     where: str
-    """For errors."""
 
 
 def read_examples(
@@ -212,7 +208,6 @@ class TaskData:
         return self._word(text, LabelColumn(_ANSWER), words_of_columns[0], where) if text else None
 
     def _word(self, text: str, column: LabelColumn, words: Mapping[str, str], where: str) -> str:
-        """The prompt's word for what a column says."""
         for form in (text, text.casefold(), _without_fraction(text)):
             if form in words:
                 return words[form]
@@ -246,13 +241,6 @@ def missing_column(fields: Fields, expected: Sequence[str], where: str) -> DataE
 def _shown(text: str) -> str:
     """A text for an error: on one line, and no more of it than is needed to find it."""
     return repr(text if len(text) <= _LONGEST_NAME else text[:_LONGEST_NAME] + "…")
-
-
-def read_own(path: Path) -> TaskData:
-    """A task from a TOML file; without a `name` it has the file's."""
-    where = f"task file '{path}'"
-    table = parsed_toml(read_text(path, "task file"), where)
-    return task_of({"name": path.stem, **table}, where)
 
 
 def task_of(table: Fields, where: str) -> TaskData:

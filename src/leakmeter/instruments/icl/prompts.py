@@ -29,7 +29,7 @@ from leakmeter.instruments.icl.measure import ExemplarItem
 from leakmeter.overriding import override
 from leakmeter.text.build import check_unicode
 from leakmeter.text.exemplar import EXEMPLAR, Example, ExemplarCase, Task
-from leakmeter.text.exemplar_prompts import Writer, joined, segments, written
+from leakmeter.text.exemplar_prompts import Writer, written, written_texts
 from leakmeter.text.templates import check_plain_or_chat, plain_or_chat
 
 _CONTENT_FREE = {"blank": "", "n/a": "N/A"}
@@ -96,7 +96,7 @@ def prepare_exemplars(
         answer=None if case.query.answer is None else task.words.index(case.query.answer),
         content_free=content_free,
     )
-    query_text = query[0] if len(query) == 1 else joined(segments(task, query)[:-1])
+    query_text = query[0] if len(query) == 1 else "".join(text for text, _ in written_texts(task, query)[:-1])
     return PreparedExemplars(item, context, documents, query_text, template, EXEMPLAR, 0)
 
 

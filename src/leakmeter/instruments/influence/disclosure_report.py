@@ -18,7 +18,7 @@ from leakmeter.report.words import scope
 from leakmeter.text.entities import shapes
 from leakmeter.text.entities.mention import EMAIL, PHONE
 from leakmeter.text.entities.values import NOWHERE, SEARCHED, is_unexplained
-from leakmeter.text.repeated import is_repeated
+from leakmeter.text.repeats import is_repeated
 
 _NAMED: Final = 4
 """Cases, or disclosures, that a headline names."""

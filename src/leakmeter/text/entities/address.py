@@ -13,8 +13,6 @@ from typing import Any
 
 from leakmeter.text.entities.mention import ADDRESS, Mention
 
-_COUNTRIES = ("US", "CA", "GB")
-_REACH = 160  # characters from its number to an address's end
 _HEAD = re.compile(r"(?<![\w.,-])(?:\d{1,6}[A-Za-z]?[ ,]{1,2}\w|[Pp]\.?[ ]?[Oo]\.?[ ]?[Bb]ox\b)")
 # What an address of the country cannot do without: a state or province, or a postcode.
 _STATE = re.compile(
@@ -56,7 +54,7 @@ def find(text: str, region: str) -> Iterator[Mention]:
     for form in _STREETS:
         for match in form.finditer(text):
             yield _mention(text, match.start(), match.start() + len(match.group().rstrip(".-'’")))
-    if region in _COUNTRIES:
+    if region in ("US", "CA", "GB"):
         for first, end in _stretches(text, _POSTCODE if region == "GB" else _STATE):
             yield from _whole(text, first, end, region)
 
@@ -68,7 +66,7 @@ def _stretches(text: str, needed: re.Pattern[str]) -> Iterator[tuple[int, int]]:
             if start >= 0 and needed.search(text, start, end):
                 yield start, end
             start = match.start()
-        end = min(len(text), match.start() + _REACH)
+        end = min(len(text), match.start() + 160)  # an address is no longer
     if start >= 0 and needed.search(text, start, end):
         yield start, end
 

@@ -96,13 +96,8 @@ def is_month_first(match: re.Match[str], region: str) -> bool:
 
 def month_like(name: str, number: int) -> str:
     """The name of another month, in the language, length and case of this one."""
-    for names in (*MONTHS.values(), _SHORT):
-        every = names.split()
-        if name.casefold() in (other.casefold() for other in every):
-            new = every[number - 1]
-            break
-    else:
-        new = _SHORT.split()[number - 1]
+    months = (names for names in MONTHS.values() if name.casefold() in names.casefold().split())
+    new = next(months, _SHORT).split()[number - 1]
     if name.isupper():
         return new.upper()
     return new.lower() if name.islower() else new.capitalize()

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 
 from leakmeter.text.entities.mention import EMAIL, Mention
 
-_MOST_LOCAL = 64  # characters before the @, by RFC 5321
-_MOST_DOMAIN = 253
 _LOCAL = re.compile(r"[\w!#$%&*+/=?^`{|}~-]+(?:[.'’][\w!#$%&*+/=?^`{|}~-]+)*\Z")
 _DOMAIN = re.compile(r"[^\W_](?:[\w-]*[^\W_])?(?:\.[^\W_](?:[\w-]*[^\W_])?)+")
 
@@ -20,9 +18,10 @@ _DOMAIN = re.compile(r"[^\W_](?:[\w-]*[^\W_])?(?:\.[^\W_](?:[\w-]*[^\W_])?)+")
 def find(text: str) -> Iterator[Mention]:
     """E-mail addresses of a text; the normal form is in lower case."""
     at = text.find("@")
+    # RFC 5321 allows 64 characters before the @, and 253 behind it.
     while at >= 0:
-        local = _LOCAL.search(text[max(0, at - _MOST_LOCAL) : at])
-        domain = _DOMAIN.match(text[at + 1 : at + 1 + _MOST_DOMAIN])
+        local = _LOCAL.search(text[max(0, at - 64) : at])
+        domain = _DOMAIN.match(text[at + 1 : at + 1 + 253])
         if local and domain:
             start, end = at - len(local.group()), at + 1 + domain.end()
             yield Mention(EMAIL, start, end, text[start:end].casefold())

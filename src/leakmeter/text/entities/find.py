@@ -27,10 +27,8 @@ def find(
     patterns: Sequence[pattern.Pattern] = (),
     recognise: Recogniser | None = None,
 ) -> list[Entity]:
-    """Every value and person that a text says, in the order of first mention.
-
-    `parts` are characters [start, end) of each document; no mention lies in two.
-    """
+    """Every value and person that a text says, in the order of first mention. `parts` are characters [start, end) of
+    each document; no mention lies in two."""
     phone.check_region(region)
     mentions: list[Mention] = []
     for start, end in parts:
@@ -46,7 +44,12 @@ def find(
     groups += _grouped((m for m in mentions if m.type == DATE), _is_part_of_date)
     groups += _grouped((m for m in mentions if m.type == ADDRESS), _is_part_of_address)
     groups += _grouped((m for m in mentions if m.type not in (PERSON, DATE, ADDRESS)), lambda some, more: False)
-    return sorted((_entity(text, group) for group in groups), key=lambda entity: entity.mentions[0])
+    entities = []
+    for group in groups:
+        fullest = group[0]
+        places = sorted((mention.start, mention.end) for mention in group)
+        entities.append(Entity(fullest.type, fullest.value, text[fullest.start : fullest.end], tuple(places)))
+    return sorted(entities, key=lambda entity: entity.mentions[0])
 
 
 def _outside(text: str, places: Sequence[tuple[int, int]]) -> str:
@@ -97,7 +100,8 @@ def _is_part_of_address(some: str, more: str) -> bool:
 
 
 def _grouped(mentions: Iterable[Mention], is_part: Callable[[str, str], bool]) -> list[list[Mention]]:
-    """Mentions of equal value together, and those of a part with the only value it can be a part of."""
+    """Mentions of equal value together, and those of a part with the only value it can be a part of; the fullest first
+    in each group."""
     by_value: dict[tuple[str, str], list[Mention]] = {}
     for mention in mentions:
         by_value.setdefault((mention.type, mention.value), []).append(mention)
@@ -129,10 +133,3 @@ def _fullness(value: str) -> tuple[int, int]:
     """For sorting: what says most comes first."""
     name, _, gender = value.partition("\0")
     return (-len(name.split()), name.count("x") - len(name) - len(gender))
-
-
-def _entity(text: str, group: Sequence[Mention]) -> Entity:
-    # The first of a group has the fullest value.
-    first = group[0]
-    ordered = tuple(sorted((mention.start, mention.end) for mention in group))
-    return Entity(first.type, first.value, text[first.start : first.end], ordered)

@@ -24,9 +24,7 @@ class Mention:
 
     type: str
     start: int
-    """First character in the text."""
     end: int
-    """Character behind the last."""
     value: str
     """Normal form: two mentions of one value have the same."""
     gender: str = ""

@@ -39,21 +39,16 @@ _LETTERS = regex.compile(r"\p{L}")
 
 
 def names_beside_emails(text: str) -> Iterator[Place]:
-    """Names that a text gives away by form: 'Jane Doe <jane@…>', 'Jane Doe (jane@…)', 'Name: Jane Doe'.
-
-    A name that stands alone is not found; that is what a recogniser is for.
-    """
+    """Names that a text gives away by form: 'Jane Doe <jane@…>', 'Jane Doe (jane@…)', 'Name: Jane Doe'. A name that
+    stands alone is not found; that is what a recogniser is for."""
     for match in _BESIDE.finditer(text):
         start, end = match.span("name")
         yield Place(_behind_opening(text, start, end), end)  # what is empty then is no name
 
 
 def whole_name(text: str) -> str | None:
-    """A full name in one line, as it is written down; None where it is none.
-
-    A name has two words or more, or letters of a script without capitals; no digit, no '@', nothing that cannot be
-    printed, and at most 100 characters.
-    """
+    """A full name in one line, as it is written down; None where it is none. A name has two words or more, or letters
+    of a script without capitals; no digit, no '@', nothing that cannot be printed, and at most 100 characters."""
     name = " ".join(text.split()).strip(' ,;:"“”()[]<>*')
     if not _LETTERS.search(name) or len(name) > _MOST_IN_NAME or not name.isprintable():
         return None

@@ -30,13 +30,9 @@ _IS_TEXT = re.compile(r"^[^\n=]* = ", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A pattern for values of a type."""
-
     type: str
     source: str
-    """As the user wrote it."""
     compiled: Any
-    """Of the `regex` library."""
 
 
 def resolved(patterns: str | None) -> str | None:
@@ -72,10 +68,8 @@ def parse(text: str) -> list[Pattern]:
 
 
 def compiled(source: str, where: str, *, dot_is_any: bool = False) -> Any:
-    """A pattern that was compiled in little time and memory: repetitions are written out, and multiply.
-
-    It is to be run with a limit of time, see `SECONDS_AT_MOST`. With `dot_is_any` a dot matches line breaks too.
-    """
+    """A pattern that was compiled in little time and memory: repetitions are written out, and multiply. It is to be run
+    with a limit of time, see `SECONDS_AT_MOST`. With `dot_is_any` a dot matches line breaks too."""
     repeated = math.prod(max(1, int(count[-12:])) for count in _REPEATS.findall(source))
     if len(source) > _MOST_CHARACTERS or repeated > _MOST_REPEATS:
         raise UsageError(

@@ -100,11 +100,9 @@ def is_part(some: str, more: str) -> bool:
 
 
 def said_again(text: str, names: Sequence[str], lowered: frozenset[str]) -> Iterator[Mention]:
-    """Where a text says parts of names that are known: runs of capitalised words that belong to one name.
-
-    A word of several names is a mention of its own: who is meant cannot be told. `names` are normal forms, one a
-    person; `lowered` words stand in lower case too, and are no evidence of a name.
-    """
+    """Where a text says parts of names that are known: runs of capitalised words that belong to one name. A word of
+    several names is a mention of its own: who is meant cannot be told. `names` are normal forms, one a person;
+    `lowered` words stand in lower case too, and are no evidence of a name."""
     owners: dict[str, set[str]] = {}
     for name in names:
         for word in name.split():

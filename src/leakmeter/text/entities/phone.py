@@ -19,7 +19,6 @@ _LABEL = re.compile(
     r"[^\w\n]{0,4}(?:\w{1,8}[^\w\n]{1,3}){0,3}\Z",
     re.IGNORECASE,
 )
-_LOOK_BACK = 40
 # The North American plan writes 3-3-4, and 3-4 within an area.
 _GROUPED = re.compile(r"\(?\d{3}\)?[ .\-/\u2010-\u2015]{1,2}\d{3}[ .\-\u2010-\u2015]\d{4}")
 
@@ -48,10 +47,8 @@ def is_value(text: str) -> bool:
 
 
 def find(text: str, region: str) -> Iterator[Mention]:
-    """Telephone numbers of a text; the normal form is E.164, with ';ext=' and the extension where there is one.
-
-    Numbers without prefix are the region's.
-    """
+    """Telephone numbers of a text; the normal form is E.164, with ';ext=' and the extension where there is one. Numbers
+    without prefix are the region's."""
     import phonenumbers as library
 
     candidates = [
@@ -63,7 +60,9 @@ def find(text: str, region: str) -> Iterator[Mention]:
         for match, value in candidates
         if match.raw_string.lstrip("(").startswith(("+", "＋"))
         or (match.number.country_code == 1 and _GROUPED.fullmatch(match.raw_string))
-        or (sum(map(str.isdigit, match.raw_string)) >= 6 and _is_labelled(text, match.start))
+        or (
+            sum(map(str.isdigit, match.raw_string)) >= 6 and _LABEL.search(text[max(0, match.start - 40) : match.start])
+        )
     }
     # A second pass is the most work of all, and often there is nothing left to ask.
     if any(value not in sure for _, value in candidates):
@@ -82,7 +81,3 @@ def value_of(number: object) -> str:
     assert isinstance(number, library.PhoneNumber)
     plain = library.format_number(number, library.PhoneNumberFormat.E164)
     return f"{plain};ext={number.extension}" if number.extension else plain
-
-
-def _is_labelled(text: str, start: int) -> bool:
-    return bool(_LABEL.search(text[max(0, start - _LOOK_BACK) : start]))

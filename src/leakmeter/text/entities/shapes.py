@@ -34,8 +34,6 @@ _TITLES: Final = frozenset(
 _CURRENCY = r"(?:[€£$¥₹]|\b(?:EUR|USD|GBP|CHF|euros?|dollars?|pounds?|Franken|libras|dólares)\b)"
 _MONEY_BEHIND = regex.compile(rf"(?:,-)?[ \u00a0\u202f-]{{0,2}}(?:,- )?{_CURRENCY}", regex.IGNORECASE)
 _MONEY_BEFORE = regex.compile(rf"{_CURRENCY}[ \u00a0\u202f]?\Z", regex.IGNORECASE)
-_MOST_MONEY: Final = 10
-"""Characters of a currency before an amount."""
 _NO_VALUE = regex.compile(
     r"(?:1[5-9]|20)\d\d(?:[-–/]\d{2,4})?|\d{1,2}[.:]\d{2}(?:[-–]\d{1,2}[.:]\d{2})?|0?\.\d+|\d\.\d+"
 )
@@ -134,18 +132,14 @@ _LEAST_DIGITS: Final = 4
 _MOST_RANGE: Final = 500
 """Numbers, of pages or years, from the first to the last of a range."""
 _LEAST_KEY: Final = 12
-_LEAST_PASSWORD: Final = 8
-_LEAST_CODE: Final = 5
 _LEAST_MONEY: Final = 3
 """Digits of an amount before its decimals: a price of less is said of many."""
 _NO_SIGNS: Final = str.maketrans("", "", " .,'’\u00a0\u202f")
 
 
 def find(text: str, around: str = "") -> Iterator[Mention]:
-    """Values of a text by their shape; a normal form is in lower case, of numbers the digits alone.
-
-    `around` are other texts of the same language, which say how words are written in it.
-    """
+    """Values of a text by their shape; a normal form is in lower case, of numbers the digits alone. `around` are other
+    texts of the same language, which say how words are written in it."""
     for match in _ACCOUNT.finditer(text):
         if sum(map(str.isdigit, match.group())) >= _LEAST_KEY:
             yield Mention(ACCOUNT, match.start(), match.end(), "".join(match.group().split()))
@@ -169,14 +163,14 @@ def _tokens(text: str) -> Iterator[Mention]:
         if not letters or not word.isascii():
             continue
         is_long = len(word) >= _LEAST_KEY and ("-" not in word or _MIXED.search(word))
-        if digits and (is_long or (len(word) >= _LEAST_PASSWORD and _SIGNS.search(word[:-1]))):
+        if digits and (is_long or (len(word) >= 8 and _SIGNS.search(word[:-1]))):
             yield Mention(KEY, start, end, word)
         elif _is_code(word, digits, letters):
             yield Mention(CODE, start, end, word.casefold())
 
 
 def _is_code(word: str, digits: int, letters: int) -> bool:
-    if digits < 2 or len(word) < _LEAST_CODE or _NO_CODE.fullmatch(word) or _PUBLIC.fullmatch(word):
+    if digits < 2 or len(word) < 5 or _NO_CODE.fullmatch(word) or _PUBLIC.fullmatch(word):
         return False
     return any(map(str.isupper, word)) or (letters >= 1 and digits >= 3)
 
@@ -210,7 +204,7 @@ def _money(text: str, start: int, end: int) -> tuple[int, int] | None:
     behind = _MONEY_BEHIND.match(text, end)
     if behind:
         return start, behind.end()
-    before = _MONEY_BEFORE.search(text, max(0, start - _MOST_MONEY), start)
+    before = _MONEY_BEFORE.search(text, max(0, start - 10), start)
     return (before.start(), end) if before else None
 
 
@@ -232,8 +226,13 @@ def _names(text: str, around: str) -> Iterator[Mention]:
         while words and words[0][2].casefold() in lowered and (opens or capitalises_nouns):
             words = words[1:]
         # So is what a document does not say before the name.
-        said_so = len(words) > 1 and f"{words[0][2]} {words[1][2]}" in around
-        if opens and not said_so and len(words) > 1 and words[1][2] in _words_in_names(around, by_first_name=False):
+        in_documents = len(words) > 1 and f"{words[0][2]} {words[1][2]}" in around
+        if (
+            opens
+            and not in_documents
+            and len(words) > 1
+            and words[1][2] in _words_in_names(around, by_first_name=False)
+        ):
             words, opens = words[1:], False
         if not words or _folded(words[-1][2]) in _places() or _folded(run) in _places():
             continue

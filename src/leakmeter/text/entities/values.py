@@ -17,11 +17,8 @@ from leakmeter.text.entities.mention import ADDRESS, Mention, without_overlaps
 LISTED: Final = "list"
 _SIGNS = regex.compile(r"[^a-z0-9]+")
 _DIGIT = regex.compile(r"\d|[\p{L}\p{M}]+")
-_LEAST_DIGITS: Final = 4
 _NUMBER = regex.compile(r"\d(?:[ .()/-]{0,2}\d){3,}")
 """A number of four digits or more."""
-_MOST_BETWEEN: Final = 3
-"""Characters between two digits of a number."""
 RECOGNISED: Final = "recogniser"
 SHAPED: Final = "shape"
 SEARCHED: Final = (
@@ -40,8 +37,6 @@ NOWHERE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value, and where a text says it."""
-
     type: str
     found_by: str
     """`LISTED`, `RECOGNISED` or `SHAPED`."""
@@ -52,18 +47,16 @@ class Value:
 def find(
     text: str, context: str, query: str, *, region: str, listed: Sequence[tuple[int, int, str]] = ()
 ) -> list[Value]:
-    """Values of an answer, in order, none overlapping; what the query says already is none.
-
-    Names and words of the context tell what a word of the answer is; `listed` are (start, end, type) of what a list of
-    the user's has in the context.
-    """
+    """Values of an answer, in order, none overlapping; what the query says already is none. Names and words of the
+    context tell what a word of the answer is; `listed` are (start, end, type) of what a list of the user's has in the
+    context."""
     shaped = list(shapes.find(text, f"{context}\n{query}"))
     ranks = [
         (LISTED, list(_listed(text, context, listed))),
         (RECOGNISED, list(email.find(text))),
         (SHAPED, [mention for mention in shaped if mention.type in (shapes.ACCOUNT, shapes.KEY, ADDRESS)]),
         (RECOGNISED, list(address.find(text, region))),
-        (RECOGNISED, [mention for mention in date.find(text, region) if _is_day(mention.value)]),
+        (RECOGNISED, [m for m in date.find(text, region) if date.is_value(m.value) and "x" not in m.value]),
         (RECOGNISED, list(phone.find(text, region))),
         (RECOGNISED, list(person.find(text))),
         (SHAPED, shaped),
@@ -127,9 +120,7 @@ class Folded:
 
     def places(self, value: str, *, in_words: bool = False) -> Iterator[tuple[int, int]]:
         """Characters that have a value, however it is spaced, punctuated or cased, but as a part of no longer word.
-
-        Where there are none, with `in_words`, those of the same number, of four digits or more, in figures or words.
-        """
+        Where there are none, with `in_words`, those of the same number, of four digits or more, in figures or words."""
         wanted = Folded(value)
         if not wanted.letters:
             return
@@ -140,11 +131,11 @@ class Folded:
                 n += 1
                 yield start, end
         digits, parts = wanted._digits
-        if n or not in_words or len(digits) < _LEAST_DIGITS or _letters_beside(value, parts):
+        if n or not in_words or len(digits) < 4 or _letters_beside(value, parts):
             return
         for at in _each(self._digits[0], digits):
             run = self._digits[1][at : at + len(digits)]
-            is_close = all(after - end <= _MOST_BETWEEN for (_, end), (after, _) in pairwise(run))
+            is_close = all(after - end <= 3 for (_, end), (after, _) in pairwise(run))
             if is_close and self._is_whole(run[0][0], run[-1][1]):
                 yield run[0][0], run[-1][1]
 
@@ -166,11 +157,6 @@ def _letters_beside(value: str, digits: Sequence[tuple[int, int]]) -> bool:
     """Whether a value has letters that are no digit in words, as a code has."""
     at_digits = {i for start, end in digits for i in range(start, end)}
     return any(sign.isalpha() and i not in at_digits for i, sign in enumerate(value))
-
-
-def _is_day(value: str) -> bool:
-    """Whether a date has day, month and year, as a date of birth does."""
-    return date.is_value(value) and "x" not in value
 
 
 def _listed(text: str, context: str, listed: Sequence[tuple[int, int, str]]) -> Iterator[Mention]:

@@ -59,13 +59,11 @@ def in_mentions(texts: Sequence[str], region: str, drawn: random.Random) -> list
 
 
 def drawer(value: str, name: str, region: str) -> Draw:
-    """Draws addresses of the same town that differ in the number, the street's name, the flat or the box.
-
-    `usaddress` says which words these are, in countries that write as the United States do; numbers keep their length,
-    names the number of words, and what kind of street it is stays. Elsewhere numbers and the street's name, as Faker
-    makes one, are drawn in what stands before the first comma. Words of `name` in a street stay, since whoever copies
-    the name says them too.
-    """
+    """Draws addresses of the same town that differ in the number, the street's name, the flat or the box. `usaddress`
+    says which words these are, in countries that write as the United States do; numbers keep their length, names the
+    number of words, and what kind of street it is stays. Elsewhere numbers and the street's name, as Faker makes one,
+    are drawn in what stands before the first comma. Words of `name` in a street stay, since whoever copies the name
+    says them too."""
     if region in _ENGLISH:
         parts = _parts(value)
         if any(label for _, label in parts):
@@ -75,10 +73,8 @@ def drawer(value: str, name: str, region: str) -> Draw:
 
 
 def in_one_town(name: str, state: str, drawn: random.Random) -> Draw:
-    """Draws addresses of one form in one town of the United States: Faker's invention, with a real postal code.
-
-    No street says a word of `name`.
-    """
+    """Draws addresses of one form in one town of the United States: Faker's invention, with a real postal code. No
+    street says a word of `name`."""
     fake = faker("en_US", drawn)
     n_digits = drawn.choice((2, 3, 3, 4, 4))
     side = drawn.choice(_SIDES) if drawn.random() < 0.2 else ""

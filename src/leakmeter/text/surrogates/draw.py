@@ -17,8 +17,6 @@ TRIES: Final = 200
 """Draws before a value that does not fit is taken, or another way is gone."""
 WORD: Final = r"[^\W\d_]+(?:['’][^\W\d_]+)*"
 """A pattern of one word of a name or a street."""
-_TRIES_AT_LEAST: Final = 2_000
-_TRIES_A_VALUE: Final = 40
 
 
 def listed(text: str, end: str = "") -> tuple[str, ...]:
@@ -91,15 +89,13 @@ def other_than(words: Iterable[str], name: str, drawn: random.Random) -> str:
 def distinct(
     draws: Sequence[Draw], n: int, drawn: random.Random, taboo: Collection[str], fits: Callable[[str], bool] | None
 ) -> list[str]:
-    """At most `n` values, none twice: those that fit first, and of these what the first way to draw gives.
-
-    Where too few that fit are found in some thousand draws, others stand behind them.
-    """
+    """At most `n` values, none twice: those that fit first, and of these what the first way to draw gives. Where too
+    few that fit are found in some thousand draws, others stand behind them."""
     seen = {value.casefold() for value in taboo}
     fitting: list[str] = []
     others: list[str] = []
     for draw in draws:
-        for _ in range(max(_TRIES_AT_LEAST, _TRIES_A_VALUE * n)):
+        for _ in range(max(2_000, 40 * n)):
             value = draw(drawn)
             if value.casefold() in seen:
                 continue
@@ -113,10 +109,8 @@ def distinct(
 def unlike(
     texts: Sequence[str], context: str, make: Callable[[random.Random], Sequence[str]], drawn: random.Random
 ) -> Sequence[str]:
-    """What is made in the place of each text; scrambled texts where an old one comes back time after time.
-
-    The fullest text is last; its surrogate may not stand in `context`, in any case.
-    """
+    """What is made in the place of each text; scrambled texts where an old one comes back time after time. The fullest
+    text is last; its surrogate may not stand in `context`, in any case."""
     used = context.casefold()
     for _ in range(TRIES):
         new = make(drawn)

@@ -70,7 +70,6 @@ _FIRMS: Final = tuple(
 _YEARS: Final = range(1930, 2020)
 _TITLES: Final = re.compile(r"dr|mr|mrs|ms|miss|prof|sir|jr|sr|ii|iii|iv|phd|md|esq")
 _PLACE: Final = re.compile(r"\{(\w+)\}")
-_ENOUGH: Final = 60  # domains to choose from
 _LEAST: Final = 3  # letters of a name that are no chance in a domain
 
 
@@ -89,13 +88,11 @@ def of_firm(name: str, drawn: random.Random) -> str:
 
 
 def drawers(value: str, name: str, label: str) -> Sequence[Draw]:
-    """Draws e-mail addresses of the same name: by the first, nothing changes that need not.
-
-    The part before the @ keeps its form, with other digits where it ends in some (years for a year). The domain becomes
-    one of its group: free mail that many or few people have, universities, or companies of the same suffix, which are
-    invented and say as much of the name. Where that leaves few, other forms of the name serve too, usual ones for a
-    usual one; by the second way to draw, all forms and all domains of the kind.
-    """
+    """Draws e-mail addresses of the same name: by the first, nothing changes that need not. The part before the @ keeps
+    its form, with other digits where it ends in some (years for a year). The domain becomes one of its group: free mail
+    that many or few people have, universities, or companies of the same suffix, which are invented and say as much of
+    the name. Where that leaves few, other forms of the name serve too, usual ones for a usual one; by the second way to
+    draw, all forms and all domains of the kind."""
     local, at, domain = value.rpartition("@")
     if not at:
         raise UsageError(f"{label}: 'email' is not an e-mail address; give one, or leave it out")
@@ -107,7 +104,7 @@ def drawers(value: str, name: str, label: str) -> Sequence[Draw]:
     words = _words_of(name)
     near, far = _cores(core, words)
     close, all_ = _domains(domain.lower(), words)
-    first = (core,) if number or close is None or len(close) >= _ENOUGH else near
+    first = (core,) if number or close is None or len(close) >= 60 else near
 
     def drawer(cores: Sequence[str], domains: Sequence[str] | None) -> Draw:
         def draw(drawn: random.Random) -> str:

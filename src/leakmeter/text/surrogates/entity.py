@@ -17,19 +17,13 @@ from leakmeter.text.surrogates.draw import scrambled, source, unlike
 
 @dataclass(frozen=True, slots=True)
 class Surrogate:
-    """What is put in the place of an entity's mentions."""
-
     text: str
-    """In the place of its fullest mention."""
     mentions: tuple[str, ...]
-    """In the place of each, in their order."""
 
 
 def surrogate_of(entity: Entity, context: str, *, region: str, seed: int, case_id: str) -> Surrogate:
-    """A surrogate value in the place of each mention of an entity; it says nothing that the context says.
-
-    Seed, case and entity decide what is drawn.
-    """
+    """A surrogate value in the place of each mention of an entity; it says nothing that the context says. Seed, case
+    and entity decide what is drawn."""
     texts = [*(context[start:end] for start, end in entity.mentions), entity.text]
 
     def mentions_of(drawn: random.Random) -> Sequence[str]:

@@ -18,7 +18,6 @@ Gender = Literal["male", "female", "any"]
 N_COMMON: Final = 100
 """As many of the most frequent names are common; all others are rare."""
 MALE: Final = ("father", "grandfather", "uncle", "husband", "brother", "son")
-"""Relations whose names are men's."""
 FEMALE: Final = ("mother", "grandmother", "aunt", "wife", "sister", "daughter")
 _WORD: Final = re.compile(WORD)
 # A word of a name may hold a hyphen or an apostrophe.
@@ -77,10 +76,8 @@ def alike(name: str, ranked: Sequence[str]) -> Sequence[str]:
 
 
 def in_mentions(texts: Sequence[str], value: str, region: str, drawn: random.Random) -> list[str]:
-    """One other name in the form of each text: a surname alone becomes the surname of the other name.
-
-    The fullest text is last; `value` is its words in lower case, given names first.
-    """
+    """One other name in the form of each text: a surname alone becomes the surname of the other name. The fullest text
+    is last; `value` is its words in lower case, given names first."""
     text, name_words = texts[-1], value.split()
     fake = faker(_locale_of_letters(text, region), drawn)
     draw_first = getattr(fake, "first_name_nonbinary", fake.first_name)
@@ -105,13 +102,11 @@ def in_mentions(texts: Sequence[str], value: str, region: str, drawn: random.Ran
 
 
 def drawers(value: str, name: str, kind: str, region: str) -> Sequence[Draw]:
-    """Draws names of as many words: first names of the relation's gender, other surnames.
-
-    By the first way to draw, these are as frequent as the true ones; by the second, common or rare. Words that the
-    other person's name has, such as the surname, stay, and no other word becomes one of them: whoever copies the name
-    says them too. Initials become initials, titles and particles stay. Where the relation does not say the gender, the
-    first name does. Names in other than Latin letters are drawn by Faker, in their script.
-    """
+    """Draws names of as many words: first names of the relation's gender, other surnames. By the first way to draw,
+    these are as frequent as the true ones; by the second, common or rare. Words that the other person's name has, such
+    as the surname, stay, and no other word becomes one of them: whoever copies the name says them too. Initials become
+    initials, titles and particles stay. Where the relation does not say the gender, the first name does. Names in other
+    than Latin letters are drawn by Faker, in their script."""
     own = frozenset(word.casefold() for word in _WORD.findall(name))
     if not value.isascii() and not any(char.isascii() and char.isalpha() for char in value):
         return [lambda drawn: _in_its_script(value, own, region, drawn)]
@@ -153,7 +148,6 @@ def renamed(text: str, name: str, other: str) -> str:
 
 
 def _gender(kind: str, words: Sequence[str]) -> Gender:
-    """Of the relation, or else of the first word that is a first name of women or of men alone."""
     if gender_of(kind) != "any":
         return gender_of(kind)
     women, men = ({name.casefold() for name in given_names(gender)} for gender in _BOTH)

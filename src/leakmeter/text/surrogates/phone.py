@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Sequence
+from typing import Any, Final
 
 from leakmeter.errors import UsageError
 from leakmeter.text.surrogates.draw import TRIES, Draw, digits, digits_like
@@ -41,7 +41,7 @@ def in_mentions(texts: Sequence[str], value: str, drawn: random.Random) -> list[
     plain, _, extension = value.partition(";ext=")
     old = library.parse(plain)
     national = library.national_significant_number(old)
-    new = _national(old, drawn, keep="country")
+    new = _of_country(old, drawn)
     number = library.parse(f"+{old.country_code or 0}{new}")
     out = []
     for text in texts:
@@ -58,13 +58,11 @@ def in_mentions(texts: Sequence[str], value: str, drawn: random.Random) -> list[
 
 
 def drawer(value: str, region: str, name: str) -> Draw:
-    """Draws numbers of the same area and kind evenly, written as the number is, digit for digit.
-
-    In North America the area code stays, and the exchange where it is one that no subscriber has: numbers kept for
-    fiction (555-0100 to 555-0199) are then drawn for one of these, ordinary ones for an ordinary one. Elsewhere the
-    national destination code stays (the first third of the number where there is none), and so does the kind of number
-    that it is, such as a mobile one.
-    """
+    """Draws numbers of the same area and kind evenly, written as the number is, digit for digit. In North America the
+    area code stays, and the exchange where it is one that no subscriber has: numbers kept for fiction (555-0100 to
+    555-0199) are then drawn for one of these, ordinary ones for an ordinary one. Elsewhere the national destination
+    code stays (the first third of the number where there is none), and so does the kind of number that it is, such as a
+    mobile one."""
     import phonenumbers as library
 
     try:
@@ -78,7 +76,7 @@ def drawer(value: str, region: str, name: str) -> Draw:
         )
 
     def draw(drawn: random.Random) -> str:
-        new = _national(number, drawn, keep="area") + digits_like(extension, drawn)
+        new = _of_area(number, drawn) + digits_like(extension, drawn)
         return _in_place(value, new, keep_script=True)
 
     return draw
@@ -91,46 +89,44 @@ def of_nobody(areas: Sequence[str], drawn: random.Random) -> str:
     return drawn.choice(_FORMS).format(drawn.choice(areas), exchange, line)
 
 
-def _national(number: Any, drawn: random.Random, *, keep: Literal["country", "area"]) -> str:
-    """Another national number; where none is found, the last drawn and the number itself.
-
-    With 'country' from a free range of the country, of the same length and beginning where there is one; with 'area' of
-    the same area and kind.
-    """
+def _of_country(number: Any, drawn: random.Random) -> str:
+    """Another national number from a free range of the country, of the same length and beginning where there is one;
+    where there is no range, a possible one, or the last drawn."""
     import phonenumbers as library
 
     national, country = library.national_significant_number(number), number.country_code or 0
-    n_kept, n_tries = max(1, len(national) // 3), 100
-    fits: Callable[[str], bool]
-    if keep == "country":
-        ranges = (_LOCAL,) if country == 1 and len(national) == 7 else _FREE.get(country, ())
-        alike = [(first, n) for first, n in ranges if len(first) + n == len(national)]
-        alike = [(first, n) for first, n in alike if first[0] == national[0]] or alike
-        if ranges:
-            first, n = drawn.choice(alike or ranges)
-            return first + digits(n, drawn)
-
-        def fits(new: str) -> bool:
-            return new != national and library.is_possible_number(library.parse(f"+{country}{new}"))
-    else:
-        # An area code may be left out: seven digits.
-        if country == 1 and len(national) in (7, 10):
-            return _north_american(national, drawn)
-        n_kept, n_tries = library.length_of_national_destination_code(number) or n_kept, TRIES
-        kind = (library.is_possible_number(number), library.number_type(number))
-        other = library.PhoneNumber()
-        other.merge_from(number)
-
-        def fits(new: str) -> bool:
-            other.national_number = int(new)
-            return (library.is_possible_number(other), library.number_type(other)) == kind
-
-    new = national
-    for _ in range(n_tries):
+    ranges = (_LOCAL,) if country == 1 and len(national) == 7 else _FREE.get(country, ())
+    alike = [(first, n) for first, n in ranges if len(first) + n == len(national)]
+    alike = [(first, n) for first, n in alike if first[0] == national[0]] or alike
+    if ranges:
+        first, n = drawn.choice(alike or ranges)
+        return first + digits(n, drawn)
+    new, n_kept = national, max(1, len(national) // 3)
+    for _ in range(100):
         new = national[:n_kept] + digits(len(national) - n_kept, drawn)
-        if fits(new):
+        if new != national and library.is_possible_number(library.parse(f"+{country}{new}")):
+            break
+    return new
+
+
+def _of_area(number: Any, drawn: random.Random) -> str:
+    """Another national number of the same area and kind; where none is found, the number itself."""
+    import phonenumbers as library
+
+    national = library.national_significant_number(number)
+    # An area code may be left out: seven digits.
+    if number.country_code == 1 and len(national) in (7, 10):
+        return _north_american(national, drawn)
+    n_kept = library.length_of_national_destination_code(number) or max(1, len(national) // 3)
+    kind = (library.is_possible_number(number), library.number_type(number))
+    other = library.PhoneNumber()
+    other.merge_from(number)
+    for _ in range(TRIES):
+        new = national[:n_kept] + digits(len(national) - n_kept, drawn)
+        other.national_number = int(new)
+        if (library.is_possible_number(other), library.number_type(other)) == kind:
             return new
-    return new if keep == "country" else national
+    return national
 
 
 def _north_american(national: str, drawn: random.Random) -> str:

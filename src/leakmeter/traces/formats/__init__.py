@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from leakmeter.traces.formats import langfuse, langsmith, mlflow, openai, openinference, otel, own, ragas
-from leakmeter.traces.formats.base import Choices, Format, Record
+from leakmeter.traces.formats.base import Format, Record
 
-__all__ = ["FORMATS", "Choices", "Format", "Record", "found_in"]
+__all__ = ["FORMATS", "Format", "Record", "found_in"]
 
 _ALL = (own, otel, mlflow, langsmith, langfuse, openinference, ragas, openai)
 FORMATS: Mapping[str, Format] = MappingProxyType(

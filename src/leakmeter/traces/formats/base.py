@@ -15,34 +15,23 @@ Found = tuple[Span, *tuple[Record, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
-    """What the user says of the fields of a log."""
-
-    recipient: str | None = None
-    """The path of the field that says who was answered; by default user, else session, as the format has them."""
-    documents: str | None = None
-    """The path of the field that has what was retrieved, in records that are a call each."""
-
-
-@dataclass(frozen=True, slots=True)
 class Format:
-    """A format of logs."""
-
     name: str
     about: str
     fits: Callable[[Record], bool]
-    """Whether a record is of the format."""
     read: Callable[[Record, str, str | None], Iterator[Found]]
     """The spans of a record of the format, given where it stands and the path of what was retrieved, and the records in
     which the one who was answered may be named; may raise `Unusable`."""
     is_whole: Callable[[Record], bool]
     """Whether a record has all spans of its traces."""
 
-    def spans(self, logged: Record, where: str, choices: Choices) -> Iterator[Span]:
-        """The spans of a record, as the user chose; may raise `Unusable`."""
-        for span, *places in self.read(logged, where, choices.documents):
-            if choices.recipient is not None:
-                values = (at_path(place, choices.recipient) for place in places)
+    def spans(self, logged: Record, where: str, recipient: str | None, documents: str | None) -> Iterator[Span]:
+        """The spans of a record; may raise `Unusable`. The user may give paths: of the field that says who was answered
+        (by default user, else session, as the format has them), and of what was retrieved, in records that are a call
+        each."""
+        for span, *places in self.read(logged, where, documents):
+            if recipient is not None:
+                values = (at_path(place, recipient) for place in places)
                 span.user, span.session = named(next((value for value in values if value is not None), None)), None
             yield span
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from leakmeter.data.foreign import first, parsed, record
+from leakmeter.data.foreign import first, has_reasoned, parsed, record
 from leakmeter.traces.formats.base import Format, Found, Record, span_of
-from leakmeter.traces.plainly import at_path, has_reasoned, is_record, named, seconds
+from leakmeter.traces.plainly import at_path, is_record, named, seconds
 from leakmeter.traces.span import Kind, Span, documents_of
 
 _KINDS: Mapping[str, Kind] = {"GENERATION": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
 _TYPES = (*_KINDS, "SPAN", "EVENT", "AGENT", "CHAIN", "EMBEDDING", "EVALUATOR", "GUARDRAIL")
-_PARENT = ("parent_observation_id", "parentObservationId")
 _TRACE = ("trace_id", "traceId")
 
 
@@ -36,7 +35,7 @@ def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
 
 def _span(row: Record, about: Record, where: str) -> Span:
     span = span_of(first(row, *_TRACE), row.get("id"), where, _KINDS.get(str(row.get("type")), "other"))
-    span.parent_id = named(first(row, *_PARENT))
+    span.parent_id = named(first(row, "parent_observation_id", "parentObservationId"))
     span.start, span.end = seconds(first(row, "start_time", "startTime")), seconds(first(row, "end_time", "endTime"))
     span.failed = row.get("level") == "ERROR"
     span.user = named(first(row, "user_id", "userId") or first(about, "user_id", "userId"))

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from leakmeter.data.foreign import first, parsed, record
+from leakmeter.data.foreign import first, has_reasoned, n_listed, parsed, record
 from leakmeter.traces.formats.base import Format, Found, Record, span_of
-from leakmeter.traces.plainly import has_reasoned, is_record, named, seconds
+from leakmeter.traces.plainly import is_record, named, seconds
 from leakmeter.traces.span import Kind, documents_of
 
 _KINDS: Mapping[str, Kind] = {"llm": "llm", "retriever": "retriever", "tool": "tool"}
-_LS = "ls_"
 
 
 def _fits(logged: Record) -> bool:
@@ -37,9 +36,9 @@ def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
         span.read_call(inputs, outputs if outputs not in (None, {}, "") else None)
         span.n_hidden = int(has_reasoned(outputs) or has_reasoned(about.get("usage_metadata")))
         request = inputs if is_record(inputs) else {}
-        given_by = {name[len(_LS) :]: value for name, value in about.items() if str(name).startswith(_LS)}
+        described = {name[3:]: value for name, value in about.items() if str(name).startswith("ls_")}
         invoked = record(extra.get("invocation_params"))
-        held: dict[Any, Any] = {**given_by, **request, **invoked}
+        held: dict[Any, Any] = {**described, **request, **invoked}
         span.parameters = {name: value for name, value in held.items() if name != "messages"}
         answered = record(record(outputs).get("llm_output"))
         span.model = (
@@ -48,8 +47,7 @@ def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
             or named(first(request, "model"))
             or named(about.get("ls_model_name"))
         )
-        tools = parsed(first(invoked, "tools") or first(request, "tools"))
-        span.n_tools = len(tools) if isinstance(tools, list) else 0
+        span.n_tools = n_listed(first(invoked, "tools") or first(request, "tools"))
         span.response_id = named(record(outputs).get("id")) if "choices" in record(outputs) else None
     elif span.kind == "retriever":
         held_in = first(outputs, "documents", "output") if is_record(outputs) else outputs

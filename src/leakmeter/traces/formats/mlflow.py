@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from leakmeter.data.foreign import first, parsed, record
+from leakmeter.data.foreign import first, has_reasoned, parsed, record
 from leakmeter.traces.answer import Reason, Unusable
 from leakmeter.traces.formats.base import Format, Found, Record
-from leakmeter.traces.plainly import has_reasoned, is_record, named, seconds
+from leakmeter.traces.plainly import is_record, named, seconds
 from leakmeter.traces.span import Kind, Span, documents_of
 
 _KINDS: Mapping[str, Kind] = {

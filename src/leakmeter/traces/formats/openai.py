@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from leakmeter.data.foreign import TEXTS, answer_of, first, parsed, record, request_of
+from leakmeter.data.foreign import TEXTS, answer_of, first, has_reasoned, parsed, record, request_of
 from leakmeter.traces.answer import Reason
 from leakmeter.traces.formats.base import Format, Found, Record
-from leakmeter.traces.plainly import at_path, event_of, has_reasoned, is_record, named, seconds
+from leakmeter.traces.plainly import at_path, event_of, is_record, named, seconds
 from leakmeter.traces.span import Span, documents_of
 
 RETRIEVED = (

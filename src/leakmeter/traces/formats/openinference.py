@@ -6,15 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from leakmeter.core.json_object import JsonObject
-from leakmeter.data.foreign import first, parsed, record
+from leakmeter.data.foreign import first, has_reasoned, n_listed, parsed, record
 from leakmeter.traces.formats.base import Format, Found, Record, span_of
-from leakmeter.traces.plainly import at_path, has_reasoned, is_record, named, seconds
+from leakmeter.traces.plainly import at_path, is_record, named, seconds
 from leakmeter.traces.span import Kind, Span, documents_of
 
 _KINDS: Mapping[str, Kind] = {"LLM": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
 _STARTS: Mapping[Kind, str] = {"llm": "llm", "retriever": "retrieval", "reranker": "reranker"}
-_MOST_PARTS = 16
-_MOST_DIGITS = 9
 
 
 def nested(attributes: Record) -> JsonObject:
@@ -25,7 +23,7 @@ def nested(attributes: Record) -> JsonObject:
     """
     out: JsonObject = {}
     for name, value in attributes.items():
-        *above, last = str(name).split(".", _MOST_PARTS)
+        *above, last = str(name).split(".", 16)
         held = out
         for part in above:
             inner = held.get(part)
@@ -42,7 +40,7 @@ def _listed(value: Any) -> Any:
         return [nested(entry) if is_record(entry) else entry for entry in value]
     if not is_record(value):
         return value
-    if value and all(isinstance(name, str) and name.isdecimal() and len(name) <= _MOST_DIGITS for name in value):
+    if value and all(isinstance(name, str) and name.isdecimal() and len(name) <= 9 for name in value):
         return [_listed(value[name]) for name in sorted(value, key=int)]
     if any("." in str(name) for name in value):
         return nested(value)
@@ -50,8 +48,7 @@ def _listed(value: Any) -> Any:
 
 
 def _document(logged: Any) -> tuple[Any, Any]:
-    inner = record(logged).get("document", logged)
-    inner = record(inner)
+    inner = record(record(logged).get("document", logged))
     return inner.get("id"), inner.get("content")
 
 
@@ -79,8 +76,7 @@ def fill(span: Span, attributes: Record) -> None:
         parameters = record(llm.get("invocation_parameters"))
         span.parameters = dict(parameters)
         span.model = named(llm.get("model_name")) or named(parameters.get("model"))
-        tools = parsed(llm.get("tools"))
-        span.n_tools = len(tools) if isinstance(tools, list) else 0
+        span.n_tools = n_listed(llm.get("tools"))
         span.response_id = named(at_path(attributes, "gen_ai.response.id"))
     elif span.kind == "retriever":
         span.documents = documents_of(at_path(held, "retrieval.documents"), _document)
@@ -98,16 +94,17 @@ def _attributes(logged: Record) -> Record:
     if is_record(held := parsed(logged.get("attributes"))):
         return held
     # A column for each, as in a data frame.
+    columns = {str(name): value for name, value in logged.items() if value is not None}
     start = "attributes."
-    return {
-        name[len(start) :]: value for name, value in logged.items() if str(name).startswith(start) and value is not None
-    }
+    return {name.removeprefix(start): value for name, value in columns.items() if name.startswith(start)}
 
 
 def _ids(logged: Record) -> tuple[str | None, str | None]:
     context = record(logged.get("context"))
-    trace_id = named(context.get("trace_id")) or named(logged.get("context.trace_id")) or named(logged.get("trace_id"))
-    span_id = named(context.get("span_id")) or named(logged.get("context.span_id")) or named(logged.get("span_id"))
+    trace_id, span_id = (
+        named(context.get(name)) or named(logged.get(f"context.{name}")) or named(logged.get(name))
+        for name in ("trace_id", "span_id")
+    )
     return trace_id, span_id
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from leakmeter.core.json_object import JsonObject
-from leakmeter.data.foreign import first, parsed, record
+from leakmeter.data.foreign import first, has_reasoned, n_listed, parsed, record
 from leakmeter.traces.formats import openinference
 from leakmeter.traces.formats.base import Format, Found, Record
-from leakmeter.traces.plainly import at_path, has_reasoned, is_record, named, seconds
+from leakmeter.traces.plainly import at_path, is_record, named, seconds
 from leakmeter.traces.span import Kind, Span, documents_of
 
 _OPERATIONS: Mapping[str, Kind] = {
@@ -21,8 +21,6 @@ _OPERATIONS: Mapping[str, Kind] = {
     "execute_tool": "tool",
 }
 _REQUEST = "gen_ai.request."
-_ERROR = (2, "STATUS_CODE_ERROR")
-_DEEPEST = 64
 _WHOLE = re.compile(r"-?\d{1,19}")
 
 
@@ -37,7 +35,7 @@ def attributes_of(held: object) -> JsonObject:
 
 
 def _value(held: Any, depth: int) -> Any:
-    if not is_record(held) or depth > _DEEPEST:
+    if not is_record(held) or depth > 64:
         return None
     for name in ("stringValue", "boolValue", "doubleValue", "bytesValue"):
         if name in held:
@@ -90,16 +88,15 @@ def fill(span: Span, attributes: Record) -> None:
             span.parameters["constrained"] = True
         span.model = named(first(attributes, "gen_ai.response.model", "gen_ai.request.model"))
         span.response_id = named(attributes.get("gen_ai.response.id"))
-        tools = parsed(attributes.get("gen_ai.tool.definitions"))
-        span.n_tools = len(tools) if isinstance(tools, list) else 0
+        span.n_tools = n_listed(attributes.get("gen_ai.tool.definitions"))
     elif span.kind == "retriever":
         span.documents = documents_of(attributes.get("gen_ai.retrieval.documents"), _document)
 
 
 def _counts(attributes: Record) -> Record:
-    """Numbers of tokens, each under the last of its names."""
-    held = {n: v for n, v in attributes.items() if n.startswith("gen_ai.usage.") and "reasoning" in n}
-    return {f"{name.replace('.', '_')}": value for name, value in held.items()}
+    """Numbers of tokens, in names without dots."""
+    usage = {name: n for name, n in attributes.items() if name.startswith("gen_ai.usage.")}
+    return {name.replace(".", "_"): n for name, n in usage.items() if "reasoning" in name}
 
 
 def _spans(logged: Record) -> Iterator[tuple[Record, Record]]:
@@ -138,7 +135,7 @@ def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
         (openinference.fill if is_openinference else fill)(span, attributes)
         span.parent_id = named(held.get("parentSpanId"))
         span.start, span.end = seconds(held.get("startTimeUnixNano")), seconds(held.get("endTimeUnixNano"))
-        span.failed = record(held.get("status")).get("code") in _ERROR
+        span.failed = record(held.get("status")).get("code") in (2, "STATUS_CODE_ERROR")
         yield span, attributes, about
 
 

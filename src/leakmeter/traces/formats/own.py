@@ -34,9 +34,7 @@ def _read(row: Record, where: str, documents: str | None) -> Iterator[Found]:
     for name, field in (("n_tools", "n_tools"), ("n_hidden", "hidden_calls")):
         if isinstance(count := row.get(field), int):
             setattr(span, name, max(int(count), 0))
-    span.documents = documents_of(
-        row.get("documents"), lambda document: (record(document).get("id"), record(document).get("text"))
-    )
+    span.documents = documents_of(row.get("documents"))
     yield span, row
 
 

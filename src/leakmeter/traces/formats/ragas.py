@@ -12,17 +12,15 @@ from typing import Any, Final
 
 from leakmeter.core.case import Case
 from leakmeter.data import formats as data_formats
-from leakmeter.data.foreign import first, parsed
+from leakmeter.data.foreign import first, has_reasoned, parsed
 from leakmeter.data.rows import Row
 from leakmeter.errors import DataError
 from leakmeter.text.templates import SEPARATOR
 from leakmeter.traces.answer import Reason, Unusable
 from leakmeter.traces.formats.base import Format, Found, Record
 from leakmeter.traces.formats.openai import recipient_of
-from leakmeter.traces.plainly import at_path, event_of, has_reasoned, named, seconds
+from leakmeter.traces.plainly import at_path, event_of, named, seconds
 from leakmeter.traces.span import Span, documents_of
-
-_NAMES: Final = ("llamaindex", "squad", "langchain", "rag")
 
 
 def _fits(logged: Record) -> bool:
@@ -79,4 +77,4 @@ def _format(preset: data_formats.Format) -> Format:
 FORMAT = Format(
     "ragas", "samples of ragas: user_input, retrieved_contexts, response", _fits, _sample, lambda logged: True
 )
-RETRIEVED: Final = tuple(_format(data_formats.FORMATS[name]) for name in _NAMES)
+RETRIEVED: Final = tuple(_format(data_formats.FORMATS[name]) for name in ("llamaindex", "squad", "langchain", "rag"))
