@@ -15,9 +15,9 @@ from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measurement import Params, Texts
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.instruments.influence.measure import AUDITED, GROUPED, SCREENED
-from leakmeter.instruments.influence.search import Audit, Search, alpha_of, kth, reach
+from leakmeter.instruments.influence.search import Audit, Search, kth, reach
 from leakmeter.instruments.influence.sources import ContextPiece, Series
-from leakmeter.stats.hypergeometric import upper_limit
+from leakmeter.stats.hypergeometric import round_alpha, upper_limit
 
 _CONFIDENCES: Final = (Fraction(9, 10), Fraction(8, 10))
 """Of intervals, where the audited pieces are too few for the audit's own."""
@@ -191,7 +191,7 @@ def _rounds(
         drawn = [name for name in units if round_of.get(name) == number]
         threshold = kth((exact[name] for name in scored), search.k)
         n_left, n_found = len(units) - len(scored), sum(exact[name] > threshold for name in drawn)
-        alpha = alpha_of(audit, number, n_rounds)
+        alpha = round_alpha(audit.alpha, number, n_rounds)
         yield AuditRound(
             confidence=float(1 - alpha),
             threshold_nats=threshold if len(scored) >= search.k else None,
