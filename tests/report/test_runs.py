@@ -23,7 +23,6 @@ from leakmeter.pages.render import ShownComparison, ShownRun, runs_report
 from leakmeter.report import html
 
 NATS = Number(7.31, (5.2, 9.9), "nats", 120)
-DIGEST = re.compile(r"sha256-[A-Za-z0-9+/=]{44}")
 
 
 def shown(*cases: Any, **more: Any) -> ShownRun:
@@ -93,12 +92,12 @@ def test_the_policy_allows_what_the_pages_within_need_and_nothing_else() -> None
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
     told = dict(part.split(" ", 1) for part in unescape(policy).split("; "))
     style, script = (
-        html._digest(re.findall(f"<{tag}>(.*?)</{tag}>", inner, re.DOTALL)[0]) for tag in ("style", "script")
+        html._sources(re.findall(f"<{tag}>(.*?)</{tag}>", inner, re.DOTALL)[:1]) for tag in ("style", "script")
     )
     assert told["default-src"] == "'none'"
     assert told["frame-src"] == "data:"
-    assert DIGEST.findall(told["style-src"]) == [style]  # one style sheet, of this page and those within
-    assert told["script-src"] == f"'{script}'"
+    assert told["style-src"] == style  # one style sheet, of this page and those within
+    assert told["script-src"] == script
     assert page.count('sandbox="allow-scripts"') == 2
     assert "frame-src" not in inner
 

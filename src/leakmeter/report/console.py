@@ -27,19 +27,17 @@ from leakmeter.report import glossary, scale
 SHOWN_CHARACTERS: Final = 6000
 """Of a shaded text; of a longer one the strongest parts."""
 BLOCKS: Final = "▁▂▃▄▅▆▇█"
-"""Colours of the scale where there are none."""
+"""Colours of the scale, on a console without colours."""
 _LISTED: Final = 20
 _STRUCK: Final = "[…]"
 _SUPERSCRIPT: Final = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _WIDE_COLUMNS: Final = 76
 _NAME_COLUMNS: Final = 16
-_HEAD_COLUMNS: Final = 10
 
 
 def view(report: b.Report, *, width: int | None = None, explain: bool = True) -> Composed:
-    """A report for `rich.print`, or the last line of a notebook cell; its only section is shown whole, of several the
-    index. Without `explain` the findings, what changes their meaning, and what to do; for commands, which have an
-    option for the rest."""
+    """A report for `rich.print`, or the last line of a notebook cell: one section whole, or the index of several.
+    Without `explain` the findings, what changes their meaning, and what to do: commands have an option for the rest."""
     shown = _report if explain else _brief
     return Composed(lambda paint, columns: _apart(shown(report, paint, columns)), width)
 
@@ -51,7 +49,6 @@ class Composed:
     parts: Callable[[Paint, int], Iterator[RenderableType]]
     """A paint and a width in columns to what is shown."""
     width: int | None = None
-    """Columns at most."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         # Terminals that say whether their background is dark do it in COLORFGBG ("15;0"); most are.
@@ -62,7 +59,7 @@ class Composed:
             yield Padding(part, (0, options.max_width - columns, 0, 0))
 
     def _repr_mimebundle_(self, include: Sequence[str] = (), exclude: Sequence[str] = (), **_: Any) -> dict[str, str]:
-        """What a notebook shows of it as the last line of a cell: rich's own way, of which it would need the base."""
+        # Rich's own way, without its base class.
         return JupyterMixin._repr_mimebundle_(cast("ConsoleRenderable", self), include, exclude)
 
     @override
@@ -85,7 +82,6 @@ class Paint:
         return Style(color=swatch.ink, bgcolor=swatch.paper)
 
     def bar(self, nats: float, heat: int, columns: int) -> Text:
-        """A bar on the common scale, to an eighth of a column."""
         eighths = round(scale.position(nats) * columns * 8)
         text = "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
         if not self.coloured:
@@ -108,12 +104,11 @@ def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
     order = b.arranged(b.blocks_of(report))
     # What explains is said last, beside the cursor are the findings.
     explained = [shown_block for shown_block in order.rest if _explains(shown_block)]
-    index = b.index_of(report, _LISTED)
-    shown = [*order.lead, *index, *(shown_block for shown_block in order.rest if not _explains(shown_block))]
-    glosses = glossary.placed(shown, set())
-    for shown_block in shown:
+    rest = [shown_block for shown_block in order.rest if not _explains(shown_block)]
+    shown = [*order.lead, *b.index_of(report, _LISTED), *rest]
+    for shown_block, terms in glossary.explaining(shown):
         yield from _block(shown_block, paint, columns)
-        for term in (term for leaf in glossary.leaves([shown_block]) for term in glosses.get(id(leaf), ())):
+        for term in terms:
             yield False, _gloss(term)
     apart = True
     for shown_block in explained:
@@ -125,13 +120,9 @@ def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
 
 
 LEFT_OUT: Final = "Conditions, caveats and how it was measured: add --explain"
-_BRIEF_LINES: Final = 3
-"""Of terms and advice."""
-_BRIEF_TERMS: Final = 2
 
 
 def _brief(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
-    """The headline, the tables, what changes their meaning, what the numbers are, and what to do."""
     order = b.arranged(b.blocks_of(report))
     lead = [part for block in order.lead for part in b.brief(block)]
     tables = [part for block in (*b.index_of(report, _LISTED), *order.rest) for part in b.brief(block)]
@@ -141,7 +132,8 @@ def _brief(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
     warnings = [block for block in lead if isinstance(block, b.Warning)]
     advice = [block for block in lead if isinstance(block, b.Advice)]
     words = (word for leaf in glossary.leaves(shown) for word in glossary.words(leaf))
-    n_terms = min(_BRIEF_TERMS, max(1, _BRIEF_LINES - sum(len(block.rows) for block in advice)))
+    # Terms and advice take three lines.
+    n_terms = min(2, max(1, 3 - sum(len(block.rows) for block in advice)))
     lines = [line for block in warnings for _, line in _block(block, paint, columns)]
     lines += [_gloss(term) for term in glossary.first_said(words, set())[:n_terms]]
     lines += [line for block in advice for _, line in _block(block, paint, columns)]
@@ -175,7 +167,9 @@ def _block(block: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
                 yield True, _heading(block.caption)
             yield not block.caption, _table(block, paint, columns)
         case b.ShadedText():
-            yield from _shaded(block, paint)
+            if block.heading:
+                yield True, _heading(block.heading)
+            yield from ((number > 0, line) for number, line in enumerate(shaded_text(block, paint)))
         case b.Details():
             for inner in block.blocks:
                 if isinstance(inner, b.Facts):
@@ -262,7 +256,7 @@ def _column_head(column: b.Column) -> Text:
     """The title, on two lines where it is wider than the numbers beneath."""
     title = b.plain(column.title)
     spaces = [i for i, letter in enumerate(title) if letter == " "]
-    if not column.is_numeric or len(title) <= _HEAD_COLUMNS or not spaces:
+    if not column.is_numeric or len(title) <= 10 or not spaces:
         return Text(title)
     middle = min(spaces, key=lambda i: abs(2 * i - len(title)))
     return Text(f"{title[:middle]}\n{title[middle + 1 :]}")
@@ -359,13 +353,6 @@ def _tokens(text: b.ShadedText, paint: Paint) -> Text:
     return out
 
 
-def _shaded(text: b.ShadedText, paint: Paint) -> Iterator[Shown]:
-    if text.heading:
-        yield True, _heading(text.heading)
-    for number, line in enumerate(shaded_text(text, paint)):
-        yield number > 0, line
-
-
 def _uncoloured(text: b.ShadedText) -> Text:
     """A text without numbers, a mark for what is struck out; of a long one its beginning and end."""
     out = ""
@@ -446,7 +433,7 @@ def _affordable(runs: Sequence[tuple[int, b.Segment, str]]) -> set[int]:
 
 # ---- colours of the scale --------------------------------------------------------------------------------------------
 def block(heat: int) -> str:
-    """A colour of the scale where there is none."""
+    """A colour of the scale, on a console without colours."""
     return BLOCKS[(heat - 1) * len(BLOCKS) // scale.BINS]
 
 

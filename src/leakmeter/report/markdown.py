@@ -28,8 +28,8 @@ _OWN: Final = {code: text for code, text in _REFERENCES.items() if chr(code) not
 
 
 def text(report: b.Report, *, room: int = ROOM) -> str:
-    """The report as Markdown; equal input gives equal text. Its only section is shown whole, of several the index. What
-    does not fit into `room` characters is left out from the end, and the text says so."""
+    """The report as Markdown: one section whole, or the index of several; equal input gives equal text. It has at most
+    `room` characters, and says where more is left out."""
     out, left = [f"### {_say(report.title)}\n\n"], room
     for part in _report(report):
         left -= len(part)
@@ -43,10 +43,8 @@ def text(report: b.Report, *, room: int = ROOM) -> str:
 def _report(report: b.Report) -> Iterator[str]:
     order = b.arranged(b.blocks_of(report))
     shown = [*order.lead, *b.index_of(report, _LISTED), *order.rest]
-    glosses = glossary.placed(shown, set())
-    for shown_block in shown:
+    for shown_block, terms in glossary.explaining(shown):
         yield from _block(shown_block)
-        terms = [term for leaf in glossary.leaves([shown_block]) for term in glosses.get(id(leaf), ())]
         if terms:
             yield "".join(f"- _{_own(term.name)}_: {_own(term.gloss)}\n" for term in terms) + "\n"
     if report.caveat:
@@ -78,7 +76,10 @@ def _block(block: b.Block) -> Iterator[str]:
         case b.Table():
             yield from _table(block)
         case b.ShadedText():
-            yield _shaded(block)
+            # With marks for colours, as on a terminal without colours.
+            lines = shaded_text(block, Paint(coloured=False, dark=False))
+            heading = _heading(block.heading) if block.heading else ""
+            yield heading + "".join(f"{_pre(line.plain)}\n\n" for line in lines)
         case b.Details(summary, inner):
             yield f"<details><summary>{_say(summary)}</summary>\n\n"
             for child in inner:
@@ -126,13 +127,6 @@ def _cell(cell: b.Cell, column: b.Column, row: b.Row, floor_nats: float) -> str:
     heat = b.heat_of(cell, row, floor_nats) if coloured and column.kind != "share" else 0
     cell_text = f"{cell_text} {block(heat)}" if heat else cell_text
     return f"**{cell_text}**" if row.strong and cell_text else cell_text
-
-
-def _shaded(shaded: b.ShadedText) -> str:
-    """The text with marks for colours, as a terminal without colours shows it."""
-    paint = Paint(coloured=False, dark=False)
-    lines = [line.plain for line in shaded_text(shaded, paint)]
-    return (_heading(shaded.heading) if shaded.heading else "") + "".join(f"{_pre(line)}\n\n" for line in lines)
 
 
 def _pre(words: str) -> str:
