@@ -668,6 +668,13 @@ def parts(phrase: Phrase) -> tuple[str | Untrusted, ...]:
     return phrase if isinstance(phrase, tuple) else (phrase,) if phrase else ()
 
 
+def joined(phrases: Iterable[Phrase], separator: str = ", ") -> tuple[str | Untrusted, ...]:
+    listed: list[str | Untrusted] = []
+    for phrase in phrases:
+        listed += [separator, *parts(phrase)] if listed else parts(phrase)
+    return tuple(listed)
+
+
 def plain(phrase: Phrase) -> str:
     """A phrase made visible; a renderer with markup has to escape it."""
     return "".join(visible(part) if isinstance(part, str) else part.shown for part in parts(phrase))
@@ -760,10 +767,9 @@ def spelled_out(block: Block) -> Sequence[Block]:
     """Simpler blocks that a renderer without a page shows for a block; none for blocks that it knows itself."""
     match block:
         case Attribution():
-            legend: list[str | Untrusted] = []
-            for mark in (mark for table in block.tables[:1] for mark in table.marks):
-                legend += [f" · {mark.name} " if legend else f"{mark.name} ", *parts(mark.note)]
-            texts = [Text(tuple(legend), "soft")] if legend else []
+            marks = (mark for table in block.tables[:1] for mark in table.marks)
+            legend = joined(((f"{mark.name} ", *parts(mark.note)) for mark in marks), " · ")
+            texts = [Text(legend, "soft")] if legend else []
             return (block.context, *block.beside, block.response, *block.tables, *texts)
         case Disclosures():
             lines: list[tuple[Phrase, Phrase]] = [

@@ -65,10 +65,6 @@ _SHARPEN: Final = (
     "configure the server to return whole rows (vLLM: --max-logprobs -1) or more tokens per row, or measure with T = "
     "1 and λ = 1"
 )
-_CAVEAT: Final = (
-    "Not a guarantee: a lower-bound estimate of the ex-post privacy loss of this context for this output. It does not "
-    "cover other outputs the model could have given."
-)
 _NOTES: Final[tuple[tuple[str, str], ...]] = (
     (
         "Without it",
@@ -90,13 +86,13 @@ _NOTES: Final[tuple[tuple[str, str], ...]] = (
 
 def report(cases: Sequence[InfluenceResult]) -> b.Report:
     """Each response with its shaded context, its pieces, and how it was measured."""
-    shared = _shared_settings(cases)
+    first, *others = map(context.settings, cases)
+    shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
     several = len(cases) > 1
-    responses = "a response" if not several else f"{len(cases):,} responses"
-    title = f"Influence of the {_whole(cases, 's')} on these responses"
-    if not several:
-        title = f"Influence of the {_whole(cases)} on this response"
-    swapped = any(_swaps(case) for case in cases)
+    responses, title = "a response", f"Influence of the {_whole(cases)} on this response"
+    if several:
+        responses, title = f"{len(cases):,} responses", f"Influence of the {_whole(cases, 's')} on these responses"
+    swapped = any(piece.swapped_nats is not None for case in cases for piece in case.pieces)
     searched = any(case.search is not None for case in cases)
     facts = [note for note in _NOTES if swapped or note[0] != _SURROGATE]
     notes: list[b.Block] = [b.Facts([*facts, *(search_report.NOTES if searched else ())])]
@@ -106,27 +102,31 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
     overview = [*_overview(cases, sections), *search_report.blocks_of_all(cases), *_advice(cases)] if several else []
     listed = disclosure_report.tables(cases, sections) if several else ()
     index = [*_INDEX, (b.Column("Missed by the search"), search_report.cell)] if searched else _INDEX
-    ablated = f"Each {_piece(cases[0])} of it was ablated in turn, and the same response was scored again."
-    if any(findings.has_documents(case.pieces) for case in cases):
-        ablated = (
-            "Each of the documents was ablated in turn, then each sentence of those that matter, and the same "
-            "response was scored again."
-        )
-    ablated = (
-        ablated
-        if not searched
-        else f"It was searched: each {_piece(cases[0])} was screened, those that mattered most were ablated in turn, "
-        "and the same response was scored again."
-    )
+    piece = _piece(cases[0])
+    if searched:
+        ablated = f"It was searched: each {piece} was screened, those that mattered most were ablated in turn,"
+    elif any(findings.has_documents(case.pieces) for case in cases):
+        ablated = "Each of the documents was ablated in turn, then each sentence of those that matter,"
+    else:
+        ablated = f"Each {piece} of it was ablated in turn,"
     return b.Report(
         title=title,
         measure="influence",
         blocks=[*overview, *listed, *charts(cases)],
-        lead=f"A language model gave {responses} after reading a {_whole(cases)}. {ablated} "
-        f"The change of its log-probability, added up over its tokens, is the influence of that {_piece(cases[0])} on "
-        "the response, in nats.",
-        caveat=_CAVEAT,
-        sections=[_section(case, shared if several else {}, index) for case in cases],
+        lead=f"A language model gave {responses} after reading a {_whole(cases)}. {ablated} and the same response was "
+        "scored again. The change of its log-probability, added up over its tokens, is the influence of that "
+        f"{piece} on the response, in nats.",
+        caveat="Not a guarantee: a lower-bound estimate of the ex-post privacy loss of this context for this output. "
+        "It does not cover other outputs the model could have given.",
+        sections=[
+            b.Section(
+                b.Untrusted(case.id, 80),
+                b.Later(partial(_blocks, case, shared if several else {})),
+                b.cells(index, case),
+                weight=_weight(case),
+            )
+            for case in cases
+        ],
         index=b.heads(index),
         index_caption="Responses, those with personal or secret disclosures first" if several else "",
         sections_left_out="that disclose less",
@@ -203,11 +203,6 @@ def _half_width(cases: Sequence[InfluenceResult]) -> float | None:
     return max((case.half_width_nats for case in cases if case.half_width_nats is not None), default=None)
 
 
-def _section(case: InfluenceResult, shared: dict[str, str], index: b.Columns[InfluenceResult]) -> b.Section:
-    blocks, cells = b.Later(partial(_blocks, case, shared)), b.cells(index, case)
-    return b.Section(b.Untrusted(case.id, 80), blocks, cells, weight=_weight(case))
-
-
 def _weight(case: InfluenceResult) -> float:
     """What is personal or secret comes first, then what else is disclosed, then what is no finding."""
     if leaks := disclosure_report.personal(case):
@@ -276,7 +271,8 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
     ablated = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
     irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"
     sure = f" An observer would be {scale.percent(piece.posterior)} sure that it was in the context."
-    moved = f"”: ablating {ablated} moves the response by {_range(piece.nats, piece)}\u00a0nats{irrelevant}."
+    moved_nats = scale.range_text(piece.nats, piece.half_width_nats)
+    moved = f"”: ablating {ablated} moves the response by {moved_nats}\u00a0nats{irrelevant}."
     called = piece.name if case.unit == EXEMPLAR or piece.kind == "document" else piece.text
     strongest = f"{_piece(case)}{search_report.scored(case)} is {'the document ' * (piece.kind == 'document')}"
     return (
@@ -362,7 +358,7 @@ def _context(case: InfluenceResult) -> b.ShadedText:
                 None if top is None else top.nats if is_finding else 0.0,
                 units,
                 stretch.values,
-                _joined(remarks),
+                b.joined(remarks, "; "),
                 ranks.get(units[0]) if units else None,
                 # Beside a finding it is known what stands there; beside none it is not.
                 unmeasured=search_report.why(unknown[0]) if unknown and not is_finding else "",
@@ -384,17 +380,14 @@ def _context(case: InfluenceResult) -> b.ShadedText:
     )
 
 
-def _joined(phrases: Sequence[b.Phrase]) -> b.Phrase:
-    return tuple(part for i, phrase in enumerate(phrases) for part in (*(("; ",) if i else ()), *b.parts(phrase)))
-
-
 def _floor(case: InfluenceResult) -> float:
     return max((findings.floor_nats(case, piece) for piece in case.pieces), default=case.noise_floor_nats)
 
 
 def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Table:
     """Without it, alone, which way, and the posterior that it was there; most nats first."""
-    swaps, has_alone = _swaps(case), any(case.pieces[i].alone_nats is not None for i in ranked)
+    swaps = any(piece.swapped_nats is not None for piece in case.pieces)
+    has_alone = any(case.pieces[i].alone_nats is not None for i in ranked)
     piece_name = "document" if case.pieces[ranked[0]].kind == "document" else _piece(case)
     sampled = any(piece.mean_nats is not None for piece in case.pieces)
     columns: list[tuple[b.Column, Callable[[Piece], b.Cell], bool]] = [
@@ -424,7 +417,10 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
         rows.append(b.Row(cells, piece=index, quiet=not findings.is_finding(case, piece)))
     marks = [b.Mark("noise floor", case.noise_floor_nats, f"{nats_text(case.noise_floor_nats)}\u00a0nats")]
     if case.placebo_nats is not None:
-        marks.append(b.Mark("placebo", case.placebo_nats, _placebo(case)))
+        unsigned, signed = nats_text(case.placebo_nats), nats_text(case.placebo_signed_nats)
+        alone = f"as the only context, with signs, {nats_text(case.placebo_alone_signed_nats)}"
+        note = f"{unsigned}\u00a0nats, with signs at most {signed}; {alone}"
+        marks.append(b.Mark("placebo", case.placebo_nats, note))
     return b.Table(
         [column for column, _ in shown], rows, caption, rest=(piece_name, f"{piece_name}s"), first=_LISTED,
         marks=marks, floor_nats=_floor(case), sortable=len(rows) > 1, filterable=len(rows) > _LISTED, numbered=True,
@@ -438,11 +434,7 @@ def _remarks(case: InfluenceResult, piece: Piece) -> list[b.Phrase]:
     n = len(piece.spans)
     if piece.kind == "value":
         remarks.append(f"{n} mention{'s' if n != 1 else ''}")
-    return [*remarks, *search_report.remarks(case, piece), *(b.Untrusted(flag) for flag in _flags(case, piece))]
-
-
-def _swaps(case: InfluenceResult) -> bool:
-    return any(piece.swapped_nats is not None for piece in case.pieces)
+    return [*remarks, *search_report.remarks(case, piece), *map(b.Untrusted, _flags(case, piece))]
 
 
 def _posterior(case: InfluenceResult, piece: Piece) -> b.Cell:
@@ -506,9 +498,8 @@ def verdict(case: InfluenceResult) -> str:
         return f"{opening} {_whole([case])} as a whole left no measurable trace in {noun}."
     over = _over_samples(case, "whole_")
     draws = "" if over is None else f" (mean of {len(case.samples)} draws {over})"
-    statement = (
-        f"{opening} {_whole([case])} as a whole changed {noun} by {_range(case.whole_nats, case)}\u00a0nats{draws}"
-    )
+    nats = scale.range_text(case.whole_nats, case.half_width_nats)
+    statement = f"{opening} {_whole([case])} as a whole changed {noun} by {nats}\u00a0nats{draws}"
     if findings.is_finding(case):
         return f"{statement}."
     signs = "" if case.whole_nats <= findings.floor_nats(case) else "with signs "
@@ -527,19 +518,10 @@ def posterior(case: InfluenceResult) -> str:
     return context.posterior_sentence(case, "whole_", f"this {_whole([case])}")
 
 
-def _placebo(case: InfluenceResult) -> str:
-    """What an irrelevant piece does, as sizes: of the sum without signs, and of the one with them."""
-    unsigned, signed = nats_text(case.placebo_nats), nats_text(case.placebo_signed_nats)
-    alone = case.placebo_alone_signed_nats
-    sizes = f"{unsigned}\u00a0nats, with signs at most {signed}"
-    return f"{sizes}; as the only context, with signs, {nats_text(alone)}"
-
-
 def _flags(case: InfluenceResult, piece: Piece) -> list[str]:
-    """Short remarks a reader must see beside the number."""
     remarks = []
     if piece.half_width_nats is not None:
-        remarks.append(f"{_range(piece.nats, piece)}\u00a0nats")
+        remarks.append(f"{scale.range_text(piece.nats, piece.half_width_nats)}\u00a0nats")
     if piece.below_noise_floor:
         remarks.append("below noise")
     elif not findings.is_finding(case, piece):
@@ -561,21 +543,12 @@ def _flags(case: InfluenceResult, piece: Piece) -> list[str]:
     return remarks
 
 
-def _range(nats: float, measured: InfluenceResult | Piece) -> str:
-    return scale.range_text(nats, measured.half_width_nats)
-
-
 def _over_samples(numbers: InfluenceResult | Piece, prefix: str) -> str | None:
     """Mean, 95 % interval and worst in nats; None where nothing was sampled again."""
     mean, interval, worst = (getattr(numbers, f"{prefix}{name}_nats") for name in ("mean", "interval", "worst"))
     if mean is None:
         return None
     return f"{nats_text(mean)} [{nats_text(interval[0])}, {nats_text(interval[1])}], worst {nats_text(worst)}"
-
-
-def _shared_settings(cases: Sequence[InfluenceResult]) -> dict[str, str]:
-    first, *others = map(context.settings, cases)
-    return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
 
 
 _PIECES_AT_MOST: Final = 30
