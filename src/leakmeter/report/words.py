@@ -15,6 +15,14 @@ from leakmeter.report.blocks import Chart
 from leakmeter.report.scale import NOT_MEASURED, nats_in, percent
 from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
 
+NO_GUARANTEE: Final = (
+    "Not a guarantee: a lower-bound estimate of the ex-post privacy loss of this context for this output. It does not "
+    "cover other outputs the model could have given."
+)
+GIVEN_RESPONSE: Final = (
+    "The response was given, not drawn from the scoring model. The numbers hold for the scoring model; another model "
+    "would give different numbers."
+)
 _NUMBER: Final = re.compile(r"\d[\d.e-]*")
 _POSTERIOR_NOTES: Final = {"below the noise floor": "<\u00a0noise", "below the placebo": "<\u00a0placebo"}
 

@@ -15,7 +15,7 @@ from leakmeter.instruments.influence.search_report import is_partial, units_left
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
 from leakmeter.report.scale import nats_text
-from leakmeter.report.words import is_of_system_prompts, mean_text, posterior_cell
+from leakmeter.report.words import GIVEN_RESPONSE, NO_GUARANTEE, is_of_system_prompts, mean_text, posterior_cell
 from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
 from leakmeter.stats.stats import BELOW_NOISE, interval_of_share
 from leakmeter.text.exemplar import EXEMPLAR
@@ -24,10 +24,6 @@ _LISTED: Final = 12
 _FIRST: Final = 1e9
 """Above any number of nats."""
 _SURROGATE: Final = "With a surrogate"
-_GIVEN: Final = (
-    "The response was given, not drawn from the scoring model. The numbers hold for the scoring model; another model "
-    "would give different numbers."
-)
 _ADVICE: Final = {
     "personal": (
         "Personal or secret data disclosed",
@@ -116,8 +112,7 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
         lead=f"A language model gave {responses} after reading a {_whole(cases)}. {ablated} and the same response was "
         "scored again. The change of its log-probability, added up over its tokens, is the influence of that "
         f"{piece} on the response, in nats.",
-        caveat="Not a guarantee: a lower-bound estimate of the ex-post privacy loss of this context for this output. "
-        "It does not cover other outputs the model could have given.",
+        caveat=NO_GUARANTEE,
         sections=[
             b.Section(
                 b.Untrusted(case.id, 80),
@@ -231,7 +226,7 @@ def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:
     yield from _unmeasured(case)
     if not shared:
         if not case.response.sampled:
-            yield b.Text(_GIVEN)
+            yield b.Text(GIVEN_RESPONSE)
         yield from _advice([case])
     yield from b.warnings_of(context.warnings(case))
     yield from disclosure_report.tables([case])
