@@ -139,14 +139,14 @@ def frontier_command(
         output.check_writable(run.html, "report", Path(data.rpartition("=")[2]), Path(run.model))
     if sweep.kind == EPSILON and sweep.given_seed is not None:
         output.tell(SEED_WARNING)
-    words: dict[str, object] = {"--data": data, "--map": ",".join(map or ()) or None, "--format": format}
-    words |= {
+    words: dict[str, object] = {
+        "--data": data,
+        "--map": ",".join(map or ()) or None,
+        "--format": format,
         "--context-from": context_from,
         "--records": records,
         "--bertscore": bertscore,
         "--bertscore-layer": bertscore_layer,
-    }
-    words |= {
         "--template": template,
         "--truncate": truncate or None,
     }
@@ -187,8 +187,8 @@ def _run(
                         if backend is None:
                             backend = run.load_backend()
                             check_precision(seeded.measures[0], backend.dtype)
-                        given = (study, cell, records, directory, backend, bar.of_cell(cell.number))
-                        finished = measure_cell(*given, command)
+                        progress = bar.of_cell(cell.number)
+                        finished = measure_cell(study, cell, records, directory, backend, progress, command)
                     measured.append(finished)
                     duration = time.perf_counter() - started
                     setting = f"{SYMBOLS[sweep.kind]} = {sweep.values[cell.number]:g}: {duration:.0f} s"
@@ -245,8 +245,8 @@ def _write(
     title = f"Leakage and utility over {SYMBOLS[sweep.kind]}"
     table = readable(title, about, result.settings, COLUMNS)
     tables = StudyTables((table,), command, tuple(choice.sentence for choice in result.choices.values()))
-    csvs = {"table.csv": to_csv(result.settings), "frontier.json": result.to_json()}
-    for name, text in {**csvs, **tables.files()}.items():
+    files = {"table.csv": to_csv(result.settings), "frontier.json": result.to_json(), **tables.files()}
+    for name, text in files.items():
         write(directory / name, text)
     try:
         result.save_figure(directory / "figure", footer="; ".join([f"command: {command}", *about]))
@@ -262,7 +262,7 @@ def _write(
 
 
 def _command(sweep: Sweep, words: Mapping[str, object]) -> str:
-    """What is put into a table: all that determines its numbers but a seed that has to stay secret, or a nonce."""
+    """Everything that determines the numbers, without a secret seed or a nonce."""
     from leakmeter.instruments.decoding.sweep import EPSILON
 
     is_bounded = sweep.kind == EPSILON
@@ -278,7 +278,7 @@ def _command(sweep: Sweep, words: Mapping[str, object]) -> str:
 
 
 def _predict(sweep: Sweep, records: Sequence[Record], settings: PromptSettings, run: RunOptions) -> None:
-    """Print what the sweep would take: every setting draws from the same prompts, at the same cost."""
+    """Print what the sweep will take: every setting costs the same."""
     from rich.text import Text
 
     from leakmeter.engine.prediction import forecast
