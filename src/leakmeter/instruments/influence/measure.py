@@ -10,7 +10,7 @@ import numpy as np
 
 from leakmeter.core.item import ContextItem
 from leakmeter.core.json_object import JsonObject
-from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
+from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import COUNT, HALF_WIDTH, NATS, TOKEN_ID, Measurement
 from leakmeter.core.noise import interval_noise_of, neighbourhood_noise, token_by_token
@@ -73,7 +73,7 @@ class Influence(Measure):
     """Maximum number of audit rounds; another round follows if one finds a piece that the screen missed."""
 
     def __post_init__(self) -> None:
-        checks = (
+        refuse_bad(
             logspace.checked_temperature(self.temperature),
             logspace.checked_weight(self.cid_lambda),
             bounded("samples", self.samples, 1, MOST_SAMPLES),
@@ -81,9 +81,6 @@ class Influence(Measure):
             (self.seed >= 0, "seed", self.seed, "0 or more"),
             bounded("audit-rounds", self.audit_rounds, 1, MOST_ROUNDS),
         )
-        for good, name, value, expected in checks:
-            if not good:
-                raise UsageError(f"{name} is {value}; it has to be {expected}")
         if self.search is None and (self.audit is not None or self.audit_rounds != 1):
             raise UsageError("an audit checks what a search missed; give --search top:K with --audit")
         if self.audit is None and self.audit_rounds != 1:
