@@ -19,7 +19,7 @@ from helpers.report_snapshots import printed
 from leakmeter.core.check import Number
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.report import report
-from leakmeter.pages.render import ShownComparison, ShownRun, runs_report
+from leakmeter.pages.render import ShownRun, runs_report
 from leakmeter.report import html
 
 NATS = Number(7.31, (5.2, 9.9), "nats", 120)
@@ -68,7 +68,7 @@ def text_of(page: str) -> str:
 def test_runs_stand_side_by_side_and_their_pages_lie_within() -> None:
     other = shown(small(1), measure="icl", quantities={}, about={}, headline="")
     runs = [shown(), shown(directory="runs/second"), other]
-    page = page_of(*runs, comparisons=[ShownComparison(0, 1, comparison())])
+    page = page_of(*runs, comparisons=[(0, 1, comparison())])
     text = text_of(page)
     for said in (
         "3 runs", "The contexts changed 120 responses.", "Run 2 less run 1 117 cases are in both.", "runs/second",
@@ -77,7 +77,7 @@ def test_runs_stand_side_by_side_and_their_pages_lie_within() -> None:
     ):  # fmt: skip
         assert said in text
     assert pages_within(page) == [html.page(report([clinic()]))] * 2 + [html.page(report([small(1)]))]
-    assert page == page_of(*runs, comparisons=[ShownComparison(0, 1, comparison())])
+    assert page == page_of(*runs, comparisons=[(0, 1, comparison())])
     assert "Run 3: icl" in flat(printed(runs_report(runs)))
     more = {"influence.mean": NATS, "influence.repeated.mean": Number(2.0, None, "values", 3)}
     page = page_of(shown(), shown(quantities=more, about=dict.fromkeys(more, "It.")))
@@ -105,7 +105,7 @@ def test_the_policy_allows_what_the_pages_within_need_and_nothing_else() -> None
 def test_texts_stay_texts() -> None:
     run = shown(hostile(), headline=HOSTILE, model=HOSTILE, directory=HOSTILE, measure=HOSTILE)
     told = comparison(settings=[{"name": HOSTILE, "first": HOSTILE, "second": None}])
-    page = page_of(run, shown(), comparisons=[ShownComparison(0, 1, told)])
+    page = page_of(run, shown(), comparisons=[(0, 1, told)])
     assert_harmless(page)
     assert "<script>" not in page
     assert pages_within(page)[0] == html.page(report([hostile()]))

@@ -119,7 +119,6 @@ def interval(ends: tuple[float, float] | None) -> Interval | None:
 
 
 def finding(nats: float, *, is_finding: bool) -> Cell:
-    """A number of nats for a cell; as text, which has no colour, where it is no finding."""
     return nats if is_finding else scale.nats_cell(nats)
 
 
@@ -339,7 +338,6 @@ class ShadedText:
 
     @property
     def unmeasured(self) -> list[Unmeasured]:
-        """Of its stretches, each once."""
         return sorted({segment.unmeasured for passage in self.passages for segment in passage.segments} - {""})
 
 
@@ -429,16 +427,7 @@ class Guide:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
-    """Nats as colours of the scale: (row, column)."""
-
-    nats: Sequence[Sequence[float]]
-
-
-@dataclass(frozen=True, slots=True)
 class Panel:
-    """One pair of axes."""
-
     x: Axis
     y: Axis
     series: Sequence[Series] = ()
@@ -446,8 +435,8 @@ class Panel:
     notes: Sequence[Phrase] = ()
     """Lines beneath the title."""
     guides: Sequence[Guide] = ()
-    grid: Grid | None = None
-    """Drawn instead of series, under the axes' names."""
+    grid: Sequence[Sequence[float]] | None = None
+    """Nats, (row, column), drawn as colours of the scale under the axes' names, instead of series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -647,14 +636,14 @@ class Report:
     command: Command | None = None
 
     def signed(self, command: str | None, provenance: Provenance) -> Report:
-        """With the command line and the run that it comes from, where they may be told."""
+        """With its command line and run, where these may be told."""
         if not self.is_signed:
             return self
         notes = (*self.notes, Text(self.again, "soft")) if self.again and command is not None else self.notes
         return replace(self, notes=notes, provenance=provenance, command=Command.from_line(command))
 
     def interrupted(self, n_measured: int, n_cases: int | None, noun: str = "cases") -> Report:
-        """With a warning where fewer of the cases, or of what else the `noun` says, were measured than there are."""
+        """With a warning where not all cases, or what else the `noun` says, were measured."""
         if n_cases is None or n_measured >= n_cases:
             return self
         return replace(self, blocks=(Warning(interrupted(n_measured, n_cases, noun)), *self.blocks))
@@ -681,7 +670,6 @@ def plain(phrase: Phrase) -> str:
 
 
 def number_text(value: float, kind: Kind) -> str:
-    """A number for a cell: nats with two decimals wherever they say something, shares in percent."""
     if kind == "nats":
         return scale.nats_cell(value)
     if kind == "signed_nats":
@@ -733,7 +721,7 @@ def fact_phrase(value: Phrase | Shaded) -> Phrase:
 
 
 def facts_of(named: Mapping[str, str]) -> list[Facts]:
-    """Settings, whose values may name models and files of the user; long ones are for pages."""
+    """Settings, which may hold names of models and files of the user; long ones are for pages."""
     split: dict[Literal["everywhere", "pages"], list[tuple[Phrase, Phrase]]] = {"everywhere": [], "pages": []}
     for name, value in named.items():
         split["pages" if name == "Weights (SHA-256)" else "everywhere"].append((name, Untrusted(value)))
@@ -741,7 +729,7 @@ def facts_of(named: Mapping[str, str]) -> list[Facts]:
 
 
 def warnings_of(sentences: Iterable[str]) -> list[Warning]:
-    """Warnings of results, which may name texts of the user."""
+    """Warnings of results, which may hold texts of the user."""
     return [Warning(Untrusted(sentence)) for sentence in sentences]
 
 
@@ -796,7 +784,7 @@ def spelled_out(block: Block) -> Sequence[Block]:
 
 
 def brief(block: Block) -> Iterator[Block]:
-    """What a terminal shows of a block where nobody asked for explanations."""
+    """What a terminal shows of a block without --explain."""
     match block:
         case Headline():
             yield block
@@ -834,7 +822,7 @@ class Arranged(NamedTuple):
 
 
 def arranged(blocks: Sequence[Block]) -> Arranged:
-    """What was found first, then what to do about it; all else keeps its order."""
+    """Findings first, then what to do about them; the rest keeps its order."""
     leading = takewhile(lambda block: isinstance(block, Headline | Text | Advice | Warning), blocks)
     texts = [block for block in leading if isinstance(block, Text) and block.style == "plain" and not block.heading]
     kinds: tuple[type, ...] = (Headline, Advice, Warning)

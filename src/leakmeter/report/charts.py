@@ -187,7 +187,7 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
 
 
 def _is_seen(handle: Any, axes: Any) -> bool:
-    """Whether something of a line or of bars is drawn: a legend names nothing else."""
+    """Whether something of a line or of bars is drawn: else a legend does not name it."""
     if not hasattr(handle, "get_xdata"):
         return len(getattr(handle, "patches", (handle,))) > 0
     xs, ys = (np.asarray(numbers, dtype=np.float64) for numbers in (handle.get_xdata(), handle.get_ydata()))
@@ -200,7 +200,7 @@ def _is_seen(handle: Any, axes: Any) -> bool:
 
 
 def _beside(names: Sequence[str], inches: float) -> int:
-    """As many names of a legend as fit beside each other; 1 or more."""
+    """How many names of a legend fit side by side."""
     longest = max(map(len, names), default=0)
     return max(1, min(4, len(names), int(inches / (0.5 + 0.07 * longest))))
 
@@ -210,7 +210,7 @@ def _panel(axes: Any, panel: b.Panel, number: int) -> None:
     axes.set_xlabel(_label(panel.x.title, 80))
     axes.set_ylabel(_label(panel.y.title, 80))
     if panel.grid is not None:
-        _grid(axes, panel)
+        _grid(axes, panel, panel.grid)
         return
     for axis, set_scale in ((panel.x, axes.set_xscale), (panel.y, axes.set_yscale)):
         if axis.scale == "sqrt":
@@ -294,7 +294,7 @@ def _places(series: b.Series) -> list[float]:
 
 
 def _arms(values: Sequence[float], low: Sequence[float], high: Sequence[float]) -> list[list[float]] | None:
-    """Lengths to either side; rounding can put the interval of equal values beside their mean."""
+    """Lengths to both sides; rounding can put the interval of equal values beside their mean."""
     if not low:
         return None
     ends = zip(values, low, high, strict=True)
@@ -354,7 +354,7 @@ def _rings(axes: Any, series: b.Series, place: int, gid: str) -> None:
 
 
 def _density(axes: Any, series: b.Series, place: int, gid: str) -> None:
-    """Scaled to its height; every number is a tick, and a dashed line stands at their mean."""
+    """Scaled to its height, with a tick for each number and a dashed line at their mean."""
     look, _ = _look(series, place)
     sample = np.asarray([y for y in series.y if math.isfinite(y)], dtype=np.float64)
     low, high = axes.get_xlim()
@@ -390,11 +390,10 @@ _DRAW: Final[dict[b.Draws, Callable[[Any, b.Series, int, str], None]]] = {
 }  # fmt: skip
 
 
-def _grid(axes: Any, panel: b.Panel) -> None:
+def _grid(axes: Any, panel: b.Panel, grid: Sequence[Sequence[float]]) -> None:
     from matplotlib.colors import FuncNorm, ListedColormap
 
-    assert panel.grid is not None
-    nats = np.asarray(panel.grid.nats, dtype=np.float64)
+    nats = np.asarray(grid, dtype=np.float64)
     colours = ListedColormap(["#ffffff", *(swatch.paper for swatch in scale.ramp(dark=False))])
     knee = scale.KNEE_NATS
     norm = FuncNorm(
@@ -412,14 +411,12 @@ def _grid(axes: Any, panel: b.Panel) -> None:
 
 
 def _label(phrase: b.Phrase, characters: int = 48) -> str:
-    """A text for a figure, on one line."""
     glyphs = _known()
     return "".join(x if ord(x) in glyphs else "\ufffd" for x in excerpt(b.plain(phrase), characters))
 
 
 @lru_cache(maxsize=1)
 def _known() -> frozenset[int]:
-    """Letters of matplotlib's own typeface."""
     from matplotlib.font_manager import findfont, get_font
 
     return frozenset(get_font(findfont(_FACE)).get_charmap())
@@ -427,7 +424,7 @@ def _known() -> frozenset[int]:
 
 # ---- within a page --------------------------------------------------------------------------------------------------
 def _cleaned(element: Any, mark: str, captions: dict[str, Sequence[b.Phrase]]) -> None:
-    """Make an element of matplotlib's SVG, and all within it, one that a page with a strict policy shows as meant."""
+    """Make an element of matplotlib's SVG, and all within it, fit for a page with a strict policy."""
     for child in list(element):
         unseen = child.tag == f"{{{_SVG}}}path" and "opacity: 0" in child.get("style", "").split("; ")
         if unseen or child.tag in (f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"):

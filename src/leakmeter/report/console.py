@@ -75,7 +75,6 @@ class Paint:
     dark: bool
 
     def style(self, heat: int) -> Style | str:
-        """Background and readable ink of a heat; nothing for heat 0 or without colour."""
         if not heat or not self.coloured:
             return ""
         swatch = scale.ramp(dark=self.dark)[heat - 1]
@@ -289,7 +288,7 @@ def _bar(cell: b.Cell, column: b.Column, heat: int, paint: Paint, columns: int) 
 
 
 def _longest(table: b.Table, shown: Sequence[int]) -> int | None:
-    """The column of words that may have all the width there is; None where all are short."""
+    """The column of words that takes the width that is left; None where all are short."""
     lengths = {
         i: max((len(b.plain(b.cell_phrase(row.cells[i], table.columns[i]))) for row in table.rows[:50]), default=0)
         for i in shown
@@ -312,7 +311,7 @@ def _more(table: b.Table, n_shown: int) -> str:
 
 
 def _ruler(columns: int) -> str:
-    """The ticks of the common scale above the bars: 1, 3 and 10 nats at their places."""
+    """The ticks of the common scale above the bars: 1, 3 and 10 nats."""
     cells = [" "] * columns
     for tick in (1.0, 3.0, 10.0):
         at = min(columns - 2, round(scale.position(tick) * columns))
@@ -354,7 +353,7 @@ def _tokens(text: b.ShadedText, paint: Paint) -> Text:
 
 
 def _uncoloured(text: b.ShadedText) -> Text:
-    """A text without numbers, a mark for what is struck out; of a long one its beginning and end."""
+    """A text without numbers, with a mark where it is struck out; of a long one beginning and end."""
     out = ""
     for passage in text.passages:
         out += ("" if not out or out.endswith("\n") else "\n") if passage.name else ""
@@ -371,7 +370,7 @@ def _uncoloured(text: b.ShadedText) -> Text:
 
 
 def _passages(text: b.ShadedText, paint: Paint) -> Text:
-    """Each character shaded by the strongest piece that covers it; weak parts of a long text left out."""
+    """Each character shaded by the strongest piece that covers it, without weak parts of a long text."""
     runs = _runs(text)
     kept = _affordable(runs)
     out, elided, ranked, last = Text(), False, set[int](), -1
@@ -407,7 +406,7 @@ def _unmeasured(words: str, paint: Paint) -> str:
 
 
 def _runs(text: b.ShadedText) -> list[tuple[int, b.Segment, str]]:
-    """Stretches that the same piece covers most strongly: number of the passage, the first segment, all the words."""
+    """Stretches with the same strongest piece: number of the passage, the first segment, all the words."""
     stretches = []
     for number, passage in enumerate(text.passages):
         for _, same in groupby(

@@ -100,7 +100,7 @@ def explaining(blocks: Sequence[b.Block]) -> Iterator[tuple[b.Block, list[Term]]
 
 
 def first_said(texts: Iterable[str], explained: set[str]) -> list[Term]:
-    """The terms in some texts of the program that were not explained before; they are added to `explained`."""
+    """The terms in texts of the program that were not explained before; they are added to `explained`."""
     text = "\n".join(texts)
     terms = [term for term in TERMS if term.name not in explained and _PATTERNS[term.name].search(text)]
     explained.update(term.name for term in terms)
@@ -118,7 +118,7 @@ def of_cases(report: b.Report, explained: set[str]) -> list[Term]:
 
 
 def leaves(blocks: Sequence[b.Block]) -> Iterator[b.Block]:
-    """Blocks and those within them, an attribution's too, in the order in which they are read."""
+    """Blocks and those within them, an attribution's too, in reading order."""
     for block in blocks:
         yield block
         inner: Sequence[b.Block] = b.within(block)

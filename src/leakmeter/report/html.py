@@ -200,7 +200,7 @@ def _say(phrase: b.Phrase) -> Markup:
 
 
 def _width(cell: b.Cell, kind: b.Kind = "nats") -> int:
-    """Length of a bar, whole percent of the longest."""
+    """Length of a bar, in percent of the longest."""
     if not isinstance(cell, float | int):
         return 0
     return round(100 * min(1.0, max(0.0, cell))) if kind == "share" else scale.percent_of_axis(float(cell))
@@ -252,7 +252,7 @@ def _data(attribution: b.Attribution) -> Markup:
 
 
 def _short(number: float) -> float | int | None:
-    """Three significant digits, which is all the page shows; JSON has no word for infinity or nan."""
+    """Three significant digits, as the page shows; None for infinity and NaN."""
     if not math.isfinite(number):
         return None
     short = float(f"{number:.3g}")
@@ -260,7 +260,7 @@ def _short(number: float) -> float | int | None:
 
 
 def _scripted(report: b.Report) -> bool:
-    """Whether there is something to choose, sort, filter or turn over; a page without has no script."""
+    """Whether there is something to choose, sort, filter or turn over."""
     if not report.scripted:
         return False
     blocks = b.walk([*report.blocks, *(block for section in report.sections for block in section.blocks)])

@@ -142,7 +142,7 @@ def _say(phrase: b.Phrase) -> str:
 
 
 def _own(words: str) -> str:
-    """Words of the program; one that came from elsewhere after all still becomes no link."""
+    """Words of the program, without links even if they came from elsewhere."""
     return _line(words).translate(_OWN).replace("://", "&#58;//").replace("www.", "www&#46;")
 
 

@@ -48,8 +48,7 @@ def _unmarked(result: Any) -> str | None:
 
 
 def posterior_cell(numbers: Any, prefix: str = "") -> str:
-    """A posterior for a column, or which baseline the signed sum is not above; the names of both have the prefix
-    "whole_", "left_" or none."""
+    """A posterior, or the baseline that the signed sum is not above; `prefix` is of the names of both."""
     sure: float | None = getattr(numbers, f"{prefix}posterior")
     if sure is not None:
         return percent(sure)
@@ -65,7 +64,6 @@ def model_facts(result: Any) -> dict[str, str]:
 
 
 def cost(results: Sequence[Any]) -> str:
-    """Tokens and time, predicted and taken."""
     costs = [result.cost for result in results]
     run = sum(case_cost.tree_tokens for case_cost in costs)
     naive = sum(case_cost.naive_tokens for case_cost in costs)
@@ -98,7 +96,7 @@ def warnings(results: Sequence[Any], noun: str = "queries") -> list[str]:
 
 
 def saved(n_tokens: int, n_naive_tokens: int) -> str:
-    """The share of tokens that another way would run and ours does not."""
+    """Share of the tokens of a naive run that are not run."""
     return f"{100 * (1 - n_tokens / n_naive_tokens):.0f}\u00a0%"
 
 
@@ -126,6 +124,6 @@ class Findings:
 
 
 def mean_text(values: Sequence[float]) -> str:
-    """Mean of numbers of nats with its 95 % interval over the cases."""
+    """Mean, with its 95 % interval over the cases."""
     interval = interval_of_aggregate(values, "mean", seed=0)
     return f"{nats_in(aggregate(values, 'mean'), interval)}\u00a0nats"

@@ -364,7 +364,6 @@ def _bertscore(finished: FinishedCell, wanted: Quality, directory: Path | None) 
 
 
 def _row(sweep: Sweep, cell: FinishedCell, value: float) -> Row:
-    """What a setting leaks; with ε also what is guaranteed, and spent at most."""
     by_token = [
         float(np.mean([values.mean() for values in whole_by_token(measurements)])) for _, measurements in cell.measured
     ]
@@ -389,5 +388,5 @@ def _whole_nats(finished: FinishedCell) -> FloatArray:
 
 
 def _by_case(finished: FinishedCell, values: Sequence[float]) -> FloatArray:
-    """One number a response to each case's mean, (case,): responses of a case are no cases of their own."""
+    """Means over a case's responses, (case,)."""
     return np.asarray(np.asarray(values, dtype=np.float64).reshape(len(finished.measured), -1).mean(axis=1))

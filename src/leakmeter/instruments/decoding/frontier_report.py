@@ -32,7 +32,6 @@ _NO_KNEE: Final = {
 
 
 def report(frontier: Frontier, *, command: str | None = None) -> b.Report:
-    """A sentence for each utility, what to do, and settings with their leakage and utility."""
     kind, utilities = frontier.kind, list(frontier.choices)
     is_bounded = kind == "epsilon"
     # Everything fits into 80 columns, with one utility.
@@ -72,7 +71,6 @@ def report(frontier: Frontier, *, command: str | None = None) -> b.Report:
 
 
 def _advice(frontier: Frontier) -> b.Advice:
-    """The rows of the decision table that the utilities meet."""
     met = set()
     for choice in frontier.choices.values():
         verdict = "settled" if choice.settled else "unsettled"
@@ -132,7 +130,7 @@ def _points(
     frontier: Frontier, utility: str, indices: Sequence[int], draws: b.Draws, name: str, colour: int | None,
     remark: str = "",
 ) -> b.Series:  # fmt: skip
-    """Some settings in the order of their leakage, whatever that of their names."""
+    """Some settings, in the order of their leakage."""
     shown = sorted((frontier.settings[i] for i in indices), key=lambda row: row["nats"])
     xs, x_low, x_high = _ends(shown, "nats", 1.0)
     ys, low, high = _ends(shown, utility, 100.0)
@@ -144,7 +142,7 @@ def _points(
 
 
 def _ends(rows: Sequence[Row], name: str, scale: float) -> tuple[list[float], ...]:
-    """Means and the two edges of their intervals; an item alone has none, and the edges lie on it."""
+    """Means and the ends of their intervals, which are the means themselves where there is no interval."""
     points = ((row[name], *(interval_of(row, name) or (row[name],) * 2)) for row in rows)
     means, low, high = ([scale * end for end in ends] for ends in zip(*points, strict=True))
     return means, low, high

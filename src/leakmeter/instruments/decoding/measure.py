@@ -95,7 +95,7 @@ class Decode(Measure):
             )
 
     def seeded(self) -> Decode:
-        """The same with a seed: the one given, or 0; with epsilon and none given, a nonce of 128 random bits."""
+        """The same with a seed: the given one or 0, or with epsilon a nonce of 128 random bits."""
         if self.seed is not None or self.nonce is not None:
             return self
         return replace(self, seed=0) if self.epsilon is None else replace(self, nonce=secrets.randbits(128))
@@ -154,7 +154,7 @@ class Decode(Measure):
         return [measurement for i, ledger in enumerate(ledgers) for measurement in self.readings(item.id, i, ledger)]
 
     def _random(self, item: ContextItem) -> Callable[[int, int], float | Bits]:
-        """Response and step to what a token is drawn by."""
+        """A function of response and step to the random numbers of a token."""
         if self.epsilon is not None:
             return bits_of(self, item)
         uniforms = [uniforms_of(self.seed or 0, item.id, i, self.max_new_tokens) for i in range(self.samples)]
@@ -210,7 +210,7 @@ def check_precision(measure: Decode, dtype: str | None) -> None:
 
 
 def precision_for(measure: Decode, model: Any, dtype: str | None) -> str | None:
-    """The precision to load a model in: under a bound float32 where none was asked for, also on CUDA."""
+    """The precision to load a model in: float32 under a bound if none is given, on CUDA too."""
     check_precision(measure, dtype)
     named = not isinstance(model, tuple) and model != "toy"
     return "float32" if measure.epsilon is not None and dtype is None and named else dtype

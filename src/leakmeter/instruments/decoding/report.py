@@ -65,7 +65,6 @@ def advice(cases: Sequence[DecodeResult]) -> Iterator[b.Advice]:
 
 
 def _sentence(decoded: DecodedResponse) -> str:
-    """What a response leaks, and what was guaranteed of it."""
     ledger, guarantee = decoded.ledger, decoded.guarantee
     subject = "The response" if decoded.response.sampled else "For the scoring model, this given response"
     sentence = f"{subject} leaks {nats_text(ledger.whole_nats)}\u00a0nats of the context"
@@ -120,7 +119,7 @@ def settings(case: DecodeResult | PublicResult) -> dict[str, str]:
 
 
 def report(cases: Sequence[DecodeResult]) -> b.Report:
-    """Everything, for readers who may see the context: responses shaded by what each token leaks, and guarantees."""
+    """Everything, for readers who may see the context."""
     bounded = any(case.guarantee is not None for case in cases)
     several = len(cases) > 1
     blocks: list[b.Block] = []
@@ -303,7 +302,6 @@ def _numbers(tokens: Sequence[str], columns: Mapping[str, Sequence[float]], capt
 
 # ---- both -----------------------------------------------------------------------------------------------------------
 def _guaranteed(guarantee: Guarantee, n_responses: int) -> b.Part:
-    """What many tokens cost together, and what ε means."""
     response, session = guarantee.response, guarantee.session
     composed = {"response 1" if n_responses > 1 else "this response": response}
     if session.n_responses > 1:
@@ -366,5 +364,5 @@ def _chart(cases: Sequence[DecodeResult]) -> b.Chart:
 
 
 def _added_up(nats: Sequence[float]) -> list[float]:
-    """Sum of the nats of so many tokens, from none; an infinite one ends the line."""
+    """Sums of the nats of 0, 1, … tokens; an infinite one ends the line."""
     return [value if math.isfinite(value) else math.nan for value in accumulate(nats, initial=0.0)]

@@ -45,7 +45,7 @@ _FILES: Final = {LAMBDA: "lambda", EPSILON: "epsilon"}
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Settings that are compared: one field of decoding takes several values, the others one."""
+    """Settings to compare: one field of decoding takes several values."""
 
     kind: str
     """The field: 'cid_lambda' or 'epsilon'."""
@@ -60,11 +60,11 @@ class Sweep:
 
     @property
     def needs_nonce(self) -> bool:
-        """Whether nobody is to repeat its draws: with ε, where no seed was given."""
+        """Whether nobody may repeat its draws: with ε, where no seed was given."""
         return self.kind == EPSILON and self.given_seed is None
 
     def seeded(self, nonce: int = 0) -> Sweep:
-        """The same with a seed, one for all settings: the one given, or else 0; or with a nonce, where it needs one."""
+        """The same with one seed for all settings, the given one or 0, or with a nonce where it needs one."""
         if self.given_seed is not None:
             return self
         chosen = {"nonce": nonce} if self.needs_nonce else {"seed": 0}
@@ -108,7 +108,7 @@ def sweep_directory(
 
 
 def study_of(sweep: Sweep, model: str, settings: PromptSettings, n_records: int, quality: Quality) -> Study:
-    """A seeded sweep as a study of one factor, whose cells are measured like any other's."""
+    """A seeded sweep as a study of one factor: its cells are measured like any study's."""
     cells = tuple(
         Cell(
             number=number,

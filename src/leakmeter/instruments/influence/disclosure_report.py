@@ -41,7 +41,6 @@ _EXACT: Final = frozenset((EMAIL, PHONE, shapes.ACCOUNT, shapes.KEY, shapes.CODE
 
 
 def kind_text(kind: str) -> str:
-    """What is disclosed, for people."""
     return "other content" if kind == OTHER else _NAMES.get(kind, kind)
 
 
@@ -68,7 +67,6 @@ def most(case: InfluenceResult) -> Disclosure | None:
 
 
 def summary(case: InfluenceResult) -> str:
-    """What a case discloses, in a few words."""
     if leaks := personal(case):
         return kinds_text(leaks)
     if retold(case):
@@ -77,7 +75,7 @@ def summary(case: InfluenceResult) -> str:
 
 
 def _is_partly_known(case: InfluenceResult) -> bool:
-    """Whether something may be disclosed that the numbers cannot show."""
+    """Whether the response may disclose what the numbers cannot show."""
     is_cut = case.truncated_tokens > 0 or len(case.samples) > 1
     return is_cut or case.half_width_nats is not None or is_partial(case)
 
@@ -117,7 +115,6 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
 
 
 def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
-    """What is given away in other words, and what was searched for."""
     n_drawn = max(len(case.samples) for case in cases)
     if n_drawn > 1:
         yield b.Text(f"Of up to {n_drawn} responses drawn for a case, only the first was examined.")
@@ -234,7 +231,6 @@ def _table(
 
 
 def _origin(disclosure: Disclosure) -> b.Phrase:
-    """Documents that it came from, or the words where they have no names."""
     if not disclosure.documents:
         return b.Untrusted(disclosure.source or "", 48)
     return b.joined(b.Untrusted(name, 32) for name in disclosure.documents)
@@ -254,7 +250,6 @@ def _remarks(disclosure: Disclosure) -> list[b.Phrase]:
 
 
 def disclosures(case: InfluenceResult) -> b.Disclosures:
-    """The disclosures of a response; pieces are known by their place among those of the case."""
     numbers = {piece.name: number for number, piece in enumerate(case.pieces)}
     several = len(case.documents) > 1
     disclosed = [disclosed_span(disclosure, numbers, several=several) for disclosure in case.disclosed]
@@ -264,8 +259,7 @@ def disclosures(case: InfluenceResult) -> b.Disclosures:
 def disclosed_span(
     disclosure: Disclosure, numbers: Mapping[str, int], *, several: bool, origin: b.Phrase | None = None
 ) -> b.Disclosed:
-    """A disclosure for a page: with pieces by number, and documents of `several` by name; `origin` is where it came
-    from, if its sources do not tell."""
+    """A disclosure for a page, pieces by number, `several` documents by name; `origin` stands for its sources."""
     return b.Disclosed(
         b.Untrusted(disclosure.text, 80),
         b.Untrusted(kind_text(disclosure.kind), 24),
@@ -278,7 +272,7 @@ def disclosed_span(
 
 
 def _marked_origin(disclosure: Disclosure, *, several: bool) -> b.Phrase:
-    """Documents, or, of an only one, pieces; and the words of the first that says it otherwise."""
+    """Its documents, or pieces where there is only one document, and the words of the first source if they differ."""
     by_document = several and disclosure.documents
     names = disclosure.documents if by_document else [source.piece for source in disclosure.sources]
     if not names:
@@ -295,7 +289,7 @@ def _marked_origin(disclosure: Disclosure, *, several: bool) -> b.Phrase:
 
 
 def parts(stretch: Stretch, disclosed: Sequence[Disclosure]) -> Sequence[b.Words]:
-    """A stretch of the context, cut where the words begin and end that disclosures came from; empty where none did."""
+    """A stretch of the context, cut around the words that disclosures came from; empty without any."""
     places = [
         (start, end, number)
         for number, disclosure in enumerate(disclosed)

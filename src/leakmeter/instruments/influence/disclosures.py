@@ -150,7 +150,7 @@ class _Numbers:
 
 
 def disclosures(texts: Texts, series: Series) -> tuple[Disclosure, ...]:
-    """What the first response of a case gives away, in its order, and values below the floor beside it."""
+    """What the first response of a case gives away, in its order, with the values below the floor."""
     response = texts["responses"][0]
     tokens: Sequence[str] = response["tokens"]
     if not tokens:
@@ -217,7 +217,7 @@ def _other_spans(text: str, edges: Sequence[int], numbers: _Numbers, known: Any)
 def _trimmed(
     segment: tuple[int, int], words: Sequence[tuple[int, int, int, int]], numbers: _Numbers
 ) -> tuple[int, int]:
-    """A segment without words at its ends that the context raised by less than half of the segment's mean."""
+    """A segment without the words at its ends that have less than half of the mean of its words."""
     start, end = segment
     nats = [float(numbers.whole[first:last].sum()) for _, _, first, last in words[start:end]]
     least = _EDGE * float(np.mean(nats))
@@ -231,7 +231,7 @@ def _joined(
     scores: Sequence[float],
     numbers: _Numbers,
 ) -> Iterator[tuple[int, int]]:
-    """Neighbouring segments of one sentence as one where the same piece moves both and few words lie between."""
+    """Segments of one sentence, joined where the same piece moves both and few words lie between."""
     open_: tuple[int, int] | None = None
     for segment in segments:
         if open_ is not None and segment[0] - open_[1] <= _MOST_BETWEEN:
@@ -251,7 +251,7 @@ def _strongest(segment: tuple[int, int], words: Sequence[tuple[int, int, int, in
 
 
 def _score(numbers: _Numbers, first: int, last: int, is_value: Any) -> float:
-    """What the context did to a word, less what an irrelevant text does to one; never more beside a value."""
+    """What the context did to a word, less what an irrelevant text does; −∞ in a value."""
     if is_value[first:last].any() or last <= first:
         return -np.inf
     placebo = np.abs(numbers.placebos[:, first:last].sum(axis=1)).max(initial=0.0)

@@ -97,33 +97,30 @@ class Influence(Measure):
 
     @property
     def chooses(self) -> bool:
-        """Whether what it asks depends on the scores."""
+        """Whether its requests depend on scores."""
         return self.search is not None
 
     def chooses_of(self, item: ContextItem) -> bool:
-        """The same of an item that has documents to choose from."""
         return bool(self._documents(item))
 
     @property
     def documents_first(self) -> bool:
-        """Whether it measures documents before their sentences where a case is cut into both."""
+        """Whether it measures documents before their sentences, where a case is cut into both."""
         return self.search is None
 
     @property
     def levels(self) -> bool:
-        """Whether documents and paragraphs are measured beside the units that stand in them."""
         return self.search is not None
 
     @property
     def exhaustive(self) -> Influence | None:
-        """The same measure of every piece; None where it is that already."""
+        """The same measure without a search; None where it has none."""
         if self.search is None:
             return None
         return _EveryPiece(**{**asdict(self), "search": None, "audit": None, "audit_rounds": 1})
 
     @override
     def record(self) -> JsonObject:
-        """The parameters that name a run; those of a search where there is one."""
         params = asdict(self)
         if self.search is None:
             for name in ("search", "audit", "audit_rounds"):
@@ -169,7 +166,7 @@ class Influence(Measure):
         return list(_measurements(item, responses, scored, noise))
 
     def _documents(self, item: ContextItem) -> dict[str, tuple[str, ...]]:
-        """Documents to score before their sentences, which they are given with."""
+        """Documents to score before their sentences, with these."""
         if self.search is not None:
             return {}
         return sentences_by_document(item, 1 if item.response is not None else self.samples, self._n_bare)
@@ -286,7 +283,7 @@ def _measurements(
 
 
 def _half_widths(item: ContextItem, sample_: int, names: Sequence[str], scored: Scored) -> Iterator[Measurement]:
-    """Most that the contrasts of each piece may be off, and last that any contrast may."""
+    """Most that the contrasts of each piece may be off, and last that any may."""
     bare, whole = scored.bare.width, scored.whole.width
     for name in names:
         contrasts = [whole + scored.cuts[name].width]
@@ -322,7 +319,7 @@ def _contrasts(
 
 
 class _EveryPiece(Influence):
-    """What a search is held against: it measures every piece of a case that is cut as for the search."""
+    """What a search is compared with: every piece of a case that is cut as for the search."""
 
     __slots__ = ()
 
@@ -333,5 +330,5 @@ class _EveryPiece(Influence):
 
 
 def _without_documents(item: ContextItem, kept: Collection[str] = ()) -> list[str]:
-    """Pieces of a case, those apart that are documents with sentences of their own; of these only some."""
+    """Names of the pieces, without the documents that have sentences of their own unless they are `kept`."""
     return [span.name for span in item.spans if span.kind != "document" or span.name in kept]

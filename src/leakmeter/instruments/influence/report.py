@@ -81,7 +81,6 @@ _NOTES: Final[tuple[tuple[str, str], ...]] = (
 
 
 def report(cases: Sequence[InfluenceResult]) -> b.Report:
-    """Each response with its shaded context, its pieces, and how it was measured."""
     first, *others = map(context.settings, cases)
     shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
     several = len(cases) > 1
@@ -155,9 +154,7 @@ def _overview(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
 
 
 def _advice(cases: Sequence[InfluenceResult]) -> Iterator[b.Advice]:
-    """The rows of the decision table that the cases meet, with their ids; those of which only the system prompt was
-    measured meet none, since the influence of the rest on the answers is not known.
-    """
+    # Where the system prompt alone was measured, the influence of the rest on the answers is not known.
     cases = [case for case in cases if case.unmarked_query_tokens is None]
     if not cases:
         return
@@ -177,7 +174,6 @@ def _advice(cases: Sequence[InfluenceResult]) -> Iterator[b.Advice]:
 
 
 def _met(cases: Sequence[InfluenceResult]) -> dict[str, Sequence[InfluenceResult]]:
-    """The cases that meet each row of the decision table."""
     if cases[0].unit == EXEMPLAR:
         above = [case for case in cases if context.leader(case) is not None]
         met: dict[str, Sequence[InfluenceResult]] = {"spare": above} if above else {"nothing": cases}
@@ -199,7 +195,7 @@ def _half_width(cases: Sequence[InfluenceResult]) -> float | None:
 
 
 def _weight(case: InfluenceResult) -> float:
-    """What is personal or secret comes first, then what else is disclosed, then what is no finding."""
+    """Ranks personal or secret data first, then findings, then the rest."""
     if leaks := disclosure_report.personal(case):
         return _FIRST + min(leaks[0].nats, _FIRST)
     return case.whole_nats if findings.is_finding(case) else -1 / (1 + case.whole_nats)
@@ -240,7 +236,6 @@ def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:
 
 
 def _unmeasured(case: InfluenceResult) -> Iterator[b.Text]:
-    """How much of the context was measured by document alone; nothing where no sentence was left out."""
     n, n_documents = case.n_unmeasured_pieces, case.n_unmeasured_documents
     if n and n_documents:
         whose = "their document has no effect" if n_documents == 1 else "their documents have no effect"
@@ -287,9 +282,12 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
         for token, nats, floor in zip(response.tokens, case.whole_per_token_nats, floors, strict=True)
     ]
     query: tuple[b.Block, ...] = (b.Text(b.Untrusted(case.query), "prose", heading="Query"),) if case.query else ()
+    units = "Exemplars" if case.unit == EXEMPLAR else "Pieces of the context"
+    if search_report.is_partial(case):
+        units = "Pieces of the context that were scored exactly"
     captions = {
         "document": "Documents",
-        "unit": _pieces_caption(case),
+        "unit": units,
         "value": "Values with several mentions, all ablated together",
     }
     ranked = {kind: context.by_nats(case, kind) for kind in captions}
@@ -321,7 +319,7 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
 def _token_floors(
     case: InfluenceResult, placebo: Sequence[float] | None, *, is_finding: bool = True
 ) -> Sequence[float]:
-    """At and below which nothing was done to each token: its noise, or what an irrelevant piece does to it."""
+    """Of each token its noise, or the placebo's effect if that is more; infinite without a finding."""
     noise = case.noise_floor_per_token_nats
     if not is_finding:
         return [math.inf] * len(case.response.tokens)
@@ -329,7 +327,6 @@ def _token_floors(
 
 
 def _context(case: InfluenceResult) -> b.ShadedText:
-    """The context, each stretch by the strongest of the units that cover it."""
     pieces = case.pieces
     shown = [*context.by_nats(case, "unit"), *context.by_nats(case, "document")]
     ranked = [i for i in context.by_nats(case, "unit")[:_LISTED] if findings.is_finding(case, pieces[i])]
@@ -380,7 +377,6 @@ def _floor(case: InfluenceResult) -> float:
 
 
 def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Table:
-    """Without it, alone, which way, and the posterior that it was there; most nats first."""
     swaps = any(piece.swapped_nats is not None for piece in case.pieces)
     has_alone = any(case.pieces[i].alone_nats is not None for i in ranked)
     piece_name = "document" if case.pieces[ranked[0]].kind == "document" else _piece(case)
@@ -433,14 +429,13 @@ def _remarks(case: InfluenceResult, piece: Piece) -> list[b.Phrase]:
 
 
 def _posterior(case: InfluenceResult, piece: Piece) -> b.Cell:
-    """The posterior of a finding, or what it is below."""
+    """The posterior, or the baseline that the piece is below."""
     if findings.is_finding(case, piece):
         return piece.posterior
     return posterior_cell(piece) if piece.posterior is None else "<\u00a0placebo"
 
 
 def _samples(case: InfluenceResult) -> Iterator[b.Block]:
-    """Responses that were sampled again: each on the scale of nats, and their mean."""
     if case.whole_mean_nats is None:
         return
     samples, shown = case.samples, findings.shown_in_context(case.pieces)
@@ -476,12 +471,6 @@ def _whole(cases: Sequence[InfluenceResult], plural: str = "") -> str:
 
 def _piece(case: InfluenceResult) -> str:
     return EXEMPLAR if case.unit == EXEMPLAR else "piece"
-
-
-def _pieces_caption(case: InfluenceResult) -> str:
-    if search_report.is_partial(case):
-        return "Pieces of the context that were scored exactly"
-    return "Exemplars" if case.unit == EXEMPLAR else "Pieces of the context"
 
 
 # ---- sentences ------------------------------------------------------------------------------------------------------
@@ -551,7 +540,6 @@ _TOKENS_AT_MOST: Final = 60
 
 
 def charts(cases: Sequence[InfluenceResult]) -> Iterator[b.Chart]:
-    """Pieces with intervals, and pieces over the tokens of the response with most influence."""
     pieces = _of_one(cases[0]) if len(cases) == 1 else _over_cases(cases)
     if pieces is not None:
         yield pieces
@@ -567,7 +555,7 @@ def _units(case: InfluenceResult) -> list[Piece]:
 
 
 def _strongest(case: InfluenceResult) -> list[Piece]:
-    """As many pieces as can be shown, those of most influence, in the order of the context."""
+    """The pieces of most influence that a figure has room for, in the order of the context."""
     pieces = _units(case)
     order = sorted(range(len(pieces)), key=lambda i: -pieces[i].nats)
     return [pieces[i] for i in sorted(order[:_PIECES_AT_MOST])]
@@ -669,15 +657,13 @@ def _heat_map(case: InfluenceResult) -> b.Chart:
     panel = b.Panel(
         b.Axis("token of the response", names=[b.Untrusted(token, 14) for token in tokens]),
         b.Axis("", names=[_name(piece) for piece in shown]),
-        grid=b.Grid(
+        grid=[
             [
-                [
-                    max(0.0, nats - floor) if findings.is_finding(case, piece) else 0.0
-                    for nats, floor in zip(piece.per_token_nats, floors, strict=False)
-                ]
-                for piece in shown
+                max(0.0, nats - floor) if findings.is_finding(case, piece) else 0.0
+                for nats, floor in zip(piece.per_token_nats, floors, strict=False)
             ]
-        ),
+            for piece in shown
+        ],
     )
     return b.Chart(
         "tokens",

@@ -186,8 +186,6 @@ class Found(Scored):
 
 @dataclass(frozen=True, slots=True)
 class Searcher:
-    """How a context is searched, and for which response."""
-
     search: Search
     audit: Audit | None
     n_rounds: int
@@ -213,7 +211,7 @@ class Searcher:
         return scored
 
     def _screen(self, item: ContextItem, scored: Found) -> Trial[bool]:
-        """All pieces hidden in turn; whether the model can."""
+        """Hide each piece in turn; whether the model can."""
         names = [span.name for span in item.spans]
         prompts = [item.prompt.hiding(*span.pieces) for span in item.spans]
         rows = yield from screened(item, self.response, self.reduction, prompts)
@@ -228,7 +226,7 @@ class Searcher:
         return True
 
     def _rescore(self, item: ContextItem, scored: Found, units: Sequence[str]) -> Trial[None]:
-        """The first pieces of the screen, until the rest is taken to reach less than the k-th of them or a placebo."""
+        """Score the first pieces of the screen, until the rest is expected to reach less than the k-th or a placebo."""
         ranked = sorted(units, key=lambda name: -scored.nats(scored.hidden[name]))
         # One more than may be: prompts without different pieces may still begin alike, which is run once.
         n, most = 0, min(self.search.most + self.longest, len(units))
@@ -249,7 +247,7 @@ class Searcher:
                 return
 
     def _by_removal(self, item: ContextItem, scored: Found, units: Sequence[str]) -> Trial[None]:
-        """Groups of pieces are removed, and of those with most the parts, down to single pieces."""
+        """Remove groups of pieces, then the parts of those with most nats, down to single pieces."""
         wholes = {span.name: _within(item.spans, span, units) for span in item.spans if span.kind == LEVELS[-1]}
         values = [span.name for span in item.spans if span.kind == "value"][: self.search.k]
         groups = [list(names) for names in wholes.values() if names] or list(_split(units, 2 * _PARTS))
@@ -306,9 +304,9 @@ class Searcher:
                 known[tuple(group)] = row
 
     def _audited(self, item: ContextItem, scored: Found, units: Sequence[str], audit: Audit) -> Trial[None]:
-        """Rounds of pieces drawn at random from those without an exact score, which are all scored exactly.
+        """Score rounds of pieces drawn at random from those without an exact score.
 
-        List and threshold are those of before the draw, which depends on the seed, the case and the round alone.
+        List and threshold are from before the draw, which depends on the seed, the case and the round alone.
         """
         for number in range(1, self.n_rounds + 1):
             left = [name for name in units if name not in scored.cuts]
@@ -325,7 +323,7 @@ class Searcher:
                 return
 
     def _score(self, item: ContextItem, scored: Found, names: Sequence[str], *, keep: bool) -> Trial[None]:
-        """Remove pieces, one at a time, as without a search."""
+        """Score prompts without each piece, as without a search."""
         todo = [name for name in dict.fromkeys(names) if name not in scored.cuts]
         placebos = () if scored.placebos else item.placebos
         if not todo and not placebos:
@@ -363,7 +361,7 @@ def screened(
 
 
 def states_of(item: ContextItem, response: tuple[int, ...]) -> Request:
-    """The last token of a response behind the whole context, whose states the next round begins with."""
+    """A request for the last token of a response after the whole context: the next round begins with its states."""
     n = len(response)
     return Request((item.prompt,), response, Stretch(TargetLogProbs(), n - 1, n))
 
@@ -380,13 +378,13 @@ def reach(exact: Sequence[float], screened: Sequence[float], rest: Sequence[floa
 
 
 def kth(exact: Iterable[float], k: int) -> float:
-    """The k-th largest, nats; below any where there are fewer."""
+    """The k-th largest, nats; −1 where there are fewer."""
     ordered = sorted(exact, reverse=True)
     return ordered[k - 1] if len(ordered) >= k else -1.0
 
 
 def draw(left: Sequence[str], n: int, seed: int, item_id: str, number: int) -> list[str]:
-    """Some of the pieces left, all sets of so many equally likely, in the order of the context."""
+    """n of the pieces left, all sets equally likely, in the order of the context."""
     entropy = int.from_bytes(hashlib.sha256(b"audit\0" + item_id.encode()).digest()[:8])
     chosen = np.random.default_rng([seed, entropy, number]).choice(len(left), n, replace=False)
     return [left[i] for i in sorted(chosen.tolist())]
@@ -398,7 +396,6 @@ def _leading(spans: Sequence[Span], scored: Found, kind: str, n: int) -> list[st
 
 
 def _within(spans: Sequence[Span], whole: Span, names: Collection[str]) -> tuple[str, ...]:
-    """Names of the spans whose pieces a larger one holds."""
     held = set(whole.pieces)
     return tuple(span.name for span in spans if span.name in names and held.issuperset(span.pieces))
 
@@ -411,7 +408,7 @@ def _split(names: Sequence[str], n: int) -> Iterator[list[str]]:
 
 
 def _repeats_last(item: ContextItem) -> ContextItem:
-    """Its spans in another order: those with the tokens of an earlier one last, since their prompts may be equal."""
+    """The item with spans that repeat the tokens of an earlier one last: their prompts may be equal."""
     ids = {piece.name: tuple(piece.ids) for piece in item.prompt.pieces}
     contents = [tuple(ids[name] for name in span.pieces) for span in item.spans]
     order = sorted(range(len(contents)), key=lambda i: contents[i] in contents[:i])
@@ -419,7 +416,7 @@ def _repeats_last(item: ContextItem) -> ContextItem:
 
 
 def _parts(names: Sequence[str]) -> Iterator[list[str]]:
-    """What a group is cut into, and each part again, down to single pieces."""
+    """The parts of a group and their parts, down to single pieces."""
     if len(names) > 1:
         for part in _split(names, _PARTS):
             yield part

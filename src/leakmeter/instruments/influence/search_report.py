@@ -247,7 +247,6 @@ def unscored(case: InfluenceResult, piece: SearchedPiece) -> b.Phrase:
 
 
 def tables(case: InfluenceResult) -> Iterator[b.Table]:
-    """Documents and paragraphs, pieces that were screened only, and pieces that were not looked at."""
     search = case.search
     if search is None:
         return
@@ -294,8 +293,6 @@ def _group_nats(piece: SearchedPiece) -> float | None:
 
 # ---- wholes and their parts -----------------------------------------------------------------------------------------
 def _levels(case: InfluenceResult, search: SearchSummary) -> b.Table:
-    """Documents and paragraphs, the exact value apart from the screened one, and the sum over their pieces."""
-
     def text(level: SearchedPiece) -> b.Cell:
         total, how = _sum(case, level.spans)
         notes = [how] if how else []
@@ -355,7 +352,6 @@ def _sum(case: InfluenceResult, within: Collection[tuple[int, int]] | None) -> t
 
 
 def cell(case: InfluenceResult) -> str:
-    """What may have been missed, for a line of several cases."""
     search = case.search
     if search is None or search.is_complete:
         return "nothing: all scored"

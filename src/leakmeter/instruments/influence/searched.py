@@ -98,13 +98,12 @@ class SearchSummary(Record):
 
 
 def is_exact(span: JsonObject, series: Series, params: Params) -> bool:
-    """Whether a piece has numbers of its own among those of a result: a search has those of larger ones elsewhere."""
+    """Whether a piece has numbers of its own; a search has those of documents and paragraphs in `levels`."""
     is_elsewhere = params.get("search") is not None and span["kind"] in LEVELS
     return not is_elsewhere and (0, "without_this", span["name"]) in series
 
 
 def summary(texts: Texts, series: Series, params: Params) -> SearchSummary | None:
-    """What a search of a case has found; None where there was none."""
     if params.get("search") is None:
         return None
     search = Search.parse(params["search"])
@@ -155,7 +154,6 @@ def _nats(series: Series, statistic: str) -> dict[str, float]:
 
 
 def _placebo_nats(series: Series) -> float:
-    """What an irrelevant piece does, mean over places."""
     placebos = [float(np.abs(values).sum()) for (i, kind, _), values in series.items() if (i, kind) == (0, "placebo")]
     return float(np.mean(placebos)) if placebos else 0.0
 
