@@ -17,11 +17,9 @@ from leakmeter.gating.compare import compare
 from leakmeter.gating.gate_words import incomparable_line, left_out_line, setting_line, value_text
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html
-from leakmeter.report.blocks import Report
 from leakmeter.report.scale import NOT_MEASURED, nats_in, nats_text
 from leakmeter.results.run import Run
 from leakmeter.storage.catalogue import entry_of, label
-
 
 Comparison: TypeAlias = tuple[int, int, JsonObject]
 """Numbers of two runs, from 0, and `gating.compare.Comparison.to_dict`."""
@@ -31,7 +29,7 @@ def page_of_runs(runs: Sequence[Run]) -> str:
     return html.page(report_of_runs(runs))
 
 
-def report_of_runs(runs: Sequence[Run]) -> Report:
+def report_of_runs(runs: Sequence[Run]) -> b.Report:
     return runs_report([_shown(run) for run in runs], _comparisons(runs))
 
 

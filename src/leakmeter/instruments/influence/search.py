@@ -13,7 +13,6 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 from typing import Final
@@ -28,11 +27,8 @@ from leakmeter.core.reductions import MixtureLogProbs, Stretch, TargetLogProbs
 from leakmeter.core.request import Request, Trial
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.scored import Row, Scored, check_possible, rows_of
-from leakmeter.overriding import override
 from leakmeter.stats.hypergeometric import decimal_fraction, draws_needed, round_alpha
 
-MOST_LISTED: Final = 1000
-"""Pieces that a search may list."""
 _SEARCH: Final = re.compile(r"top:([0-9]{1,9})(?::([0-9]{1,9}))?")
 _AUDIT: Final = re.compile(r"([0-9]?\.[0-9]{1,12}|[0-9]):(?:([0-9]{1,9})|([0-9]{1,3}(?:\.[0-9]{1,9})?)%)")
 
@@ -49,11 +45,14 @@ class Search:
     """M of 'top:K:M'; None where it is not said."""
 
     def __post_init__(self) -> None:
-        good, _, value, expected = bounded("top", self.k, 1, MOST_LISTED)
+        good, _, value, expected = bounded("top", self.k, 1, 1000)
         if not good:
             raise UsageError(f"search is 'top:{value}'; K has to be {expected}")
         if self.given_most is not None and self.given_most < self.k:
-            raise UsageError(f"search is '{self}'; M, the most pieces to score exactly, has to be K = {self.k} or more")
+            raise UsageError(
+                f"search is 'top:{self.k}:{self.given_most}'; M, the most pieces to score exactly, has to be K = {self.k} "
+                "or more"
+            )
 
     @property
     def most(self) -> int:
@@ -74,10 +73,6 @@ class Search:
                 "exactly at most"
             )
         return cls(int(match[1]), None if match[2] is None else int(match[2]))
-
-    @override
-    def __str__(self) -> str:
-        return f"top:{self.k}" + ("" if self.given_most is None else f":{self.given_most}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,15 +141,7 @@ class Audit:
         """
         return draws_needed(n_left, self.most_missed_of(n_left), round_alpha(self.alpha, number, n_rounds))
 
-    @override
-    def __str__(self) -> str:
-        if isinstance(self.most_missed, int):
-            return f"{self.confidence!r}:{self.most_missed}"
-        return f"{self.confidence!r}:{Decimal(repr(self.most_missed)).normalize():f}%"
 
-
-LEAST_FACTOR: Final = 1.5
-"""How much more than the screen says of it a piece is taken to have at least, for the stopping rule."""
 _ROWS_AT_ONCE: Final = 2048
 """Wanted rows of a round: their features are in memory together."""
 _PARTS: Final = 4
@@ -374,7 +361,7 @@ def reach(exact: Sequence[float], screened: Sequence[float], rest: Sequence[floa
     """
     floor = float(np.median([*screened, *rest]))
     ratios = [(e + floor) / (s + floor) for e, s in zip(exact, screened, strict=True) if s + floor > 0]
-    return max([LEAST_FACTOR, *ratios]) * (max(rest) + floor) - floor
+    return max([1.5, *ratios]) * (max(rest) + floor) - floor
 
 
 def kth(exact: Iterable[float], k: int) -> float:
