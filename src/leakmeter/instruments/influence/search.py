@@ -50,8 +50,8 @@ class Search:
             raise UsageError(f"search is 'top:{value}'; K has to be {expected}")
         if self.given_most is not None and self.given_most < self.k:
             raise UsageError(
-                f"search is 'top:{self.k}:{self.given_most}'; M, the most pieces to score exactly, has to be K = {self.k} "
-                "or more"
+                f"search is 'top:{self.k}:{self.given_most}'; M, the most pieces to score exactly, has to be "
+                f"K = {self.k} or more"
             )
 
     @property
