@@ -235,7 +235,7 @@ def _joined(
 
 
 def _score(numbers: _Numbers, first: int, last: int, is_value: Any) -> float:
-    """What the context did to a word, less what an irrelevant text does; −∞ in a value."""
+    """What the context did to a word, less what an irrelevant text does, 0.5 nats at least; −∞ in a value."""
     if is_value[first:last].any() or last <= first:
         return -np.inf
     placebo = np.abs(numbers.placebos[:, first:last].sum(axis=1)).max(initial=0.0)
@@ -265,6 +265,7 @@ def _disclosure(text: str, span: _Word, value: Value | None, numbers: _Numbers) 
     elif surprise >= LEAST_SURPRISE:
         evidence = "words"
     relation: Relation = "copied" if copied else "reworded"
+    # Where no piece does half of what the whole context does, only several together are the source.
     if not copied and not any(source.most_nats >= 0.5 * nats for source, _ in sources):
         relation = "inferred"
     return Disclosure(
