@@ -699,7 +699,7 @@ def cell_phrase(cell: Cell, column: Column) -> Phrase:
         return cell_phrase(cell.cell, column)
     if isinstance(cell, float | int):
         if column.kind == "share" and column.digits is not None and not math.isnan(cell):
-            return "∞" if math.isinf(cell) else f"{100 * cell:.{column.digits}g}\u00a0%"
+            return scale.share_text(cell, column.digits)
         return number_text(cell, column.kind)
     return cell
 
