@@ -109,11 +109,9 @@ def frontier_command(
     """
     from leakmeter.data.referenced import load_referenced
     from leakmeter.instruments.decoding.measure import precision_for
-    from leakmeter.instruments.decoding.sweep import EPSILON, sweep_of
+    from leakmeter.instruments.decoding.sweep import EPSILON, settings_of, sweep_of
     from leakmeter.privacy.draws import SEED_WARNING
     from leakmeter.studies.quality import Quality
-    from leakmeter.text import templates
-    from leakmeter.text.build import PromptSettings
     from leakmeter.traces.case import PRESETS
 
     if records is not None and records < 1:
@@ -122,14 +120,7 @@ def frontier_command(
     loaded = load_referenced(data, n=records, map=map, format=format, context_from=context_from, logs=PRESETS)
     for note in loaded.notes:
         output.tell(note)
-    settings = PromptSettings(
-        # Nothing but the whole context is left out.
-        unit="whole",
-        template=templates.resolved(template or loaded.template),
-        # Data sets by name are cut to what the model takes, as in `leakmeter study`.
-        truncate=truncate or loaded.max_context_tokens is not None,
-        max_context_tokens=loaded.max_context_tokens,
-    )
+    settings = settings_of(loaded, template, truncate=truncate)
     options = run or RunOptions()
     run = replace(options, dtype=precision_for(sweep.measures[0], options.model, options.dtype))
     if run.dry_run:

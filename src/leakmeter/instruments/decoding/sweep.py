@@ -22,6 +22,7 @@ from typing import Final
 from leakmeter.core.case import record_of
 from leakmeter.core.written import check_outside_runs
 from leakmeter.data.named.base import Record
+from leakmeter.data.referenced import Referenced
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.privacy import accounting
@@ -30,6 +31,7 @@ from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Choice
 from leakmeter.studies.quality import Quality
 from leakmeter.studies.tables import Row
+from leakmeter.text import templates
 from leakmeter.text.build import PromptSettings
 
 LAMBDA: Final = "cid_lambda"
@@ -85,6 +87,17 @@ def sweep_of(lambdas: Sequence[float] | None, epsilons: Sequence[float] | None, 
         if measure.epsilon is not None:
             accounting.basic([(measure.epsilon, 1)])
     return Sweep(kind, tuple(values), measures)
+
+
+def settings_of(loaded: Referenced, template: str | None, *, truncate: bool) -> PromptSettings:
+    return PromptSettings(
+        # Nothing but the whole context is left out.
+        unit="whole",
+        template=templates.resolved(template or loaded.template),
+        # Data sets by name are cut to what the model takes, as in `leakmeter study`.
+        truncate=truncate or loaded.max_context_tokens is not None,
+        max_context_tokens=loaded.max_context_tokens,
+    )
 
 
 def sweep_directory(
