@@ -256,8 +256,12 @@ def frontier(model: KeptModel, data: Any, options: FrontierOptions) -> Frontier:
         sweep = sweep.seeded(drawn_nonce())
         cases = LoadedCases(tuple(record.case for record in records))
         quality = Quality(options.bertscore, options.bertscore_layer)
-        model_facts = {name: getattr(backend, name) for name in ("name", "weights_sha256", "dtype")}
-        model_facts["device"] = device_of(backend)
+        model_facts = {
+            "name": backend.name,
+            "weights_sha256": backend.weights_sha256,
+            "dtype": backend.dtype,
+            "device": device_of(backend),
+        }
         finished = []
         for cell in study_of(sweep, backend.name, settings, len(records), quality).cells:
             plan = Plan("decode", cell.measure, settings, cases, cell.measure.together)

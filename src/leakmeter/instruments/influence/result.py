@@ -417,14 +417,8 @@ class InfluenceResult(ContextResult):
     def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
         """The results of a run's cases, each as soon as its part is there."""
         for texts, measurements in parts:
-            yield cls._from_part(
-                texts,
-                {
-                    (measurement.sample, measurement.statistic, measurement.piece): measurement.values
-                    for measurement in measurements
-                },
-                params,
-            )
+            series = {(item.sample, item.statistic, item.piece): item.values for item in measurements}
+            yield cls._from_part(texts, series, params)
 
     @classmethod
     def _from_part(cls, texts: Texts, series: Series, params: Params) -> Self:
