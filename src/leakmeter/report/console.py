@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any, Final, cast
 
@@ -38,15 +39,14 @@ _NAME_COLUMNS: Final = 16
 def view(report: b.Report, *, width: int | None = None, explain: bool = True) -> Composed:
     """A report for `rich.print`, or the last line of a notebook cell: one section whole, or the index of several.
     Without `explain` the findings, what changes their meaning, and what to do: commands have an option for the rest."""
-    shown = _report if explain else _brief
-    return Composed(lambda paint, columns: _apart(shown(report, paint, columns)), width)
+    return Composed(partial(_report if explain else _brief, report), width)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Composed:
     """Parts from top to bottom, made when printed, since only the console knows whether it has colours."""
 
-    parts: Callable[[Paint, int], Iterator[RenderableType]]
+    parts: Callable[[Paint, int], Iterator[Shown]]
     """A paint and a width in columns to what is shown."""
     width: int | None = None
 
@@ -55,8 +55,11 @@ class Composed:
         dark = os.environ.get("COLORFGBG", "").rpartition(";")[2] not in {"7", "15"}
         paint = Paint(coloured=console.color_system is not None and not console.no_color, dark=dark)
         columns = min(self.width or options.max_width, options.max_width)
-        for part in self.parts(paint, columns):
-            yield Padding(part, (0, options.max_width - columns, 0, 0))
+        for number, (apart, part) in enumerate(self.parts(paint, columns)):
+            padding = (0, options.max_width - columns, 0, 0)
+            if apart and number:
+                yield Padding(Text(), padding)
+            yield Padding(part, padding)
 
     def _repr_mimebundle_(self, include: Sequence[str] = (), exclude: Sequence[str] = (), **_: Any) -> dict[str, str]:
         # Rich's own way, without its base class.
@@ -80,8 +83,12 @@ class Paint:
         swatch = scale.ramp(dark=self.dark)[heat - 1]
         return Style(color=swatch.ink, bgcolor=swatch.paper)
 
-    def bar(self, nats: float, heat: int, columns: int) -> Text:
-        eighths = round(scale.position(nats) * columns * 8)
+    def bar(self, cell: b.Cell, column: b.Column, heat: int, columns: int) -> Text:
+        if not isinstance(cell, float | int):
+            return Text()
+        if column.kind == "share":
+            return Text("█" * round(min(1.0, max(0.0, cell)) * columns))
+        eighths = round(scale.position(cell) * columns * 8)
         text = "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
         if not self.coloured:
             return Text(text)
@@ -90,13 +97,6 @@ class Paint:
 
 
 Shown = tuple[bool, RenderableType]  # whether an empty line comes before, and what comes
-
-
-def _apart(shown: Iterator[Shown]) -> Iterator[RenderableType]:
-    for number, (apart, line) in enumerate(shown):
-        if apart and number:
-            yield Text()
-        yield line
 
 
 def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
@@ -240,7 +240,7 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
             if column.shade or isinstance(cell, b.Shaded):
                 cells[-1].stylize(paint.style(heat))
             if column.bar and wide:
-                cells.append(_bar(cell, column, heat, paint, bar_columns))
+                cells.append(paint.bar(cell, column, heat, bar_columns))
         drawn.add_row(*cells, style="dim" if row.quiet else "bold" if row.strong else "")
     if len(table.rows) > len(kept):
         # In the widest column of words, so that the sentence is read whole.
@@ -277,14 +277,6 @@ def _cell(cell: b.Cell, column: b.Column, characters: int) -> Text:
         for note in cell.notes:
             text.append(f"\n{b.plain(note)}", "italic")
     return text
-
-
-def _bar(cell: b.Cell, column: b.Column, heat: int, paint: Paint, columns: int) -> Text:
-    if not isinstance(cell, float | int):
-        return Text()
-    if column.kind == "share":
-        return Text("█" * round(min(1.0, max(0.0, cell)) * columns))
-    return paint.bar(float(cell), heat, columns)
 
 
 def _longest(table: b.Table, shown: Sequence[int]) -> int | None:
