@@ -209,7 +209,7 @@ def _table(
         (b.Column("Case"), lambda row: b.Untrusted(row[0].id, 24)),
         (b.Column("What"), lambda row: kind_text(row[1].kind)),
         (b.Column("Response says"), lambda row: b.Untrusted(row[1].text, 80)),
-        (b.Column("From"), lambda row: b.Noted(_origin(row[1]), _remarks(row[1]))),
+        (b.Column("From"), lambda row: _origin(row[1])),
         (b.Column("Nats", "signed_nats", shade=is_personal), lambda row: row[1].nats),
         (b.Column("Sure", "posterior"), lambda row: row[1].posterior),
         (b.Column("Known by", on="pages"), lambda row: row[1].found_by or ""),
@@ -230,13 +230,8 @@ def _table(
     )
 
 
-def _origin(disclosure: Disclosure) -> b.Phrase:
-    if not disclosure.documents:
-        return b.Untrusted(disclosure.source or "", 48)
-    return b.joined(b.Untrusted(name, 32) for name in disclosure.documents)
-
-
-def _remarks(disclosure: Disclosure) -> list[b.Phrase]:
+def _origin(disclosure: Disclosure) -> b.Noted:
+    origin: b.Phrase = b.joined(b.Untrusted(name, 32) for name in disclosure.documents)
     remarks: list[b.Phrase] = []
     if disclosure.relation == "reworded" and disclosure.source is not None:
         # An exact value cannot be reworded, but it may be written in another form, or be made up.
@@ -246,7 +241,7 @@ def _remarks(disclosure: Disclosure) -> list[b.Phrase]:
         remarks.append("from several pieces together")
     if disclosure.relation == "copied" and len(disclosure.sources) > 1:
         remarks.append(f"in {len(disclosure.sources)} pieces")
-    return remarks
+    return b.Noted(origin or b.Untrusted(disclosure.source or "", 48), remarks)
 
 
 def disclosures(case: InfluenceResult) -> b.Disclosures:

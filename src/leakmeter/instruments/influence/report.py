@@ -425,7 +425,29 @@ def _remarks(case: InfluenceResult, piece: Piece) -> list[b.Phrase]:
     n = len(piece.spans)
     if piece.kind == "value":
         remarks.append(f"{n} mention{'s' if n != 1 else ''}")
-    return [*remarks, *search_report.remarks(case, piece), *map(b.Untrusted, _flags(case, piece))]
+    remarks += search_report.remarks(case, piece)
+    flags = []
+    if piece.half_width_nats is not None:
+        flags.append(f"{scale.range_text(piece.nats, piece.half_width_nats)}\u00a0nats")
+    if piece.below_noise_floor:
+        flags.append("below noise")
+    elif not findings.is_finding(case, piece):
+        flags.append("below the placebo")
+    if piece.entity_type:
+        n = piece.n_mentions
+        repetition = "not repeated" if piece.repeated == "no" else f"repeated {piece.repeated}"
+        flags.append(f"{n} mention{'s' if n > 1 else ''}, {repetition}")
+    if piece.surrogate:
+        flags.append(f"surrogate: {excerpt(piece.surrogate, 60)}")
+    repeats = piece.repeats
+    if repeats:
+        more = f" and {len(repeats) - 4} more" if len(repeats) > 4 else ""
+        flags.append(f"repeated elsewhere ({', '.join(excerpt(name, 24) for name in repeats[:4])}{more})")
+    elif piece.redundant:
+        flags.append("said elsewhere too")
+    if piece.redundant:
+        flags.append(f"“alone” {nats_text(piece.alone_nats)}\u00a0nats")
+    return [*remarks, *map(b.Untrusted, flags)]
 
 
 def _posterior(case: InfluenceResult, piece: Piece) -> b.Cell:
@@ -500,31 +522,6 @@ def posterior(case: InfluenceResult) -> str:
     if case.whole_posterior is not None and not findings.is_finding(case):
         return "No posterior is shown: the unsigned sum is no larger than an irrelevant text’s."
     return context.posterior_sentence(case, "whole_", f"this {_whole([case])}")
-
-
-def _flags(case: InfluenceResult, piece: Piece) -> list[str]:
-    remarks = []
-    if piece.half_width_nats is not None:
-        remarks.append(f"{scale.range_text(piece.nats, piece.half_width_nats)}\u00a0nats")
-    if piece.below_noise_floor:
-        remarks.append("below noise")
-    elif not findings.is_finding(case, piece):
-        remarks.append("below the placebo")
-    if piece.entity_type:
-        n = piece.n_mentions
-        repetition = "not repeated" if piece.repeated == "no" else f"repeated {piece.repeated}"
-        remarks.append(f"{n} mention{'s' if n > 1 else ''}, {repetition}")
-    if piece.surrogate:
-        remarks.append(f"surrogate: {excerpt(piece.surrogate, 60)}")
-    repeats = piece.repeats
-    if repeats:
-        more = f" and {len(repeats) - 4} more" if len(repeats) > 4 else ""
-        remarks.append(f"repeated elsewhere ({', '.join(excerpt(name, 24) for name in repeats[:4])}{more})")
-    elif piece.redundant:
-        remarks.append("said elsewhere too")
-    if piece.redundant:
-        remarks.append(f"“alone” {nats_text(piece.alone_nats)}\u00a0nats")
-    return remarks
 
 
 def _over_samples(numbers: InfluenceResult | Piece, prefix: str) -> str | None:
