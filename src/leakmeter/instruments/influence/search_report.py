@@ -20,8 +20,6 @@ from leakmeter.stats.hypergeometric import decimal_fraction, expected_false
 
 T = TypeVar("T")
 _LISTED: Final = 12
-_HIDES: Final = 2.0
-"""How much more than the sum of its parts a whole has to have, for a note."""
 _SCREENS: Final = {
     "attention": (
         "by attention: each piece is hidden in turn from the text after the context, whose states are computed once; "
@@ -85,9 +83,13 @@ def blocks(case: InfluenceResult) -> Iterator[b.Block]:
         return
     yield b.Text(_searched(search))
     yield from _statements(search)
-    hidden = _hidden_in_whole(case, search)
-    if hidden:
-        yield b.Text(hidden)
+    total, how = _sum(case, None)
+    if total is not None and _is_more(case, case.whole_nats, total):
+        yield b.Text(
+            f"The whole context moved the response by {nats_text(case.whole_nats)}\u00a0nats, more than twice the sum "
+            f"over its pieces, {nats_text(total)} ({how or 'all exact'}): {_HIDDEN}"
+            + (", and the screen may underestimate a piece." if units_left(case) else ".")
+        )
     if search.stopped_early:
         yield b.Warning(
             f"The stopping rule, a heuristic, was not satisfied within {search.n_rescored:,} pieces: a piece that was "
@@ -211,21 +213,19 @@ def facts(case: InfluenceResult) -> Iterator[b.Facts]:
 
 # ---- pieces with exact values ---------------------------------------------------------------------------------------
 def found_by(case: InfluenceResult, piece: Piece) -> str:
-    return "audit" if any(piece.name in audit_round.drawn for audit_round in _rounds(case)) else "screen"
+    return "audit" if _round_of(case, piece) else "screen"
 
 
 def remarks(case: InfluenceResult, piece: Piece) -> list[str]:
-    missed = any(
-        piece.name in audit_round.drawn
-        and audit_round.threshold_nats is not None
-        and piece.nats > audit_round.threshold_nats
-        for audit_round in _rounds(case)
-    )
+    drawn = _round_of(case, piece)
+    missed = drawn and drawn.threshold_nats is not None and piece.nats > drawn.threshold_nats
     return ["missed by the screen, found by the audit"] if missed else []
 
 
-def _rounds(case: InfluenceResult) -> Sequence[AuditRound]:
-    return () if case.search is None else case.search.rounds
+def _round_of(case: InfluenceResult, piece: Piece) -> AuditRound | None:
+    """The round of the audit that drew a piece."""
+    rounds = () if case.search is None else case.search.rounds
+    return next((audit_round for audit_round in rounds if piece.name in audit_round.drawn), None)
 
 
 # ---- pieces without -------------------------------------------------------------------------------------------------
@@ -318,19 +318,8 @@ def _levels(case: InfluenceResult, search: SearchSummary) -> b.Table:
     return _listed(ordered, columns, caption, ("more", "more"), quiet=lambda level: level.nats is None)
 
 
-def _hidden_in_whole(case: InfluenceResult, search: SearchSummary) -> str:
-    total, how = _sum(case, None)
-    if total is None or not _is_more(case, case.whole_nats, total):
-        return ""
-    return (
-        f"The whole context moved the response by {nats_text(case.whole_nats)}\u00a0nats, more than twice the sum over "
-        f"its pieces, {nats_text(total)} ({how or 'all exact'}): {_HIDDEN}"
-        + (", and the screen may underestimate a piece." if units_left(case) else ".")
-    )
-
-
 def _is_more(case: InfluenceResult, nats: float, of_parts: float) -> bool:
-    return nats > findings.floor_nats(case) and nats > _HIDES * of_parts
+    return nats > findings.floor_nats(case) and nats > 2 * of_parts
 
 
 def _sum(case: InfluenceResult, within: Collection[tuple[int, int]] | None) -> tuple[float | None, str]:
