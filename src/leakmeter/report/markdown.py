@@ -77,9 +77,9 @@ def _block(block: b.Block) -> Iterator[str]:
             yield from _table(block)
         case b.ShadedText():
             # With marks for colours, as on a terminal without colours.
-            lines = shaded_text(block, Paint(coloured=False, dark=False))
+            shaded = shaded_text(block, Paint(coloured=False, dark=False))
             heading = _heading(block.heading) if block.heading else ""
-            yield heading + "".join(f"{_pre(line.plain)}\n\n" for line in lines)
+            yield heading + "".join(f"{_pre(line.plain)}\n\n" for line in shaded)
         case b.Details(summary, inner):
             yield f"<details><summary>{_say(summary)}</summary>\n\n"
             for child in inner:
