@@ -88,8 +88,8 @@ _PATTERNS: Final = {term.name: re.compile(term.pattern) for term in TERMS}
 def placed(blocks: Sequence[b.Block], explained: set[str]) -> Mapping[int, Sequence[Term]]:
     """By the `id` of a block, or of one within it, the terms that it is the first to say. `explained` has the names of
     terms that were explained before; these are added."""
-    terms = ((id(block), first_said(words(block), explained)) for block in leaves(blocks))
-    return {number: said for number, said in terms if said}
+    by_block = ((id(block), first_said(words(block), explained)) for block in leaves(blocks))
+    return {number: terms for number, terms in by_block if terms}
 
 
 def explaining(blocks: Sequence[b.Block]) -> Iterator[tuple[b.Block, list[Term]]]:

@@ -189,14 +189,14 @@ def _scales() -> JsonObject:
 
 def _say(phrase: b.Phrase) -> Markup:
     """A phrase as markup: every text escaped, and the direction of users' texts kept apart from that of ours."""
-    said = Markup("")
+    markup = Markup("")
     for part in b.parts(phrase):
         if isinstance(part, str):
-            said += escape(visible(part))
+            markup += escape(visible(part))
         else:
-            markup = Markup("<bdi>") + escape(part.shown) + Markup("</bdi>")
-            said += Markup('<a href="#{}">{}</a>').format(part.to, markup) if part.to else markup
-    return said
+            text = Markup("<bdi>") + escape(part.shown) + Markup("</bdi>")
+            markup += Markup('<a href="#{}">{}</a>').format(part.to, text) if part.to else text
+    return markup
 
 
 def _width(cell: b.Cell, kind: b.Kind = "nats") -> int:

@@ -200,16 +200,16 @@ class Influence(Measure):
             rows = iter(rows_of(answer))
             bare = next(rows)
             if i > 0 or found is None:
-                of_response = Scored(bare, next(rows), {name: next(rows) for name in names})
+                response_scored = Scored(bare, next(rows), {name: next(rows) for name in names})
             else:
-                of_response = found
+                response_scored = found
             if i == 0:
-                of_response.alone = {name: next(rows) for name in names}
-                of_response.swaps = {name: next(rows) for name in swapped}
-                of_response.placebo_alone = next(rows) if irrelevant else None
-                of_response.placebos += rows
-            check_possible(item, of_response.values)
-            scored.append(of_response)
+                response_scored.alone = {name: next(rows) for name in names}
+                response_scored.swaps = {name: next(rows) for name in swapped}
+                response_scored.placebo_alone = next(rows) if irrelevant else None
+                response_scored.placebos += rows
+            check_possible(item, response_scored.values)
+            scored.append(response_scored)
         return scored
 
     def _requests(
@@ -257,8 +257,8 @@ class Influence(Measure):
         if left_out:
             further = (*bare, *(item.cuts[name] for name in left_out))
             answers = yield self._requests(item, responses, [further] * len(responses))
-            for of_response, answer in zip(scored, answers, strict=True):
-                of_response.cuts |= zip(left_out, rows_of(answer)[self._n_bare :], strict=True)
+            for response_scored, answer in zip(scored, answers, strict=True):
+                response_scored.cuts |= zip(left_out, rows_of(answer)[self._n_bare :], strict=True)
             alone = ladder.alone(documents)
             if alone:
                 further = (*bare, *(item.alone[name] for name in alone))
@@ -271,12 +271,12 @@ def _measurements(
     item: ContextItem, responses: Sequence[tuple[int, ...]], scored: Sequence[Scored], noise: FloatArray
 ) -> Iterator[Measurement]:
     wide = np.zeros(len(responses[0]))
-    for i, (response, of_response) in enumerate(zip(responses, scored, strict=True)):
-        check_possible(item, of_response.values)
-        names = [span.name for span in item.spans if span.name in of_response.cuts]
-        yield from _contrasts(item, i, response, names, of_response)
-        if any(row.half_width is not None for row in of_response.rows):
-            widths = list(_half_widths(item, i, names, of_response))
+    for i, (response, response_scored) in enumerate(zip(responses, scored, strict=True)):
+        check_possible(item, response_scored.values)
+        names = [span.name for span in item.spans if span.name in response_scored.cuts]
+        yield from _contrasts(item, i, response, names, response_scored)
+        if any(row.half_width is not None for row in response_scored.rows):
+            widths = list(_half_widths(item, i, names, response_scored))
             yield from widths
             wide = widths[-1].values if i == 0 else wide
     yield Measurement(item.id, 0, "", "noise", NATS, noise + wide)
