@@ -611,8 +611,8 @@ class Report:
     """Of sections; where all columns are for pages, no other renderer lists the sections."""
     index_caption: str = ""
     """Above the sections: what they are ranked by."""
-    index_first: int | None = None
-    """Sections that a terminal lists; as many as the renderer does where None."""
+    index_first: int = 20
+    """Sections that a terminal or Markdown lists."""
     case: tuple[str, str] = ("case", "cases")
     scripted: bool = True
     """Whether its page may have the script; without, nothing is sorted or turned over."""
@@ -843,14 +843,13 @@ def ranked(report: Report) -> Sequence[Section]:
     return sorted(report.sections, key=lambda section: -section.weight) if len(report.sections) > 1 else ()
 
 
-def index_of(report: Report, first: int) -> Sequence[Table]:
-    """The cases as a table, where there is no page; empty for one case, or where all columns are for pages. `first` are
-    listed, unless the report has `index_first`."""
+def index_of(report: Report) -> Sequence[Table]:
+    """The cases as a table, where there is no page; empty for one case, or where all columns are for pages."""
     rows = [Row((section.name, *section.cells)) for section in ranked(report)]
     if not rows or (report.index and all(column.on == "pages" for column in report.index)):
         return ()
     columns = (Column(report.case[0].capitalize()), *report.index)
-    return (Table(columns, rows, report.index_caption, rest=report.case, first=report.index_first or first),)
+    return (Table(columns, rows, report.index_caption, rest=report.case, first=report.index_first),)
 
 
 def headline_of(report: Report) -> str:

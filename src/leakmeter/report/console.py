@@ -7,9 +7,8 @@ interpret any of it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 from typing import Any, Final, cast
 
@@ -29,37 +28,34 @@ SHOWN_CHARACTERS: Final = 6000
 """Of a shaded text; of a longer one the strongest parts."""
 BLOCKS: Final = "▁▂▃▄▅▆▇█"
 """Colours of the scale, on a console without colours."""
-_LISTED: Final = 20
 _STRUCK: Final = "[…]"
 _SUPERSCRIPT: Final = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _WIDE_COLUMNS: Final = 76
 _NAME_COLUMNS: Final = 16
 
 
-def view(report: b.Report, *, width: int | None = None, explain: bool = True) -> Composed:
+def view(report: b.Report, *, explain: bool = True) -> Composed:
     """A report for `rich.print`, or the last line of a notebook cell: one section whole, or the index of several.
     Without `explain` the findings, what changes their meaning, and what to do: commands have an option for the rest."""
-    return Composed(partial(_report if explain else _brief, report), width)
+    return Composed(report, explain)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Composed:
-    """Parts from top to bottom, made when printed, since only the console knows whether it has colours."""
+    """A report that is rendered when printed, since only the console knows whether it has colours."""
 
-    parts: Callable[[Paint, int], Iterator[Shown]]
-    """A paint and a width in columns to what is shown."""
-    width: int | None = None
+    report: b.Report
+    explain: bool
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         # Terminals that say whether their background is dark do it in COLORFGBG ("15;0"); most are.
         dark = os.environ.get("COLORFGBG", "").rpartition(";")[2] not in {"7", "15"}
         paint = Paint(coloured=console.color_system is not None and not console.no_color, dark=dark)
-        columns = min(self.width or options.max_width, options.max_width)
-        for number, (apart, part) in enumerate(self.parts(paint, columns)):
-            padding = (0, options.max_width - columns, 0, 0)
+        render = _report if self.explain else _brief
+        for number, (apart, part) in enumerate(render(self.report, paint, options.max_width)):
             if apart and number:
-                yield Padding(Text(), padding)
-            yield Padding(part, padding)
+                yield Padding(Text(), 0)
+            yield Padding(part, 0)
 
     def _repr_mimebundle_(self, include: Sequence[str] = (), exclude: Sequence[str] = (), **_: Any) -> dict[str, str]:
         # Rich's own way, without its base class.
@@ -104,7 +100,7 @@ def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
     # What explains is said last, beside the cursor are the findings.
     explained = [shown_block for shown_block in order.rest if _explains(shown_block)]
     rest = [shown_block for shown_block in order.rest if not _explains(shown_block)]
-    shown = [*order.lead, *b.index_of(report, _LISTED), *rest]
+    shown = [*order.lead, *b.index_of(report), *rest]
     for shown_block, terms in glossary.explaining(shown):
         yield from _block(shown_block, paint, columns)
         for term in terms:
@@ -124,7 +120,7 @@ LEFT_OUT: Final = "Conditions, caveats and how it was measured: add --explain"
 def _brief(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
     order = b.arranged(b.blocks_of(report))
     lead = [part for block in order.lead for part in b.brief(block)]
-    tables = [part for block in (*b.index_of(report, _LISTED), *order.rest) for part in b.brief(block)]
+    tables = [part for block in (*b.index_of(report), *order.rest) for part in b.brief(block)]
     shown: list[b.Block] = [*(block for block in lead if not isinstance(block, b.Warning | b.Advice)), *tables]
     for block in shown:
         yield from _block(block, paint, columns)

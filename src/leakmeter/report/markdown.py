@@ -17,7 +17,6 @@ from leakmeter.report.console import Paint, block, shaded_text
 
 ROOM: Final = 60_000
 """Characters; a comment may have 65,536."""
-_LISTED: Final = 20
 _REFERENCES: Final = {ord(letter): f"&#{ord(letter)};" for letter in string.punctuation}
 # What our own words may hold as it is: none of it begins anything in the middle of a line.
 _HARMLESS: Final = ",.;:'\"()/?%=+-"
@@ -42,7 +41,7 @@ def text(report: b.Report, *, room: int = ROOM) -> str:
 
 def _report(report: b.Report) -> Iterator[str]:
     order = b.arranged(b.blocks_of(report))
-    shown = [*order.lead, *b.index_of(report, _LISTED), *order.rest]
+    shown = [*order.lead, *b.index_of(report), *order.rest]
     for shown_block, terms in glossary.explaining(shown):
         yield from _block(shown_block)
         if terms:
