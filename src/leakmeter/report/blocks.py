@@ -741,11 +741,14 @@ def within(block: Block) -> Sequence[Block]:
             return block.parts
         case Beside():
             return (*block.first, *block.second)
+        case Attribution():
+            return (block.context, *block.beside, block.response, *block.tables)
         case _:
             return ()
 
 
 def walk(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Blocks and those within them, in reading order."""
     for block in blocks:
         yield block
         yield from walk(within(block))
@@ -757,8 +760,7 @@ def spelled_out(block: Block) -> Sequence[Block]:
         case Attribution():
             marks = (mark for table in block.tables[:1] for mark in table.marks)
             legend = joined(((f"{mark.name} ", *parts(mark.note)) for mark in marks), " · ")
-            texts = [Text(legend, "soft")] if legend else []
-            return (block.context, *block.beside, block.response, *block.tables, *texts)
+            return (*within(block), *([Text(legend, "soft")] if legend else []))
         case Disclosures():
             lines: list[tuple[Phrase, Phrase]] = [
                 (

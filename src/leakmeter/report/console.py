@@ -126,7 +126,7 @@ def _brief(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
         yield from _block(block, paint, columns)
     warnings = [block for block in lead if isinstance(block, b.Warning)]
     advice = [block for block in lead if isinstance(block, b.Advice)]
-    words = (word for leaf in glossary.leaves(shown) for word in glossary.words(leaf))
+    words = (word for inner in b.walk(shown) for word in glossary.words(inner))
     # Terms and advice take three lines.
     n_terms = min(2, max(1, 3 - sum(len(block.rows) for block in advice)))
     lines = [line for block in warnings for _, line in _block(block, paint, columns)]

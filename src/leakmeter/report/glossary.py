@@ -88,7 +88,7 @@ _PATTERNS: Final = {term.name: re.compile(term.pattern) for term in TERMS}
 def placed(blocks: Sequence[b.Block], explained: set[str]) -> Mapping[int, Sequence[Term]]:
     """By the `id` of a block, or of one within it, the terms that it is the first to say. `explained` has the names of
     terms that were explained before; these are added."""
-    by_block = ((id(block), first_said(words(block), explained)) for block in leaves(blocks))
+    by_block = ((id(block), first_said(words(block), explained)) for block in b.walk(blocks))
     return {number: terms for number, terms in by_block if terms}
 
 
@@ -96,7 +96,7 @@ def explaining(blocks: Sequence[b.Block]) -> Iterator[tuple[b.Block, list[Term]]
     """Each block with the terms that it, or a block within it, is the first to say."""
     explained: set[str] = set()
     for block in blocks:
-        yield block, [term for leaf in leaves([block]) for term in first_said(words(leaf), explained)]
+        yield block, [term for inner in b.walk([block]) for term in first_said(words(inner), explained)]
 
 
 def first_said(texts: Iterable[str], explained: set[str]) -> list[Term]:
@@ -113,18 +113,8 @@ def of_cases(report: b.Report, explained: set[str]) -> list[Term]:
         return []
     heads = (word for column in report.index for word in _own(column.title))
     # Cases of a report are alike: the first few say what all do.
-    opened = (word for section in b.ranked(report)[:3] for leaf in leaves(section.blocks) for word in words(leaf))
+    opened = (word for section in b.ranked(report)[:3] for inner in b.walk(section.blocks) for word in words(inner))
     return first_said((*heads, *opened), explained)
-
-
-def leaves(blocks: Sequence[b.Block]) -> Iterator[b.Block]:
-    """Blocks and those within them, an attribution's too, in reading order."""
-    for block in blocks:
-        yield block
-        inner: Sequence[b.Block] = b.within(block)
-        if isinstance(block, b.Attribution):
-            inner = (block.context, *block.beside, block.response, *block.tables)
-        yield from leaves(inner)
 
 
 def words(block: b.Block) -> Iterator[str]:
