@@ -30,7 +30,13 @@ def page_of_runs(runs: Sequence[Run]) -> str:
 
 
 def report_of_runs(runs: Sequence[Run]) -> b.Report:
-    return runs_report([_shown(run) for run in runs], _comparisons(runs))
+    comparisons = []
+    # Each run with the first of its measure, where they share cases.
+    for number, run in enumerate(runs):
+        first = next(i for i, other in enumerate(runs) if other.measure == run.measure)
+        if first != number and set(runs[first].measured.ids) & set(run.measured.ids):
+            comparisons.append((first, number, compare(runs[first].measured, run.measured).to_dict()))
+    return runs_report([_shown(run) for run in runs], comparisons)
 
 
 def write_figures(runs: Mapping[Path, Run]) -> list[Path]:
@@ -66,16 +72,6 @@ def _shown(run: Run) -> ShownRun:
         about={name: quantity.about for name, (quantity, _) in summed.items()},
         report=run.report(),
     )
-
-
-def _comparisons(runs: Sequence[Run]) -> list[Comparison]:
-    """Each run with the first of its measure, where they share cases."""
-    out = []
-    for number, run in enumerate(runs):
-        first = next(i for i, other in enumerate(runs) if other.measure == run.measure)
-        if first != number and set(runs[first].measured.ids) & set(run.measured.ids):
-            out.append((first, number, compare(runs[first].measured, run.measured).to_dict()))
-    return out
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,8 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
             if _is_seen(handle, axes):
                 handles.setdefault(name, handle)
-    n_across = _beside(list(handles), wide)
+    longest = max(map(len, handles), default=0)
+    n_across = max(1, min(4, len(handles), int(wide / (0.5 + 0.07 * longest))))
     legend = _LINE_INCHES * -(-len(handles) // n_across)
     if handles:
         drawn.set_figheight(drawn.get_figheight() + max(0.0, legend - _LINE_INCHES))
@@ -197,12 +198,6 @@ def _is_seen(handle: Any, axes: Any) -> bool:
         if len(set(numbers.tolist())) == 1 and len(other) > 1:
             seen &= (numbers >= low) & (numbers <= high)
     return bool(seen.any())
-
-
-def _beside(names: Sequence[str], inches: float) -> int:
-    """How many names of a legend fit side by side."""
-    longest = max(map(len, names), default=0)
-    return max(1, min(4, len(names), int(inches / (0.5 + 0.07 * longest))))
 
 
 def _panel(axes: Any, panel: b.Panel, number: int) -> None:
