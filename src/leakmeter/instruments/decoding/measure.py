@@ -6,7 +6,7 @@ import math
 import secrets
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from leakmeter.privacy import accounting
 from leakmeter.privacy.decoding import RECEIPT, Decoding, NextTokenSampleWithLoss, TargetLogProbsWithLoss
 from leakmeter.stats import logspace
 from leakmeter.stats.exact_draw import Bits
-
-PUBLIC_STATISTICS: Final = ("token", "bare_log_prob", "promised_epsilon")
-"""What may be shown beside a bounded response; every other statistic is a function of D."""
 
 
 @dataclass(frozen=True, kw_only=True)
