@@ -35,7 +35,7 @@ from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
 from leakmeter.data.cases import cases_of
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.instruments.influence.search import Audit, Search, Searcher, draw, kth, n_to_draw
+from leakmeter.instruments.influence.search import Audit, Search, Searcher, draw, kth
 from leakmeter.stats.conformal import interval, interval_factor
 from leakmeter.stats.hypergeometric import coverage, upper_limit
 from leakmeter.text.build import PromptSettings
@@ -89,8 +89,8 @@ def searched(memory, case, truth, k):
         learned(memory, item, truth)
     searcher = Searcher(Search(k), None, 1, TargetLogProbs(), item.response, 0)
     (found,), _ = drive(memory, [searcher.trial(item)])
-    screened = np.array([found.nats(found.hidden, name) for name in units])
-    exact = {i: found.nats(found.cuts, name) for i, name in enumerate(units) if name in found.cuts}
+    screened = np.array([found.nats(found.hidden[name]) for name in units])
+    exact = {i: found.nats(found.cuts[name]) for i, name in enumerate(units) if name in found.cuts}
     known = np.array([exact.get(i, -1.0) for i in range(len(units))])
     return Found(np.lexsort((-screened, -known)), exact, Cost(memory.n_tokens_run, memory.operations)), screened
 
@@ -213,7 +213,7 @@ def costs_of(context, backend, search):
     left = [name for i, name in enumerate(names) if i not in search.exact] if found else names[K + 1 :]
     bare = cost_of(backend, [item.prompt], item.response).operations
     for percent in MISSED:
-        n = n_to_draw(audit_of(percent), len(left), 1, 1)
+        n = audit_of(percent).draws(len(left))
         drawn = (draw(left, n, seed, item.id, 1) for seed in range(N_COSTS))
         costs = [cost_of(backend, [item.prompt, *(item.cuts[name] for name in one)], item.response) for one in drawn]
         # The search has left the states of the prompt.
@@ -296,7 +296,7 @@ def audits_of(record):
         audit = audit_of(percent)
         left = [name for i, name in enumerate(names) if i not in listed]
         threshold = kth(exact[listed].tolist(), K)
-        n = n_to_draw(audit, len(left), 1, 1)
+        n = audit.draws(len(left))
         missed = {name for name in left if exact[int(name)] > threshold}
         holds, limits, held, widths = [], [], {"noise": [], "placebo": []}, {"noise": [], "placebo": []}
         for seed in range(N_SEEDS):

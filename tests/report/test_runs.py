@@ -19,11 +19,10 @@ from helpers.report_snapshots import printed
 from leakmeter.core.check import Number
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.report import report
-from leakmeter.pages.render import ShownComparison, ShownRun, runs_report
+from leakmeter.pages.render import ShownRun, runs_report
 from leakmeter.report import html
 
 NATS = Number(7.31, (5.2, 9.9), "nats", 120)
-DIGEST = re.compile(r"sha256-[A-Za-z0-9+/=]{44}")
 
 
 def shown(*cases: Any, **more: Any) -> ShownRun:
@@ -69,7 +68,7 @@ def text_of(page: str) -> str:
 def test_runs_stand_side_by_side_and_their_pages_lie_within() -> None:
     other = shown(small(1), measure="icl", quantities={}, about={}, headline="")
     runs = [shown(), shown(directory="runs/second"), other]
-    page = page_of(*runs, comparisons=[ShownComparison(0, 1, comparison())])
+    page = page_of(*runs, comparisons=[(0, 1, comparison())])
     text = text_of(page)
     for said in (
         "3 runs", "The contexts changed 120 responses.", "Run 2 less run 1 117 cases are in both.", "runs/second",
@@ -78,7 +77,7 @@ def test_runs_stand_side_by_side_and_their_pages_lie_within() -> None:
     ):  # fmt: skip
         assert said in text
     assert pages_within(page) == [html.page(report([clinic()]))] * 2 + [html.page(report([small(1)]))]
-    assert page == page_of(*runs, comparisons=[ShownComparison(0, 1, comparison())])
+    assert page == page_of(*runs, comparisons=[(0, 1, comparison())])
     assert "Run 3: icl" in flat(printed(runs_report(runs)))
     more = {"influence.mean": NATS, "influence.repeated.mean": Number(2.0, None, "values", 3)}
     page = page_of(shown(), shown(quantities=more, about=dict.fromkeys(more, "It.")))
@@ -93,12 +92,12 @@ def test_the_policy_allows_what_the_pages_within_need_and_nothing_else() -> None
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
     told = dict(part.split(" ", 1) for part in unescape(policy).split("; "))
     style, script = (
-        html._digest(re.findall(f"<{tag}>(.*?)</{tag}>", inner, re.DOTALL)[0]) for tag in ("style", "script")
+        html._sources(re.findall(f"<{tag}>(.*?)</{tag}>", inner, re.DOTALL)[:1]) for tag in ("style", "script")
     )
     assert told["default-src"] == "'none'"
     assert told["frame-src"] == "data:"
-    assert DIGEST.findall(told["style-src"]) == [style]  # one style sheet, of this page and those within
-    assert told["script-src"] == f"'{script}'"
+    assert told["style-src"] == style  # one style sheet, of this page and those within
+    assert told["script-src"] == script
     assert page.count('sandbox="allow-scripts"') == 2
     assert "frame-src" not in inner
 
@@ -106,7 +105,7 @@ def test_the_policy_allows_what_the_pages_within_need_and_nothing_else() -> None
 def test_texts_stay_texts() -> None:
     run = shown(hostile(), headline=HOSTILE, model=HOSTILE, directory=HOSTILE, measure=HOSTILE)
     told = comparison(settings=[{"name": HOSTILE, "first": HOSTILE, "second": None}])
-    page = page_of(run, shown(), comparisons=[ShownComparison(0, 1, told)])
+    page = page_of(run, shown(), comparisons=[(0, 1, told)])
     assert_harmless(page)
     assert "<script>" not in page
     assert pages_within(page)[0] == html.page(report([hostile()]))

@@ -20,7 +20,7 @@ Bounded = tuple[bool, str, int, str]
 """Whether a count can be taken, its name, the count, and what was expected."""
 
 
-def refuse_bad(*checks: tuple[bool, str, float, str]) -> None:
+def refuse_bad(*checks: tuple[bool, str, float | None, str]) -> None:
     """Refuse the first number that cannot be taken: of each whether it can be, its name, itself, and what was
     expected."""
     for good, name, number, expected in checks:

@@ -546,7 +546,7 @@ def _matrix(pairs: Sequence[Pair], names: Names) -> b.Chart:
     panel = b.Panel(
         b.Axis("Recipient", names=[names.phrase(recipient) for recipient in recipients]),
         b.Axis("Document", names=[of_item[document] for document in documents]),
-        grid=b.Grid(nats.tolist()),
+        grid=nats.tolist(),
     )
     letters = max(len(b.plain(phrase)) for phrase in of_item.values())
     inches = (max(2.4, 1.2 + _LETTER_INCHES * letters) + 0.5 * len(recipients), 1.2 + 0.26 * len(documents))

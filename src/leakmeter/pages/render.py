@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TypeAlias
 
 from leakmeter.core.check import Number
 from leakmeter.core.json_object import JsonObject
@@ -17,26 +17,31 @@ from leakmeter.gating.compare import compare
 from leakmeter.gating.gate_words import incomparable_line, left_out_line, setting_line, value_text
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html
-from leakmeter.report.blocks import Report
 from leakmeter.report.scale import NOT_MEASURED, nats_in, nats_text
 from leakmeter.results.run import Run
 from leakmeter.storage.catalogue import entry_of, label
 
+Comparison: TypeAlias = tuple[int, int, JsonObject]
+"""Numbers of two runs, from 0, and `gating.compare.Comparison.to_dict`."""
+
 
 def page_of_runs(runs: Sequence[Run]) -> str:
-    """The page of several runs: what each found, paired differences to the first of its measure, and their own
-    pages."""
     return html.page(report_of_runs(runs))
 
 
-def report_of_runs(runs: Sequence[Run]) -> Report:
-    return runs_report([_shown(run) for run in runs], _comparisons(runs))
+def report_of_runs(runs: Sequence[Run]) -> b.Report:
+    comparisons = []
+    # Each run with the first of its measure, where they share cases.
+    for number, run in enumerate(runs):
+        first = next(i for i, other in enumerate(runs) if other.measure == run.measure)
+        if first != number and set(runs[first].measured.ids) & set(run.measured.ids):
+            comparisons.append((first, number, compare(runs[first].measured, run.measured).to_dict()))
+    return runs_report([_shown(run) for run in runs], comparisons)
 
 
 def write_figures(runs: Mapping[Path, Run]) -> list[Path]:
-    """Figures of runs as PNG and SVG, in files of their names; the same run gives the same bytes. A run's folder is
-    made where it is missing, and files of the same names are replaced. Where a measure has no figures, nothing is
-    written."""
+    """Write the figures of runs as PNG and SVG files, by folder; folders are made, files replaced. Nothing is written
+    where a measure has no figures."""
     files: dict[Path, bytes] = {}
     for folder, run in runs.items():
         drawings = run.findings.figures
@@ -69,21 +74,6 @@ def _shown(run: Run) -> ShownRun:
     )
 
 
-def _comparisons(runs: Sequence[Run]) -> list[ShownComparison]:
-    """Of each run with the first of its measure, where they share cases."""
-    out = []
-    for number, run in enumerate(runs):
-        first = next(i for i, other in enumerate(runs) if other.measure == run.measure)
-        if first != number and set(runs[first].measured.ids) & set(run.measured.ids):
-            comparison = compare(runs[first].measured, run.measured)
-            out.append(ShownComparison(first, number, comparison.to_dict()))
-    return out
-
-
-_ABOUT: Final = 240
-_HEADLINE: Final = 600
-
-
 @dataclass(frozen=True, slots=True)
 class ShownRun:
     """A run as it is shown beside others."""
@@ -102,17 +92,7 @@ class ShownRun:
     report: b.Report
 
 
-@dataclass(frozen=True, slots=True)
-class ShownComparison:
-    """How far a run differs from the first of its measure; both by their numbers, from 0."""
-
-    first: int
-    second: int
-    record: JsonObject
-    """See `gating.compare.Comparison.to_dict`."""
-
-
-def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[ShownComparison] = ()) -> b.Report:
+def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[Comparison] = ()) -> b.Report:
     if not runs:
         raise UsageError("no run to show: give at least one")
     return b.Report(
@@ -152,9 +132,9 @@ def _table(runs: Sequence[ShownRun]) -> b.Table:
         b.Row(
             (
                 number,
-                b.Untrusted(", ".join(filter(None, (run.measure, run.model, run.label, run.directory))), _ABOUT),
+                b.Untrusted(", ".join(filter(None, (run.measure, run.model, run.label, run.directory))), 240),
                 run.n_cases,
-                b.Untrusted(run.headline, _HEADLINE) if run.headline else NOT_MEASURED,
+                b.Untrusted(run.headline, 600) if run.headline else NOT_MEASURED,
             ),
             to=f"page{number}",
         )
@@ -164,7 +144,6 @@ def _table(runs: Sequence[ShownRun]) -> b.Table:
 
 
 def _measures(runs: Sequence[ShownRun]) -> Iterator[b.Table]:
-    """Of each measure its quantities, with two columns a run."""
     for measure in dict.fromkeys(run.measure for run in runs):
         alike = [(number, run) for number, run in enumerate(runs, 1) if run.measure == measure]
         names = dict.fromkeys(name for _, run in alike for name in run.quantities)
@@ -189,8 +168,8 @@ def _cells(name: str, runs: Sequence[ShownRun]) -> list[b.Cell]:
     return cells
 
 
-def _comparison(comparison: ShownComparison) -> b.Part:
-    record, first, second = comparison.record, comparison.first + 1, comparison.second + 1
+def _comparison(comparison: Comparison) -> b.Part:
+    first, second, record = comparison[0] + 1, comparison[1] + 1, comparison[2]
     n, other = record["n_pairs"], record["n_other_texts"]
     others = f", {other:,} of them with other texts" if other else ""
     settings = [setting_line(entry["name"], entry["first"], entry["second"]) for entry in record["settings"]]

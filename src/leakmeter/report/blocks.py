@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
-from typing import Any, Final, Literal, NamedTuple, NoReturn, Self, TypeAlias, TypeVar, overload
+from typing import Any, Final, Literal, NamedTuple, NoReturn, Self, TypeAlias, TypeVar
 
 from leakmeter.core.plain import excerpt, visible
 from leakmeter.overriding import override
@@ -103,7 +103,6 @@ class Advice:
 
     @classmethod
     def from_table(cls, table: Iterable[tuple[str, str]], met: Collection[tuple[str, str]]) -> Self:
-        """The rows of a decision table, those that are met first."""
         return cls([row for row in table if row in met], [row for row in table if row not in met])
 
 
@@ -116,12 +115,10 @@ class Interval:
 
 
 def interval(ends: tuple[float, float] | None) -> Interval | None:
-    """Two ends for a cell, where there are any."""
     return None if ends is None else Interval(*ends)
 
 
 def finding(nats: float, *, is_finding: bool) -> Cell:
-    """A number of nats for a cell; without a colour, which stand for findings, where it is none."""
     return nats if is_finding else scale.nats_cell(nats)
 
 
@@ -159,8 +156,6 @@ Cell: TypeAlias = float | Interval | Noted | Shaded | Phrase | None
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table."""
-
     heading: Phrase
     kind: Kind = "text"
     unit: str = ""
@@ -190,8 +185,6 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a table."""
-
     cells: Sequence[Cell]
     piece: int | None = None
     """Number of the piece it is about; shaded segments of the same `Attribution` link to it."""
@@ -214,8 +207,6 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under typed columns."""
-
     columns: Sequence[Column]
     rows: Sequence[Row]
     caption: Phrase = ""
@@ -244,7 +235,6 @@ Columns: TypeAlias = list[tuple[Column, Callable[[T], Cell]]]
 
 
 def heads(columns: Columns[T]) -> tuple[Column, ...]:
-    """The columns, as of a report's index."""
     return tuple(column for column, _ in columns)
 
 
@@ -260,15 +250,13 @@ def table_of(
     quiet: Callable[[T], bool] = lambda item: False,
     **more: Any,
 ) -> Table:
-    """A row an item; all of them where `more`, fields of a table, does not say how many are shown."""
+    """A row for each item, all shown unless `more` (fields of a table) has `first`."""
     rows = [Row(cells(columns, item), quiet=quiet(item)) for item in items]
     return Table(heads(columns), rows, caption, **{"first": len(rows), **more})
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Words of a context."""
-
     text: Untrusted
     disclosures: Sequence[int] = ()
     """Numbers of the disclosures, among those of the same `Attribution`, that came from them."""
@@ -350,7 +338,6 @@ class ShadedText:
 
     @property
     def unmeasured(self) -> list[Unmeasured]:
-        """Of its stretches, each once."""
         return sorted({segment.unmeasured for passage in self.passages for segment in passage.segments} - {""})
 
 
@@ -380,8 +367,6 @@ class Attribution:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis of a panel."""
-
     label: Phrase
     unit: str = ""
     scale: Literal["linear", "log", "sqrt"] = "linear"
@@ -442,16 +427,7 @@ class Guide:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
-    """Nats as colours of the scale: (row, column)."""
-
-    nats: Sequence[Sequence[float]]
-
-
-@dataclass(frozen=True, slots=True)
 class Panel:
-    """One pair of axes."""
-
     x: Axis
     y: Axis
     series: Sequence[Series] = ()
@@ -459,8 +435,8 @@ class Panel:
     notes: Sequence[Phrase] = ()
     """Lines beneath the title."""
     guides: Sequence[Guide] = ()
-    grid: Grid | None = None
-    """Drawn instead of series, under the axes' names."""
+    grid: Sequence[Sequence[float]] | None = None
+    """Nats, (row, column), drawn as colours of the scale under the axes' names, instead of series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -536,7 +512,6 @@ class Command:
 
     @classmethod
     def from_line(cls, line: str | None) -> Self | None:
-        """A command line, where there is one."""
         return None if line is None else cls(Untrusted(line))
 
 
@@ -572,7 +547,7 @@ Block: TypeAlias = (
 
 
 class Later(Sequence["Block"]):
-    """Blocks that are made when they are first looked at: a terminal shows none of many cases."""
+    """Blocks that are made when they are first read: a terminal shows none of many cases."""
 
     def __init__(self, make: Callable[[], Iterable[Block]]) -> None:
         self._make = make
@@ -585,14 +560,8 @@ class Later(Sequence["Block"]):
     def __len__(self) -> int:
         return len(self._blocks)
 
-    @overload
-    def __getitem__(self, at: int) -> Block: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Block]: ...
-
     @override
-    def __getitem__(self, at: int | slice) -> Block | Sequence[Block]:
+    def __getitem__(self, at: Any) -> Any:
         return self._blocks[at]
 
 
@@ -618,10 +587,7 @@ class Provenance:
     facts: Sequence[tuple[Phrase, Phrase]] = ()
 
     def named_facts(self) -> list[tuple[Phrase, Phrase]]:
-        """All of it, by name."""
-        named: list[tuple[Phrase, Phrase]] = [
-            ("Model", self.model), ("Run", self.run_id), ("Version", self.version), *self.facts,
-        ]  # fmt: skip
+        named = (("Model", self.model), ("Run", self.run_id), ("Version", self.version), *self.facts)
         return [(name, value) for name, value in named if value]
 
 
@@ -645,8 +611,8 @@ class Report:
     """Of sections; where all columns are for pages, no other renderer lists the sections."""
     index_caption: str = ""
     """Above the sections: what they are ranked by."""
-    index_first: int | None = None
-    """Sections that a terminal lists; as many as the renderer does where None."""
+    index_first: int = 20
+    """Sections that a terminal or Markdown lists."""
     case: tuple[str, str] = ("case", "cases")
     scripted: bool = True
     """Whether its page may have the script; without, nothing is sorted or turned over."""
@@ -670,22 +636,20 @@ class Report:
     command: Command | None = None
 
     def signed(self, command: str | None, provenance: Provenance) -> Report:
-        """With the command line and the run that it comes from, where they may be told."""
+        """With its command line and run, where these may be told."""
         if not self.is_signed:
             return self
         notes = (*self.notes, Text(self.again, "soft")) if self.again and command is not None else self.notes
         return replace(self, notes=notes, provenance=provenance, command=Command.from_line(command))
 
     def interrupted(self, n_measured: int, n_cases: int | None, noun: str = "cases") -> Report:
-        """With a warning, where it is of the first cases alone of a run that was interrupted, or of what else the
-        `noun` says."""
+        """With a warning where not all cases, or what else the `noun` says, were measured."""
         if n_cases is None or n_measured >= n_cases:
             return self
         return replace(self, blocks=(Warning(interrupted(n_measured, n_cases, noun)), *self.blocks))
 
 
 def interrupted(n_measured: int, n: int, noun: str) -> str:
-    """What is said above all numbers of what was interrupted."""
     return f"Interrupted: {n_measured:,} of {n:,} {noun} are measured, and all numbers here are for these."
 
 
@@ -693,15 +657,23 @@ def parts(phrase: Phrase) -> tuple[str | Untrusted, ...]:
     return phrase if isinstance(phrase, tuple) else (phrase,) if phrase else ()
 
 
+def joined(phrases: Iterable[Phrase], separator: str = ", ") -> tuple[str | Untrusted, ...]:
+    listed: list[str | Untrusted] = []
+    for phrase in phrases:
+        listed += [separator, *parts(phrase)] if listed else parts(phrase)
+    return tuple(listed)
+
+
 def plain(phrase: Phrase) -> str:
-    """A phrase without markup, made visible; a renderer that has markup escapes it after."""
+    """A phrase made visible; a renderer with markup has to escape it."""
     return "".join(visible(part) if isinstance(part, str) else part.shown for part in parts(phrase))
 
 
 def number_text(value: float, kind: Kind) -> str:
-    """A number for a cell: nats with two decimals wherever they say something, shares in percent."""
-    if kind in ("nats", "signed_nats"):
-        return scale.nats_cell(value) if kind == "nats" else scale.signed_cell(value)
+    if kind == "nats":
+        return scale.nats_cell(value)
+    if kind == "signed_nats":
+        return scale.signed_cell(value)
     if math.isnan(value):
         return scale.NOT_MEASURED
     if kind == "posterior":
@@ -727,7 +699,7 @@ def cell_phrase(cell: Cell, column: Column) -> Phrase:
         return cell_phrase(cell.cell, column)
     if isinstance(cell, float | int):
         if column.kind == "share" and column.digits is not None and not math.isnan(cell):
-            return "∞" if math.isinf(cell) else f"{100 * cell:.{column.digits}g}\u00a0%"
+            return scale.share_text(cell, column.digits)
         return number_text(cell, column.kind)
     return cell
 
@@ -740,7 +712,6 @@ def heat_of(cell: Cell, row: Row, floor_nats: float = 0.0) -> int:
 
 
 def left_out(n: int, names: tuple[str, str], held_by: str, kind: str = "") -> str:
-    """How many more there are than a page shows."""
     kind = f" {kind}" if kind else ""
     return f"{n:,} further {names[n != 1]}{kind} {'are' if n != 1 else 'is'} left out of this page; {held_by}."
 
@@ -750,7 +721,7 @@ def fact_phrase(value: Phrase | Shaded) -> Phrase:
 
 
 def facts_of(named: Mapping[str, str]) -> list[Facts]:
-    """Settings, whose values may name models and files of the user; long ones are for pages."""
+    """Settings, which may hold names of models and files of the user; long ones are for pages."""
     split: dict[Literal["everywhere", "pages"], list[tuple[Phrase, Phrase]]] = {"everywhere": [], "pages": []}
     for name, value in named.items():
         split["pages" if name == "Weights (SHA-256)" else "everywhere"].append((name, Untrusted(value)))
@@ -758,7 +729,7 @@ def facts_of(named: Mapping[str, str]) -> list[Facts]:
 
 
 def warnings_of(sentences: Iterable[str]) -> list[Warning]:
-    """Warnings of results, which may name texts of the user."""
+    """Warnings of results, which may hold texts of the user."""
     return [Warning(Untrusted(sentence)) for sentence in sentences]
 
 
@@ -770,25 +741,26 @@ def within(block: Block) -> Sequence[Block]:
             return block.parts
         case Beside():
             return (*block.first, *block.second)
+        case Attribution():
+            return (block.context, *block.beside, block.response, *block.tables)
         case _:
             return ()
 
 
 def walk(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Blocks and those within them, in reading order."""
     for block in blocks:
         yield block
         yield from walk(within(block))
 
 
 def spelled_out(block: Block) -> Sequence[Block]:
-    """What stands for a block, one thing after the other, where there is no page; simple blocks stand for nothing."""
+    """Simpler blocks that a renderer without a page shows for a block; none for blocks that it knows itself."""
     match block:
         case Attribution():
-            marks = [mark for table in block.tables[:1] for mark in table.marks]
-            names = [f" · {mark.name} " if number else f"{mark.name} " for number, mark in enumerate(marks)]
-            phrase = tuple(part for name, mark in zip(names, marks, strict=True) for part in (name, *parts(mark.note)))
-            legend = [Text(phrase, "soft")] if marks else []
-            return (block.context, *block.beside, block.response, *block.tables, *legend)
+            marks = (mark for table in block.tables[:1] for mark in table.marks)
+            legend = joined(((f"{mark.name} ", *parts(mark.note)) for mark in marks), " · ")
+            return (*within(block), *([Text(legend, "soft")] if legend else []))
         case Disclosures():
             lines: list[tuple[Phrase, Phrase]] = [
                 (
@@ -813,18 +785,13 @@ def spelled_out(block: Block) -> Sequence[Block]:
             return ()
 
 
-_BRIEF_ROWS: Final = 8
-_BRIEF_QUIET_ROWS: Final = 3
-_BRIEF_ADVICE: Final = 2
-
-
 def brief(block: Block) -> Iterator[Block]:
-    """What a terminal shows of a block where nobody asked for explanations."""
+    """What a terminal shows of a block without --explain."""
     match block:
         case Headline():
             yield block
         case Advice():
-            yield Advice(block.rows[:_BRIEF_ADVICE])
+            yield Advice(block.rows[:2])
         case Table():
             # `pages` leaves a column out of a terminal.
             columns = [replace(column, on="pages") if column.detail else column for column in block.columns]
@@ -837,7 +804,7 @@ def brief(block: Block) -> Iterator[Block]:
         case Attribution():
             for table in (part for inner in block.tables for part in brief(inner) if isinstance(part, Table)):
                 n_findings = sum(not row.quiet for row in table.rows)
-                yield replace(table, first=min(n_findings, _BRIEF_ROWS) or _BRIEF_QUIET_ROWS)
+                yield replace(table, first=min(n_findings, 8) or 3)
         case Part():
             kept = () if block.detail else tuple(part for inner in block.blocks for part in brief(inner))
             yield from (Part(block.heading, kept),) if kept else ()
@@ -857,8 +824,8 @@ class Arranged(NamedTuple):
 
 
 def arranged(blocks: Sequence[Block]) -> Arranged:
-    """What was found first, then what to do about it; all else keeps its order."""
-    leading = list(takewhile(lambda block: isinstance(block, Headline | Text | Advice | Warning), blocks))
+    """Findings first, then what to do about them; the rest keeps its order."""
+    leading = takewhile(lambda block: isinstance(block, Headline | Text | Advice | Warning), blocks)
     texts = [block for block in leading if isinstance(block, Text) and block.style == "plain" and not block.heading]
     kinds: tuple[type, ...] = (Headline, Advice, Warning)
     headlines, advice, warnings = ([block for block in blocks if isinstance(block, kind)] for kind in kinds)
@@ -868,35 +835,31 @@ def arranged(blocks: Sequence[Block]) -> Arranged:
 
 
 def blocks_of(report: Report) -> Sequence[Block]:
-    """The blocks of a report that are not folded away: those of an only section, and its own."""
+    """Blocks that are not folded: those of the section, where there is one only, and the report's own."""
     only = report.sections[0].blocks if len(report.sections) == 1 else ()
     return (*only, *report.blocks)
 
 
 def ranked(report: Report) -> Sequence[Section]:
-    """Its sections, where there are several, the heaviest first."""
-    several = report.sections if len(report.sections) > 1 else ()
-    return sorted(several, key=lambda section: -section.weight)
+    """Its sections, the heaviest first; none where there is only one."""
+    return sorted(report.sections, key=lambda section: -section.weight) if len(report.sections) > 1 else ()
 
 
-def index_of(report: Report, first: int) -> Sequence[Table]:
-    """The cases as a table, where there is no page; none of an only one, or where all columns are for pages. `first` of
-    them are listed, unless the report says how many."""
-    sections = ranked(report)
-    if not sections or (report.index and all(column.on == "pages" for column in report.index)):
+def index_of(report: Report) -> Sequence[Table]:
+    """The cases as a table, where there is no page; empty for one case, or where all columns are for pages."""
+    rows = [Row((section.name, *section.cells)) for section in ranked(report)]
+    if not rows or (report.index and all(column.on == "pages" for column in report.index)):
         return ()
-    rows = [Row((section.name, *section.cells)) for section in sections]
     columns = (Column(report.case[0].capitalize()), *report.index)
-    first = report.index_first or first
-    return (Table(columns, rows, report.index_caption, rest=report.case, first=first),)
+    return (Table(columns, rows, report.index_caption, rest=report.case, first=report.index_first),)
 
 
 def headline_of(report: Report) -> str:
-    """What a report finds, in one sentence; "" where it says none."""
+    """The first finding of a report; "" where there is none."""
     blocks = [*report.blocks, *(block for section in report.sections[:1] for block in section.blocks)]
     return next((plain(block.text) for block in blocks if isinstance(block, Headline)), "")
 
 
 def charts_of(report: Report) -> list[Chart]:
-    """The charts of a report that are figure files, in their order; of sections those of an only one."""
+    """The charts of a report that are figure files."""
     return [chart for chart in walk(blocks_of(report)) if isinstance(chart, Chart) and chart.on != "pages"]

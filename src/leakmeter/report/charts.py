@@ -39,21 +39,8 @@ _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 _INK, _SOFT, _FADED = "#1f1c18", "#635d54", "#8c8c8c"
 _FACE: Final = "DejaVu Sans"
 _INCHES_AT_MOST: Final = 24
-_LETTERS: Final = 48
-_LETTERS_LEVEL: Final = 40  # of all names along an axis, beyond which they would run into each other
-_DOTS_AT_MOST: Final = 12  # points of a line, from where a band shows its intervals better than bars
-_DOTS_APART: Final = 60  # points, beyond which they are drawn smaller
-_LAYOUT_DIGITS: Final = 6
-_FEW_TICKS, _MANY_TICKS = 3, 5  # of a logarithmic axis
-_TITLE_INCHES: Final = 0.32  # of its first line
-_TITLE_LETTERS: Final = 11.5  # an inch
 _LINE_INCHES: Final = 0.25  # of a legend
-_LETTER_INCHES: Final = 0.07
 _LEVELS: Final = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
-_LEVEL_SHARE: Final = 0.02  # of the highest, below which levels would be drawn over each other
-_DENSITY_POINTS: Final = 200
-_TICKS: Final = 400  # places along an axis that can be told apart
-_FEWEST: Final = 5  # numbers that a density is drawn of
 _SVG: Final = "http://www.w3.org/2000/svg"
 _HREF: Final = "{http://www.w3.org/1999/xlink}href"
 _NUMBER: Final = re.compile(r"-?\d+\.\d{2,}")
@@ -70,18 +57,17 @@ def figure(chart: b.Chart) -> Figure:
 
 
 def files(chart: b.Chart) -> dict[str, bytes]:
-    """The chart as each of `FORMS`; the same chart gives the same bytes with the same matplotlib."""
+    """The chart in each of `FORMS`."""
     drawn = figure(chart)
     return {form: _saved(drawn, form) for form in FORMS}
 
 
 def write(chart: b.Chart, stem: Path) -> list[Path]:
     """The files that the chart was written to: `stem` with the suffix of each of `FORMS`."""
-    written = []
-    for form, data in files(chart).items():
-        written.append(stem.with_suffix(f".{form}"))
-        write_whole(written[-1], data)
-    return written
+    written = {stem.with_suffix(f".{form}"): data for form, data in files(chart).items()}
+    for path, data in written.items():
+        write_whole(path, data)
+    return list(written)
 
 
 def inline_svg(chart: b.Chart) -> str:
@@ -90,7 +76,12 @@ def inline_svg(chart: b.Chart) -> str:
         svg = _saved(_figure(chart, titled=False), "svg")
     root = ElementTree.fromstring(svg)
     mark = hashlib.sha256(svg).hexdigest()[:8]
-    _cleaned(root, mark, _captions(chart))
+    captions = {
+        f"said-{number}-{place}": series.notes
+        for number, panel in enumerate(chart.panels)
+        for place, series in enumerate(panel.series)
+    }
+    _cleaned(root, mark, captions)
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     root.attrib |= {"role": "img", "aria-label": chart.title}
@@ -144,8 +135,8 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
     wide, high = _inches(chart)
     # The solver of the layout takes half of the time, and where there is one panel its margins are known.
     simple = not titled and len(chart.panels) == 1 and not chart.panels[0].y.names and not chart.panels[0].x.names
-    lines = textwrap.wrap(chart.title, max(20, int(wide * _TITLE_LETTERS))) if titled else []
-    title = (_TITLE_INCHES if titled else 0.0) + 0.18 * len(lines[1:])
+    lines = textwrap.wrap(chart.title, max(20, int(wide * 11.5))) if titled else []
+    title = (0.32 if titled else 0.0) + 0.18 * len(lines[1:])
     drawn = Figure(figsize=(wide, high + title + (0.18 if titled else 0.0)), layout=None if simple else "constrained")
     if not titled:
         drawn.patch.set_alpha(0.0)
@@ -162,7 +153,8 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
             if _is_seen(handle, axes):
                 handles.setdefault(name, handle)
-    n_across = _beside(list(handles), wide)
+    longest = max(map(len, handles), default=0)
+    n_across = max(1, min(4, len(handles), int(wide / (0.5 + 0.07 * longest))))
     legend = _LINE_INCHES * -(-len(handles) // n_across)
     if handles:
         drawn.set_figheight(drawn.get_figheight() + max(0.0, legend - _LINE_INCHES))
@@ -190,13 +182,13 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
     drawn.draw_without_rendering()
     drawn.set_layout_engine("none")
     for axes in drawn.axes:
-        x, y, across, up = (round(share, _LAYOUT_DIGITS) for share in axes.get_position(original=True).bounds)
+        x, y, across, up = (round(share, 6) for share in axes.get_position(original=True).bounds)
         axes.set_position((x, y, across, up))
     return drawn
 
 
 def _is_seen(handle: Any, axes: Any) -> bool:
-    """Whether something of a line or of bars is drawn: a legend names nothing else."""
+    """Whether something of a line or of bars is drawn: else a legend does not name it."""
     if not hasattr(handle, "get_xdata"):
         return len(getattr(handle, "patches", (handle,))) > 0
     xs, ys = (np.asarray(numbers, dtype=np.float64) for numbers in (handle.get_xdata(), handle.get_ydata()))
@@ -208,18 +200,12 @@ def _is_seen(handle: Any, axes: Any) -> bool:
     return bool(seen.any())
 
 
-def _beside(names: Sequence[str], inches: float) -> int:
-    """As many names of a legend as fit beside each other; 1 or more."""
-    longest = max(map(len, names), default=0)
-    return max(1, min(4, len(names), int(inches / (0.5 + _LETTER_INCHES * longest))))
-
-
 def _panel(axes: Any, panel: b.Panel, number: int) -> None:
     axes.set_title("\n".join(_label(line, 60) for line in (panel.title, *panel.notes) if line), fontsize=9)
     axes.set_xlabel(_label(panel.x.title, 80))
     axes.set_ylabel(_label(panel.y.title, 80))
     if panel.grid is not None:
-        _grid(axes, panel)
+        _grid(axes, panel, panel.grid)
         return
     for axis, set_scale in ((panel.x, axes.set_xscale), (panel.y, axes.set_yscale)):
         if axis.scale == "sqrt":
@@ -234,7 +220,7 @@ def _panel(axes: Any, panel: b.Panel, number: int) -> None:
         _DRAW[series.draws](axes, series, place, f"said-{number}-{place}")
     remarks = [(place, series) for place, series in enumerate(panel.series) if series.remark]
     for line, (place, series) in enumerate(remarks):
-        look = {"color": _look(series, place)["color"], "fontsize": 8, "va": "top"}
+        look = {"color": _look(series, place)[0]["color"], "fontsize": 8, "va": "top"}
         axes.text(0.02, 0.97 - 0.08 * line, _label(series.remark, 60), transform=axes.transAxes, **look)
     for guide in panel.guides:
         line = axes.axhline if guide.across == "y" else axes.axvline
@@ -260,7 +246,8 @@ def _panel(axes: Any, panel: b.Panel, number: int) -> None:
 def _ticks(axis: Any, axis_of: b.Axis, *, slanted: bool = False) -> None:
     if axis_of.names:
         names = [_label(name) for name in axis_of.names]
-        slant = {"rotation": 20, "ha": "right"} if slanted and sum(map(len, names)) > _LETTERS_LEVEL else {}
+        # More letters along an axis would run into each other.
+        slant = {"rotation": 20, "ha": "right"} if slanted and sum(map(len, names)) > 40 else {}
         axis.set_ticks(range(len(names)), names, **slant)
         return
     ticks = axis_of.ticks or (_log_ticks(*axis.get_view_interval()) if axis_of.scale == "log" else ())
@@ -269,7 +256,8 @@ def _ticks(axis: Any, axis_of: b.Axis, *, slanted: bool = False) -> None:
         axis.set_ticks([], minor=True)
     elif axis_of.scale == "sqrt":
         highest = max(axis.get_view_interval())
-        axis.set_ticks([level for level in _LEVELS if not level or _LEVEL_SHARE * highest <= level <= highest])
+        # Levels below a fiftieth of the highest would be drawn over each other.
+        axis.set_ticks([level for level in _LEVELS if not level or 0.02 * highest <= level <= highest])
         axis.set_major_formatter(lambda value, _: f"{value:g}")
     if axis_of.whole:
         axis.get_major_locator().set_params(integer=True)
@@ -280,21 +268,20 @@ def _log_ticks(low: float, high: float) -> list[float]:
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for digits in ((1,), (1, 3), (1, 2, 5)):
         ticks = [tick for power in powers for digit in digits if low <= (tick := float(f"{digit}e{power}")) <= high]
-        if len(ticks) >= _FEW_TICKS:
-            return ticks[:: -(-len(ticks) // _MANY_TICKS)]
+        if len(ticks) >= 3:
+            return ticks[:: -(-len(ticks) // 5)]
     step = float(f"{(high - low) / 3:.0e}")
     return [step * i for i in range(math.ceil(low / step), math.floor(high / step) + 1)] if step else [low]
 
 
 # ---- series ---------------------------------------------------------------------------------------------------------
-def _look(series: b.Series, place: int) -> dict[str, Any]:
+def _look(series: b.Series, place: int) -> tuple[dict[str, Any], str]:
+    """Colour and name, and the marker."""
     number = place if series.colour is None else series.colour
-    name = _label(series.name)
-    return {"color": _FADED if series.faded else COLOURS[number % len(COLOURS)]} | ({"label": name} if name else {})
-
-
-def _marker(series: b.Series, place: int) -> str:
-    return _MARKERS[(place if series.colour is None else series.colour) % len(_MARKERS)]
+    look = {"color": _FADED if series.faded else COLOURS[number % len(COLOURS)]}
+    if name := _label(series.name):
+        look["label"] = name
+    return look, _MARKERS[number % len(_MARKERS)]
 
 
 def _places(series: b.Series) -> list[float]:
@@ -302,7 +289,7 @@ def _places(series: b.Series) -> list[float]:
 
 
 def _arms(values: Sequence[float], low: Sequence[float], high: Sequence[float]) -> list[list[float]] | None:
-    """Lengths to either side; rounding can put the interval of equal values beside their mean."""
+    """Lengths to both sides; rounding can put the interval of equal values beside their mean."""
     if not low:
         return None
     ends = zip(values, low, high, strict=True)
@@ -310,9 +297,10 @@ def _arms(values: Sequence[float], low: Sequence[float], high: Sequence[float]) 
 
 
 def _line(axes: Any, series: b.Series, place: int, gid: str, *, joined: bool = True) -> None:
-    look, xs, ys = _look(series, place), _places(series), list(series.y)
+    (look, marker), xs, ys = _look(series, place), _places(series), list(series.y)
     thin = {"linewidth": 0.9, "alpha": 0.7} if series.faded else {"linewidth": 1.6}
-    many = joined and len(ys) > _DOTS_AT_MOST
+    # A band shows the intervals of many points better than bars.
+    many = joined and len(ys) > 12
     if many and series.low:
         axes.fill_between(xs, list(series.low), list(series.high), alpha=0.2, color=look["color"], linewidth=0)
     elif series.low or series.x_low:
@@ -322,8 +310,8 @@ def _line(axes: Any, series: b.Series, place: int, gid: str, *, joined: bool = T
     if series.labels:
         axes.margins(0.1, 0.12)
     axes.plot(
-        xs, ys, marker="" if hidden else _marker(series, place), linestyle="-" if joined else "none",
-        markersize=4 if len(ys) <= _DOTS_APART else 2.5, gid=gid, **look, **(thin if joined else {"alpha": 0.75}),
+        xs, ys, marker="" if hidden else marker, linestyle="-" if joined else "none",
+        markersize=4 if len(ys) <= 60 else 2.5, gid=gid, **look, **(thin if joined else {"alpha": 0.75}),
     )  # fmt: skip
     for x, y, phrase in zip(xs, ys, series.labels, strict=False):
         beside = {"xytext": (-4, 4), "textcoords": "offset points", "ha": "right", "fontsize": 8}
@@ -334,25 +322,22 @@ def _bar(axes: Any, series: b.Series, place: int, gid: str) -> None:
     finite = [y for y in series.y if math.isfinite(y)]
     top = max(finite, default=1.0) or 1.0
     heights = [y if math.isfinite(y) else top for y in series.y]  # an infinite one reaches the top
-    look = _look(series, place)
+    look, _ = _look(series, place)
     for number, bar in enumerate(axes.bar(_places(series), heights, width=0.75, alpha=0.75, **look)):
         bar.set_gid(f"{gid}-{number}")
-    arms = _arms(series.y, series.low, series.high)
-    if arms is not None:
+    if arms := _arms(series.y, series.low, series.high):
         axes.errorbar(_places(series), heights, yerr=arms, fmt="none", ecolor=_INK, capsize=3)
 
 
 def _rows(axes: Any, series: b.Series, place: int, gid: str) -> None:
-    look, places = _look(series, place), _places(series)
-    arms = _arms(series.y, series.low, series.high)
-    if arms is not None:
+    (look, marker), places = _look(series, place), _places(series)
+    if arms := _arms(series.y, series.low, series.high):
         axes.errorbar(list(series.y), places, xerr=arms, fmt="none", ecolor=look["color"], capsize=3)
-    axes.plot(list(series.y), places, marker=_marker(series, place), markersize=5, linestyle="none", gid=gid, **look)
+    axes.plot(list(series.y), places, marker=marker, markersize=5, linestyle="none", gid=gid, **look)
 
 
 def _steps(axes: Any, series: b.Series, place: int, gid: str) -> None:
-    look = _look(series, place)
-    xs = _places(series)
+    (look, _), xs = _look(series, place), _places(series)
     axes.step(xs, list(series.y), where="mid", color=look["color"], alpha=0.5, linewidth=0.9 if series.faded else 1.4)
     if not series.faded:
         axes.plot(xs, list(series.y), marker=_MARKERS[0], markersize=4, linestyle="none", gid=gid, **look)
@@ -360,15 +345,15 @@ def _steps(axes: Any, series: b.Series, place: int, gid: str) -> None:
 
 def _rings(axes: Any, series: b.Series, place: int, gid: str) -> None:
     ring = {"marker": "o", "markersize": 12, "markerfacecolor": "none", "markeredgewidth": 2, "linestyle": "none"}
-    axes.plot(_places(series), list(series.y), gid=gid, **ring, **_look(series, place))
+    axes.plot(_places(series), list(series.y), gid=gid, **ring, **_look(series, place)[0])
 
 
 def _density(axes: Any, series: b.Series, place: int, gid: str) -> None:
-    """Scaled to its height; every number is a tick, and a dashed line stands at their mean."""
-    look = _look(series, place)
+    """Scaled to its height, with a tick for each number and a dashed line at their mean."""
+    look, _ = _look(series, place)
     sample = np.asarray([y for y in series.y if math.isfinite(y)], dtype=np.float64)
     low, high = axes.get_xlim()
-    across = np.linspace(low, high, _DENSITY_POINTS)
+    across = np.linspace(low, high, 200)
     curve = density(sample, across)
     if len(sample):
         axes.axvline(float(sample.mean()), ymax=1.22 / 1.47, color=look["color"], linewidth=1, linestyle="--")
@@ -376,8 +361,8 @@ def _density(axes: Any, series: b.Series, place: int, gid: str) -> None:
         axes.plot(across, curve / curve.max(), color=look["color"], linewidth=1.6)
         axes.fill_between(across, curve / curve.max(), color=look["color"], alpha=0.15, linewidth=0)
     at = -0.06 - 0.08 * (place % 2)
-    # Numbers that would be drawn over each other are drawn once: of a hundred thousand a page has no room.
-    _, first = np.unique(np.round((sample - low) / (high - low) * _TICKS), return_index=True)
+    # Numbers that would be drawn over each other, at one of 400 places, are drawn once: a page has no room for all.
+    _, first = np.unique(np.round((sample - low) / (high - low) * 400), return_index=True)
     ticks = sample[first]
     xs, ys = np.repeat(ticks, 3), np.tile((at - 0.03, at + 0.03, np.nan), len(ticks))
     axes.plot(xs, ys, linewidth=1, gid=gid, **look)
@@ -389,7 +374,7 @@ def density(sample: FloatArray, at: FloatArray) -> FloatArray | None:
     from scipy.stats import gaussian_kde
 
     bandwidth = float(sample.std(ddof=1)) * len(sample) ** -0.2 if len(sample) > 1 else 0.0
-    if len(sample) < _FEWEST or bandwidth < at[1] - at[0]:
+    if len(sample) < 5 or bandwidth < at[1] - at[0]:
         return None
     return np.asarray(gaussian_kde(sample)(at), dtype=np.float64)
 
@@ -400,11 +385,10 @@ _DRAW: Final[dict[b.Draws, Callable[[Any, b.Series, int, str], None]]] = {
 }  # fmt: skip
 
 
-def _grid(axes: Any, panel: b.Panel) -> None:
+def _grid(axes: Any, panel: b.Panel, grid: Sequence[Sequence[float]]) -> None:
     from matplotlib.colors import FuncNorm, ListedColormap
 
-    assert panel.grid is not None
-    nats = np.asarray(panel.grid.nats, dtype=np.float64)
+    nats = np.asarray(grid, dtype=np.float64)
     colours = ListedColormap(["#ffffff", *(swatch.paper for swatch in scale.ramp(dark=False))])
     knee = scale.KNEE_NATS
     norm = FuncNorm(
@@ -421,31 +405,21 @@ def _grid(axes: Any, panel: b.Panel) -> None:
     bar.set_label("nats")
 
 
-def _label(phrase: b.Phrase, characters: int = _LETTERS) -> str:
-    """A text for a figure, on one line."""
+def _label(phrase: b.Phrase, characters: int = 48) -> str:
     glyphs = _known()
     return "".join(x if ord(x) in glyphs else "\ufffd" for x in excerpt(b.plain(phrase), characters))
 
 
 @lru_cache(maxsize=1)
 def _known() -> frozenset[int]:
-    """Letters of matplotlib's own typeface."""
     from matplotlib.font_manager import findfont, get_font
 
     return frozenset(get_font(findfont(_FACE)).get_charmap())
 
 
 # ---- within a page --------------------------------------------------------------------------------------------------
-def _captions(chart: b.Chart) -> dict[str, Sequence[b.Phrase]]:
-    return {
-        f"said-{number}-{place}": series.notes
-        for number, panel in enumerate(chart.panels)
-        for place, series in enumerate(panel.series)
-    }
-
-
 def _cleaned(element: Any, mark: str, captions: dict[str, Sequence[b.Phrase]]) -> None:
-    """Make an element of matplotlib's SVG, and all within it, one that a page with a strict policy shows as meant."""
+    """Make an element of matplotlib's SVG, and all within it, fit for a page with a strict policy."""
     for child in list(element):
         unseen = child.tag == f"{{{_SVG}}}path" and "opacity: 0" in child.get("style", "").split("; ")
         if unseen or child.tag in (f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"):

@@ -7,7 +7,7 @@ interpret any of it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, cast
@@ -27,42 +27,38 @@ from leakmeter.report import glossary, scale
 SHOWN_CHARACTERS: Final = 6000
 """Of a shaded text; of a longer one the strongest parts."""
 BLOCKS: Final = "▁▂▃▄▅▆▇█"
-"""Colours of the scale where there are none."""
-_LISTED: Final = 20
+"""Colours of the scale, on a console without colours."""
 _STRUCK: Final = "[…]"
 _SUPERSCRIPT: Final = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _WIDE_COLUMNS: Final = 76
 _NAME_COLUMNS: Final = 16
-_HEAD_COLUMNS: Final = 10
 
 
-def view(report: b.Report, *, width: int | None = None, explain: bool = True) -> Composed:
-    """A report for `rich.print`, or the last line of a notebook cell; its only section is shown whole, of several the
-    index. Without `explain` the findings, what changes their meaning, and what to do; for commands, which have an
-    option for the rest."""
-    shown = _report if explain else _brief
-    return Composed(lambda paint, columns: _apart(shown(report, paint, columns)), width)
+def view(report: b.Report, *, explain: bool = True) -> Composed:
+    """A report for `rich.print`, or the last line of a notebook cell: one section whole, or the index of several.
+    Without `explain` the findings, what changes their meaning, and what to do: commands have an option for the rest."""
+    return Composed(report, explain)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Composed:
-    """Parts from top to bottom, made when printed, since only the console knows whether it has colours."""
+    """A report that is rendered when printed, since only the console knows whether it has colours."""
 
-    parts: Callable[[Paint, int], Iterator[RenderableType]]
-    """A paint and a width in columns to what is shown."""
-    width: int | None = None
-    """Columns at most."""
+    report: b.Report
+    explain: bool
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         # Terminals that say whether their background is dark do it in COLORFGBG ("15;0"); most are.
         dark = os.environ.get("COLORFGBG", "").rpartition(";")[2] not in {"7", "15"}
         paint = Paint(coloured=console.color_system is not None and not console.no_color, dark=dark)
-        columns = min(self.width or options.max_width, options.max_width)
-        for part in self.parts(paint, columns):
-            yield Padding(part, (0, options.max_width - columns, 0, 0))
+        render = _report if self.explain else _brief
+        for number, (apart, part) in enumerate(render(self.report, paint, options.max_width)):
+            if apart and number:
+                yield Padding(Text(), 0)
+            yield Padding(part, 0)
 
     def _repr_mimebundle_(self, include: Sequence[str] = (), exclude: Sequence[str] = (), **_: Any) -> dict[str, str]:
-        """What a notebook shows of it as the last line of a cell: rich's own way, of which it would need the base."""
+        # Rich's own way, without its base class.
         return JupyterMixin._repr_mimebundle_(cast("ConsoleRenderable", self), include, exclude)
 
     @override
@@ -78,15 +74,17 @@ class Paint:
     dark: bool
 
     def style(self, heat: int) -> Style | str:
-        """Background and readable ink of a heat; nothing for heat 0 or without colour."""
         if not heat or not self.coloured:
             return ""
         swatch = scale.ramp(dark=self.dark)[heat - 1]
         return Style(color=swatch.ink, bgcolor=swatch.paper)
 
-    def bar(self, nats: float, heat: int, columns: int) -> Text:
-        """A bar on the common scale, to an eighth of a column."""
-        eighths = round(scale.position(nats) * columns * 8)
+    def bar(self, cell: b.Cell, column: b.Column, heat: int, columns: int) -> Text:
+        if not isinstance(cell, float | int):
+            return Text()
+        if column.kind == "share":
+            return Text("█" * round(min(1.0, max(0.0, cell)) * columns))
+        eighths = round(scale.position(cell) * columns * 8)
         text = "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
         if not self.coloured:
             return Text(text)
@@ -97,23 +95,15 @@ class Paint:
 Shown = tuple[bool, RenderableType]  # whether an empty line comes before, and what comes
 
 
-def _apart(shown: Iterator[Shown]) -> Iterator[RenderableType]:
-    for number, (apart, line) in enumerate(shown):
-        if apart and number:
-            yield Text()
-        yield line
-
-
 def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
     order = b.arranged(b.blocks_of(report))
     # What explains is said last, beside the cursor are the findings.
     explained = [shown_block for shown_block in order.rest if _explains(shown_block)]
-    index = b.index_of(report, _LISTED)
-    shown = [*order.lead, *index, *(shown_block for shown_block in order.rest if not _explains(shown_block))]
-    glosses = glossary.placed(shown, set())
-    for shown_block in shown:
+    rest = [shown_block for shown_block in order.rest if not _explains(shown_block)]
+    shown = [*order.lead, *b.index_of(report), *rest]
+    for shown_block, terms in glossary.explaining(shown):
         yield from _block(shown_block, paint, columns)
-        for term in (term for leaf in glossary.leaves([shown_block]) for term in glosses.get(id(leaf), ())):
+        for term in terms:
             yield False, _gloss(term)
     apart = True
     for shown_block in explained:
@@ -125,23 +115,20 @@ def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
 
 
 LEFT_OUT: Final = "Conditions, caveats and how it was measured: add --explain"
-_BRIEF_LINES: Final = 3
-"""Of terms and advice."""
-_BRIEF_TERMS: Final = 2
 
 
 def _brief(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
-    """The headline, the tables, what changes their meaning, what the numbers are, and what to do."""
     order = b.arranged(b.blocks_of(report))
     lead = [part for block in order.lead for part in b.brief(block)]
-    tables = [part for block in (*b.index_of(report, _LISTED), *order.rest) for part in b.brief(block)]
+    tables = [part for block in (*b.index_of(report), *order.rest) for part in b.brief(block)]
     shown: list[b.Block] = [*(block for block in lead if not isinstance(block, b.Warning | b.Advice)), *tables]
     for block in shown:
         yield from _block(block, paint, columns)
     warnings = [block for block in lead if isinstance(block, b.Warning)]
     advice = [block for block in lead if isinstance(block, b.Advice)]
-    words = (word for leaf in glossary.leaves(shown) for word in glossary.words(leaf))
-    n_terms = min(_BRIEF_TERMS, max(1, _BRIEF_LINES - sum(len(block.rows) for block in advice)))
+    words = (word for inner in b.walk(shown) for word in glossary.words(inner))
+    # Terms and advice take three lines.
+    n_terms = min(2, max(1, 3 - sum(len(block.rows) for block in advice)))
     lines = [line for block in warnings for _, line in _block(block, paint, columns)]
     lines += [_gloss(term) for term in glossary.first_said(words, set())[:n_terms]]
     lines += [line for block in advice for _, line in _block(block, paint, columns)]
@@ -175,7 +162,9 @@ def _block(block: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
                 yield True, _heading(block.caption)
             yield not block.caption, _table(block, paint, columns)
         case b.ShadedText():
-            yield from _shaded(block, paint)
+            if block.heading:
+                yield True, _heading(block.heading)
+            yield from ((number > 0, line) for number, line in enumerate(shaded_text(block, paint)))
         case b.Details():
             for inner in block.blocks:
                 if isinstance(inner, b.Facts):
@@ -247,7 +236,7 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
             if column.shade or isinstance(cell, b.Shaded):
                 cells[-1].stylize(paint.style(heat))
             if column.bar and wide:
-                cells.append(_bar(cell, column, heat, paint, bar_columns))
+                cells.append(paint.bar(cell, column, heat, bar_columns))
         drawn.add_row(*cells, style="dim" if row.quiet else "bold" if row.strong else "")
     if len(table.rows) > len(kept):
         # In the widest column of words, so that the sentence is read whole.
@@ -262,7 +251,7 @@ def _column_head(column: b.Column) -> Text:
     """The title, on two lines where it is wider than the numbers beneath."""
     title = b.plain(column.title)
     spaces = [i for i, letter in enumerate(title) if letter == " "]
-    if not column.is_numeric or len(title) <= _HEAD_COLUMNS or not spaces:
+    if not column.is_numeric or len(title) <= 10 or not spaces:
         return Text(title)
     middle = min(spaces, key=lambda i: abs(2 * i - len(title)))
     return Text(f"{title[:middle]}\n{title[middle + 1 :]}")
@@ -286,16 +275,8 @@ def _cell(cell: b.Cell, column: b.Column, characters: int) -> Text:
     return text
 
 
-def _bar(cell: b.Cell, column: b.Column, heat: int, paint: Paint, columns: int) -> Text:
-    if not isinstance(cell, float | int):
-        return Text()
-    if column.kind == "share":
-        return Text("█" * round(min(1.0, max(0.0, cell)) * columns))
-    return paint.bar(float(cell), heat, columns)
-
-
 def _longest(table: b.Table, shown: Sequence[int]) -> int | None:
-    """The column of words that may have all the width there is; None where all are short."""
+    """The column of words that takes the width that is left; None where all are short."""
     lengths = {
         i: max((len(b.plain(b.cell_phrase(row.cells[i], table.columns[i]))) for row in table.rows[:50]), default=0)
         for i in shown
@@ -318,7 +299,7 @@ def _more(table: b.Table, n_shown: int) -> str:
 
 
 def _ruler(columns: int) -> str:
-    """The ticks of the common scale above the bars: 1, 3 and 10 nats at their places."""
+    """The ticks of the common scale above the bars: 1, 3 and 10 nats."""
     cells = [" "] * columns
     for tick in (1.0, 3.0, 10.0):
         at = min(columns - 2, round(scale.position(tick) * columns))
@@ -359,15 +340,8 @@ def _tokens(text: b.ShadedText, paint: Paint) -> Text:
     return out
 
 
-def _shaded(text: b.ShadedText, paint: Paint) -> Iterator[Shown]:
-    if text.heading:
-        yield True, _heading(text.heading)
-    for number, line in enumerate(shaded_text(text, paint)):
-        yield number > 0, line
-
-
 def _uncoloured(text: b.ShadedText) -> Text:
-    """A text without numbers, a mark for what is struck out; of a long one its beginning and end."""
+    """A text without numbers, with a mark where it is struck out; of a long one beginning and end."""
     out = ""
     for passage in text.passages:
         out += ("" if not out or out.endswith("\n") else "\n") if passage.name else ""
@@ -384,7 +358,7 @@ def _uncoloured(text: b.ShadedText) -> Text:
 
 
 def _passages(text: b.ShadedText, paint: Paint) -> Text:
-    """Each character shaded by the strongest piece that covers it; weak parts of a long text left out."""
+    """Each character shaded by the strongest piece that covers it, without weak parts of a long text."""
     runs = _runs(text)
     kept = _affordable(runs)
     out, elided, ranked, last = Text(), False, set[int](), -1
@@ -420,7 +394,7 @@ def _unmeasured(words: str, paint: Paint) -> str:
 
 
 def _runs(text: b.ShadedText) -> list[tuple[int, b.Segment, str]]:
-    """Stretches that the same piece covers most strongly: number of the passage, the first segment, all the words."""
+    """Stretches with the same strongest piece: number of the passage, the first segment, all the words."""
     stretches = []
     for number, passage in enumerate(text.passages):
         for _, same in groupby(
@@ -446,7 +420,7 @@ def _affordable(runs: Sequence[tuple[int, b.Segment, str]]) -> set[int]:
 
 # ---- colours of the scale --------------------------------------------------------------------------------------------
 def block(heat: int) -> str:
-    """A colour of the scale where there is none."""
+    """A colour of the scale, on a console without colours."""
     return BLOCKS[(heat - 1) * len(BLOCKS) // scale.BINS]
 
 

@@ -16,8 +16,6 @@ from leakmeter.report import blocks as b
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A word of the field and what it means."""
-
     name: str
     pattern: str
     """Where a report says it; a word that is common besides is matched only as it stands in a heading."""
@@ -88,17 +86,21 @@ _PATTERNS: Final = {term.name: re.compile(term.pattern) for term in TERMS}
 
 
 def placed(blocks: Sequence[b.Block], explained: set[str]) -> Mapping[int, Sequence[Term]]:
-    """The terms that each block, or one within it, is the first to say, by the `id` of the block, in the order in which
-    they are shown. `explained` has the names of terms that were explained before; those found are added."""
-    by_block: dict[int, Sequence[Term]] = {}
-    for block in leaves(blocks):
-        if terms := first_said(words(block), explained):
-            by_block[id(block)] = terms
-    return by_block
+    """By the `id` of a block, or of one within it, the terms that it is the first to say. `explained` has the names of
+    terms that were explained before; these are added."""
+    by_block = ((id(block), first_said(words(block), explained)) for block in b.walk(blocks))
+    return {number: terms for number, terms in by_block if terms}
+
+
+def explaining(blocks: Sequence[b.Block]) -> Iterator[tuple[b.Block, list[Term]]]:
+    """Each block with the terms that it, or a block within it, is the first to say."""
+    explained: set[str] = set()
+    for block in blocks:
+        yield block, [term for inner in b.walk([block]) for term in first_said(words(inner), explained)]
 
 
 def first_said(texts: Iterable[str], explained: set[str]) -> list[Term]:
-    """The terms in some texts of the program that were not explained before; they are added to `explained`."""
+    """The terms in texts of the program that were not explained before; they are added to `explained`."""
     text = "\n".join(texts)
     terms = [term for term in TERMS if term.name not in explained and _PATTERNS[term.name].search(text)]
     explained.update(term.name for term in terms)
@@ -106,23 +108,13 @@ def first_said(texts: Iterable[str], explained: set[str]) -> list[Term]:
 
 
 def of_cases(report: b.Report, explained: set[str]) -> list[Term]:
-    """The terms that stand in the lines of several cases, or in what they open, told once above them."""
+    """The terms in the lines of several cases, and in the sections that these open."""
     if len(report.sections) < 2:
         return []
     heads = (word for column in report.index for word in _own(column.title))
     # Cases of a report are alike: the first few say what all do.
-    opened = (word for section in b.ranked(report)[:3] for leaf in leaves(section.blocks) for word in words(leaf))
+    opened = (word for section in b.ranked(report)[:3] for inner in b.walk(section.blocks) for word in words(inner))
     return first_said((*heads, *opened), explained)
-
-
-def leaves(blocks: Sequence[b.Block]) -> Iterator[b.Block]:
-    """Blocks and those within them, an attribution's too, in the order in which they are read."""
-    for block in blocks:
-        yield block
-        inner: Sequence[b.Block] = b.within(block)
-        if isinstance(block, b.Attribution):
-            inner = (block.context, *block.beside, block.response, *block.tables)
-        yield from leaves(inner)
 
 
 def words(block: b.Block) -> Iterator[str]:

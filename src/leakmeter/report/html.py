@@ -39,17 +39,17 @@ _AROUND_BYTES: Final = 60_000
 
 
 def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
-    """The page as text; equal input gives equal bytes. Beyond `room`, in bytes, the heaviest sections are kept, the
-    first in any case, and the page says how many are left out."""
+    """The page as text; equal input gives equal bytes. Of sections that do not fit into `room`, in bytes, the heaviest
+    are kept, the first in any case, and the page says how many are left out."""
     inner = [embedded for embedded in b.walk(report.blocks) if isinstance(embedded, b.Embedded)]
     addresses: dict[int, str] = {}
     within = room - _AROUND_BYTES
     for number, embedded in enumerate(inner):
-        # What one does not need is left to those behind it; an address takes four bytes for three.
+        # Room that a page does not need is left to the next ones; an address takes four bytes for three.
         addresses[id(embedded)] = address(page(embedded.report, room=max(1, within // (len(inner) - number) * 3 // 4)))
         within -= len(addresses[id(embedded)])
     template = environment().get_template("report.html.j2")
-    ranked = b.ranked(report)
+    ranked, scripted = b.ranked(report), _scripted(report)
     order = b.arranged(b.blocks_of(report))
     shown: list[Markup] = []
     drawn: dict[int, Markup] = {}
@@ -73,15 +73,14 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
             only=report.sections[0] if len(report.sections) == 1 else None,
             sections=shown,
             n_left_out=len(ranked) - len(shown) + report.n_further,
-            scripted=_scripted(report),
+            scripted=scripted,
             policy=policy(report, framed=[embedded.report for embedded in inner]),
             address=lambda embedded: addresses[id(embedded)],
             chart=chart,
             glosses=glosses,
         )
 
-    context = {"report": report, "chart": chart, "glosses": glosses, "scripted": _scripted(report)}
-    macros: Any = template.make_module(context)
+    macros: Any = template.make_module({"report": report, "chart": chart, "glosses": glosses, "scripted": scripted})
     left = room - _size(whole()) - _LINES_BYTES
     for number, section in enumerate(ranked, 1):
         body = macros.section(section, number)
@@ -93,9 +92,8 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
 
 
 def fragment(blocks: Sequence[b.Block], *, level: int = 2, held_by: str = "the run holds all") -> Markup:
-    """Blocks, other than reports, as a part of a page that has the style sheet and the script of reports, what was
-    found first, under headings of this level. The script opens long tables; `held_by` says where is found what a table
-    leaves out."""
+    """Blocks, other than reports, as a part of a page that has the style sheet and the script of reports: findings
+    first, under headings of this level. `held_by` says where to find what a table leaves out."""
     order = b.arranged(blocks)
     terms = dict(glossary.placed([*order.lead, *order.rest], set()))
     report = b.Report("", "", blocks, held_by=held_by)
@@ -110,8 +108,8 @@ def fragment(blocks: Sequence[b.Block], *, level: int = 2, held_by: str = "the r
 
 
 def address(html: str) -> str:
-    """A page as an address that holds it, a third longer: no letter of it can end the attribute it stands in. Links
-    within the page work, as they would not in `srcdoc`, where they lead to the page around it."""
+    """A page as a data address, a third longer: no letter of it can end the attribute it stands in. Its links work; in
+    `srcdoc` they would lead to the page around it."""
     return "data:text/html;charset=utf-8;base64," + base64.b64encode(html.encode(errors="replace")).decode()
 
 
@@ -121,7 +119,6 @@ def _size(text: str) -> int:
 
 @lru_cache(maxsize=1)
 def environment() -> Environment:
-    """What templates are rendered with: every text escaped, and the functions that show blocks."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     templates = Environment(
@@ -147,7 +144,7 @@ def environment() -> Environment:
         ],
         "nats_text": scale.nats_text,
         "token": _token,
-        "data": lambda attribution: Markup(script_json(_numbers(attribution))),
+        "data": _data,
         "left_out": b.left_out,
         "unmeasured": b.UNMEASURED,
         "fact": lambda value: _say(b.fact_phrase(value)),
@@ -163,8 +160,10 @@ def asset(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def style() -> str:
-    light = "".join(f".h{i}{{background:{s.paper};color:{s.ink}}}" for i, s in enumerate(scale.ramp(dark=False), 1))
-    dark = "".join(f".h{i}{{background:{s.paper};color:{s.ink}}}" for i, s in enumerate(scale.ramp(dark=True), 1))
+    light, dark = (
+        "".join(f".h{i}{{background:{s.paper};color:{s.ink}}}" for i, s in enumerate(scale.ramp(dark=is_dark), 1))
+        for is_dark in (False, True)
+    )
     lengths = "".join(f".w{i}{{--w:{i}%}}.f{i}{{--f:{i}%}}.p{i}{{--p:{i}%}}" for i in range(101))
     # Dark is for screens only: a page printed from a dark desktop comes out on white paper.
     ticks = "".join(
@@ -189,19 +188,19 @@ def _scales() -> JsonObject:
 
 
 def _say(phrase: b.Phrase) -> Markup:
-    """A phrase as markup: every text escaped, and those of users set apart from the direction of ours."""
-
-    def set_apart(text: b.Untrusted) -> Markup:
-        markup = Markup("<bdi>") + escape(text.shown) + Markup("</bdi>")
-        return Markup('<a href="#{}">{}</a>').format(text.to, markup) if text.to else markup
-
-    return Markup("").join(
-        escape(visible(part)) if isinstance(part, str) else set_apart(part) for part in b.parts(phrase)
-    )
+    """A phrase as markup: every text escaped, and the direction of users' texts kept apart from that of ours."""
+    markup = Markup("")
+    for part in b.parts(phrase):
+        if isinstance(part, str):
+            markup += escape(visible(part))
+        else:
+            text = Markup("<bdi>") + escape(part.shown) + Markup("</bdi>")
+            markup += Markup('<a href="#{}">{}</a>').format(part.to, text) if part.to else text
+    return markup
 
 
 def _width(cell: b.Cell, kind: b.Kind = "nats") -> int:
-    """Length of a bar, whole percent of the longest."""
+    """Length of a bar, in percent of the longest."""
     if not isinstance(cell, float | int):
         return 0
     return round(100 * min(1.0, max(0.0, cell))) if kind == "share" else scale.percent_of_axis(float(cell))
@@ -225,8 +224,8 @@ def _token(segment: b.Segment) -> tuple[str, str]:
 def _marked(
     segments: Sequence[b.Segment], disclosed: Sequence[b.Disclosed]
 ) -> Iterator[tuple[int, b.Disclosed | None, Sequence[b.Segment]]]:
-    """The tokens of a response in runs, each with its disclosure and the number of that, or with none. A token of two
-    disclosures is of the first."""
+    """The tokens of a response in runs, each with the number of its disclosure and this, or −1 and None. A token of two
+    disclosures is the first's."""
     at = 0
     for number, disclosure in enumerate(disclosed):
         start, end = max(at, disclosure.tokens[0]), min(len(segments), disclosure.tokens[1])
@@ -237,9 +236,9 @@ def _marked(
     yield -1, None, segments[at:]
 
 
-def _numbers(attribution: b.Attribution) -> JsonObject:
+def _data(attribution: b.Attribution) -> Markup:
     """Numbers for the script: floors, totals, signed nats a token; no text of the case at all."""
-    return {
+    numbers = {
         "f": _short(attribution.context.floor_nats),
         "p": [_short(nats) for nats in attribution.floor_by_token],
         "q": [_short(nats) for nats in attribution.whole_floor_by_token],
@@ -247,24 +246,21 @@ def _numbers(attribution: b.Attribution) -> JsonObject:
         "w": [_short(nats) for nats in attribution.whole_signed_by_token],
         "t": [[_short(nats) for nats in row] for row in attribution.signed_by_token],
     }
+    text = json.dumps(numbers, allow_nan=False, separators=(",", ":"))
+    # Nothing in it can end the script element that it stands in.
+    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
 def _short(number: float) -> float | int | None:
-    """Three significant digits, which is all the page shows; JSON has no word for infinity or nan."""
+    """Three significant digits, as the page shows; None for infinity and NaN."""
     if not math.isfinite(number):
         return None
     short = float(f"{number:.3g}")
     return int(short) if short == int(short) else short
 
 
-def script_json(value: object) -> str:
-    """JSON that cannot end the script element it stands in, nor a JavaScript line."""
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-
-
 def _scripted(report: b.Report) -> bool:
-    """Whether there is something to choose, sort, filter or turn over; a page without has no script."""
+    """Whether there is something to choose, sort, filter or turn over."""
     if not report.scripted:
         return False
     blocks = b.walk([*report.blocks, *(block for section in report.sections for block in section.blocks)])
@@ -275,7 +271,7 @@ def _scripted(report: b.Report) -> bool:
 
 
 def policy(report: b.Report, framed: Sequence[b.Report] = ()) -> str:
-    """What the page of a report may do. A page shown within is under this policy as well as its own."""
+    """The content security policy of a page. A page shown within is under this policy as well as its own."""
     scripts = [asset("report.js")] if any(map(_scripted, (report, *framed))) else []
     return (
         f"default-src 'none'; style-src {_sources([style()])}; script-src {_sources(scripts)}; "
@@ -284,8 +280,5 @@ def policy(report: b.Report, framed: Sequence[b.Report] = ()) -> str:
 
 
 def _sources(inline: Iterable[str]) -> str:
-    return " ".join(f"'{_digest(source)}'" for source in inline) or "'none'"
-
-
-def _digest(inline: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode()
+    digests = (base64.b64encode(hashlib.sha256(source.encode()).digest()).decode() for source in inline)
+    return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"

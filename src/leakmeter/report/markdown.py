@@ -17,7 +17,6 @@ from leakmeter.report.console import Paint, block, shaded_text
 
 ROOM: Final = 60_000
 """Characters; a comment may have 65,536."""
-_LISTED: Final = 20
 _REFERENCES: Final = {ord(letter): f"&#{ord(letter)};" for letter in string.punctuation}
 # What our own words may hold as it is: none of it begins anything in the middle of a line.
 _HARMLESS: Final = ",.;:'\"()/?%=+-"
@@ -28,8 +27,8 @@ _OWN: Final = {code: text for code, text in _REFERENCES.items() if chr(code) not
 
 
 def text(report: b.Report, *, room: int = ROOM) -> str:
-    """The report as Markdown; equal input gives equal text. Its only section is shown whole, of several the index. What
-    does not fit into `room` characters is left out from the end, and the text says so."""
+    """The report as Markdown: one section whole, or the index of several; equal input gives equal text. It has at most
+    `room` characters, and says where more is left out."""
     out, left = [f"### {_say(report.title)}\n\n"], room
     for part in _report(report):
         left -= len(part)
@@ -42,11 +41,9 @@ def text(report: b.Report, *, room: int = ROOM) -> str:
 
 def _report(report: b.Report) -> Iterator[str]:
     order = b.arranged(b.blocks_of(report))
-    shown = [*order.lead, *b.index_of(report, _LISTED), *order.rest]
-    glosses = glossary.placed(shown, set())
-    for shown_block in shown:
+    shown = [*order.lead, *b.index_of(report), *order.rest]
+    for shown_block, terms in glossary.explaining(shown):
         yield from _block(shown_block)
-        terms = [term for leaf in glossary.leaves([shown_block]) for term in glosses.get(id(leaf), ())]
         if terms:
             yield "".join(f"- _{_own(term.name)}_: {_own(term.gloss)}\n" for term in terms) + "\n"
     if report.caveat:
@@ -78,7 +75,10 @@ def _block(block: b.Block) -> Iterator[str]:
         case b.Table():
             yield from _table(block)
         case b.ShadedText():
-            yield _shaded(block)
+            # With marks for colours, as on a terminal without colours.
+            shaded = shaded_text(block, Paint(coloured=False, dark=False))
+            heading = _heading(block.heading) if block.heading else ""
+            yield heading + "".join(f"{_pre(line.plain)}\n\n" for line in shaded)
         case b.Details(summary, inner):
             yield f"<details><summary>{_say(summary)}</summary>\n\n"
             for child in inner:
@@ -128,13 +128,6 @@ def _cell(cell: b.Cell, column: b.Column, row: b.Row, floor_nats: float) -> str:
     return f"**{cell_text}**" if row.strong and cell_text else cell_text
 
 
-def _shaded(shaded: b.ShadedText) -> str:
-    """The text with marks for colours, as a terminal without colours shows it."""
-    paint = Paint(coloured=False, dark=False)
-    lines = [line.plain for line in shaded_text(shaded, paint)]
-    return (_heading(shaded.heading) if shaded.heading else "") + "".join(f"{_pre(line)}\n\n" for line in lines)
-
-
 def _pre(words: str) -> str:
     """A text as it is; blank lines do not end what begins with this element."""
     return f"<pre>{visible(words).translate(_REFERENCES)}</pre>"
@@ -148,7 +141,7 @@ def _say(phrase: b.Phrase) -> str:
 
 
 def _own(words: str) -> str:
-    """Words of the program; one that came from elsewhere after all still becomes no link."""
+    """Words of the program, without links even if they came from elsewhere."""
     return _line(words).translate(_OWN).replace("://", "&#58;//").replace("www.", "www&#46;")
 
 

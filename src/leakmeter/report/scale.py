@@ -35,7 +35,7 @@ _ON_DARK: Final = (
 
 
 def position(nats: float) -> float:
-    """Place of `nats` on the axis, 0 to 1; negative and undefined numbers sit at 0."""
+    """Place of `nats` on the axis, 0 to 1."""
     if math.isnan(nats) or nats <= 0:
         return 0.0
     if nats >= TOP_NATS:
@@ -62,7 +62,7 @@ def nats_text(nats: float | None) -> str:
 
 
 def range_text(nats: float | None, half_width: float | None) -> str:
-    """`nats_text`, or 'between 2.9 and 3.24' of an amount that is only known to be so far from it."""
+    """`nats_text`, or 'between 2.9 and 3.24' of an interval."""
     if nats is None or half_width is None:
         return nats_text(nats)
     return f"between {nats_text(max(0.0, nats - half_width))} and {nats_text(nats + half_width)}"

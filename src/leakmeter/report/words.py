@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from leakmeter.core.case import unmarked_context
 from leakmeter.core.cost import ResultCost
@@ -15,67 +15,25 @@ from leakmeter.report.blocks import Chart
 from leakmeter.report.scale import NOT_MEASURED, nats_in, percent
 from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
 
+NO_GUARANTEE: Final = (
+    "Not a guarantee: a lower-bound estimate of the ex-post privacy loss of this context for this output. It does not "
+    "cover other outputs the model could have given."
+)
+GIVEN_RESPONSE: Final = (
+    "The response was given, not drawn from the scoring model. The numbers hold for the scoring model; another model "
+    "would give different numbers."
+)
 _NUMBER: Final = re.compile(r"\d[\d.e-]*")
 _POSTERIOR_NOTES: Final = {"below the noise floor": "<\u00a0noise", "below the placebo": "<\u00a0placebo"}
 
 
-class IsMeasured(Protocol):
-    """A result that says what it took and what narrows its meaning."""
-
-    @property
-    def cost(self) -> ResultCost:
-        """What measuring it took."""
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """A sentence each."""
-
-
-class HasModel(Protocol):
-    """A result that names its model."""
-
-    @property
-    def model(self) -> str:
-        """As it was given."""
-
-    @property
-    def weights_sha256(self) -> str | None:
-        """Of its weights; None where they are not known by a hash."""
-
-    @property
-    def dtype(self) -> str:
-        """Its number type."""
-
-
-class HasName(Protocol):
-    """A document."""
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-
-
-class HasScope(Protocol):
-    """A result that says whether nothing of a chat was marked as retrieved."""
-
-    @property
-    def unmarked_query_tokens(self) -> int | None:
-        """Tokens of the rest of the chat where it is so; None elsewhere."""
-
-    @property
-    def documents(self) -> Sequence[HasName]:
-        """What was measured."""
-
-
-def is_of_system_prompts(results: Sequence[HasScope]) -> bool:
-    """Whether nothing but system prompts was measured."""
+# Results are `Any` here: their classes are above this package.
+def is_of_system_prompts(results: Sequence[Any]) -> bool:
     return all(_unmarked(result) == unmarked_context(()) for result in results)
 
 
-def scope(results: Sequence[HasScope]) -> str:
-    """A sentence for the beginning of a headline, with a space behind it, where nothing of a chat was marked; empty
-    elsewhere.
-    """
+def scope(results: Sequence[Any]) -> str:
+    """How a headline begins, with a space at its end, where nothing of a chat was marked as retrieved; else empty."""
     unmarked = [name for result in results if (name := _unmarked(result)) is not None]
     if not unmarked:
         return ""
@@ -83,23 +41,21 @@ def scope(results: Sequence[HasScope]) -> str:
     return f"{where} {' or '.join(sorted({*unmarked}))} was measured. "
 
 
-def _unmarked(result: HasScope) -> str | None:
+def _unmarked(result: Any) -> str | None:
     if result.unmarked_query_tokens is None:
         return None
     return unmarked_context(document.name for document in result.documents)
 
 
-def posterior_cell(numbers: object, prefix: str = "") -> str:
-    """A posterior for a column, or which baseline the signed sum is not above; the names of both have the prefix
-    "whole_", "left_" or none."""
+def posterior_cell(numbers: Any, prefix: str = "") -> str:
+    """A posterior, or the baseline that the signed sum is not above; `prefix` is of the names of both."""
     sure: float | None = getattr(numbers, f"{prefix}posterior")
     if sure is not None:
         return percent(sure)
     return _POSTERIOR_NOTES.get(getattr(numbers, f"{prefix}posterior_note"), NOT_MEASURED)
 
 
-def model_facts(result: HasModel) -> dict[str, str]:
-    """The first of a report's settings."""
+def model_facts(result: Any) -> dict[str, str]:
     return {
         "Model": result.model,
         "Weights (SHA-256)": result.weights_sha256 or "not recorded",
@@ -107,17 +63,17 @@ def model_facts(result: HasModel) -> dict[str, str]:
     }
 
 
-def cost(results: Sequence[IsMeasured]) -> str:
-    """Tokens and time, predicted and taken."""
+def cost(results: Sequence[Any]) -> str:
     costs = [result.cost for result in results]
-    run, naive = sum(case_cost.tree_tokens for case_cost in costs), sum(case_cost.naive_tokens for case_cost in costs)
+    run = sum(case_cost.tree_tokens for case_cost in costs)
+    naive = sum(case_cost.naive_tokens for case_cost in costs)
     seconds = sum(case_cost.seconds for case_cost in costs)
     work = f"{run:,} tree tokens in {seconds:.1f}\u00a0s, {saved(run, naive)} saved against {naive:,} of full prompts"
     return f"{work}{predicted(costs)}"
 
 
 def predicted(costs: Sequence[ResultCost]) -> str:
-    """What was predicted of the work, behind what it took; empty where it was not predicted of all."""
+    """What follows the tokens and time that cases took; empty where some had no prediction."""
     tokens = [cost.predicted_tree_tokens for cost in costs if cost.predicted_tree_tokens is not None]
     if len(tokens) < len(costs):
         return ""
@@ -126,8 +82,8 @@ def predicted(costs: Sequence[ResultCost]) -> str:
     return f"; predicted {sum(tokens):,}{about}"
 
 
-def warnings(results: Sequence[IsMeasured], noun: str = "queries") -> list[str]:
-    """The results' warnings; those that differ in numbers alone are one, told once with how many there are."""
+def warnings(results: Sequence[Any], noun: str = "queries") -> list[str]:
+    """The results' warnings; those that differ only in numbers are one, with their count."""
     by_text: dict[str, list[str]] = {}
     for result in results:
         for warning in result.warnings:
@@ -140,7 +96,7 @@ def warnings(results: Sequence[IsMeasured], noun: str = "queries") -> list[str]:
 
 
 def saved(n_tokens: int, n_naive_tokens: int) -> str:
-    """The share of tokens that another way would run and ours does not."""
+    """Share of the tokens of a naive run that are not run."""
     return f"{100 * (1 - n_tokens / n_naive_tokens):.0f}\u00a0%"
 
 
@@ -168,6 +124,6 @@ class Findings:
 
 
 def mean_text(values: Sequence[float]) -> str:
-    """Mean of numbers of nats with its 95 % interval over the cases."""
+    """Mean, with its 95 % interval over the cases."""
     interval = interval_of_aggregate(values, "mean", seed=0)
     return f"{nats_in(aggregate(values, 'mean'), interval)}\u00a0nats"

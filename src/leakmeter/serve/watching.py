@@ -25,7 +25,8 @@ from leakmeter.engine.loading import KeptModel
 from leakmeter.engine.measure import Callbacks, RemoteBackend, check_answered, measure_cases
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.instruments.influence.search import Found, Row, states_of
+from leakmeter.instruments.influence.scored import Row
+from leakmeter.instruments.influence.search import Found, states_of
 from leakmeter.results.result import Part
 from leakmeter.serve.queue import Job
 from leakmeter.text.build import PromptSettings
@@ -205,12 +206,12 @@ class _Pieces:
         if first:
             if not self.scored.whole.values.size:
                 self.scored.bare, self.scored.whole = rows[0], rows[1]
-                self.watch.on_whole(self.scored.nats({"": rows[0]}, ""))
+                self.watch.on_whole(self.scored.nats(rows[0]))
                 self.watch.on_scored(self.scored)
             self.scored.bare, self.scored.whole = rows[0], rows[1]
             if self.exhaustive and len(self._hidden) >= SCREENED_FROM and self.forks:
                 yield from self._screened(request)
-                ranked = {name: -self.scored.nats(self.scored.hidden, name) for name in self.scored.hidden}
+                ranked = {name: -self.scored.nats(self.scored.hidden[name]) for name in self.scored.hidden}
                 todo.sort(key=lambda number: ranked.get(names[number] or "", 1.0))
         n_at_once = 1
         while todo:
@@ -236,7 +237,7 @@ class _Pieces:
             piece_rows = self.scored.hidden if is_hidden else self.scored.cuts
             if name is not None and name not in piece_rows and self.scored.whole.values.size:
                 piece_rows[name] = rows[number]
-                self.watch.on_piece(name, self.scored.nats(piece_rows, name), exact=not is_hidden)
+                self.watch.on_piece(name, self.scored.nats(rows[number]), exact=not is_hidden)
                 n_exact = len(self.scored.cuts)
                 if not is_hidden and (n_exact & (n_exact - 1) == 0 or n_exact == len(self.item.spans)):
                     self.watch.on_scored(self.scored)

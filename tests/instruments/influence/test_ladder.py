@@ -26,13 +26,13 @@ from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.item import ContextItem
 from leakmeter.core.measure import chooses
-from leakmeter.core.request import Scores
 from leakmeter.engine.prediction import predictor_of
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.findings import is_finding, telling
-from leakmeter.instruments.influence.ladder import Ladder, Scored, best_stretch
+from leakmeter.instruments.influence.ladder import Ladder, best_stretch
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.instruments.influence.scored import Row, Scored
 from leakmeter.results.results import Results
 from leakmeter.storage.damage import FieldError
 from leakmeter.studies.contexts import KIND
@@ -206,12 +206,18 @@ def test_the_best_stretch_is_the_best_of_all() -> None:
 def scored(without: Any, alone: Any, *, placebo: Any = 0.0, placebo_alone: Any = 0.0, widths: Any = None) -> Scored:
     """One document 'd' of four sentences that do nothing; what it does to four tokens, left out and alone, nats."""
 
-    def row(nats: Any) -> Any:
-        return np.broadcast_to(np.asarray(nats, dtype=float), 4)
+    def row(nats: Any) -> Row:
+        values = np.broadcast_to(np.asarray(nats, dtype=float), 4)
+        return Row(values, None if widths is None else np.broadcast_to(widths, 4))
 
-    rows = np.stack([row(0), row(0), -row(without), row(alone), row(placebo_alone), row(placebo)])
-    half_width = None if widths is None else np.broadcast_to(widths, rows.shape)
-    return Scored.from_scores(["d"], ["d"], Scores(rows, half_width=half_width))
+    return Scored(
+        row(0),
+        row(0),
+        {"d": row(-np.asarray(without, dtype=float))},
+        {"d": row(alone)},
+        placebo_alone=row(placebo_alone),
+        placebos=[row(placebo)],
+    )
 
 
 @pytest.mark.parametrize(

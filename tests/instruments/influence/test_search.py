@@ -322,8 +322,6 @@ def test_a_served_model_is_searched_by_removal() -> None:
 )
 def test_a_search_says_how_many(text: str, search: Search) -> None:
     assert Search.parse(text) == search
-    assert Search.parse(str(search)) == search
-    assert str(Search(5, 40)) == "top:5:40"
     assert search.most == (40 if search.k == 5 and ":40" in text else 4 * search.k + 10)
 
 
@@ -353,7 +351,6 @@ def test_what_is_no_search_is_one_line(text: str) -> None:
 )  # fmt: skip
 def test_an_audit_says_what_may_be_missed(text: str, audit: Audit, canonical: str) -> None:
     assert Audit.parse(text) == audit
-    assert str(audit) == canonical
     again = Audit.parse(canonical)
     assert (again, type(again.most_missed)) == (audit, type(audit.most_missed))
 

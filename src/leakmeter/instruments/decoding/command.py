@@ -236,24 +236,17 @@ def frontier(model: KeptModel, data: Any, options: FrontierOptions) -> Frontier:
     from leakmeter.engine.ready import make_ready
     from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
     from leakmeter.instruments.decoding.measure import check_precision, precision_for
-    from leakmeter.instruments.decoding.sweep import study_of, sweep_of
+    from leakmeter.instruments.decoding.sweep import settings_of, study_of, sweep_of
     from leakmeter.privacy.draws import SEED_WARNING
     from leakmeter.storage.fingerprint import device_of
     from leakmeter.storage.nonce import drawn_nonce
     from leakmeter.studies.cells import FinishedCell
     from leakmeter.studies.quality import Quality
-    from leakmeter.text import templates
     from leakmeter.traces.case import PRESETS
 
     sweep = sweep_of(options.lambdas, options.epsilons, asdict(options.part(Drawing)))
     loaded = load_referenced(data, context_from=options.context_from, logs=PRESETS)
-    records = loaded.records
-    settings = PromptSettings(
-        unit=WHOLE,
-        template=templates.resolved(options.template or loaded.template),
-        truncate=options.truncate or loaded.max_context_tokens is not None,
-        max_context_tokens=loaded.max_context_tokens,
-    )
+    records, settings = loaded.records, settings_of(loaded, options.template, truncate=options.truncate)
     if options.epsilons is not None and sweep.given_seed is not None:
         tell(SEED_WARNING)
     model = model.in_precision(precision_for(sweep.measures[0], model.source, model.dtype))
@@ -263,8 +256,12 @@ def frontier(model: KeptModel, data: Any, options: FrontierOptions) -> Frontier:
         sweep = sweep.seeded(drawn_nonce())
         cases = LoadedCases(tuple(record.case for record in records))
         quality = Quality(options.bertscore, options.bertscore_layer)
-        model_facts = {"name": backend.name, "weights_sha256": backend.weights_sha256, "dtype": backend.dtype}
-        model_facts["device"] = device_of(backend)
+        model_facts = {
+            "name": backend.name,
+            "weights_sha256": backend.weights_sha256,
+            "dtype": backend.dtype,
+            "device": device_of(backend),
+        }
         finished = []
         for cell in study_of(sweep, backend.name, settings, len(records), quality).cells:
             plan = Plan("decode", cell.measure, settings, cases, cell.measure.together)

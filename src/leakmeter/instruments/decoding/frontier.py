@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 
 Verdict = Literal["knee", "no knee", "same utility", "same leakage", "one case", "one setting"]
-_SETTLED: Final = 0.5  # of the resamples: below it, another setting or none is as likely
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +54,8 @@ class Evidence:
 
     @property
     def means(self) -> FloatArray:
-        """Of each setting over the cases, (setting,)."""
-        averages: FloatArray = self.values.mean(axis=0)
-        return averages
+        """(setting,)"""
+        return np.asarray(self.values.mean(axis=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,8 @@ class Choice:
         """Whether there is a knee, and it is the knee in half of the resamples or more."""
         if self.verdict != "knee" or self.ship is None or self.shares is None:
             return False
-        return self.shares.of_setting[self.ship] >= _SETTLED
+        # Below half, another setting or none is as likely.
+        return self.shares.of_setting[self.ship] >= 0.5
 
 
 def choose(leakage: Evidence, utility: Evidence) -> Choice:
@@ -136,17 +135,11 @@ def sentence(choice: Choice, utility: str, kind: str, rows: Sequence[Row], n_cas
         )
     share = choice.shares.of_setting[choice.ship]
     ship = names[choice.ship]
-    others = sorted(
-        (
-            (fraction, name)
-            for fraction, name in zip(choice.shares.of_setting, names, strict=True)
-            if name != ship and fraction > 0.0
-        ),
-        key=lambda pair: -pair[0],
-    )
+    pairs = zip(names, choice.shares.of_setting, strict=True)
+    others = sorted(((name, part) for name, part in pairs if name != ship and part > 0.0), key=lambda pair: -pair[1])
     if choice.shares.none:
-        others.append((choice.shares.none, "none"))
-    beside = "; ".join(f"{name}: {share_text(fraction)}" for fraction, name in others[:3])
+        others.append(("none", choice.shares.none))
+    beside = "; ".join(f"{name}: {share_text(part)}" for name, part in others[:3])
     sure = f"the knee in {share_text(share)} of resamples of {n_cases} cases{f' ({beside})' if beside else ''}"
     lead = f"ship {ship}, {sure}"
     if not choice.is_settled:
@@ -163,7 +156,7 @@ def _leaks(row: Row, name: str) -> str:
 
 
 def _cost(rows: Sequence[Row], number: int, utility: str) -> str:
-    """How far a setting is below the best, in the hundredths that tables show."""
+    """How far a setting is below the best, in points of a hundredth."""
     row, name = rows[number], f"{utility}_less_best"
     low, high = -100.0 * row[f"{name}_high"], -100.0 * row[f"{name}_low"]
     return f"{-100.0 * row[name]:z.1f} points{_interval(low, high, 'z.1f')}"
@@ -261,11 +254,11 @@ class Frontier(Record):
         return pd.DataFrame(self.settings)
 
     def to_json(self) -> str:
-        """Everything as one line of JSON."""
+        """All fields as one line of JSON."""
         return to_json(self)
 
     def report(self) -> Report:
-        """What is said of it, as blocks; all views are made of it."""
+        """The findings as blocks, from which all views are made."""
         from leakmeter.instruments.decoding.frontier_report import report
 
         return report(self)
@@ -328,7 +321,10 @@ def frontier_of(sweep: Sweep, cells: Sequence[FinishedCell], scores: Scores) -> 
         decoding=SharedDecoding(**shared),
         n_cases=len(leakage),
         n_truncated=sum(texts["truncated_tokens"] > 0 for texts, _ in cells[0].measured),
-        settings=tuple(_without_nan(row) for row in rows),
+        # An interval that does not exist is missing, in JSON as in memory.
+        settings=tuple(
+            {name: None if value is None or math.isnan(value) else value for name, value in row.items()} for row in rows
+        ),
         choices=choices,
     )
 
@@ -340,32 +336,23 @@ def utilities_of(
 
     Scores of an encoder are kept in `directory`; `notify` gets a line on a utility that is left out, and why.
     """
-    triples = [responses_of(finished) for finished in cells]
-    scores: dict[str, list[FloatArray]] = {
-        ROUGE: [
-            _by_case(finished, quality.rouge_l_f1(responses, references))
-            for finished, (responses, _, references) in zip(cells, triples, strict=True)
-        ]
-    }
+    scores: dict[str, list[FloatArray]] = {ROUGE: []}
+    for finished in cells:
+        responses, _, references = responses_of(finished)
+        scores[ROUGE].append(_by_case(finished, quality.rouge_l_f1(responses, references)))
     if wanted.bertscore is None:
         return scores
     try:
-        bertscores = []
-        for finished, (responses, _, references) in zip(cells, triples, strict=True):
-            values = _bertscore(finished, responses, references, wanted, directory)
-            bertscores.append(_by_case(finished, values))
+        scores |= {BERTSCORE: [_by_case(finished, _bertscore(finished, wanted, directory)) for finished in cells]}
     except LeakmeterError as error:
         # The leakage and ROUGE-L are worth having without it.
         notify(f"{BERTSCORE} is left out: {error}")
-    else:
-        scores[BERTSCORE] = bertscores
     return scores
 
 
-def _bertscore(
-    finished: FinishedCell, responses: list[str], references: list[str], wanted: Quality, directory: Path | None
-) -> list[float]:
+def _bertscore(finished: FinishedCell, wanted: Quality, directory: Path | None) -> list[float]:
     model = str(wanted.bertscore)
+    responses, _, references = responses_of(finished)
 
     def score() -> list[float]:
         return quality.bertscore_f1(responses, references, model, layer=wanted.layer)
@@ -377,29 +364,21 @@ def _bertscore(
 
 
 def _row(sweep: Sweep, cell: FinishedCell, value: float) -> Row:
-    """What a setting leaks; with ε also what is guaranteed, and spent at most."""
     by_token = [
         float(np.mean([values.mean() for values in whole_by_token(measurements)])) for _, measurements in cell.measured
     ]
+
+    def values_of(statistic: str) -> list[FloatArray]:
+        every = (measurement for _, measurements in cell.measured for measurement in measurements)
+        return [measurement.values for measurement in every if measurement.statistic == statistic]
+
     row: Row = {sweep.kind: value}
     row |= columns("nats", estimate(_whole_nats(cell).tolist(), seed=BOOTSTRAP_SEED))
     row |= columns("nats_per_token", estimate(by_token, seed=BOOTSTRAP_SEED))
-    row["n_tokens"] = stats.mean(
-        [
-            len(measurement.values)
-            for _, measurements in cell.measured
-            for measurement in measurements
-            if measurement.statistic == "loss"
-        ]
-    )
+    row["n_tokens"] = stats.mean([len(values) for values in values_of("loss")])
     if sweep.kind == EPSILON:
-        for name, statistic in (("guaranteed_nats", "promised_epsilon"), ("spent_nats", "spent_epsilon")):
-            row[f"{name}_most"] = max(
-                float(measurement.values.sum())
-                for _, measurements in cell.measured
-                for measurement in measurements
-                if measurement.statistic == statistic
-            )
+        row["guaranteed_nats_most"] = max(float(values.sum()) for values in values_of("promised_epsilon"))
+        row["spent_nats_most"] = max(float(values.sum()) for values in values_of("spent_epsilon"))
     return row
 
 
@@ -409,12 +388,5 @@ def _whole_nats(finished: FinishedCell) -> FloatArray:
 
 
 def _by_case(finished: FinishedCell, values: Sequence[float]) -> FloatArray:
-    """One number a response to each case's mean, (case,): responses of a case are no cases of their own."""
-    table: FloatArray = np.asarray(values, dtype=np.float64).reshape(len(finished.measured), -1)
-    means: FloatArray = table.mean(axis=1)
-    return means
-
-
-def _without_nan(row: Row) -> Row:
-    """An interval that does not exist is missing, in JSON as in memory."""
-    return {name: None if value is None or math.isnan(value) else value for name, value in row.items()}
+    """Means over a case's responses, (case,)."""
+    return np.asarray(np.asarray(values, dtype=np.float64).reshape(len(finished.measured), -1).mean(axis=1))

@@ -109,11 +109,9 @@ def frontier_command(
     """
     from leakmeter.data.referenced import load_referenced
     from leakmeter.instruments.decoding.measure import precision_for
-    from leakmeter.instruments.decoding.sweep import EPSILON, sweep_of
+    from leakmeter.instruments.decoding.sweep import EPSILON, settings_of, sweep_of
     from leakmeter.privacy.draws import SEED_WARNING
     from leakmeter.studies.quality import Quality
-    from leakmeter.text import templates
-    from leakmeter.text.build import PromptSettings
     from leakmeter.traces.case import PRESETS
 
     if records is not None and records < 1:
@@ -122,14 +120,7 @@ def frontier_command(
     loaded = load_referenced(data, n=records, map=map, format=format, context_from=context_from, logs=PRESETS)
     for note in loaded.notes:
         output.tell(note)
-    settings = PromptSettings(
-        # Nothing but the whole context is left out.
-        unit="whole",
-        template=templates.resolved(template or loaded.template),
-        # Data sets by name are cut to what the model takes, as in `leakmeter study`.
-        truncate=truncate or loaded.max_context_tokens is not None,
-        max_context_tokens=loaded.max_context_tokens,
-    )
+    settings = settings_of(loaded, template, truncate=truncate)
     options = run or RunOptions()
     run = replace(options, dtype=precision_for(sweep.measures[0], options.model, options.dtype))
     if run.dry_run:
@@ -139,14 +130,14 @@ def frontier_command(
         output.check_writable(run.html, "report", Path(data.rpartition("=")[2]), Path(run.model))
     if sweep.kind == EPSILON and sweep.given_seed is not None:
         output.tell(SEED_WARNING)
-    words: dict[str, object] = {"--data": data, "--map": ",".join(map or ()) or None, "--format": format}
-    words |= {
+    words: dict[str, object] = {
+        "--data": data,
+        "--map": ",".join(map or ()) or None,
+        "--format": format,
         "--context-from": context_from,
         "--records": records,
         "--bertscore": bertscore,
         "--bertscore-layer": bertscore_layer,
-    }
-    words |= {
         "--template": template,
         "--truncate": truncate or None,
     }
@@ -187,8 +178,8 @@ def _run(
                         if backend is None:
                             backend = run.load_backend()
                             check_precision(seeded.measures[0], backend.dtype)
-                        given = (study, cell, records, directory, backend, bar.of_cell(cell.number))
-                        finished = measure_cell(*given, command)
+                        progress = bar.of_cell(cell.number)
+                        finished = measure_cell(study, cell, records, directory, backend, progress, command)
                     measured.append(finished)
                     duration = time.perf_counter() - started
                     setting = f"{SYMBOLS[sweep.kind]} = {sweep.values[cell.number]:g}: {duration:.0f} s"
@@ -245,8 +236,8 @@ def _write(
     title = f"Leakage and utility over {SYMBOLS[sweep.kind]}"
     table = readable(title, about, result.settings, COLUMNS)
     tables = StudyTables((table,), command, tuple(choice.sentence for choice in result.choices.values()))
-    csvs = {"table.csv": to_csv(result.settings), "frontier.json": result.to_json()}
-    for name, text in {**csvs, **tables.files()}.items():
+    files = {"table.csv": to_csv(result.settings), "frontier.json": result.to_json(), **tables.files()}
+    for name, text in files.items():
         write(directory / name, text)
     try:
         result.save_figure(directory / "figure", footer="; ".join([f"command: {command}", *about]))
@@ -262,7 +253,7 @@ def _write(
 
 
 def _command(sweep: Sweep, words: Mapping[str, object]) -> str:
-    """What is put into a table: all that determines its numbers but a seed that has to stay secret, or a nonce."""
+    """Everything that determines the numbers, without a secret seed or a nonce."""
     from leakmeter.instruments.decoding.sweep import EPSILON
 
     is_bounded = sweep.kind == EPSILON
@@ -278,7 +269,7 @@ def _command(sweep: Sweep, words: Mapping[str, object]) -> str:
 
 
 def _predict(sweep: Sweep, records: Sequence[Record], settings: PromptSettings, run: RunOptions) -> None:
-    """Print what the sweep would take: every setting draws from the same prompts, at the same cost."""
+    """Print what the sweep will take: every setting costs the same."""
     from rich.text import Text
 
     from leakmeter.engine.prediction import forecast

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from leakmeter.instruments.decoding.frontier import COLUMNS, Frontier, FrontierChoice
+from leakmeter.instruments.decoding.frontier import COLUMNS, Frontier
 from leakmeter.instruments.decoding.sweep import SYMBOLS
 from leakmeter.report import blocks as b
 from leakmeter.studies.tables import Row, cell_text, decimals, interval_of, share_text
@@ -22,10 +22,16 @@ _ADVICE: Final = {
     "no knee": ("Utility rises with leakage all the way", "choose by the leakage you can accept"),
     "one setting": ("One setting", "sweep several"),
 }
+_NO_KNEE: Final = {
+    "same utility": "no knee: utility does not rise by more than its interval",
+    "same leakage": "no knee: leakage does not differ by more than its interval",
+    "no knee": "no knee: no setting lies above the chord between the ends",
+    "one case": "no knee: one case has no interval",
+    "one setting": "no knee: one setting",
+}
 
 
 def report(frontier: Frontier, *, command: str | None = None) -> b.Report:
-    """A sentence for each utility, what to do, and settings with their leakage and utility."""
     kind, utilities = frontier.kind, list(frontier.choices)
     is_bounded = kind == "epsilon"
     # Everything fits into 80 columns, with one utility.
@@ -47,7 +53,7 @@ def report(frontier: Frontier, *, command: str | None = None) -> b.Report:
         rows.append(b.Row(cells, strong=is_knee))
     caption = "Settings, the knee in bold; intervals over cases"
     blocks: list[b.Block] = [b.Headline(choice.sentence) for choice in frontier.choices.values()]
-    blocks += [_advice(frontier), b.Text(_settings(frontier), "soft")]
+    blocks += [_advice(frontier), _settings(frontier)]
     blocks += [b.Table(columns, rows, caption, first=len(rows)), replace(figure_of(frontier, footer=""), on="pages")]
     if is_bounded:
         blocks.append(b.Warning("Bound and spent: the most of any response, nats. All of this is private."))
@@ -65,7 +71,6 @@ def report(frontier: Frontier, *, command: str | None = None) -> b.Report:
 
 
 def _advice(frontier: Frontier) -> b.Advice:
-    """The rows of the decision table that the utilities meet."""
     met = set()
     for choice in frontier.choices.values():
         verdict = "settled" if choice.settled else "unsettled"
@@ -73,15 +78,14 @@ def _advice(frontier: Frontier) -> b.Advice:
     return b.Advice.from_table(_ADVICE.values(), [_ADVICE[name] for name in met])
 
 
-def _settings(frontier: Frontier) -> b.Phrase:
+def _settings(frontier: Frontier) -> b.Text:
     decoding, model = frontier.decoding, frontier.model
-    n = decoding.samples
-    drawn = f", {n} responses each" if n > 1 else ""
-    return (
-        b.Untrusted(str(model["name"])),
+    drawn = f", {decoding.samples} responses each" if decoding.samples > 1 else ""
+    facts = (
         f" ({model['dtype']}, {model['device']}), {frontier.n_cases:,} cases{drawn}, T = {decoding.temperature:g}, "
-        f"at most {decoding.max_new_tokens} new tokens; 95 % intervals over cases",
+        f"at most {decoding.max_new_tokens} new tokens; 95 % intervals over cases"
     )
+    return b.Text((b.Untrusted(str(model["name"])), facts), "soft")
 
 
 def _nats(value: float) -> str:
@@ -107,7 +111,7 @@ def _series(frontier: Frontier, utility: str) -> Iterator[b.Series]:
     values = [row[kind] for row in rows]
     knee = None if choice.knee is None else values.index(choice.knee)
     efficient = [i for i, value in enumerate(values) if value in choice.efficient]
-    remark = _no_knee(choice) if knee is None else ""
+    remark = _NO_KNEE[choice.verdict] if knee is None else ""
     yield _points(frontier, utility, range(len(rows)), "line", "settings, 95 % intervals over cases", 0, remark)
     beaten = [i for i in range(len(rows)) if i not in efficient]
     if beaten:
@@ -126,7 +130,7 @@ def _points(
     frontier: Frontier, utility: str, indices: Sequence[int], draws: b.Draws, name: str, colour: int | None,
     remark: str = "",
 ) -> b.Series:  # fmt: skip
-    """Some settings in the order of their leakage, whatever that of their names."""
+    """Some settings, in the order of their leakage."""
     shown = sorted((frontier.settings[i] for i in indices), key=lambda row: row["nats"])
     xs, x_low, x_high = _ends(shown, "nats", 1.0)
     ys, low, high = _ends(shown, utility, 100.0)
@@ -137,19 +141,8 @@ def _points(
     return replace(points, low=low, high=high, x_low=x_low, x_high=x_high, labels=labels)
 
 
-def _no_knee(choice: FrontierChoice) -> str:
-    reasons = {
-        "same utility": "no knee: utility does not rise by more than its interval",
-        "same leakage": "no knee: leakage does not differ by more than its interval",
-        "no knee": "no knee: no setting lies above the chord between the ends",
-        "one case": "no knee: one case has no interval",
-        "one setting": "no knee: one setting",
-    }
-    return reasons[choice.verdict]
-
-
 def _ends(rows: Sequence[Row], name: str, scale: float) -> tuple[list[float], ...]:
-    """Means and the two edges of their intervals; an item alone has none, and the edges lie on it."""
+    """Means and the ends of their intervals, which are the means themselves where there is no interval."""
     points = ((row[name], *(interval_of(row, name) or (row[name],) * 2)) for row in rows)
     means, low, high = ([scale * end for end in ends] for ends in zip(*points, strict=True))
     return means, low, high

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from leakmeter.core.case import Case
 from leakmeter.core.item import ContextItem
 from leakmeter.core.json_object import JsonObject
-from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
+from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Measurement
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
@@ -23,13 +24,6 @@ from leakmeter.privacy import accounting
 from leakmeter.privacy.decoding import RECEIPT, Decoding, NextTokenSampleWithLoss, TargetLogProbsWithLoss
 from leakmeter.stats import logspace
 from leakmeter.stats.exact_draw import Bits
-
-PUBLIC_STATISTICS: Final = ("token", "bare_log_prob", "promised_epsilon")
-"""What may be shown beside a bounded response; every other statistic is a function of D."""
-_NONCE_BITS: Final = 128
-
-
-_DRAWN_TOGETHER: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,39 +70,32 @@ class Decode(Measure):
     (random by default) only names the run, so that the same command continues it."""
 
     def __post_init__(self) -> None:
-        checks = (
+        epsilon = self.epsilon
+        refuse_bad(
             logspace.checked_temperature(self.temperature),
             logspace.checked_weight(self.cid_lambda),
-            (
-                self.epsilon is None or (np.isfinite(self.epsilon) and self.epsilon > 0),
-                "epsilon",
-                self.epsilon,
-                "above 0",
-            ),
-            (np.isfinite(self.lambda_max) and self.lambda_max >= 0, "lambda-max", self.lambda_max, "0 or more"),
+            (epsilon is None or (math.isfinite(epsilon) and epsilon > 0), "epsilon", epsilon, "above 0"),
+            (math.isfinite(self.lambda_max) and self.lambda_max >= 0, "lambda-max", self.lambda_max, "0 or more"),
             (self.min_new_tokens >= 0, "min-new-tokens", self.min_new_tokens, "0 or more"),
             bounded("max-new-tokens", self.max_new_tokens, max(1, self.min_new_tokens), MOST_NEW_TOKENS),
             bounded("samples", self.samples, 1, MOST_SAMPLES),
             (self.seed is None or self.seed >= 0, "seed", self.seed, "0 or more"),
             (self.nonce is None or self.nonce >= 0, "nonce", self.nonce, "0 or more"),
         )
-        for good, name, value, expected in checks:
-            if not good:
-                raise UsageError(f"{name} is {value}; it has to be {expected}")
-        if self.epsilon is None and self.lambda_max != 1.0:
+        if epsilon is None and self.lambda_max != 1.0:
             raise UsageError("lambda-max needs a bound; give epsilon too, or cid-lambda instead")
-        if self.epsilon is not None and self.cid_lambda != 1.0:
+        if epsilon is not None and self.cid_lambda != 1.0:
             raise UsageError("epsilon chooses each token's λ; give lambda-max instead of cid-lambda")
-        if self.nonce is not None and (self.epsilon is None or self.seed is not None):
+        if self.nonce is not None and (epsilon is None or self.seed is not None):
             raise UsageError(
                 "a nonce replaces the seed of a bounded response; leave it out, or give epsilon without seed"
             )
 
     def seeded(self) -> Decode:
-        """The same with a seed: the one given, or 0; with epsilon and none given, a nonce of 128 random bits."""
+        """The same with a seed: the given one or 0, or with epsilon a nonce of 128 random bits."""
         if self.seed is not None or self.nonce is not None:
             return self
-        return replace(self, seed=0) if self.epsilon is None else replace(self, nonce=secrets.randbits(_NONCE_BITS))
+        return replace(self, seed=0) if self.epsilon is None else replace(self, nonce=secrets.randbits(128))
 
     @property
     def decoding(self) -> Decoding:
@@ -123,19 +110,18 @@ class Decode(Measure):
 
         Under ε each is drawn apart: nothing of another context is to stand in the passes of its blank prompt.
         """
-        return _DRAWN_TOGETHER if self.epsilon is None else 1
+        return 8 if self.epsilon is None else 1
 
     @override
     def record(self) -> JsonObject:
-        """Without a bound nothing is said of a nonce, as in runs that were made before there were any."""
         parameters = super().record()
         if self.epsilon is None and self.nonce is None:
-            del parameters["nonce"]
+            del parameters["nonce"]  # as in runs that were made before there were any
         return parameters
 
     @override
     def check(self, item: ContextItem) -> None:
-        """Refuse what is to be drawn by nothing, and a response that decoding would have ruled out."""
+        """Refuse to draw a bounded response without random numbers, and a response that decoding would rule out."""
         if item.response is None:
             if self.epsilon is not None and self.seed is None and self.nonce is None:
                 raise UsageError("a bounded response needs random numbers; take `seeded()` of the measure")
@@ -165,7 +151,7 @@ class Decode(Measure):
         return [measurement for i, ledger in enumerate(ledgers) for measurement in self.readings(item.id, i, ledger)]
 
     def _random(self, item: ContextItem) -> Callable[[int, int], float | Bits]:
-        """Response and step to what a token is drawn by."""
+        """A function of response and step to the random numbers of a token."""
         if self.epsilon is not None:
             return bits_of(self, item)
         uniforms = [uniforms_of(self.seed or 0, item.id, i, self.max_new_tokens) for i in range(self.samples)]
@@ -197,9 +183,6 @@ class Decode(Measure):
             yield Measurement(item_id, number, "", statistic, units.get(statistic, NATS), values)
 
 
-_TOO_COARSE: Final = ("bfloat16", "float16")
-
-
 def check_guarantee(measure: Decode, cases: Sequence[Case], delta: float) -> None:
     """Refuse a bound that cannot be kept or accounted for; without one, nothing."""
     accounting.check_delta(delta)
@@ -215,8 +198,8 @@ def check_guarantee(measure: Decode, cases: Sequence[Case], delta: float) -> Non
 
 
 def check_precision(measure: Decode, dtype: str | None) -> None:
-    """Refuse a precision whose noise a bound does not survive."""
-    if measure.epsilon is not None and dtype in _TOO_COARSE:
+    """Refuse a precision whose noise would void a bound."""
+    if measure.epsilon is not None and dtype in ("bfloat16", "float16"):
         raise UsageError(
             f"dtype is '{dtype}'; epsilon is certified from logits, whose noise in that precision depends on the "
             "context and would void it; give float32"
@@ -224,7 +207,7 @@ def check_precision(measure: Decode, dtype: str | None) -> None:
 
 
 def precision_for(measure: Decode, model: Any, dtype: str | None) -> str | None:
-    """The precision to load a model in: under a bound float32 where none was asked for, also on CUDA."""
+    """The precision to load a model in: float32 under a bound if none is given, on CUDA too."""
     check_precision(measure, dtype)
     named = not isinstance(model, tuple) and model != "toy"
     return "float32" if measure.epsilon is not None and dtype is None and named else dtype

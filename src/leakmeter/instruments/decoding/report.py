@@ -14,9 +14,8 @@ from typing import Final
 from leakmeter.instruments.decoding.result import DecodedResponse, DecodeResult, Guarantee, PublicResult
 from leakmeter.privacy.draws import sentences
 from leakmeter.report import blocks as b
-from leakmeter.report.blocks import Advice
 from leakmeter.report.scale import NOT_MEASURED, nats_text, percent
-from leakmeter.report.words import mean_text, model_facts, scope
+from leakmeter.report.words import GIVEN_RESPONSE, NO_GUARANTEE, mean_text, model_facts, scope
 from leakmeter.stats.stats import posterior_from_even_odds
 
 PRIVATE = (
@@ -30,14 +29,6 @@ CONDITIONS = (
 COUNTED = (
     "Basic composition counts the tokens that were drawn; the two with a δ count the maximum that could have been "
     "drawn. All responses of a run are taken to be about one context."
-)
-UNBOUNDED = (
-    "Not a guarantee: a lower-bound estimate of the ex-post privacy loss of this context for this output. It does not "
-    "cover other outputs the model could have given."
-)
-GIVEN = (
-    "The response was given, not drawn from the scoring model. The numbers hold for the scoring model; another model "
-    "would give different numbers."
 )
 ADVICE = {
     "bounded": (
@@ -60,10 +51,8 @@ ADVICE = {
 _WORTHLESS_NATS = 9.0  # even odds become 99.99 %
 
 
-def advice(cases: Sequence[DecodeResult]) -> Iterator[Advice]:
-    """The rows of the decision table that responses meet; those to chats of which only the system prompt is the context
-    meet none.
-    """
+def advice(cases: Sequence[DecodeResult]) -> Iterator[b.Advice]:
+    # Where the system prompt alone is the context, what the rest of the chat leaks is not known.
     cases = [case for case in cases if case.unmarked_query_tokens is None]
     met = set()
     for case in cases:
@@ -72,18 +61,18 @@ def advice(cases: Sequence[DecodeResult]) -> Iterator[Advice]:
         else:
             met.add("worthless" if case.guarantee.response.basic_nats >= _WORTHLESS_NATS else "bounded")
     if cases:
-        yield Advice.from_table(ADVICE.values(), [ADVICE[name] for name in met])
+        yield b.Advice.from_table(ADVICE.values(), [ADVICE[name] for name in met])
 
 
-def headline(decoded: DecodedResponse) -> str:
+def _sentence(decoded: DecodedResponse) -> str:
     ledger, guarantee = decoded.ledger, decoded.guarantee
-    subject = "the response" if decoded.response.sampled else "for the scoring model, this given response"
+    subject = "The response" if decoded.response.sampled else "For the scoring model, this given response"
     sentence = f"{subject} leaks {nats_text(ledger.whole_nats)}\u00a0nats of the context"
     if guarantee is None or ledger.per_token.spent_nats is None:
-        return f"{sentence} (per token at most {nats_text(max(ledger.per_token.loss_nats))})"
+        return f"{sentence} (per token at most {nats_text(max(ledger.per_token.loss_nats))})."
     spent = nats_text(max(ledger.per_token.spent_nats))
     whole = f"{nats_text(ledger.spent_nats)} of {nats_text(guarantee.response.basic_nats)}"
-    return f"{sentence}; spent {whole} guaranteed (per token at most {spent} of {nats_text(guarantee.epsilon_nats)})"
+    return f"{sentence}; spent {whole} guaranteed (per token at most {spent} of {nats_text(guarantee.epsilon_nats)})."
 
 
 def bound(guarantee: Guarantee) -> str:
@@ -129,13 +118,8 @@ def settings(case: DecodeResult | PublicResult) -> dict[str, str]:
     return facts | {"Decoding λ": f"{case.cid_lambda:g}"} if isinstance(case, DecodeResult) else facts
 
 
-_LINES_AT_MOST: Final = 200
-_FAR: Final = 4.0  # times the highest bar, from where a line at the limit would leave no bar to be seen
-_AGAIN: Final = "Without a seed, the same command draws again, and its loss adds to this one."
-
-
 def report(cases: Sequence[DecodeResult]) -> b.Report:
-    """Everything, for whoever may read the context: responses shaded by what each token told, and guarantees."""
+    """Everything, for readers who may see the context."""
     bounded = any(case.guarantee is not None for case in cases)
     several = len(cases) > 1
     blocks: list[b.Block] = []
@@ -161,7 +145,7 @@ def report(cases: Sequence[DecodeResult]) -> b.Report:
         index=b.heads(_INDEX),
         index_caption="Responses, largest leakage first" if several else "",
         sections_left_out="that leak less",
-        again=_AGAIN if bounded else "",
+        again="Without a seed, the same command draws again, and its loss adds to this one." if bounded else "",
         guide_to="context",
         scripted=False,
     )
@@ -227,9 +211,9 @@ def _private(case: DecodeResult, *, warned: bool) -> Iterator[b.Block]:
     responses = case.responses
     yield b.Headline(f"{scope([case])}{_sentence(responses[0])}")
     if case.guarantee is None:
-        yield b.Text(UNBOUNDED)
+        yield b.Text(NO_GUARANTEE)
     if not case.response.sampled and not warned:
-        yield b.Text(GIVEN)
+        yield b.Text(GIVEN_RESPONSE)
     if not warned:
         yield from advice([case])
         if case.guarantee is not None:
@@ -242,8 +226,9 @@ def _private(case: DecodeResult, *, warned: bool) -> Iterator[b.Block]:
     for number, decoded in enumerate(responses, 1):
         place = f" {number} of {len(responses)}" if len(responses) > 1 else ""
         given_text = "" if decoded.response.sampled else ", given"
+        tokens = zip(decoded.response.tokens, decoded.ledger.per_token.loss_nats, strict=True)
         yield b.ShadedText(
-            [b.Passage(_segments(decoded))],
+            [b.Passage([b.Segment(b.Untrusted(token), nats) for token, nats in tokens])],
             f"Response{place}{given_text}, shaded by what each token leaks, nats",
             floor_said_nats=0.0 if number == len(responses) else None,
             style="tokens",
@@ -261,16 +246,6 @@ def _private(case: DecodeResult, *, warned: bool) -> Iterator[b.Block]:
     yield b.Details("Settings", b.facts_of(settings(case)))
 
 
-def _sentence(decoded: DecodedResponse) -> str:
-    sentence = headline(decoded)
-    return f"{sentence[0].upper()}{sentence[1:]}."
-
-
-def _segments(decoded: DecodedResponse) -> list[b.Segment]:
-    tokens = zip(decoded.response.tokens, decoded.ledger.per_token.loss_nats, strict=True)
-    return [b.Segment(b.Untrusted(token), nats) for token, nats in tokens]
-
-
 def _columns(decoded: DecodedResponse) -> dict[str, Sequence[float]]:
     per_token = decoded.ledger.per_token
     return {
@@ -284,7 +259,7 @@ def _columns(decoded: DecodedResponse) -> dict[str, Sequence[float]]:
 
 
 def _bars(decoded: DecodedResponse) -> Iterator[b.Chart]:
-    """What each token spent and its λ, with the limits that neither may exceed; without a bound what each told."""
+    """What each token spent, and its λ, with their limits; without a bound what each leaked."""
     columns, guarantee = _columns(decoded), decoded.guarantee
     captions: list[b.Phrase] = []
     for number, token in enumerate(decoded.response.tokens, 1):
@@ -303,7 +278,8 @@ def _bars_of(
     values: Sequence[float], captions: Sequence[b.Phrase], title: str, axis: b.Axis, limit: b.Guide | None = None
 ) -> b.Chart:
     highest = max((value for value in values if math.isfinite(value)), default=0.0)
-    if limit is not None and limit.at > _FAR * highest > 0:
+    # A line at a limit far above the bars would leave none to be seen.
+    if limit is not None and limit.at > 4 * highest > 0:
         title, limit = f"{title}; {limit.label}, beyond this axis", None
     series = b.Series("bar", values, [float(i) for i in range(1, len(values) + 1)], notes=captions)
     guides = [] if limit is None else [limit]
@@ -326,7 +302,6 @@ def _numbers(tokens: Sequence[str], columns: Mapping[str, Sequence[float]], capt
 
 # ---- both -----------------------------------------------------------------------------------------------------------
 def _guaranteed(guarantee: Guarantee, n_responses: int) -> b.Part:
-    """What many tokens cost together, and what ε means."""
     response, session = guarantee.response, guarantee.session
     composed = {"response 1" if n_responses > 1 else "this response": response}
     if session.n_responses > 1:
@@ -372,7 +347,7 @@ def _public(case: PublicResult) -> Iterator[b.Block]:
 # ---- figures --------------------------------------------------------------------------------------------------------
 def _chart(cases: Sequence[DecodeResult]) -> b.Chart:
     worst = max(cases, key=lambda case: case.ledger.whole_nats)
-    others = [case for case in cases if case is not worst][:_LINES_AT_MOST]
+    others = [case for case in cases if case is not worst][:200]
     series = [
         b.Series("line", _added_up(case.ledger.per_token.loss_nats), name="" if number else "other cases", faded=True)
         for number, case in enumerate(others)
@@ -389,5 +364,5 @@ def _chart(cases: Sequence[DecodeResult]) -> b.Chart:
 
 
 def _added_up(nats: Sequence[float]) -> list[float]:
-    """Sum of the nats of so many tokens, from none; an infinite one ends the line."""
+    """Sums of the nats of 0, 1, … tokens; an infinite one ends the line."""
     return [value if math.isfinite(value) else math.nan for value in accumulate(nats, initial=0.0)]

@@ -184,7 +184,7 @@ def _spent(case: DecodeResult) -> float | None:
 
 
 def _bound(case: DecodeResult) -> float | None:
-    """Of all responses of a case together; None without a bound."""
+    """Of all responses of a case together."""
     bounds = [one.guarantee.response.basic_nats for one in case.responses if one.guarantee is not None]
     return sum(bounds) if bounds else None
 

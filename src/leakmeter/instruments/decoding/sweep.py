@@ -22,6 +22,7 @@ from typing import Final
 from leakmeter.core.case import record_of
 from leakmeter.core.written import check_outside_runs
 from leakmeter.data.named.base import Record
+from leakmeter.data.referenced import Referenced
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.privacy import accounting
@@ -30,6 +31,7 @@ from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Choice
 from leakmeter.studies.quality import Quality
 from leakmeter.studies.tables import Row
+from leakmeter.text import templates
 from leakmeter.text.build import PromptSettings
 
 LAMBDA: Final = "cid_lambda"
@@ -45,7 +47,7 @@ _FILES: Final = {LAMBDA: "lambda", EPSILON: "epsilon"}
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Settings that are compared: one field of decoding takes several values, the others one."""
+    """Settings to compare: one field of decoding takes several values."""
 
     kind: str
     """The field: 'cid_lambda' or 'epsilon'."""
@@ -60,11 +62,11 @@ class Sweep:
 
     @property
     def needs_nonce(self) -> bool:
-        """Whether nobody is to repeat its draws: with ε, where no seed was given."""
+        """Whether nobody may repeat its draws: with ε, where no seed was given."""
         return self.kind == EPSILON and self.given_seed is None
 
     def seeded(self, nonce: int = 0) -> Sweep:
-        """The same with a seed, one for all settings: the one given, or else 0; or with a nonce, where it needs one."""
+        """The same with one seed for all settings, the given one or 0, or with a nonce where it needs one."""
         if self.given_seed is not None:
             return self
         chosen = {"nonce": nonce} if self.needs_nonce else {"seed": 0}
@@ -85,6 +87,17 @@ def sweep_of(lambdas: Sequence[float] | None, epsilons: Sequence[float] | None, 
         if measure.epsilon is not None:
             accounting.basic([(measure.epsilon, 1)])
     return Sweep(kind, tuple(values), measures)
+
+
+def settings_of(loaded: Referenced, template: str | None, *, truncate: bool) -> PromptSettings:
+    return PromptSettings(
+        # Nothing but the whole context is left out.
+        unit="whole",
+        template=templates.resolved(template or loaded.template),
+        # Data sets by name are cut to what the model takes, as in `leakmeter study`.
+        truncate=truncate or loaded.max_context_tokens is not None,
+        max_context_tokens=loaded.max_context_tokens,
+    )
 
 
 def sweep_directory(
@@ -108,7 +121,7 @@ def sweep_directory(
 
 
 def study_of(sweep: Sweep, model: str, settings: PromptSettings, n_records: int, quality: Quality) -> Study:
-    """A seeded sweep as a study of one factor, whose cells are measured like any other's."""
+    """A seeded sweep as a study of one factor: its cells are measured like any study's."""
     cells = tuple(
         Cell(
             number=number,

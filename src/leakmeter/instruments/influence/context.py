@@ -49,12 +49,11 @@ def posterior_sentence(numbers: object, prefix: str, noun: str) -> str:
 
 
 def is_nothing(case: ContextResult, nats: float) -> bool:
-    """Whether an amount, without signs, is one that noise alone would show; of an interval it is not known."""
+    """Whether noise alone would show an amount without signs; unknown of an interval."""
     return nats <= case.noise_floor_nats and case.half_width_nats is None
 
 
 def warnings(result: ContextResult) -> list[str]:
-    """Everything that narrows what the numbers mean, one sentence each."""
     sentences = list(result.warnings)
     if result.truncated_tokens:
         cut = f"{result.truncated_tokens} tokens of the context"
@@ -63,17 +62,16 @@ def warnings(result: ContextResult) -> list[str]:
 
 
 def provenance(result: ContextResult) -> str:
-    """Where the response came from: sampled by the model, with its seed, or given."""
     if not result.response.sampled:
         return "given, not drawn from this model"
     return "sampled" if result.response.seed is None else f"sampled, seed {result.response.seed}"
 
 
 def prediction(result: ContextResult, *, at_most: bool | None = None) -> str | None:
-    """What was predicted before the case was run, and what it took; None where nothing was predicted.
+    """What was predicted before the case was run, and what it took; None without a prediction.
 
-    `at_most` says that it was predicted from above; by default where the response was drawn, the context searched, or
-    documents measured before their sentences.
+    `at_most`: whether the prediction is an upper bound; by default where the response was drawn, the context was
+    searched, or documents were measured before their sentences.
     """
     cost = result.cost
     if cost.predicted_tree_tokens is None:
@@ -168,19 +166,16 @@ def stretches(context: str, documents: Sequence[DocumentRange], pieces: Sequence
 
 
 def by_nats(result: InfluenceResult, kind: str) -> list[int]:
-    """Indices of the pieces of one kind, findings first, most nats first; ties in the context's order."""
+    """Indices of the pieces of one kind: findings first, then by nats, then in the context's order."""
     pieces = result.pieces
     of_kind = [i for i, piece in enumerate(pieces) if piece.kind == kind]
     return sorted(of_kind, key=lambda i: (not is_finding(result, pieces[i]), -_order(pieces[i])))
 
 
 def leader(result: InfluenceResult) -> Piece | None:
-    """The finding of any kind with most nats, a document only where none of its sentences is one; None where no piece
-    is one.
-    """
+    """The finding with most nats, a document only where none of its sentences is one; None without findings."""
     return max((piece for piece in telling(result) if is_finding(result, piece)), key=_order, default=None)
 
 
 def _order(piece: Piece) -> float:
-    """A piece's nats for sorting: an undefined number ranks below every measured one."""
     return -math.inf if math.isnan(piece.nats) else piece.nats

@@ -12,6 +12,7 @@ from leakmeter.instruments.influence import findings
 from leakmeter.instruments.influence.context import Stretch
 from leakmeter.instruments.influence.disclosures import OTHER, Disclosure
 from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.instruments.influence.search_report import is_partial
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
 from leakmeter.report.words import scope
@@ -40,35 +41,32 @@ _EXACT: Final = frozenset((EMAIL, PHONE, shapes.ACCOUNT, shapes.KEY, shapes.CODE
 
 
 def kind_text(kind: str) -> str:
-    """What is disclosed, for people."""
     return "other content" if kind == OTHER else _NAMES.get(kind, kind)
 
 
 def personal(case: InfluenceResult) -> list[Disclosure]:
-    """Disclosures that are personal or secret, most nats first."""
+    """Personal or secret, most nats first."""
     return sorted((d for d in case.disclosed if d.is_sensitive), key=lambda d: -d.nats)
 
 
 def retold(case: InfluenceResult) -> list[Disclosure]:
-    """Disclosures of other content in other words, or drawn from several pieces, most nats first."""
+    """Other content, in other words or drawn from several pieces, most nats first."""
     return sorted((d for d in case.disclosed if not d.is_sensitive and d.relation != "copied"), key=lambda d: -d.nats)
 
 
 def kinds_text(disclosures: Sequence[Disclosure]) -> str:
     """'phone number, 2 names'."""
-    counted = Counter(kind_text(disclosure.kind) for disclosure in disclosures)
-    return ", ".join(name if n == 1 else f"{n} × {name}" for name, n in counted.items())
+    by_kind = Counter(kind_text(disclosure.kind) for disclosure in disclosures)
+    return ", ".join(name if n == 1 else f"{n} × {name}" for name, n in by_kind.items())
 
 
 def most(case: InfluenceResult) -> Disclosure | None:
-    """The disclosure to name first: of what is personal or secret, else in other words, else of all, the one with most
-    nats."""
-    first = [*personal(case), *retold(case)][:1]
+    """The disclosure with most nats: of those personal or secret, else of those in other words, else of all."""
+    first = [*personal(case), *retold(case)]
     return first[0] if first else max(case.disclosed, key=lambda d: d.nats, default=None)
 
 
 def summary(case: InfluenceResult) -> str:
-    """What a case discloses, in a few words."""
     if leaks := personal(case):
         return kinds_text(leaks)
     if retold(case):
@@ -77,9 +75,9 @@ def summary(case: InfluenceResult) -> str:
 
 
 def _is_partly_known(case: InfluenceResult) -> bool:
-    """Whether something may be disclosed that the numbers cannot show."""
-    is_searched = case.search is not None and not case.search.is_complete
-    return case.half_width_nats is not None or is_searched or case.truncated_tokens > 0 or len(case.samples) > 1
+    """Whether the response may disclose what the numbers cannot show."""
+    is_cut = case.truncated_tokens > 0 or len(case.samples) > 1
+    return is_cut or case.half_width_nats is not None or is_partial(case)
 
 
 def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None = None) -> b.Headline:
@@ -98,30 +96,25 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
             f"{where}{none} {known} any recognisable personal or secret data.",
             verdict="good" if quiet else "",
         )
-    phrases: list[str | b.Untrusted] = [where] * bool(where)
     if len(cases) > 1:
         verb = "discloses" if len(leaking) == 1 else "disclose"
-        phrases.append(f"{len(leaking):,} of {len(cases):,} responses {verb} personal or secret data: ")
-        for i, case in enumerate(leaking[:_NAMED]):
-            phrases += [
-                "; " * bool(i),
-                b.Untrusted(case.id, 32, sections.get(case.id, "")),
-                f" {kinds_text(personal(case))}",
-            ]
+        subject = f"{len(leaking):,} of {len(cases):,} responses {verb}"
+        listed: list[b.Phrase] = [
+            (b.Untrusted(case.id, 32, sections.get(case.id, "")), f" {kinds_text(personal(case))}")
+            for case in leaking[:_NAMED]
+        ]
         n_more = len(leaking) - _NAMED
     else:
-        listed = personal(leaking[0])
-        phrases.append("The response discloses personal or secret data: ")
-        for i, disclosure in enumerate(listed[:_NAMED]):
-            # Its words stand in the table below: a headline goes into logs and representations.
-            phrases.append(f"{'; ' * bool(i)}{kind_text(disclosure.kind)} ({nats_text(disclosure.nats)}\u00a0nats)")
-        n_more = len(listed) - _NAMED
-    phrases.append(f"; and {n_more:,} more." if n_more > 0 else ".")
-    return b.Headline(tuple(phrases), verdict="bad")
+        disclosed = personal(leaking[0])
+        subject = "The response discloses"
+        # The words stand in the table below: a headline goes into logs and representations.
+        listed = [f"{kind_text(row.kind)} ({nats_text(row.nats)}\u00a0nats)" for row in disclosed[:_NAMED]]
+        n_more = len(disclosed) - _NAMED
+    rest = f"; and {n_more:,} more." if n_more > 0 else "."
+    return b.Headline((f"{where}{subject} personal or secret data: ", *b.joined(listed, "; "), rest), verdict="bad")
 
 
 def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
-    """What is given away in other words, and what was searched for."""
     n_drawn = max(len(case.samples) for case in cases)
     if n_drawn > 1:
         yield b.Text(f"Of up to {n_drawn} responses drawn for a case, only the first was examined.")
@@ -147,7 +140,7 @@ def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
 
 
 def _repeated(cases: Sequence[InfluenceResult]) -> str:
-    """A sentence for the beginning of a headline, with a space behind it, where queries have the documents too."""
+    """How a headline begins, with a space at its end, where queries repeat text of the documents."""
     n = sum(is_repeated(case.query, [case.context[d.start : d.end] for d in case.documents]) for case in cases)
     if not n:
         return ""
@@ -169,17 +162,15 @@ def _your_list(cases: Sequence[InfluenceResult]) -> str:
 
 
 def ids_of(cases: Sequence[InfluenceResult], n: int) -> tuple[str | b.Untrusted, ...]:
-    """The ids of cases, in brackets; of an only case of n nothing."""
+    """The ids of some of n cases, in brackets; none where n is 1."""
     if n == 1:
         return ()
-    phrases: list[str | b.Untrusted] = [" ("]
-    for i, case in enumerate(cases[:_LISTED]):
-        phrases += [", " * bool(i), b.Untrusted(case.id, 24)]
-    return (*phrases, f" and {len(cases) - _LISTED:,} more)" if len(cases) > _LISTED else ")")
+    more = f" and {len(cases) - _LISTED:,} more)" if len(cases) > _LISTED else ")"
+    return (" (", *b.joined(b.Untrusted(case.id, 24) for case in cases[:_LISTED]), more)
 
 
 def sections_of(cases: Sequence[InfluenceResult], weights: Sequence[float]) -> dict[str, str]:
-    """Anchors of the sections of cases by id: a page numbers them from 1, those with the largest weights first."""
+    """Anchors of the cases' sections by id; a page numbers them from 1 by descending weight."""
     ranked = sorted(range(len(weights)), key=lambda i: -weights[i])
     return {cases[i].id: f"c{number}" for number, i in enumerate(ranked, 1)}
 
@@ -190,37 +181,35 @@ def tables(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None 
     Rows lead to the sections of their cases; see `sections_of`.
     """
     sections = sections or {}
-    groups = (
-        ("Disclosed: personal or secret data", [(case, d) for case in cases for d in personal(case)], True),
-        ("Disclosed: in other words, or from several pieces", [(c, d) for c in cases for d in retold(c)], False),
-        (
-            "Not shown to come from the documents: values in the documents that the model may also produce without "
-            "them",
-            [(case, d) for case in cases for d in case.disclosures if d.evidence is None],
-            False,
-        ),
-    )
-    for caption, rows, is_personal in groups:
+    every = [(case, disclosure) for case in cases for disclosure in case.disclosures]
+    disclosed = [row for row in every if row[1].evidence is not None]
+    sensitive, other = ([row for row in disclosed if row[1].is_sensitive is is_it] for is_it in (True, False))
+    groups = {
+        "Disclosed: personal or secret data": sensitive,
+        "Disclosed: in other words, or from several pieces": [row for row in other if row[1].relation != "copied"],
+        "Not shown to come from the documents: values in the documents that the model may also produce without them": [
+            row for row in every if row[1].evidence is None
+        ],
+    }
+    for caption, rows in groups.items():
         if rows:
-            yield _table(
-                sorted(rows, key=lambda row: -row[1].nats), caption, sections=sections, is_personal=is_personal
-            )
-    copied = [(case, d) for case in cases for d in case.disclosed if not d.is_sensitive and d.relation == "copied"]
+            yield _table(rows, caption, sections, is_personal=rows is sensitive)
+    copied = [row for row in other if row[1].relation == "copied"]
     if copied:
-        copied.sort(key=lambda row: -row[1].nats)
-        table = _table(copied, "Copied from the documents", sections=sections, is_personal=False)
+        table = _table(copied, "Copied from the documents", sections, is_personal=False)
         n = f"{len(copied):,} span{'s' * (len(copied) != 1)}"
         yield b.Details(f"Other content copied from the documents word for word: {n}", [table])
 
 
 def _table(
-    rows: Sequence[tuple[InfluenceResult, Disclosure]], caption: str, *, sections: Mapping[str, str], is_personal: bool
+    rows: Sequence[tuple[InfluenceResult, Disclosure]], caption: str, sections: Mapping[str, str], *, is_personal: bool
 ) -> b.Table:
+    rows = sorted(rows, key=lambda row: -row[1].nats)
     columns: b.Columns[tuple[InfluenceResult, Disclosure]] = [
         (b.Column("Case"), lambda row: b.Untrusted(row[0].id, 24)),
         (b.Column("What"), lambda row: kind_text(row[1].kind)),
         (b.Column("Response says"), lambda row: b.Untrusted(row[1].text, 80)),
-        (b.Column("From"), lambda row: b.Noted(_origin(row[1]), _remarks(row[1]))),
+        (b.Column("From"), lambda row: _origin(row[1])),
         (b.Column("Nats", "signed_nats", shade=is_personal), lambda row: row[1].nats),
         (b.Column("Sure", "posterior"), lambda row: row[1].posterior),
         (b.Column("Known by", on="pages"), lambda row: row[1].found_by or ""),
@@ -241,16 +230,8 @@ def _table(
     )
 
 
-def _origin(disclosure: Disclosure) -> b.Phrase:
-    """Documents that it came from, or the words where they have no names."""
-    if not disclosure.documents:
-        return b.Untrusted(disclosure.source or "", 48)
-    return tuple(
-        part for i, name in enumerate(disclosure.documents) for part in (", " * bool(i), b.Untrusted(name, 32))
-    )
-
-
-def _remarks(disclosure: Disclosure) -> list[b.Phrase]:
+def _origin(disclosure: Disclosure) -> b.Noted:
+    origin: b.Phrase = b.joined(b.Untrusted(name, 32) for name in disclosure.documents)
     remarks: list[b.Phrase] = []
     if disclosure.relation == "reworded" and disclosure.source is not None:
         # An exact value cannot be reworded, but it may be written in another form, or be made up.
@@ -260,15 +241,10 @@ def _remarks(disclosure: Disclosure) -> list[b.Phrase]:
         remarks.append("from several pieces together")
     if disclosure.relation == "copied" and len(disclosure.sources) > 1:
         remarks.append(f"in {len(disclosure.sources)} pieces")
-    return remarks
-
-
-_NAMED_SOURCES: Final = 3
-"""Documents, or pieces, that a line names."""
+    return b.Noted(origin or b.Untrusted(disclosure.source or "", 48), remarks)
 
 
 def disclosures(case: InfluenceResult) -> b.Disclosures:
-    """The disclosures of a response; pieces are known by their place among those of the case."""
     numbers = {piece.name: number for number, piece in enumerate(case.pieces)}
     several = len(case.documents) > 1
     disclosed = [disclosed_span(disclosure, numbers, several=several) for disclosure in case.disclosed]
@@ -278,8 +254,7 @@ def disclosures(case: InfluenceResult) -> b.Disclosures:
 def disclosed_span(
     disclosure: Disclosure, numbers: Mapping[str, int], *, several: bool, origin: b.Phrase | None = None
 ) -> b.Disclosed:
-    """A disclosure for a page: with pieces by number, and documents of `several` by name; `origin` is where it came
-    from, if its sources do not tell."""
+    """A disclosure for a page, pieces by number, `several` documents by name; `origin` stands for its sources."""
     return b.Disclosed(
         b.Untrusted(disclosure.text, 80),
         b.Untrusted(kind_text(disclosure.kind), 24),
@@ -292,13 +267,13 @@ def disclosed_span(
 
 
 def _marked_origin(disclosure: Disclosure, *, several: bool) -> b.Phrase:
-    """Documents, or, of an only one, pieces; and the words of the first that says it otherwise."""
+    """Its documents, or pieces where there is only one document, and the words of the first source if they differ."""
     by_document = several and disclosure.documents
     names = disclosure.documents if by_document else [source.piece for source in disclosure.sources]
     if not names:
         return "no single piece"
-    listed = [part for name in names[:_NAMED_SOURCES] for part in (", ", b.Untrusted(name, 40))][1:]
-    n_more = len(names) - _NAMED_SOURCES
+    listed = b.joined(b.Untrusted(name, 40) for name in names[:3])
+    n_more = len(names) - 3
     more = f" and {n_more} more" if n_more > 0 else ""
     if disclosure.relation == "inferred" and len(disclosure.sources) > 1:
         return (*listed, f"{more} together")
@@ -309,7 +284,7 @@ def _marked_origin(disclosure: Disclosure, *, several: bool) -> b.Phrase:
 
 
 def parts(stretch: Stretch, disclosed: Sequence[Disclosure]) -> Sequence[b.Words]:
-    """A stretch of the context, cut where the words begin and end that disclosures came from; empty where none did."""
+    """A stretch of the context, cut around the words that disclosures came from; empty without any."""
     places = [
         (start, end, number)
         for number, disclosure in enumerate(disclosed)

@@ -40,18 +40,11 @@ LEAST_NATS: Final = 3.0
 """From even odds, an observer is 95 % sure then that the context was there."""
 LEAST_SURPRISE: Final = 7.0
 """Nats of a value that is no coincidence: less likely than 1 in 1,000 without the context."""
-_PENALTY_NATS: Final = 0.5
-"""Of a word, least; what an irrelevant text does to a word may be more."""
-_SINGLE: Final = 0.5
-"""Share of what the whole context does that one piece has to do, or nothing but several together is the source."""
-_EDGE: Final = 0.5
-"""Share of a stretch's mean nats of a word that the words at its ends have at least."""
-_MOST_BETWEEN: Final = 4
-"""Words between two stretches of one sentence that come from the same piece and are one."""
-_ENDS: Final = ".!?…;:"
 _PUNCTUATION: Final = " \t\r\n.,;:!?()[]«»\"“”„'’*–—-…¿¡"
 _WORDS = regex.compile(r"\S+")
 
+_Word = tuple[int, int, int, int]
+"""First character, the one behind the last; first token, the one behind the last."""
 Relation = Literal["copied", "reworded", "inferred"]
 Evidence = Literal["scores", "words"]
 OTHER: Final = "other"
@@ -150,7 +143,7 @@ class _Numbers:
 
 
 def disclosures(texts: Texts, series: Series) -> tuple[Disclosure, ...]:
-    """What the first response of a case gives away, in its order, and values below the floor beside it."""
+    """What the first response of a case gives away, in its order, with the values below the floor."""
     response = texts["responses"][0]
     tokens: Sequence[str] = response["tokens"]
     if not tokens:
@@ -163,13 +156,14 @@ def disclosures(texts: Texts, series: Series) -> tuple[Disclosure, ...]:
         text, texts["context"], texts["query"], region=texts.get("region", REGION), listed=texts.get("sensitive", ())
     )
     is_value = np.zeros(len(tokens), dtype=bool)
-    spans: list[tuple[int, int, int, int, Value | None]] = []
+    spans: list[tuple[_Word, Value | None]] = []
     for value in known:
         first, last = _tokens_of(edges, value.start, value.end)
-        spans.append((value.start, value.end, first, last, value))
+        spans.append(((value.start, value.end, first, last), value))
         is_value[first:last] = True
-    spans += [(*span, None) for span in _other_spans(text, edges, numbers, is_value)]
-    outcomes = (_disclosure(text, span, numbers) for span in sorted(spans, key=lambda span: span[:2]))
+    spans += [(span, None) for span in _other_spans(text, edges, numbers, is_value)]
+    spans.sort(key=lambda span: span[0][:2])
+    outcomes = (_disclosure(text, span, value, numbers) for span, value in spans)
     return tuple(disclosure for disclosure in outcomes if disclosure is not None)
 
 
@@ -192,18 +186,18 @@ def _numbers(texts: Texts, series: Series, n_tokens: int) -> _Numbers:
     )
 
 
-def _other_spans(text: str, edges: Sequence[int], numbers: _Numbers, known: Any) -> Iterator[tuple[int, int, int, int]]:
-    """Characters and tokens of the stretches of words that the context raised, where no value stands."""
-    words: list[tuple[int, int, int, int]] = []
+def _other_spans(text: str, edges: Sequence[int], numbers: _Numbers, is_value: Any) -> Iterator[_Word]:
+    """The stretches of words that the context raised, where no value stands."""
+    words: list[_Word] = []
     for match in _WORDS.finditer(text):
         first, last = _tokens_of(edges, match.start(), match.end())
         # A token may hold the end of one word and the beginning of the next.
         first = max(first, words[-1][3]) if words else first
         words.append((match.start(), match.end(), first, max(first, last)))
-    ends = [i + 1 for i, word in enumerate(words) if text[word[1] - 1] in _ENDS]
+    ends = [i + 1 for i, word in enumerate(words) if text[word[1] - 1] in ".!?…;:"]
     for begin, end in pairwise(dict.fromkeys((0, *ends, len(words)))):
         sentence = words[begin:end]
-        scores = [_score(numbers, first, last, known) for _, _, first, last in sentence]
+        scores = [_score(numbers, first, last, is_value) for _, _, first, last in sentence]
         segments = [_trimmed(segment, sentence, numbers) for segment in maximal_segments(scores)]
         for start, stop in _joined(segments, sentence, scores, numbers):
             first, last = sentence[start][0], sentence[stop - 1][1]
@@ -214,52 +208,42 @@ def _other_spans(text: str, edges: Sequence[int], numbers: _Numbers, known: Any)
                 yield first, first + len(trimmed), sentence[start][2], sentence[stop - 1][3]
 
 
-def _trimmed(
-    segment: tuple[int, int], words: Sequence[tuple[int, int, int, int]], numbers: _Numbers
-) -> tuple[int, int]:
-    """A segment without words at its ends that the context raised by less than half of the segment's mean."""
+def _trimmed(segment: tuple[int, int], words: Sequence[_Word], numbers: _Numbers) -> tuple[int, int]:
+    """A segment without the words at its ends that have less than half of the mean of its words."""
     start, end = segment
     nats = [float(numbers.whole[first:last].sum()) for _, _, first, last in words[start:end]]
-    least = _EDGE * float(np.mean(nats))
+    least = 0.5 * float(np.mean(nats))
     inner = [i for i, word in enumerate(nats) if word >= least]
     return start + inner[0], start + inner[-1] + 1
 
 
 def _joined(
-    segments: Sequence[tuple[int, int]],
-    words: Sequence[tuple[int, int, int, int]],
-    scores: Sequence[float],
-    numbers: _Numbers,
-) -> Iterator[tuple[int, int]]:
-    """Neighbouring segments of one sentence as one where the same piece moves both and few words lie between."""
-    open_: tuple[int, int] | None = None
+    segments: Sequence[tuple[int, int]], words: Sequence[_Word], scores: Sequence[float], numbers: _Numbers
+) -> list[tuple[int, int]]:
+    """Segments of one sentence, joined where the same piece moves both and few words lie between."""
+    joined: list[tuple[int, int]] = []
     for segment in segments:
-        if open_ is not None and segment[0] - open_[1] <= _MOST_BETWEEN:
-            between = np.isfinite(scores[open_[1] : segment[0]]).all()
-            if between and _strongest(open_, words, numbers) == _strongest(segment, words, numbers):
-                open_ = (open_[0], segment[1])
+        if joined:
+            before = joined[-1]
+            between = scores[before[1] : segment[0]]
+            pieces = [numbers.pieces.strongest(words[start][2], words[end - 1][3]) for start, end in (before, segment)]
+            if len(between) <= 4 and np.isfinite(between).all() and pieces[0] == pieces[1]:
+                joined[-1] = (before[0], segment[1])
                 continue
-        if open_ is not None:
-            yield open_
-        open_ = segment
-    if open_ is not None:
-        yield open_
-
-
-def _strongest(segment: tuple[int, int], words: Sequence[tuple[int, int, int, int]], numbers: _Numbers) -> int | None:
-    return numbers.pieces.strongest(words[segment[0]][2], words[segment[1] - 1][3])
+        joined.append(segment)
+    return joined
 
 
 def _score(numbers: _Numbers, first: int, last: int, is_value: Any) -> float:
-    """What the context did to a word, less what an irrelevant text does to one; never more beside a value."""
+    """What the context did to a word, less what an irrelevant text does, 0.5 nats at least; −∞ in a value."""
     if is_value[first:last].any() or last <= first:
         return -np.inf
     placebo = np.abs(numbers.placebos[:, first:last].sum(axis=1)).max(initial=0.0)
-    return float(numbers.whole[first:last].sum()) - max(_PENALTY_NATS, float(placebo))
+    return float(numbers.whole[first:last].sum()) - max(0.5, float(placebo))
 
 
-def _disclosure(text: str, span: tuple[int, int, int, int, Value | None], numbers: _Numbers) -> Disclosure | None:
-    start, end, first, last, value = span
+def _disclosure(text: str, span: _Word, value: Value | None, numbers: _Numbers) -> Disclosure | None:
+    start, end, first, last = span
     tokens = slice(first, last)
     nats = float(numbers.whole[tokens].sum())
     # Of a server's intervals the noise holds the half-widths.
@@ -281,7 +265,8 @@ def _disclosure(text: str, span: tuple[int, int, int, int, Value | None], number
     elif surprise >= LEAST_SURPRISE:
         evidence = "words"
     relation: Relation = "copied" if copied else "reworded"
-    if not copied and not any(source.most_nats >= _SINGLE * nats for source, _ in sources):
+    # Where no piece does half of what the whole context does, only several together are the source.
+    if not copied and not any(source.most_nats >= 0.5 * nats for source, _ in sources):
         relation = "inferred"
     return Disclosure(
         text=words,

@@ -12,10 +12,9 @@ if TYPE_CHECKING:
 
 
 def is_finding(case: InfluenceResult, piece: Piece | None = None) -> bool:
-    """Whether its sums, with signs and without, are above the noise and the placebo; without a piece, the whole
-    context's.
+    """Whether the sums of a piece, or of the whole context, with signs and without, are above noise and placebo.
 
-    What is below them is not coloured, ranked or called evidence.
+    What is not is neither coloured, ranked nor called evidence.
     """
     numbers = (case.whole_posterior, case.whole_nats) if piece is None else (piece.posterior, piece.nats)
     return numbers[0] is not None and numbers[1] > floor_nats(case, piece)
@@ -32,7 +31,6 @@ def floor_nats(case: InfluenceResult, piece: Piece | None = None) -> float:
 
 
 def has_documents(pieces: Sequence[object]) -> bool:
-    """Whether documents were measured before their sentences."""
     return any(getattr(piece, "kind", None) == "document" for piece in pieces)
 
 

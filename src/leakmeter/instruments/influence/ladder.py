@@ -7,14 +7,15 @@ the only context too, as many as cost no more prompts than scoring every sentenc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from leakmeter.core.item import ContextItem
-from leakmeter.core.request import FloatArray, Scores
+from leakmeter.core.request import FloatArray
+from leakmeter.instruments.influence.scored import Row, Scored
 from leakmeter.instruments.influence.sources import finite
 
 LEAST_EFFECT_NATS: Final = 1.0
@@ -43,95 +44,14 @@ def _n_spared(sentences: Mapping[str, Sequence[str]], n_responses: int) -> int:
     return sum(len(parts) - n_responses - 1 for parts in sentences.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Log-probabilities of a response under prompts, by name of the piece that is left out, or alone."""
-
-    bare: FloatArray
-    """(response,), nats, as all of these."""
-    whole: FloatArray
-    without: dict[str, FloatArray] = field(default_factory=dict)
-    alone: dict[str, FloatArray] = field(default_factory=dict)
-    others: list[FloatArray] = field(default_factory=list)
-    """Of the irrelevant piece as the only context, then of it in the context."""
-
-    @classmethod
-    def from_array(cls, names: Sequence[str], alone: Sequence[str], rows: FloatArray) -> Rows:
-        """Out of one array: bare, whole, without each piece, each alone, and others."""
-        n, m = 2 + len(names), 2 + len(names) + len(alone)
-        return cls(
-            rows[0],
-            rows[1],
-            dict(zip(names, rows[2:n], strict=True)),
-            dict(zip(alone, rows[n:m], strict=True)),
-            list(rows[m:]),
-        )
-
-    def together(self, names: Sequence[str], alone: Sequence[str]) -> FloatArray:
-        """As one array, of which `from_array` makes them."""
-        parts = (self.without[name] for name in names), (self.alone[name] for name in alone)
-        return np.stack([self.bare, self.whole, *parts[0], *parts[1], *self.others])
-
-
-@dataclass(slots=True)
-class Scored:
-    """What is known of a response so far, and of intervals the half-widths."""
-
-    values: Rows
-    half_widths: Rows | None
-
-    @classmethod
-    def from_scores(cls, names: Sequence[str], alone: Sequence[str], scores: Scores) -> Scored:
-        widths = scores.half_width
-        return cls(
-            Rows.from_array(names, alone, scores.values),
-            None if widths is None else Rows.from_array(names, alone, widths),
-        )
-
-    def add(self, names: Sequence[str], scores: Scores, *, alone: bool) -> None:
-        """Rows of further pieces, left out or alone; where some rows are intervals, all are."""
-        if scores.half_width is not None and self.half_widths is None:
-            self.half_widths = Rows(
-                np.zeros_like(self.values.bare),
-                np.zeros_like(self.values.whole),
-                {name: np.zeros_like(row) for name, row in self.values.without.items()},
-                {name: np.zeros_like(row) for name, row in self.values.alone.items()},
-                [np.zeros_like(row) for row in self.values.others],
-            )
-        widths = scores.half_width
-        for rows, added in ((self.values, scores.values), (self.half_widths, widths)):
-            if rows is not None:
-                new = np.zeros_like(scores.values) if added is None else added
-                (rows.alone if alone else rows.without).update(zip(names, new, strict=True))
-
-    def together(self, names: Sequence[str], alone: Sequence[str]) -> Scores:
-        widths = self.half_widths
-        return Scores(
-            self.values.together(names, alone),
-            half_width=None if widths is None else widths.together(names, alone),
-        )
-
-    def without(self, name: str) -> FloatArray:
-        """What the piece does, left out: (response,), nats."""
-        return _difference(self.values.whole, self.values.without[name])
-
-    def alone(self, name: str) -> FloatArray:
-        """What it does as the only context."""
-        return _difference(self.values.alone[name], self.values.bare)
-
-    def most_without(self, name: str) -> FloatArray:
-        """The same at most, where log-probabilities are known by intervals."""
-        widths = self.half_widths
-        return self.without(name) + (0.0 if widths is None else widths.whole + widths.without[name])
-
-    def most_alone(self, name: str) -> FloatArray:
-        widths = self.half_widths
-        return self.alone(name) + (0.0 if widths is None else widths.bare + widths.alone[name])
-
-
-def _difference(values: FloatArray, less: FloatArray) -> FloatArray:
+def _difference(row: Row, less: Row) -> FloatArray:
     with np.errstate(invalid="ignore"):  # where both rule a token out, the case is refused
-        return finite(values - less)
+        return finite(row.values - less.values)
+
+
+def _at_most(row: Row, less: Row) -> FloatArray:
+    """Their difference at most, where log-probabilities are known by intervals."""
+    return _difference(row, less) + (row.width + less.width)
 
 
 def best_stretch(nats: FloatArray) -> slice:
@@ -168,18 +88,18 @@ class Ladder:
 
     def _matters(self, name: str) -> bool:
         # Noise is that of the first response; a document that moves a further response is never below it.
-        later = (self._is_above(ladder.most_without(name), alone=False, noise=None) for ladder in self.scored[1:])
+        later = (self._is_above(_at_most(scored.whole, scored.cuts[name]), alone=False) for scored in self.scored[1:])
         return any(self._first(name)) or any(later)
 
     def _first(self, name: str) -> tuple[bool, bool]:
         """Whether the document does so to the first response, left out and alone."""
         first = self.scored[0]
         return (
-            self._is_above(first.most_without(name), alone=False, noise=self.noise),
-            self._is_above(first.most_alone(name), alone=True, noise=self.noise),
+            self._is_above(_at_most(first.whole, first.cuts[name]), alone=False, noise=self.noise),
+            self._is_above(_at_most(first.alone[name], first.bare), alone=True, noise=self.noise),
         )
 
-    def _is_above(self, nats: FloatArray, *, alone: bool, noise: FloatArray | None) -> bool:
+    def _is_above(self, nats: FloatArray, *, alone: bool, noise: FloatArray | None = None) -> bool:
         least = max(LEAST_EFFECT_NATS, self._irrelevant(alone=alone))
         if noise is None:
             return _most(nats) > least
@@ -189,43 +109,40 @@ class Ladder:
 
     def _irrelevant(self, *, alone: bool) -> float:
         """What an irrelevant text does to a stretch at least, as the only context or within it; 0 where none fits."""
-        numbers = slice(0, 1) if alone else slice(1, None)
-
-        def against(rows: Rows) -> FloatArray:
-            return rows.bare if alone else rows.whole
-
         first = self.scored[0]
-        effects = [_difference(row, against(first.values)) for row in first.values.others[numbers]]
-        if first.half_widths is not None:
-            wide = [row + against(first.half_widths) for row in first.half_widths.others[numbers]]
-            effects = [effect - width for effect, width in zip(effects, wide, strict=True)]
-        return max(map(_most, effects), default=0.0)
+        placebos, against = first.placebos, first.whole
+        if alone:
+            placebos, against = ([] if first.placebo_alone is None else [first.placebo_alone]), first.bare
+        least = (_difference(placebo, against) - (placebo.width + against.width) for placebo in placebos)
+        return max(map(_most, least), default=0.0)
 
     def alone(self, documents: Sequence[str]) -> list[str]:
         """Sentences to score as the only context, most promising first, as many as there are prompts left for."""
+        if self.longest:
+            # Where few documents matter, more is left for their sentences: it is counted with all of them.
+            return [part for name in documents for part in self.sentences[name]]
         n_responses = len(self.scored)
         n_sentences = sum(len(parts) for parts in self.sentences.values())
         n_left_out = sum(len(self.sentences[name]) for name in documents)
         # For sentences that are left in, no prompt was spent on any response.
         n_left = _n_spared(self.sentences, n_responses) + n_responses * (n_sentences - n_left_out)
         n_left -= self.n_bare * (n_responses + 1)
-        if self.longest:
-            # Where few documents matter, more is left for their sentences: it is counted with all of them.
-            return [part for name in documents for part in self.sentences[name]]
         candidates = [part for name in documents if self._is_open(name) for part in self.sentences[name]]
-        order = {name: number for number, name in enumerate(candidates)}
         repeating = {span.name for span in self.item.spans if span.repeats}
-        first = self.scored[0]
-        candidates.sort(key=lambda name: (name not in repeating, -_most(first.without(name)), order[name]))
+        candidates.sort(key=lambda name: (name not in repeating, -_most(self._without(name))))
         return candidates[: max(n_left, 0)]
+
+    def _without(self, name: str) -> FloatArray:
+        """What a piece does to the first response, left out: (response,), nats."""
+        return _difference(self.scored[0].whole, self.scored[0].cuts[name])
 
     def _is_open(self, name: str) -> bool:
         """Whether no sentence, left out, accounts for half of what the document does on its best stretch."""
         first, (by_without, by_alone) = self.scored[0], self._first(name)
-        effects = [*([first.without(name)] if by_without else []), *([first.alone(name)] if by_alone else [])]
-        return any(not any(self._accounting(name, effect)) for effect in effects)
-
-    def _accounting(self, name: str, effect: FloatArray) -> Iterator[bool]:
-        tokens = best_stretch(effect)
-        parts: Iterable[FloatArray] = (self.scored[0].without(part) for part in self.sentences[name])
-        return (part[tokens].sum() >= ACCOUNTS * effect[tokens].sum() for part in parts)
+        effects = [self._without(name)] if by_without else []
+        effects += [_difference(first.alone[name], first.bare)] if by_alone else []
+        stretches = [(effect, best_stretch(effect)) for effect in effects]
+        parts = [self._without(part) for part in self.sentences[name]]
+        return any(
+            all(part[tokens].sum() < ACCOUNTS * effect[tokens].sum() for part in parts) for effect, tokens in stretches
+        )

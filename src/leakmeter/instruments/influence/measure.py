@@ -10,16 +10,18 @@ import numpy as np
 
 from leakmeter.core.item import ContextItem
 from leakmeter.core.json_object import JsonObject
-from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
+from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import COUNT, HALF_WIDTH, NATS, TOKEN_ID, Measurement
 from leakmeter.core.noise import interval_noise_of, neighbourhood_noise, token_by_token
+from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
-from leakmeter.core.request import FloatArray, Request, Scores, Trial
+from leakmeter.core.request import FloatArray, Request, Trial
 from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
-from leakmeter.instruments.influence.ladder import Ladder, Scored, sentences_by_document
-from leakmeter.instruments.influence.search import Audit, Found, Search, Searcher, check_possible
+from leakmeter.instruments.influence.ladder import Ladder, sentences_by_document
+from leakmeter.instruments.influence.scored import Scored, check_possible, rows_of
+from leakmeter.instruments.influence.search import Audit, Found, Search, Searcher
 from leakmeter.overriding import override
 from leakmeter.stats import logspace
 
@@ -71,7 +73,7 @@ class Influence(Measure):
     """Maximum number of audit rounds; another round follows if one finds a piece that the screen missed."""
 
     def __post_init__(self) -> None:
-        checks = (
+        refuse_bad(
             logspace.checked_temperature(self.temperature),
             logspace.checked_weight(self.cid_lambda),
             bounded("samples", self.samples, 1, MOST_SAMPLES),
@@ -79,9 +81,6 @@ class Influence(Measure):
             (self.seed >= 0, "seed", self.seed, "0 or more"),
             bounded("audit-rounds", self.audit_rounds, 1, MOST_ROUNDS),
         )
-        for good, name, value, expected in checks:
-            if not good:
-                raise UsageError(f"{name} is {value}; it has to be {expected}")
         if self.search is None and (self.audit is not None or self.audit_rounds != 1):
             raise UsageError("an audit checks what a search missed; give --search top:K with --audit")
         if self.audit is None and self.audit_rounds != 1:
@@ -98,33 +97,30 @@ class Influence(Measure):
 
     @property
     def chooses(self) -> bool:
-        """Whether what it asks depends on the scores."""
+        """Whether its requests depend on scores."""
         return self.search is not None
 
     def chooses_of(self, item: ContextItem) -> bool:
-        """The same of an item that has documents to choose from."""
         return bool(self._documents(item))
 
     @property
     def documents_first(self) -> bool:
-        """Whether it measures documents before their sentences where a case is cut into both."""
+        """Whether it measures documents before their sentences, where a case is cut into both."""
         return self.search is None
 
     @property
     def levels(self) -> bool:
-        """Whether documents and paragraphs are measured beside the units that stand in them."""
         return self.search is not None
 
     @property
     def exhaustive(self) -> Influence | None:
-        """The same measure of every piece; None where it is that already."""
+        """The same measure without a search; None where it has none."""
         if self.search is None:
             return None
         return _EveryPiece(**{**asdict(self), "search": None, "audit": None, "audit_rounds": 1})
 
     @override
     def record(self) -> JsonObject:
-        """The parameters that name a run; those of a search where there is one."""
         params = asdict(self)
         if self.search is None:
             for name in ("search", "audit", "audit_rounds"):
@@ -160,16 +156,17 @@ class Influence(Measure):
             searcher = Searcher(
                 self.searching, self.auditing, self.audit_rounds, self.reduction, responses[0], self.seed, longest
             )
-            scored = yield from searcher.trial(item)
-            exact = yield from self._exact(item, responses, scored.cuts, scored)
-            return [*exact, *_of_search(item, scored)]
+            found = yield from searcher.trial(item)
+            return (yield from self._of_search(item, responses, found))
         sentences = self._documents(item)
         if sentences:
             return (yield from self._from_documents(item, responses, sentences, longest=longest))
-        return (yield from self._exact(item, responses, _without_documents(item), None))
+        scored = yield from self._scored(item, responses, _without_documents(item))
+        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, scored[0].values[:2])
+        return list(_measurements(item, responses, scored, noise))
 
     def _documents(self, item: ContextItem) -> dict[str, tuple[str, ...]]:
-        """Documents to score before their sentences, which they are given with."""
+        """Documents to score before their sentences, with these."""
         if self.search is not None:
             return {}
         return sentences_by_document(item, 1 if item.response is not None else self.samples, self._n_bare)
@@ -178,6 +175,66 @@ class Influence(Measure):
     def _n_bare(self) -> int:
         """Prompts that a further request has to score again: the bare one, with which every other is mixed."""
         return int(self.reduction.rows_together)
+
+    def _scored(
+        self,
+        item: ContextItem,
+        responses: Sequence[tuple[int, ...]],
+        names: Collection[str],
+        found: Found | None = None,
+    ) -> Trial[list[Scored]]:
+        """Score responses without each piece, and the first with each alone, swapped, and with placebos.
+
+        What a search has found of the first is not scored again.
+        """
+        swapped = [name for name in names if name in item.swaps]
+        irrelevant = [] if item.placebo_alone is None else [item.placebo_alone]
+        whole = (item.prompt, *(item.cuts[name] for name in names))
+        extras = (*(item.alone[name] for name in names), *(item.swaps[name] for name in swapped), *irrelevant)
+        # The bare prompt stands first: it is what every other mixes with.
+        prompts = [(item.blank, *whole)] * len(responses)
+        prompts[0] = (item.blank, *whole, *extras, *item.placebos) if found is None else (item.blank, *extras)
+        answers = yield self._requests(item, responses, prompts)
+        scored = []
+        for i, answer in enumerate(answers):
+            rows = iter(rows_of(answer))
+            bare = next(rows)
+            if i > 0 or found is None:
+                response_scored = Scored(bare, next(rows), {name: next(rows) for name in names})
+            else:
+                response_scored = found
+            if i == 0:
+                response_scored.alone = {name: next(rows) for name in names}
+                response_scored.swaps = {name: next(rows) for name in swapped}
+                response_scored.placebo_alone = next(rows) if irrelevant else None
+                response_scored.placebos += rows
+            check_possible(item, response_scored.values)
+            scored.append(response_scored)
+        return scored
+
+    def _requests(
+        self, item: ContextItem, responses: Sequence[tuple[int, ...]], prompts: Sequence[tuple[Prompt, ...]]
+    ) -> list[Request]:
+        noise_nats = interval_noise_of(item)
+        return [Request(p, y, self.reduction, noise_nats) for p, y in zip(prompts, responses, strict=True)]
+
+    def _of_search(
+        self, item: ContextItem, responses: Sequence[tuple[int, ...]], found: Found
+    ) -> Trial[list[Measurement]]:
+        begun = None
+        if item.model_noise_nats is None:
+            # The search has left the states of the whole context.
+            begun = yield from token_by_token(item, responses[0], self.reduction)
+        names = [span.name for span in item.spans if span.name in found.cuts]
+        scored = yield from self._scored(item, responses, names, found)
+        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, found.values[:2], begun)
+        measurements = [*_measurements(item, responses, scored, noise)]
+        for statistic, rows in ((SCREENED, found.hidden), (GROUPED, found.groups)):
+            for name, row in rows.items():
+                measurements.append(Measurement(item.id, 0, name, statistic, NATS, found.whole.values - row.values))
+        for name, number in found.audited.items():
+            measurements.append(Measurement(item.id, 0, name, AUDITED, COUNT, np.asarray([float(number)])))
+        return measurements
 
     def _from_documents(
         self,
@@ -190,137 +247,79 @@ class Influence(Measure):
         """Measure documents on responses, then sentences of those that matter."""
         within = {part for parts in sentences.values() for part in parts}
         names = [name for name in _without_documents(item, sentences) if name not in within]
-        irrelevant = [item.placebo_alone] if item.placebo_alone is not None else []
-        extras = [*(item.alone[name] for name in names), *irrelevant, *item.placebos]
-        cuts = [item.cuts[name] for name in names]
-        prompts = [(item.blank, item.prompt, *cuts, *(extras if i == 0 else ())) for i in range(len(responses))]
-        noise_nats = interval_noise_of(item)
-        answers = yield [Request(p, y, self.reduction, noise_nats) for p, y in zip(prompts, responses, strict=True)]
-        scored = [Scored.from_scores(names, names if i == 0 else (), answer) for i, answer in enumerate(answers)]
-        for answer in answers:
-            check_possible(item, answer.values)
-        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, answers[0].values[:2])
+        scored = yield from self._scored(item, responses, names)
+        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, scored[0].values[:2])
 
         ladder = Ladder(item, sentences, scored, noise, self._n_bare, longest)
         documents = ladder.documents()
         left_out = [part for name in documents for part in sentences[name]]
-        alone: list[str] = []
         bare = (item.blank,) * self._n_bare
         if left_out:
             further = (*bare, *(item.cuts[name] for name in left_out))
-            answers = yield [Request(further, response, self.reduction, noise_nats) for response in responses]
+            answers = yield self._requests(item, responses, [further] * len(responses))
             for response_scored, answer in zip(scored, answers, strict=True):
-                response_scored.add(left_out, answer.without_first(self._n_bare), alone=False)
+                response_scored.cuts |= zip(left_out, rows_of(answer)[self._n_bare :], strict=True)
             alone = ladder.alone(documents)
-        if alone:
-            further = (*bare, *(item.alone[name] for name in alone))
-            (answer,) = yield [Request(further, responses[0], self.reduction, noise_nats)]
-            scored[0].add(alone, answer.without_first(self._n_bare), alone=True)
+            if alone:
+                further = (*bare, *(item.alone[name] for name in alone))
+                (answer,) = yield self._requests(item, responses[:1], [further])
+                scored[0].alone |= zip(alone, rows_of(answer)[self._n_bare :], strict=True)
+        return list(_measurements(item, responses, scored, noise))
 
-        every, every_alone = {*names, *left_out}, {*names, *alone}
-        names = [span.name for span in item.spans if span.name in every]
-        alone = [name for name in names if name in every_alone]
-        together = [rows.together(names, alone if i == 0 else ()) for i, rows in enumerate(scored)]
-        return self._measurements(item, responses, names, alone, together, noise)
 
-    def _exact(
-        self, item: ContextItem, responses: Sequence[tuple[int, ...]], scored: Collection[str], searched: Found | None
-    ) -> Trial[list[Measurement]]:
-        """Measure pieces on responses; on the first, what a search has found is not scored again."""
-        names = [span.name for span in item.spans if span.name in scored]
-        cuts = [item.cuts[name] for name in names]
-        irrelevant = [item.placebo_alone] if item.placebo_alone is not None else []
-        swaps = [item.swaps[name] for name in names if name in item.swaps]
-        placebos = item.placebos if searched is None else ()
-        extras = [*(item.alone[name] for name in names), *swaps, *irrelevant, *placebos]
-        # The bare prompt stands first: it is what every other mixes with.
-        prompts = [(item.blank, item.prompt, *cuts, *(extras if i == 0 else ())) for i in range(len(responses))]
-        if searched is not None:
-            prompts[0] = (item.blank, *extras)
-        begun = None
-        if searched is not None and item.model_noise_nats is None:
-            # The search has left the states of the whole context.
-            begun = yield from token_by_token(item, responses[0], self.reduction)
-        noise_nats = interval_noise_of(item)
-        answers = yield [Request(p, y, self.reduction, noise_nats) for p, y in zip(prompts, responses, strict=True)]
-        if searched is not None:
-            answers = [searched.together(names, answers[0]), *answers[1:]]
-        for answer in answers:
-            check_possible(item, answer.values)
-        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, answers[0].values[:2], begun)
-        return self._measurements(item, responses, names, names, answers, noise)
+def _measurements(
+    item: ContextItem, responses: Sequence[tuple[int, ...]], scored: Sequence[Scored], noise: FloatArray
+) -> Iterator[Measurement]:
+    wide = np.zeros(len(responses[0]))
+    for i, (response, response_scored) in enumerate(zip(responses, scored, strict=True)):
+        check_possible(item, response_scored.values)
+        names = [span.name for span in item.spans if span.name in response_scored.cuts]
+        yield from _contrasts(item, i, response, names, response_scored)
+        if any(row.half_width is not None for row in response_scored.rows):
+            widths = list(_half_widths(item, i, names, response_scored))
+            yield from widths
+            wide = widths[-1].values if i == 0 else wide
+    yield Measurement(item.id, 0, "", "noise", NATS, noise + wide)
 
-    def _measurements(
-        self,
-        item: ContextItem,
-        responses: Sequence[tuple[int, ...]],
-        names: Sequence[str],
-        alone: Sequence[str],
-        answers: Sequence[Scores],
-        noise: FloatArray,
-    ) -> list[Measurement]:
-        """Of pieces that were left out, some of them scored alone too, for the first response."""
-        measurements: list[Measurement] = []
-        wide = np.zeros(len(responses[0]))
-        for i, (response, scores) in enumerate(zip(responses, answers, strict=True)):
-            measurements += self._readings(item, i, response, names, alone, scores.values)
-            if scores.half_width is not None:
-                widths = list(self._half_widths(item, i, names, alone, scores.half_width))
-                measurements += widths
-                wide = widths[-1].values if i == 0 else wide
-        measurements.append(Measurement(item.id, 0, "", "noise", NATS, noise + wide))
-        return measurements
 
-    def _half_widths(
-        self, item: ContextItem, sample_: int, names: Sequence[str], alone: Sequence[str], widths: FloatArray
-    ) -> Iterator[Measurement]:
-        """Most that the contrasts of each piece may be off, and last that any contrast may."""
-        n = len(names)
-        bare, whole, cuts, extras = widths[0], widths[1], widths[2 : 2 + n], widths[2 + n :]
-        # Extras are scored for the first response alone.
-        alones = dict(zip(alone, extras, strict=False))
-        swaps = dict(zip(_swapped(item, names), extras[len(alone) :], strict=False))
-        for number, name in enumerate(names):
-            contrasts = [whole + cuts[number], *(whole + swaps[name] for _ in [0] if name in swaps)]
-            contrasts += [alones[name] + bare for _ in [0] if name in alones]
-            yield Measurement(item.id, sample_, name, HALF_WIDTH, NATS, np.max(contrasts, axis=0))
-        yield Measurement(item.id, sample_, "", HALF_WIDTH, NATS, np.maximum(bare, whole) + np.max(widths, axis=0))
+def _half_widths(item: ContextItem, sample_: int, names: Sequence[str], scored: Scored) -> Iterator[Measurement]:
+    """Most that the contrasts of each piece may be off, and last that any may."""
+    bare, whole = scored.bare.width, scored.whole.width
+    for name in names:
+        contrasts = [whole + scored.cuts[name].width]
+        contrasts += [whole + scored.swaps[name].width] if name in scored.swaps else []
+        contrasts += [scored.alone[name].width + bare] if name in scored.alone else []
+        yield Measurement(item.id, sample_, name, HALF_WIDTH, NATS, np.max(contrasts, axis=0))
+    widest = np.max([row.width for row in scored.rows], axis=0)
+    yield Measurement(item.id, sample_, "", HALF_WIDTH, NATS, np.maximum(bare, whole) + widest)
 
-    def _readings(
-        self,
-        item: ContextItem,
-        sample_: int,
-        response: tuple[int, ...],
-        names: Sequence[str],
-        alone: Sequence[str],
-        values: FloatArray,
-    ) -> Iterator[Measurement]:
-        def measurement(statistic: str, series: FloatArray, piece: str = "", unit: str = NATS) -> Measurement:
-            return Measurement(item.id, sample_, piece, statistic, unit, series)
 
-        check_possible(item, values)
-        n = len(names)
-        bare, whole, cuts, extras = values[0], values[1], values[2 : 2 + n], values[2 + n :]
-        yield measurement("token", np.asarray(response, dtype=np.float64), unit=TOKEN_ID)
-        yield measurement("log_prob", whole)
-        yield measurement("whole", whole - bare)
-        for name, cut in zip(names, cuts, strict=True):
-            yield measurement("without_this", whole - cut, name)
-        for name, row in zip(alone, extras, strict=False):
-            yield measurement("only_this", row - bare, name)
-        # Extras are scored for the first response alone.
-        exchanged, extras = _swapped(item, names), extras[len(alone) :]
-        swapped, irrelevant = extras[: len(exchanged)], extras[len(exchanged) :]
-        for name, swap in zip(exchanged, swapped, strict=False):
-            yield measurement("swapped", whole - swap, name)
-        for placebo_alone in irrelevant[:1]:
-            yield measurement("placebo_alone", placebo_alone - bare)
-        for number, placebo in enumerate(irrelevant[1:]):
-            yield measurement("placebo", placebo - whole, str(number))
+def _contrasts(
+    item: ContextItem, sample_: int, response: tuple[int, ...], names: Sequence[str], scored: Scored
+) -> Iterator[Measurement]:
+    def measurement(statistic: str, series: FloatArray, piece: str = "", unit: str = NATS) -> Measurement:
+        return Measurement(item.id, sample_, piece, statistic, unit, series)
+
+    bare, whole = scored.bare.values, scored.whole.values
+    yield measurement("token", np.asarray(response, dtype=np.float64), unit=TOKEN_ID)
+    yield measurement("log_prob", whole)
+    yield measurement("whole", whole - bare)
+    for name in names:
+        cut = scored.cuts[name].values
+        yield measurement("without_this", whole - cut, name)
+    for name in names:
+        if name in scored.alone:
+            yield measurement("only_this", scored.alone[name].values - bare, name)
+    for name, row in scored.swaps.items():
+        yield measurement("swapped", whole - row.values, name)
+    if scored.placebo_alone is not None:
+        yield measurement("placebo_alone", scored.placebo_alone.values - bare)
+    for number, placebo in enumerate(row.values for row in scored.placebos):
+        yield measurement("placebo", placebo - whole, str(number))
 
 
 class _EveryPiece(Influence):
-    """What a search is held against: it measures every piece of a case that is cut as for the search."""
+    """What a search is compared with: every piece of a case that is cut as for the search."""
 
     __slots__ = ()
 
@@ -331,19 +330,5 @@ class _EveryPiece(Influence):
 
 
 def _without_documents(item: ContextItem, kept: Collection[str] = ()) -> list[str]:
-    """Pieces of a case, those apart that are documents with sentences of their own; of these only some."""
+    """Names of the pieces, without the documents that have sentences of their own unless they are `kept`."""
     return [span.name for span in item.spans if span.kind != "document" or span.name in kept]
-
-
-def _swapped(item: ContextItem, names: Sequence[str]) -> list[str]:
-    return [name for name in names if name in item.swaps]
-
-
-def _of_search(item: ContextItem, searched: Found) -> Iterator[Measurement]:
-    whole = searched.whole.values
-    for name, row in searched.hidden.items():
-        yield Measurement(item.id, 0, name, SCREENED, NATS, whole - row.values)
-    for name, row in searched.groups.items():
-        yield Measurement(item.id, 0, name, GROUPED, NATS, whole - row.values)
-    for name, number in searched.audited.items():
-        yield Measurement(item.id, 0, name, AUDITED, COUNT, np.asarray([float(number)]))

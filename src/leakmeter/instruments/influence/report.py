@@ -15,7 +15,7 @@ from leakmeter.instruments.influence.search_report import is_partial, units_left
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
 from leakmeter.report.scale import nats_text
-from leakmeter.report.words import is_of_system_prompts, mean_text, posterior_cell
+from leakmeter.report.words import GIVEN_RESPONSE, NO_GUARANTEE, is_of_system_prompts, mean_text, posterior_cell
 from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
 from leakmeter.stats.stats import BELOW_NOISE, interval_of_share
 from leakmeter.text.exemplar import EXEMPLAR
@@ -24,10 +24,6 @@ _LISTED: Final = 12
 _FIRST: Final = 1e9
 """Above any number of nats."""
 _SURROGATE: Final = "With a surrogate"
-_GIVEN: Final = (
-    "The response was given, not drawn from the scoring model. The numbers hold for the scoring model; another model "
-    "would give different numbers."
-)
 _ADVICE: Final = {
     "personal": (
         "Personal or secret data disclosed",
@@ -65,10 +61,6 @@ _SHARPEN: Final = (
     "configure the server to return whole rows (vLLM: --max-logprobs -1) or more tokens per row, or measure with T = "
     "1 and λ = 1"
 )
-_CAVEAT: Final = (
-    "Not a guarantee: a lower-bound estimate of the ex-post privacy loss of this context for this output. It does not "
-    "cover other outputs the model could have given."
-)
 _NOTES: Final[tuple[tuple[str, str], ...]] = (
     (
         "Without it",
@@ -89,14 +81,13 @@ _NOTES: Final[tuple[tuple[str, str], ...]] = (
 
 
 def report(cases: Sequence[InfluenceResult]) -> b.Report:
-    """Each response with its shaded context, its pieces, and how it was measured."""
-    shared = _shared_settings(cases)
+    first, *others = map(context.settings, cases)
+    shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
     several = len(cases) > 1
-    responses = "a response" if not several else f"{len(cases):,} responses"
-    title = f"Influence of the {_whole(cases, 's')} on these responses"
-    if not several:
-        title = f"Influence of the {_whole(cases)} on this response"
-    swapped = any(_swaps(case) for case in cases)
+    responses, title = "a response", f"Influence of the {_whole(cases)} on this response"
+    if several:
+        responses, title = f"{len(cases):,} responses", f"Influence of the {_whole(cases, 's')} on these responses"
+    swapped = any(piece.swapped_nats is not None for case in cases for piece in case.pieces)
     searched = any(case.search is not None for case in cases)
     facts = [note for note in _NOTES if swapped or note[0] != _SURROGATE]
     notes: list[b.Block] = [b.Facts([*facts, *(search_report.NOTES if searched else ())])]
@@ -106,27 +97,30 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
     overview = [*_overview(cases, sections), *search_report.blocks_of_all(cases), *_advice(cases)] if several else []
     listed = disclosure_report.tables(cases, sections) if several else ()
     index = [*_INDEX, (b.Column("Missed by the search"), search_report.cell)] if searched else _INDEX
-    ablated = f"Each {_piece(cases[0])} of it was ablated in turn, and the same response was scored again."
-    if any(findings.has_documents(case.pieces) for case in cases):
-        ablated = (
-            "Each of the documents was ablated in turn, then each sentence of those that matter, and the same "
-            "response was scored again."
-        )
-    ablated = (
-        ablated
-        if not searched
-        else f"It was searched: each {_piece(cases[0])} was screened, those that mattered most were ablated in turn, "
-        "and the same response was scored again."
-    )
+    piece = _piece(cases[0])
+    if searched:
+        ablated = f"It was searched: each {piece} was screened, those that mattered most were ablated in turn,"
+    elif any(findings.has_documents(case.pieces) for case in cases):
+        ablated = "Each of the documents was ablated in turn, then each sentence of those that matter,"
+    else:
+        ablated = f"Each {piece} of it was ablated in turn,"
     return b.Report(
         title=title,
         measure="influence",
         blocks=[*overview, *listed, *charts(cases)],
-        lead=f"A language model gave {responses} after reading a {_whole(cases)}. {ablated} "
-        f"The change of its log-probability, added up over its tokens, is the influence of that {_piece(cases[0])} on "
-        "the response, in nats.",
-        caveat=_CAVEAT,
-        sections=[_section(case, shared if several else {}, index) for case in cases],
+        lead=f"A language model gave {responses} after reading a {_whole(cases)}. {ablated} and the same response was "
+        "scored again. The change of its log-probability, added up over its tokens, is the influence of that "
+        f"{piece} on the response, in nats.",
+        caveat=NO_GUARANTEE,
+        sections=[
+            b.Section(
+                b.Untrusted(case.id, 80),
+                b.Later(partial(_blocks, case, shared if several else {})),
+                b.cells(index, case),
+                weight=_weight(case),
+            )
+            for case in cases
+        ],
         index=b.heads(index),
         index_caption="Responses, those with personal or secret disclosures first" if several else "",
         sections_left_out="that disclose less",
@@ -160,9 +154,7 @@ def _overview(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
 
 
 def _advice(cases: Sequence[InfluenceResult]) -> Iterator[b.Advice]:
-    """The rows of the decision table that the cases meet, with their ids; those of which only the system prompt was
-    measured meet none, since the influence of the rest on the answers is not known.
-    """
+    # Where the system prompt alone was measured, the influence of the rest on the answers is not known.
     cases = [case for case in cases if case.unmarked_query_tokens is None]
     if not cases:
         return
@@ -182,7 +174,6 @@ def _advice(cases: Sequence[InfluenceResult]) -> Iterator[b.Advice]:
 
 
 def _met(cases: Sequence[InfluenceResult]) -> dict[str, Sequence[InfluenceResult]]:
-    """The cases that meet each row of the decision table."""
     if cases[0].unit == EXEMPLAR:
         above = [case for case in cases if context.leader(case) is not None]
         met: dict[str, Sequence[InfluenceResult]] = {"spare": above} if above else {"nothing": cases}
@@ -203,13 +194,8 @@ def _half_width(cases: Sequence[InfluenceResult]) -> float | None:
     return max((case.half_width_nats for case in cases if case.half_width_nats is not None), default=None)
 
 
-def _section(case: InfluenceResult, shared: dict[str, str], index: b.Columns[InfluenceResult]) -> b.Section:
-    blocks, cells = b.Later(partial(_blocks, case, shared)), b.cells(index, case)
-    return b.Section(b.Untrusted(case.id, 80), blocks, cells, weight=_weight(case))
-
-
 def _weight(case: InfluenceResult) -> float:
-    """What is personal or secret comes first, then what else is disclosed, then what is no finding."""
+    """Ranks personal or secret data first, then findings, then the rest."""
     if leaks := disclosure_report.personal(case):
         return _FIRST + min(leaks[0].nats, _FIRST)
     return case.whole_nats if findings.is_finding(case) else -1 / (1 + case.whole_nats)
@@ -236,7 +222,7 @@ def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:
     yield from _unmeasured(case)
     if not shared:
         if not case.response.sampled:
-            yield b.Text(_GIVEN)
+            yield b.Text(GIVEN_RESPONSE)
         yield from _advice([case])
     yield from b.warnings_of(context.warnings(case))
     yield from disclosure_report.tables([case])
@@ -250,7 +236,6 @@ def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:
 
 
 def _unmeasured(case: InfluenceResult) -> Iterator[b.Text]:
-    """How much of the context was measured by document alone; nothing where no sentence was left out."""
     n, n_documents = case.n_unmeasured_pieces, case.n_unmeasured_documents
     if n and n_documents:
         whose = "their document has no effect" if n_documents == 1 else "their documents have no effect"
@@ -276,7 +261,8 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
     ablated = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
     irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"
     sure = f" An observer would be {scale.percent(piece.posterior)} sure that it was in the context."
-    moved = f"”: ablating {ablated} moves the response by {_range(piece.nats, piece)}\u00a0nats{irrelevant}."
+    moved_nats = scale.range_text(piece.nats, piece.half_width_nats)
+    moved = f"”: ablating {ablated} moves the response by {moved_nats}\u00a0nats{irrelevant}."
     called = piece.name if case.unit == EXEMPLAR or piece.kind == "document" else piece.text
     strongest = f"{_piece(case)}{search_report.scored(case)} is {'the document ' * (piece.kind == 'document')}"
     return (
@@ -296,9 +282,12 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
         for token, nats, floor in zip(response.tokens, case.whole_per_token_nats, floors, strict=True)
     ]
     query: tuple[b.Block, ...] = (b.Text(b.Untrusted(case.query), "prose", heading="Query"),) if case.query else ()
+    units = "Exemplars" if case.unit == EXEMPLAR else "Pieces of the context"
+    if search_report.is_partial(case):
+        units = "Pieces of the context that were scored exactly"
     captions = {
         "document": "Documents",
-        "unit": _pieces_caption(case),
+        "unit": units,
         "value": "Values with several mentions, all ablated together",
     }
     ranked = {kind: context.by_nats(case, kind) for kind in captions}
@@ -330,7 +319,7 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
 def _token_floors(
     case: InfluenceResult, placebo: Sequence[float] | None, *, is_finding: bool = True
 ) -> Sequence[float]:
-    """At and below which nothing was done to each token: its noise, or what an irrelevant piece does to it."""
+    """Of each token its noise, or the placebo's effect if that is more; infinite without a finding."""
     noise = case.noise_floor_per_token_nats
     if not is_finding:
         return [math.inf] * len(case.response.tokens)
@@ -338,7 +327,6 @@ def _token_floors(
 
 
 def _context(case: InfluenceResult) -> b.ShadedText:
-    """The context, each stretch by the strongest of the units that cover it."""
     pieces = case.pieces
     shown = [*context.by_nats(case, "unit"), *context.by_nats(case, "document")]
     ranked = [i for i in context.by_nats(case, "unit")[:_LISTED] if findings.is_finding(case, pieces[i])]
@@ -362,7 +350,7 @@ def _context(case: InfluenceResult) -> b.ShadedText:
                 None if top is None else top.nats if is_finding else 0.0,
                 units,
                 stretch.values,
-                _joined(remarks),
+                b.joined(remarks, "; "),
                 ranks.get(units[0]) if units else None,
                 # Beside a finding it is known what stands there; beside none it is not.
                 unmeasured=search_report.why(unknown[0]) if unknown and not is_finding else "",
@@ -384,17 +372,13 @@ def _context(case: InfluenceResult) -> b.ShadedText:
     )
 
 
-def _joined(phrases: Sequence[b.Phrase]) -> b.Phrase:
-    return tuple(part for i, phrase in enumerate(phrases) for part in (*(("; ",) if i else ()), *b.parts(phrase)))
-
-
 def _floor(case: InfluenceResult) -> float:
     return max((findings.floor_nats(case, piece) for piece in case.pieces), default=case.noise_floor_nats)
 
 
 def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Table:
-    """Without it, alone, which way, and the posterior that it was there; most nats first."""
-    swaps, has_alone = _swaps(case), any(case.pieces[i].alone_nats is not None for i in ranked)
+    swaps = any(piece.swapped_nats is not None for piece in case.pieces)
+    has_alone = any(case.pieces[i].alone_nats is not None for i in ranked)
     piece_name = "document" if case.pieces[ranked[0]].kind == "document" else _piece(case)
     sampled = any(piece.mean_nats is not None for piece in case.pieces)
     columns: list[tuple[b.Column, Callable[[Piece], b.Cell], bool]] = [
@@ -424,7 +408,10 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
         rows.append(b.Row(cells, piece=index, quiet=not findings.is_finding(case, piece)))
     marks = [b.Mark("noise floor", case.noise_floor_nats, f"{nats_text(case.noise_floor_nats)}\u00a0nats")]
     if case.placebo_nats is not None:
-        marks.append(b.Mark("placebo", case.placebo_nats, _placebo(case)))
+        unsigned, signed = nats_text(case.placebo_nats), nats_text(case.placebo_signed_nats)
+        alone = f"as the only context, with signs, {nats_text(case.placebo_alone_signed_nats)}"
+        note = f"{unsigned}\u00a0nats, with signs at most {signed}; {alone}"
+        marks.append(b.Mark("placebo", case.placebo_nats, note))
     return b.Table(
         [column for column, _ in shown], rows, caption, rest=(piece_name, f"{piece_name}s"), first=_LISTED,
         marks=marks, floor_nats=_floor(case), sortable=len(rows) > 1, filterable=len(rows) > _LISTED, numbered=True,
@@ -438,22 +425,39 @@ def _remarks(case: InfluenceResult, piece: Piece) -> list[b.Phrase]:
     n = len(piece.spans)
     if piece.kind == "value":
         remarks.append(f"{n} mention{'s' if n != 1 else ''}")
-    return [*remarks, *search_report.remarks(case, piece), *(b.Untrusted(flag) for flag in _flags(case, piece))]
-
-
-def _swaps(case: InfluenceResult) -> bool:
-    return any(piece.swapped_nats is not None for piece in case.pieces)
+    remarks += search_report.remarks(case, piece)
+    flags = []
+    if piece.half_width_nats is not None:
+        flags.append(f"{scale.range_text(piece.nats, piece.half_width_nats)}\u00a0nats")
+    if piece.below_noise_floor:
+        flags.append("below noise")
+    elif not findings.is_finding(case, piece):
+        flags.append("below the placebo")
+    if piece.entity_type:
+        n = piece.n_mentions
+        repetition = "not repeated" if piece.repeated == "no" else f"repeated {piece.repeated}"
+        flags.append(f"{n} mention{'s' if n > 1 else ''}, {repetition}")
+    if piece.surrogate:
+        flags.append(f"surrogate: {excerpt(piece.surrogate, 60)}")
+    repeats = piece.repeats
+    if repeats:
+        more = f" and {len(repeats) - 4} more" if len(repeats) > 4 else ""
+        flags.append(f"repeated elsewhere ({', '.join(excerpt(name, 24) for name in repeats[:4])}{more})")
+    elif piece.redundant:
+        flags.append("said elsewhere too")
+    if piece.redundant:
+        flags.append(f"“alone” {nats_text(piece.alone_nats)}\u00a0nats")
+    return [*remarks, *map(b.Untrusted, flags)]
 
 
 def _posterior(case: InfluenceResult, piece: Piece) -> b.Cell:
-    """The posterior of a finding, or what it is below."""
+    """The posterior, or the baseline that the piece is below."""
     if findings.is_finding(case, piece):
         return piece.posterior
     return posterior_cell(piece) if piece.posterior is None else "<\u00a0placebo"
 
 
 def _samples(case: InfluenceResult) -> Iterator[b.Block]:
-    """Responses that were sampled again: each on the scale of nats, and their mean."""
     if case.whole_mean_nats is None:
         return
     samples, shown = case.samples, findings.shown_in_context(case.pieces)
@@ -491,12 +495,6 @@ def _piece(case: InfluenceResult) -> str:
     return EXEMPLAR if case.unit == EXEMPLAR else "piece"
 
 
-def _pieces_caption(case: InfluenceResult) -> str:
-    if search_report.is_partial(case):
-        return "Pieces of the context that were scored exactly"
-    return "Exemplars" if case.unit == EXEMPLAR else "Pieces of the context"
-
-
 # ---- sentences ------------------------------------------------------------------------------------------------------
 def verdict(case: InfluenceResult) -> str:
     """One sentence: by how many nats the context as a whole changed the response."""
@@ -506,9 +504,8 @@ def verdict(case: InfluenceResult) -> str:
         return f"{opening} {_whole([case])} as a whole left no measurable trace in {noun}."
     over = _over_samples(case, "whole_")
     draws = "" if over is None else f" (mean of {len(case.samples)} draws {over})"
-    statement = (
-        f"{opening} {_whole([case])} as a whole changed {noun} by {_range(case.whole_nats, case)}\u00a0nats{draws}"
-    )
+    nats = scale.range_text(case.whole_nats, case.half_width_nats)
+    statement = f"{opening} {_whole([case])} as a whole changed {noun} by {nats}\u00a0nats{draws}"
     if findings.is_finding(case):
         return f"{statement}."
     signs = "" if case.whole_nats <= findings.floor_nats(case) else "with signs "
@@ -527,44 +524,6 @@ def posterior(case: InfluenceResult) -> str:
     return context.posterior_sentence(case, "whole_", f"this {_whole([case])}")
 
 
-def _placebo(case: InfluenceResult) -> str:
-    """What an irrelevant piece does, as sizes: of the sum without signs, and of the one with them."""
-    unsigned, signed = nats_text(case.placebo_nats), nats_text(case.placebo_signed_nats)
-    alone = case.placebo_alone_signed_nats
-    sizes = f"{unsigned}\u00a0nats, with signs at most {signed}"
-    return f"{sizes}; as the only context, with signs, {nats_text(alone)}"
-
-
-def _flags(case: InfluenceResult, piece: Piece) -> list[str]:
-    """Short remarks a reader must see beside the number."""
-    remarks = []
-    if piece.half_width_nats is not None:
-        remarks.append(f"{_range(piece.nats, piece)}\u00a0nats")
-    if piece.below_noise_floor:
-        remarks.append("below noise")
-    elif not findings.is_finding(case, piece):
-        remarks.append("below the placebo")
-    if piece.entity_type:
-        n = piece.n_mentions
-        repetition = "not repeated" if piece.repeated == "no" else f"repeated {piece.repeated}"
-        remarks.append(f"{n} mention{'s' if n > 1 else ''}, {repetition}")
-    if piece.surrogate:
-        remarks.append(f"surrogate: {excerpt(piece.surrogate, 60)}")
-    repeats = piece.repeats
-    if repeats:
-        more = f" and {len(repeats) - 4} more" if len(repeats) > 4 else ""
-        remarks.append(f"repeated elsewhere ({', '.join(excerpt(name, 24) for name in repeats[:4])}{more})")
-    elif piece.redundant:
-        remarks.append("said elsewhere too")
-    if piece.redundant:
-        remarks.append(f"“alone” {nats_text(piece.alone_nats)}\u00a0nats")
-    return remarks
-
-
-def _range(nats: float, measured: InfluenceResult | Piece) -> str:
-    return scale.range_text(nats, measured.half_width_nats)
-
-
 def _over_samples(numbers: InfluenceResult | Piece, prefix: str) -> str | None:
     """Mean, 95 % interval and worst in nats; None where nothing was sampled again."""
     mean, interval, worst = (getattr(numbers, f"{prefix}{name}_nats") for name in ("mean", "interval", "worst"))
@@ -573,17 +532,11 @@ def _over_samples(numbers: InfluenceResult | Piece, prefix: str) -> str | None:
     return f"{nats_text(mean)} [{nats_text(interval[0])}, {nats_text(interval[1])}], worst {nats_text(worst)}"
 
 
-def _shared_settings(cases: Sequence[InfluenceResult]) -> dict[str, str]:
-    first, *others = map(context.settings, cases)
-    return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
-
-
 _PIECES_AT_MOST: Final = 30
 _TOKENS_AT_MOST: Final = 60
 
 
 def charts(cases: Sequence[InfluenceResult]) -> Iterator[b.Chart]:
-    """Pieces with intervals, and pieces over the tokens of the response with most influence."""
     pieces = _of_one(cases[0]) if len(cases) == 1 else _over_cases(cases)
     if pieces is not None:
         yield pieces
@@ -599,7 +552,7 @@ def _units(case: InfluenceResult) -> list[Piece]:
 
 
 def _strongest(case: InfluenceResult) -> list[Piece]:
-    """As many pieces as can be shown, those of most influence, in the order of the context."""
+    """The pieces of most influence that a figure has room for, in the order of the context."""
     pieces = _units(case)
     order = sorted(range(len(pieces)), key=lambda i: -pieces[i].nats)
     return [pieces[i] for i in sorted(order[:_PIECES_AT_MOST])]
@@ -701,15 +654,13 @@ def _heat_map(case: InfluenceResult) -> b.Chart:
     panel = b.Panel(
         b.Axis("token of the response", names=[b.Untrusted(token, 14) for token in tokens]),
         b.Axis("", names=[_name(piece) for piece in shown]),
-        grid=b.Grid(
+        grid=[
             [
-                [
-                    max(0.0, nats - floor) if findings.is_finding(case, piece) else 0.0
-                    for nats, floor in zip(piece.per_token_nats, floors, strict=False)
-                ]
-                for piece in shown
+                max(0.0, nats - floor) if findings.is_finding(case, piece) else 0.0
+                for nats, floor in zip(piece.per_token_nats, floors, strict=False)
             ]
-        ),
+            for piece in shown
+        ],
     )
     return b.Chart(
         "tokens",

@@ -69,20 +69,20 @@ class KeptInfluence(KeptContext):
         if not n_tokens:
             raise FieldError("statistic token", "is there of no response")
         first = n_tokens[:1]
+        exact = [
+            measurement.piece
+            for measurement in measurements
+            if (measurement.statistic, measurement.sample) == ("without_this", 0)
+        ]
         scored = alone = names
         if params.get("search") is not None:
-            scored = [
-                measurement.piece
-                for measurement in measurements
-                if (measurement.statistic, measurement.sample) == ("without_this", 0)
-            ]
+            scored = alone = exact
             self._check_search(scored, measurements)
             yield KeptSeries(SCREENED, first, names, is_needed=False)
             yield KeptSeries(GROUPED, first, names, is_needed=False)
             yield KeptSeries(AUDITED, (1,), scored, COUNT, is_needed=False, below=MOST_ROUNDS + 1)
-            alone = scored
         elif self.unit == AUTO:
-            scored, alone = self._from_documents(measurements)
+            scored, alone = self._from_documents({*exact})
             yield KeptSeries("only_this", first, [name for name in scored if name not in alone], is_needed=False)
         yield self.response_ids
         yield from self.of_tokens("whole")
@@ -95,17 +95,12 @@ class KeptInfluence(KeptContext):
         yield KeptSeries("placebo_alone", first, is_needed=False)
         yield KeptSeries(HALF_WIDTH, n_tokens, ("", *names), is_needed=False)
 
-    def _from_documents(self, measurements: Sequence[Measurement]) -> tuple[list[str], list[str]]:
+    def _from_documents(self, scored: set[str]) -> tuple[list[str], list[str]]:
         """Pieces that have to be left out, and those of them that have to be scored alone.
 
         A document without numbers of its own was not scored before its sentences. Of one that was, all sentences were
         left out, or none, and any may have been scored alone.
         """
-        scored = {
-            measurement.piece
-            for measurement in measurements
-            if (measurement.statistic, measurement.sample) == ("without_this", 0)
-        }
         documents = {span.document for span in self.spans if span.kind == "document" and span.name in scored}
         left_in: set[str] = set()
         for document in documents:
@@ -273,7 +268,7 @@ _WHOLE: Final = at("whole_nats")
 
 
 def _per_token(number_of: Number) -> Number:
-    """A number of a response over its tokens; none of an empty response."""
+    """A number divided by the tokens of the response."""
 
     def each(case: Case) -> float | None:
         number, n_tokens = number_of(case), len(case.response.tokens)
@@ -283,7 +278,7 @@ def _per_token(number_of: Number) -> Number:
 
 
 def _repeated(case: Case) -> float | None:
-    """None where no personal data was found, or looked for. What the response says is known without a score too."""
+    """None where no personal data was found or looked for; otherwise known without scores."""
     pieces = [*case.pieces, *(() if case.search is None else case.search.pieces)]
     repetitions = [piece.repeated for piece in pieces if piece.entity_type is not None]
     return float(repetitions.count("verbatim")) if repetitions else None
@@ -422,14 +417,8 @@ class InfluenceResult(ContextResult):
     def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
         """The results of a run's cases, each as soon as its part is there."""
         for texts, measurements in parts:
-            yield cls._from_part(
-                texts,
-                {
-                    (measurement.sample, measurement.statistic, measurement.piece): measurement.values
-                    for measurement in measurements
-                },
-                params,
-            )
+            series = {(item.sample, item.statistic, item.piece): item.values for item in measurements}
+            yield cls._from_part(texts, series, params)
 
     @classmethod
     def _from_part(cls, texts: Texts, series: Series, params: Params) -> Self:
@@ -488,7 +477,7 @@ class InfluenceResult(ContextResult):
 
     @property
     def disclosed(self) -> tuple[Disclosure, ...]:
-        """The disclosures; not the values that are none."""
+        """The disclosures, without the values that are none."""
         return tuple(disclosure for disclosure in self.disclosures if disclosure.evidence is not None)
 
     @property

@@ -11,9 +11,8 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 from typing import Final
@@ -25,13 +24,11 @@ from leakmeter.core.limits import bounded
 from leakmeter.core.noise import interval_noise_of
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import MixtureLogProbs, Stretch, TargetLogProbs
-from leakmeter.core.request import FloatArray, Request, Scores, Trial
-from leakmeter.errors import ScoreError, UsageError
-from leakmeter.overriding import override
+from leakmeter.core.request import Request, Trial
+from leakmeter.errors import UsageError
+from leakmeter.instruments.influence.scored import Row, Scored, check_possible, rows_of
 from leakmeter.stats.hypergeometric import decimal_fraction, draws_needed, round_alpha
 
-MOST_LISTED: Final = 1000
-"""Pieces that a search may list."""
 _SEARCH: Final = re.compile(r"top:([0-9]{1,9})(?::([0-9]{1,9}))?")
 _AUDIT: Final = re.compile(r"([0-9]?\.[0-9]{1,12}|[0-9]):(?:([0-9]{1,9})|([0-9]{1,3}(?:\.[0-9]{1,9})?)%)")
 
@@ -48,11 +45,14 @@ class Search:
     """M of 'top:K:M'; None where it is not said."""
 
     def __post_init__(self) -> None:
-        good, _, value, expected = bounded("top", self.k, 1, MOST_LISTED)
+        good, _, value, expected = bounded("top", self.k, 1, 1000)
         if not good:
             raise UsageError(f"search is 'top:{value}'; K has to be {expected}")
         if self.given_most is not None and self.given_most < self.k:
-            raise UsageError(f"search is '{self}'; M, the most pieces to score exactly, has to be K = {self.k} or more")
+            raise UsageError(
+                f"search is 'top:{self.k}:{self.given_most}'; M, the most pieces to score exactly, has to be "
+                f"K = {self.k} or more"
+            )
 
     @property
     def most(self) -> int:
@@ -73,10 +73,6 @@ class Search:
                 "exactly at most"
             )
         return cls(int(match[1]), None if match[2] is None else int(match[2]))
-
-    @override
-    def __str__(self) -> str:
-        return f"top:{self.k}" + ("" if self.given_most is None else f":{self.given_most}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,62 +133,36 @@ class Audit:
             return self.most_missed
         return math.floor(decimal_fraction(self.most_missed) * n_left / 100)
 
-    def draws(self, n_left: int) -> int:
-        """Pieces to draw of N left, so that finding none above the threshold leaves B at most; for one round.
+    def draws(self, n_left: int, number: int = 1, n_rounds: int = 1) -> int:
+        """Pieces to draw of N left, so that finding none above the threshold leaves B at most; in one of some rounds.
 
         >>> Audit(0.95, 0).draws(100), Audit(0.95, 5.0).draws(100)
         (95, 39)
         """
-        return draws_needed(n_left, self.most_missed_of(n_left), self.alpha)
-
-    @override
-    def __str__(self) -> str:
-        if isinstance(self.most_missed, int):
-            return f"{self.confidence!r}:{self.most_missed}"
-        return f"{self.confidence!r}:{Decimal(repr(self.most_missed)).normalize():f}%"
+        return draws_needed(n_left, self.most_missed_of(n_left), round_alpha(self.alpha, number, n_rounds))
 
 
-N_LEVEL: Final = 1
-"""Documents, and paragraphs, that are scored exactly beside smaller pieces."""
-LEAST_FACTOR: Final = 1.5
-"""How much more than the screen says of it a piece is taken to have at least, for the stopping rule."""
 _ROWS_AT_ONCE: Final = 2048
 """Wanted rows of a round: their features are in memory together."""
 _PARTS: Final = 4
 """Into which a group of pieces is cut that is screened by removal."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Log-probabilities of a response under one prompt."""
-
-    values: FloatArray
-    """(response,), nats."""
-    half_width: FloatArray | None = None
-    """Most that each may be off, nats; None where they are what they are."""
-
-
 @dataclass(slots=True)
-class Found:
-    """What a search has scored, by name of the piece."""
+class Found(Scored):
+    """What a search has scored; without `cuts`, which are exact, a piece has one of the others."""
 
-    cuts: dict[str, Row] = field(default_factory=dict)
-    """Without the piece: exact."""
     hidden: dict[str, Row] = field(default_factory=dict)
     """With the piece hidden."""
     groups: dict[str, Row] = field(default_factory=dict)
     """Without a group of pieces, for each of a group that was removed only as a whole."""
     audited: dict[str, int] = field(default_factory=dict)
     """Round of the audit, from 1, in which the piece was drawn."""
-    placebos: list[Row] = field(default_factory=list)
-    """With an irrelevant piece, at several places."""
-    bare: Row = field(default_factory=lambda: Row(np.empty(0)))
-    whole: Row = field(default_factory=lambda: Row(np.empty(0)))
 
-    def nats(self, rows: Mapping[str, Row], name: str) -> float:
-        """Σ_t |log p̄(y_t | D) − log p̄(y_t | …)| of a row of a piece; infinite where it is not defined."""
-        moved = float(np.abs(self.whole.values - rows[name].values).sum())
-        return float("inf") if np.isnan(moved) else moved
+    def nats(self, row: Row) -> float:
+        """Σ_t |log p̄(y_t | D) − log p̄(y_t | …)| of the row of a prompt; infinite where it is not defined."""
+        nats = float(np.abs(self.whole.values - row.values).sum())
+        return float("inf") if np.isnan(nats) else nats
 
     @property
     def placebo_nats(self) -> float:
@@ -200,20 +170,9 @@ class Found:
         moved = [np.abs(self.whole.values - row.values).sum() for row in self.placebos]
         return float(np.mean(moved)) if moved else 0.0
 
-    def together(self, names: Sequence[str], extras: Scores) -> Scores:
-        """What one request would give for the bare prompt, the whole one, those without pieces, others, and placebos.
-
-        `extras` are of the bare prompt, and of the others.
-        """
-        rows = [self.bare, self.whole, *(self.cuts[name] for name in names), *_rows(extras)[1:], *self.placebos]
-        widths = [row.half_width for row in rows if row.half_width is not None]
-        return Scores(np.stack([row.values for row in rows]), half_width=np.stack(widths) if widths else None)
-
 
 @dataclass(frozen=True, slots=True)
 class Searcher:
-    """How a context is searched, and for which response."""
-
     search: Search
     audit: Audit | None
     n_rounds: int
@@ -230,8 +189,7 @@ class Searcher:
         if self.longest:
             item = _repeats_last(item)
         units = [span.name for span in item.spans if span.kind == "unit"]
-        hidden = yield from self._screen(item, scored)
-        if hidden:
+        if (yield from self._screen(item, scored)):
             yield from self._rescore(item, scored, units)
         else:
             yield from self._by_removal(item, scored, units)
@@ -240,14 +198,14 @@ class Searcher:
         return scored
 
     def _screen(self, item: ContextItem, scored: Found) -> Trial[bool]:
-        """All pieces hidden in turn; whether the model can."""
+        """Hide each piece in turn; whether the model can."""
         names = [span.name for span in item.spans]
         prompts = [item.prompt.hiding(*span.pieces) for span in item.spans]
         rows = yield from screened(item, self.response, self.reduction, prompts)
         if rows is None:
             (scores,) = yield [self._request(item, (item.prompt,))]
             check_possible(item, scores.values)
-            scored.bare, scored.whole = _rows(scores)
+            scored.bare, scored.whole = rows_of(scores)
             return False
         check_possible(item, np.stack([row.values for row in rows]))
         scored.bare, scored.whole, *hidden = rows
@@ -255,30 +213,28 @@ class Searcher:
         return True
 
     def _rescore(self, item: ContextItem, scored: Found, units: Sequence[str]) -> Trial[None]:
-        """The first pieces of the screen, until the rest is taken to reach less than the k-th of them or a placebo."""
-        ranked = sorted(units, key=lambda name: -scored.nats(scored.hidden, name))
+        """Score the first pieces of the screen, until the rest is expected to reach less than the k-th or a placebo."""
+        ranked = sorted(units, key=lambda name: -scored.nats(scored.hidden[name]))
         # One more than may be: prompts without different pieces may still begin alike, which is run once.
         n, most = 0, min(self.search.most + self.longest, len(units))
-        beside = [*_leading(item.spans, scored, "value", self.search.k)]
+        beside = _leading(item.spans, scored, "value", self.search.k)
         for level in LEVELS:
-            beside += _leading(item.spans, scored, level, N_LEVEL)
+            # Documents, and paragraphs, one of each, are scored exactly beside smaller pieces.
+            beside += _leading(item.spans, scored, level, 1)
         while n < most:
             more = self.search.k if not n else max(1, self.search.k // 2)
             batch = ranked[n : min(n + more, most)]
             yield from self._score(item, scored, [*batch, *beside], keep=True)
             n, beside = n + len(batch), []
-            if not self.longest and self._is_enough(scored, ranked[:n], ranked[n:]):
+            if self.longest:
+                continue
+            exact = [scored.nats(scored.cuts[name]) for name in ranked[:n]]
+            hidden, rest = ([scored.nats(scored.hidden[name]) for name in part] for part in (ranked[:n], ranked[n:]))
+            if not rest or max(kth(exact, self.search.k), scored.placebo_nats) > reach(exact, hidden, rest):
                 return
 
-    def _is_enough(self, scored: Found, rescored: Sequence[str], rest: Sequence[str]) -> bool:
-        exact, screened = ([scored.nats(rows, name) for name in rescored] for rows in (scored.cuts, scored.hidden))
-        left = [scored.nats(scored.hidden, name) for name in rest]
-        if not left:
-            return True
-        return max(kth(exact, self.search.k), scored.placebo_nats) > reach(exact, screened, left)
-
     def _by_removal(self, item: ContextItem, scored: Found, units: Sequence[str]) -> Trial[None]:
-        """Groups of pieces are removed, and of those with most the parts, down to single pieces."""
+        """Remove groups of pieces, then the parts of those with most nats, down to single pieces."""
         wholes = {span.name: _within(item.spans, span, units) for span in item.spans if span.kind == LEVELS[-1]}
         values = [span.name for span in item.spans if span.kind == "value"][: self.search.k]
         groups = [list(names) for names in wholes.values() if names] or list(_split(units, 2 * _PARTS))
@@ -286,10 +242,10 @@ class Searcher:
         yield from self._score(item, scored, [*wholes, *values], keep=False)
         removed.update({tuple(names): scored.cuts[level] for level, names in wholes.items() if names})
         n_left = 2 * self.search.most
+        # Single pieces take most, since each is scored alone too; and a round has two parts of a group at least.
+        smallest = sorted((part for group in groups for part in _parts(group)), key=len) if self.longest else []
+        groups = [] if wholes else groups
         if self.longest:
-            # Single pieces take most, since each is scored alone too; and a round has two parts of a group at least.
-            smallest = sorted((part for group in groups for part in _parts(group)), key=len)
-            groups = [] if wholes else groups
             yield from self._score_groups(item, scored, groups, removed)
             n_left = max(n_left - len(groups), 0)
             # An audit may score the single pieces of all groups that were removed whole.
@@ -297,16 +253,12 @@ class Searcher:
             for first in range(0, len(smallest), 2):
                 yield from self._score_groups(item, scored, smallest[first : first + 2], removed)
             return
-        groups = [group for group in groups if tuple(group) not in removed] if not wholes else []
         while True:
             yield from self._score_groups(item, scored, groups, removed)
             n_left -= len(groups)
-            waiting = sorted(
-                (group for group in removed if len(group) > 1),
-                key=lambda group: -_nats(scored, removed[group]),
-            )
             threshold = self._kth(scored, units)
-            waiting = [group for group in waiting if _nats(scored, removed[group]) > threshold]
+            waiting = [group for group, row in removed.items() if len(group) > 1 and scored.nats(row) > threshold]
+            waiting.sort(key=lambda group: -scored.nats(removed[group]))
             parts: list[list[str]] = []
             group_rows: dict[str, Row] = {}
             for group in waiting[: max(1, self.search.k // 2)]:
@@ -324,7 +276,7 @@ class Searcher:
             scored.groups.pop(name, None)
 
     def _kth(self, scored: Found, units: Sequence[str]) -> float:
-        return kth((scored.nats(scored.cuts, name) for name in units if name in scored.cuts), self.search.k)
+        return kth((scored.nats(scored.cuts[name]) for name in units if name in scored.cuts), self.search.k)
 
     def _score_groups(
         self, item: ContextItem, scored: Found, groups: Sequence[Sequence[str]], known: dict[tuple[str, ...], Row]
@@ -332,16 +284,16 @@ class Searcher:
         if not groups:
             return
         (scores,) = yield [self._request(item, [item.without(group) for group in groups])]
-        for group, row in zip(groups, _rows(scores)[1:], strict=True):
+        for group, row in zip(groups, rows_of(scores)[1:], strict=True):
             if len(group) == 1:
                 scored.cuts[group[0]] = row
             else:
                 known[tuple(group)] = row
 
     def _audited(self, item: ContextItem, scored: Found, units: Sequence[str], audit: Audit) -> Trial[None]:
-        """Rounds of pieces drawn at random from those without an exact score, which are all scored exactly.
+        """Score rounds of pieces drawn at random from those without an exact score.
 
-        List and threshold are those of before the draw, which depends on the seed, the case and the round alone.
+        List and threshold are from before the draw, which depends on the seed, the case and the round alone.
         """
         for number in range(1, self.n_rounds + 1):
             left = [name for name in units if name not in scored.cuts]
@@ -350,22 +302,22 @@ class Searcher:
             threshold = self._kth(scored, units)
             # Of a screen by removal, all that was removed may have been groups.
             n_at_most = len(units) if self.longest and not scored.hidden else len(left)
-            n_drawn = min(n_to_draw(audit, n_at_most, number, self.n_rounds), len(left))
+            n_drawn = min(audit.draws(n_at_most, number, self.n_rounds), len(left))
             drawn = left[:n_drawn] if self.longest else draw(left, n_drawn, self.seed, item.id, number)
             yield from self._score(item, scored, drawn, keep=bool(scored.hidden))
             scored.audited.update(dict.fromkeys(drawn, number))
-            if not self.longest and not any(scored.nats(scored.cuts, name) > threshold for name in drawn):
+            if not self.longest and not any(scored.nats(scored.cuts[name]) > threshold for name in drawn):
                 return
 
     def _score(self, item: ContextItem, scored: Found, names: Sequence[str], *, keep: bool) -> Trial[None]:
-        """Remove pieces, one at a time, as without a search."""
+        """Score prompts without each piece, as without a search."""
         todo = [name for name in dict.fromkeys(names) if name not in scored.cuts]
         placebos = () if scored.placebos else item.placebos
         if not todo and not placebos:
             return
         request = self._request(item, [*(item.cuts[name] for name in todo), *placebos])
         answers = yield [states_of(item, self.response), request] if keep else [request]
-        rows = _rows(answers[-1])[1:]
+        rows = rows_of(answers[-1])[1:]
         scored.cuts.update(zip(todo, rows, strict=False))
         scored.placebos += rows[len(todo) :]
 
@@ -390,26 +342,13 @@ def screened(
         answers = yield [states_of(item, response), Request(batch, response, reduction, interval_noise_of(item))]
         if not answers[-1].values.size:
             return None
-        rows = _rows(answers[-1])
+        rows = rows_of(answers[-1])
         screened_rows += rows[2:] if first else rows
     return screened_rows
 
 
-def check_possible(item: ContextItem, values: FloatArray) -> None:
-    """Refuse a response with a token that two prompts rule out: a difference of two infinities says nothing.
-
-    Log-probabilities are (prompt, response).
-    """
-    ruled_out = np.flatnonzero(np.isneginf(values).sum(axis=0) > 1)
-    if len(ruled_out):
-        raise ScoreError(
-            f"case '{item.id}': under two prompts the model gives token {ruled_out[0] + 1} of the response a "
-            "probability of 0, so that nothing tells them apart; check the model, or give another response"
-        )
-
-
 def states_of(item: ContextItem, response: tuple[int, ...]) -> Request:
-    """The last token of a response behind the whole context, whose states the next round begins with."""
+    """A request for the last token of a response after the whole context: the next round begins with its states."""
     n = len(response)
     return Request((item.prompt,), response, Stretch(TargetLogProbs(), n - 1, n))
 
@@ -422,46 +361,28 @@ def reach(exact: Sequence[float], screened: Sequence[float], rest: Sequence[floa
     """
     floor = float(np.median([*screened, *rest]))
     ratios = [(e + floor) / (s + floor) for e, s in zip(exact, screened, strict=True) if s + floor > 0]
-    return max([LEAST_FACTOR, *ratios]) * (max(rest) + floor) - floor
+    return max([1.5, *ratios]) * (max(rest) + floor) - floor
 
 
 def kth(exact: Iterable[float], k: int) -> float:
-    """The k-th largest, nats; below any where there are fewer."""
+    """The k-th largest, nats; −1 where there are fewer."""
     ordered = sorted(exact, reverse=True)
     return ordered[k - 1] if len(ordered) >= k else -1.0
 
 
-def n_to_draw(audit: Audit, n_left: int, number: int, n_rounds: int) -> int:
-    return draws_needed(n_left, audit.most_missed_of(n_left), alpha_of(audit, number, n_rounds))
-
-
-def alpha_of(audit: Audit, number: int, n_rounds: int) -> Fraction:
-    return round_alpha(audit.alpha, number, n_rounds)
-
-
 def draw(left: Sequence[str], n: int, seed: int, item_id: str, number: int) -> list[str]:
-    """Some of the pieces left, all sets of so many equally likely, in the order of the context."""
+    """n of the pieces left, all sets equally likely, in the order of the context."""
     entropy = int.from_bytes(hashlib.sha256(b"audit\0" + item_id.encode()).digest()[:8])
     chosen = np.random.default_rng([seed, entropy, number]).choice(len(left), n, replace=False)
     return [left[i] for i in sorted(chosen.tolist())]
 
 
-def _rows(scores: Scores) -> list[Row]:
-    widths = [None] * len(scores.values) if scores.half_width is None else list(scores.half_width)
-    return [Row(values, width) for values, width in zip(scores.values, widths, strict=True)]
-
-
-def _nats(scored: Found, row: Row) -> float:
-    return scored.nats({"": row}, "")
-
-
 def _leading(spans: Sequence[Span], scored: Found, kind: str, n: int) -> list[str]:
     names = [span.name for span in spans if span.kind == kind]
-    return sorted(names, key=lambda name: -scored.nats(scored.hidden, name))[:n]
+    return sorted(names, key=lambda name: -scored.nats(scored.hidden[name]))[:n]
 
 
 def _within(spans: Sequence[Span], whole: Span, names: Collection[str]) -> tuple[str, ...]:
-    """Names of the spans whose pieces a larger one holds."""
     held = set(whole.pieces)
     return tuple(span.name for span in spans if span.name in names and held.issuperset(span.pieces))
 
@@ -474,7 +395,7 @@ def _split(names: Sequence[str], n: int) -> Iterator[list[str]]:
 
 
 def _repeats_last(item: ContextItem) -> ContextItem:
-    """Its spans in another order: those with the tokens of an earlier one last, since their prompts may be equal."""
+    """The item with spans that repeat the tokens of an earlier one last: their prompts may be equal."""
     ids = {piece.name: tuple(piece.ids) for piece in item.prompt.pieces}
     contents = [tuple(ids[name] for name in span.pieces) for span in item.spans]
     order = sorted(range(len(contents)), key=lambda i: contents[i] in contents[:i])
@@ -482,7 +403,7 @@ def _repeats_last(item: ContextItem) -> ContextItem:
 
 
 def _parts(names: Sequence[str]) -> Iterator[list[str]]:
-    """What a group is cut into, and each part again, down to single pieces."""
+    """The parts of a group and their parts, down to single pieces."""
     if len(names) > 1:
         for part in _split(names, _PARTS):
             yield part

@@ -14,15 +14,12 @@ from typing import Any, Final, TypeVar
 from leakmeter.instruments.influence import findings
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.instruments.influence.searched import AuditRound, SearchedPiece, SearchSummary
-from leakmeter.instruments.influence.sources import ContextPiece
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import interval_text, nats_text, share_text
 from leakmeter.stats.hypergeometric import decimal_fraction, expected_false
 
 T = TypeVar("T")
 _LISTED: Final = 12
-_HIDES: Final = 2.0
-"""How much more than the sum of its parts a whole has to have, for a note."""
 _SCREENS: Final = {
     "attention": (
         "by attention: each piece is hidden in turn from the text after the context, whose states are computed once; "
@@ -69,26 +66,30 @@ def is_partial(case: InfluenceResult) -> bool:
 
 
 def scored(case: InfluenceResult) -> str:
-    """What a report adds to "piece" where not all of them were scored: nothing, or " that was scored exactly"."""
+    """What follows the word "piece" where not all pieces were scored."""
     return " that was scored exactly" if is_partial(case) else ""
 
 
 def units_left(case: InfluenceResult) -> list[SearchedPiece]:
-    """Pieces without an exact value, those that are said several times apart."""
+    """Units without an exact value."""
     return [] if case.search is None else [piece for piece in case.search.pieces if piece.kind == "unit"]
 
 
 # ---- statements -----------------------------------------------------------------------------------------------------
 def blocks(case: InfluenceResult) -> Iterator[b.Block]:
-    """What was searched, what the audit says, and warnings; nothing of a context that was not searched."""
+    """What was searched, what the audit says, and warnings; none where the context was not searched."""
     search = case.search
     if search is None:
         return
     yield b.Text(_searched(search))
     yield from _statements(search)
-    hidden = _hidden_in_whole(case, search)
-    if hidden:
-        yield b.Text(hidden)
+    total, how = _sum(case, None)
+    if total is not None and _is_more(case, case.whole_nats, total):
+        yield b.Text(
+            f"The whole context moved the response by {nats_text(case.whole_nats)}\u00a0nats, more than twice the sum "
+            f"over its pieces, {nats_text(total)} ({how or 'all exact'}): {_HIDDEN}"
+            + (", and the screen may underestimate a piece." if units_left(case) else ".")
+        )
     if search.stopped_early:
         yield b.Warning(
             f"The stopping rule, a heuristic, was not satisfied within {search.n_rescored:,} pieces: a piece that was "
@@ -100,7 +101,7 @@ def blocks(case: InfluenceResult) -> Iterator[b.Block]:
 
 
 def blocks_of_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
-    """The same of several cases, in numbers of cases."""
+    """What was searched in several cases, and warnings, in numbers of cases."""
     searched = [case.search for case in cases if case.search is not None]
     if not searched:
         return
@@ -138,48 +139,45 @@ def _searched(search: SearchSummary) -> str:
     if search.n_audited:
         how = f"{search.n_rescored:,} {how} and {search.n_audited:,} drawn at random for the audit"
     left = search.n_pieces - exact
-    rest = "none is left" if not left else f"the {left:,} others were {_only(search)}" if left > 1 else (
-        f"the other was {_only(search)}"
-    )  # fmt: skip
+    rest = "none is left"
+    if left:
+        only = "screened only" if search.screen == "attention" else "not scored individually"
+        rest = f"the {left:,} others were {only}" if left > 1 else f"the other was {only}"
     return (
         f"The context was searched for the {search.k:,} strongest of its {search.n_pieces:,} pieces, screened by "
         f"{search.screen}: {exact:,} {'was' if exact == 1 else 'were'} scored exactly, {how}; {rest}."
     )
 
 
-def _only(search: SearchSummary) -> str:
-    return "screened only" if search.screen == "attention" else "not scored individually"
-
-
 def _statements(search: SearchSummary) -> Iterator[b.Block]:
-    """What each round of the audit says, the last round first; a warning of one that says nothing."""
+    """What each round of the audit says, the last round first; a warning where it says nothing."""
     last = len(search.rounds)
     for number, audit_round in reversed(list(enumerate(search.rounds, 1))):
-        begins = "" if last == 1 else f"Audit, round {number}: "
-        sentence = begins + _statement(audit_round, search.k, begins=not begins)
+        sentence = _statement(audit_round, search.k)
+        if last > 1:
+            sentence = f"Audit, round {number}: {sentence[0].lower()}{sentence[1:]}"
         yield b.Warning(sentence) if audit_round.threshold_nats is None else b.Text(sentence)
     if last > 1 and search.audit_confidence is not None:
         yield b.Text(f"All of these statements hold together with {share_text(search.audit_confidence, 6)} confidence.")
 
 
-def _statement(audit: AuditRound, k: int, *, begins: bool) -> str:
+def _statement(audit: AuditRound, k: int) -> str:
     drawn = f"{audit.n_drawn:,} of the {audit.n_left:,} pieces left were drawn at random and scored"
     if audit.threshold_nats is None:
         return (
-            f"{'Fewer' if begins else 'fewer'} than {k:,} pieces were scored exactly before the draw, so there was no "
+            f"Fewer than {k:,} pieces were scored exactly before the draw, so there was no "
             f"value to exceed, and the audit is inconclusive ({drawn})."
         )
-    word = "With" if begins else "with"
     missed = "piece that is not listed exceeds" if audit.most_missed == 1 else "pieces that are not listed exceed"
     exceeded = f"{audit.n_found:,} exceeded it and {'is' if audit.n_found == 1 else 'are'} listed now"
     return (
-        f"{word} {share_text(audit.confidence, 6)} confidence at most {audit.most_missed:,} {missed} "
+        f"With {share_text(audit.confidence, 6)} confidence at most {audit.most_missed:,} {missed} "
         f"{_at_least(audit.threshold_nats)}\u00a0nats ({drawn}; {exceeded if audit.n_found else 'none exceeded it'})."
     )
 
 
 def _at_least(nats: float) -> str:
-    """Three digits, rounded up: the pieces that exceed what is printed are among those that exceed the number."""
+    """Three digits, rounded up: pieces that exceed what is printed exceed the number too."""
     if not 1e-3 <= nats < float("inf"):
         return nats_text(nats)
     exact = Decimal(nats)
@@ -187,7 +185,6 @@ def _at_least(nats: float) -> str:
 
 
 def facts(case: InfluenceResult) -> Iterator[b.Facts]:
-    """How the context was searched, by name; nothing where it was not."""
     search = case.search
     if search is None:
         return
@@ -216,32 +213,24 @@ def facts(case: InfluenceResult) -> Iterator[b.Facts]:
 
 # ---- pieces with exact values ---------------------------------------------------------------------------------------
 def found_by(case: InfluenceResult, piece: Piece) -> str:
-    """What brought a piece with an exact value into the list: the screen, or the audit."""
-    return "audit" if any(piece.name in audit_round.drawn for audit_round in _rounds(case)) else "screen"
+    return "audit" if _round_of(case, piece) else "screen"
 
 
 def remarks(case: InfluenceResult, piece: Piece) -> list[str]:
-    missed = any(
-        piece.name in audit_round.drawn
-        and audit_round.threshold_nats is not None
-        and piece.nats > audit_round.threshold_nats
-        for audit_round in _rounds(case)
-    )
+    drawn = _round_of(case, piece)
+    missed = drawn and drawn.threshold_nats is not None and piece.nats > drawn.threshold_nats
     return ["missed by the screen, found by the audit"] if missed else []
 
 
-def _rounds(case: InfluenceResult) -> Sequence[AuditRound]:
-    return () if case.search is None else case.search.rounds
+def _round_of(case: InfluenceResult, piece: Piece) -> AuditRound | None:
+    """The round of the audit that drew a piece."""
+    rounds = () if case.search is None else case.search.rounds
+    return next((audit_round for audit_round in rounds if piece.name in audit_round.drawn), None)
 
 
 # ---- pieces without -------------------------------------------------------------------------------------------------
 def why(piece: SearchedPiece) -> b.Unmeasured:
     return "unseen" if piece.screened_nats is None else "screened"
-
-
-def known(case: InfluenceResult) -> Sequence[ContextPiece]:
-    """All pieces: where they stand and what they say is known of each."""
-    return case.pieces if case.search is None else (*case.pieces, *case.search.pieces)
 
 
 def unscored(case: InfluenceResult, piece: SearchedPiece) -> b.Phrase:
@@ -258,42 +247,29 @@ def unscored(case: InfluenceResult, piece: SearchedPiece) -> b.Phrase:
 
 
 def tables(case: InfluenceResult) -> Iterator[b.Table]:
-    """Documents and paragraphs, pieces that were screened only, and pieces that were not looked at."""
     search = case.search
     if search is None:
         return
     if search.levels:
         yield _levels(case, search)
-    screened = [piece for piece in search.pieces if why(piece) == "screened"]
-    if screened:
-        yield _screened(case, search, screened)
-    unseen = [piece for piece in search.pieces if why(piece) == "unseen"]
-    if unseen:
-        yield _unseen(case, unseen)
-
-
-def _screened(case: InfluenceResult, search: SearchSummary, pieces: Sequence[SearchedPiece]) -> b.Table:
-    level = search.interval_confidence
-    columns = [*_named(case), (b.Column("Screened", "nats", "nats"), lambda piece: piece.screened_nats)]
-    if level is not None:
-        heading = f"Exact value, {share_text(level, 6)}"
-        columns.append((b.Column(heading, "interval", "nats"), lambda piece: b.interval(piece.interval_nats)))
-    ordered = sorted(pieces, key=lambda piece: -(piece.screened_nats or 0.0))
-    rest = ("screened piece", "screened pieces")
-    return _listed(ordered, columns, "Screened only: no exact value", rest, quiet=lambda piece: True)
-
-
-def _unseen(case: InfluenceResult, pieces: Sequence[SearchedPiece]) -> b.Table:
-    ordered = sorted(pieces, key=lambda piece: -(_group_nats(piece) or 0.0))
-    columns = [*_named(case), (b.Column("Its group", "nats", "nats"), _group_nats)]
-    return _listed(ordered, columns, "Not scored individually", ("piece", "pieces"), quiet=lambda piece: True)
-
-
-def _named(case: InfluenceResult) -> b.Columns[SearchedPiece]:
-    return [
+    named: b.Columns[SearchedPiece] = [
         (b.Column("Piece"), lambda piece: b.Untrusted(piece.name, 24)),
         (b.Column("Text"), lambda piece: _text(case, piece)),
     ]
+    screened = [piece for piece in search.pieces if why(piece) == "screened"]
+    if screened:
+        columns = [*named, (b.Column("Screened", "nats", "nats"), lambda piece: piece.screened_nats)]
+        if search.interval_confidence is not None:
+            heading = f"Exact value, {share_text(search.interval_confidence, 6)}"
+            columns.append((b.Column(heading, "interval", "nats"), lambda piece: b.interval(piece.interval_nats)))
+        screened.sort(key=lambda piece: -(piece.screened_nats or 0.0))
+        rest = ("screened piece", "screened pieces")
+        yield _listed(screened, columns, "Screened only: no exact value", rest, quiet=lambda piece: True)
+    unseen = [piece for piece in search.pieces if why(piece) == "unseen"]
+    if unseen:
+        columns = [*named, (b.Column("Its group", "nats", "nats"), _group_nats)]
+        unseen.sort(key=lambda piece: -(_group_nats(piece) or 0.0))
+        yield _listed(unseen, columns, "Not scored individually", ("piece", "pieces"), quiet=lambda piece: True)
 
 
 def _listed(items: Sequence[T], columns: b.Columns[T], caption: str, rest: tuple[str, str], **more: Any) -> b.Table:
@@ -311,17 +287,12 @@ def _text(case: InfluenceResult, piece: SearchedPiece) -> b.Cell:
 
 
 def _group_nats(piece: SearchedPiece) -> float | None:
-    """What the group of a piece did, where one was removed.
-
-    A group that is left unremoved has the whole prompt's numbers, so that it seems to have moved nothing at all.
-    """
+    # A group that was never removed has the whole prompt's numbers: 0 nats.
     return piece.group_nats or None
 
 
 # ---- wholes and their parts -----------------------------------------------------------------------------------------
 def _levels(case: InfluenceResult, search: SearchSummary) -> b.Table:
-    """Documents and paragraphs, the exact value apart from the screened one, and the sum over their pieces."""
-
     def text(level: SearchedPiece) -> b.Cell:
         total, how = _sum(case, level.spans)
         notes = [how] if how else []
@@ -347,20 +318,8 @@ def _levels(case: InfluenceResult, search: SearchSummary) -> b.Table:
     return _listed(ordered, columns, caption, ("more", "more"), quiet=lambda level: level.nats is None)
 
 
-def _hidden_in_whole(case: InfluenceResult, search: SearchSummary) -> str:
-    """A sentence where the whole context did more than twice what its pieces do; "" where it did not."""
-    total, how = _sum(case, None)
-    if total is None or not _is_more(case, case.whole_nats, total):
-        return ""
-    return (
-        f"The whole context moved the response by {nats_text(case.whole_nats)}\u00a0nats, more than twice the sum over "
-        f"its pieces, {nats_text(total)} ({how or 'all exact'}): {_HIDDEN}"
-        + (", and the screen may underestimate a piece." if units_left(case) else ".")
-    )
-
-
 def _is_more(case: InfluenceResult, nats: float, of_parts: float) -> bool:
-    return nats > findings.floor_nats(case) and nats > _HIDES * of_parts
+    return nats > findings.floor_nats(case) and nats > 2 * of_parts
 
 
 def _sum(case: InfluenceResult, within: Collection[tuple[int, int]] | None) -> tuple[float | None, str]:
@@ -382,7 +341,6 @@ def _sum(case: InfluenceResult, within: Collection[tuple[int, int]] | None) -> t
 
 
 def cell(case: InfluenceResult) -> str:
-    """What may have been missed, for a line of several cases."""
     search = case.search
     if search is None or search.is_complete:
         return "nothing: all scored"

@@ -15,9 +15,9 @@ from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measurement import Params, Texts
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.instruments.influence.measure import AUDITED, GROUPED, SCREENED
-from leakmeter.instruments.influence.search import Audit, Search, alpha_of, kth, reach
+from leakmeter.instruments.influence.search import Audit, Search, kth, reach
 from leakmeter.instruments.influence.sources import ContextPiece, Series
-from leakmeter.stats.hypergeometric import upper_limit
+from leakmeter.stats.hypergeometric import round_alpha, upper_limit
 
 _CONFIDENCES: Final = (Fraction(9, 10), Fraction(8, 10))
 """Of intervals, where the audited pieces are too few for the audit's own."""
@@ -98,13 +98,12 @@ class SearchSummary(Record):
 
 
 def is_exact(span: JsonObject, series: Series, params: Params) -> bool:
-    """Whether a piece has numbers of its own among those of a result: a search has those of larger ones elsewhere."""
+    """Whether a piece has numbers of its own; a search has those of documents and paragraphs in `levels`."""
     is_elsewhere = params.get("search") is not None and span["kind"] in LEVELS
     return not is_elsewhere and (0, "without_this", span["name"]) in series
 
 
 def summary(texts: Texts, series: Series, params: Params) -> SearchSummary | None:
-    """What a search of a case has found; None where there was none."""
     if params.get("search") is None:
         return None
     search = Search.parse(params["search"])
@@ -114,20 +113,17 @@ def summary(texts: Texts, series: Series, params: Params) -> SearchSummary | Non
     exact, screened = _nats(series, "without_this"), _nats(series, SCREENED)
     round_of = {name: int(values[0]) for (_, statistic, name), values in series.items() if statistic == AUDITED}
     rescored = [name for name in units if name in exact and name not in round_of]
-    rounds = tuple(_rounds(search, audit, params["audit_rounds"], units, exact, round_of))
+    placebos = list(_nats(series, "placebo").values())
+    placebo_nats = float(np.mean(placebos)) if placebos else 0.0
     # What a removal does whatever the piece says, the screen does not see: residuals are of a placebo's size.
-    floor = max(float(series[0, "noise", ""].sum()), _placebo_nats(series))
+    floor = max(float(series[0, "noise", ""].sum()), placebo_nats)
     # Whether there is a second round depends on what the first found: its pieces are no random sample.
     first = [name for name in units if round_of.get(name) == 1 and name in screened]
     factor, confidence = _factor([exact[name] for name in first], [screened[name] for name in first], audit, floor)
     listed = [exact[name] for name in units if name in exact]
     rest = [screened[name] for name in units if name not in rescored and name in screened]
-    threshold = kth((exact[name] for name in rescored), search.k)
-    reached = (
-        reach([exact[name] for name in rescored], [screened[name] for name in rescored], rest)
-        if screened and rest
-        else None
-    )
+    ranked = [exact[name] for name in rescored]
+    reached = reach(ranked, [screened[name] for name in rescored], rest) if screened and rest else None
     of_units = [span for span in spans if span["kind"] not in LEVELS and span["name"] not in exact]
     return SearchSummary(
         k=search.k,
@@ -137,9 +133,9 @@ def summary(texts: Texts, series: Series, params: Params) -> SearchSummary | Non
         n_audited=len(round_of),
         threshold_nats=kth(listed, search.k) if len(listed) >= search.k else None,
         reach_nats=reached,
-        stopped_early=reached is not None and max(threshold, _placebo_nats(series)) <= reached,
+        stopped_early=reached is not None and max(kth(ranked, search.k), placebo_nats) <= reached,
         audit_confidence=None if audit is None else audit.confidence,
-        rounds=rounds,
+        rounds=tuple(_rounds(search, audit, params["audit_rounds"], units, exact, round_of)),
         interval_confidence=confidence,
         pieces=tuple(_searched(span, texts, series, factor, floor) for span in of_units),
         levels=tuple(_searched(span, texts, series, None, floor) for span in spans if span["kind"] in LEVELS),
@@ -152,12 +148,6 @@ def _nats(series: Series, statistic: str) -> dict[str, float]:
         name: float(np.abs(values).sum()) for (i, kind, name), values in series.items() if (i, kind) == (0, statistic)
     }
     return {name: math.inf if math.isnan(nats) else nats for name, nats in sums.items()}
-
-
-def _placebo_nats(series: Series) -> float:
-    """What an irrelevant piece does, mean over places."""
-    placebos = [float(np.abs(values).sum()) for (i, kind, _), values in series.items() if (i, kind) == (0, "placebo")]
-    return float(np.mean(placebos)) if placebos else 0.0
 
 
 def _factor(
@@ -191,7 +181,7 @@ def _rounds(
         drawn = [name for name in units if round_of.get(name) == number]
         threshold = kth((exact[name] for name in scored), search.k)
         n_left, n_found = len(units) - len(scored), sum(exact[name] > threshold for name in drawn)
-        alpha = alpha_of(audit, number, n_rounds)
+        alpha = round_alpha(audit.alpha, number, n_rounds)
         yield AuditRound(
             confidence=float(1 - alpha),
             threshold_nats=threshold if len(scored) >= search.k else None,

@@ -104,7 +104,7 @@ class Source(Record):
 
 
 def finite(values: FloatArray) -> FloatArray:
-    """Infinitely many nats as very many, so that sums are defined."""
+    """Infinite nats as 1e9, so that sums are defined."""
     return np.nan_to_num(np.asarray(values, dtype=np.float64), nan=0.0, posinf=_MOST_NATS, neginf=-_MOST_NATS)
 
 
@@ -160,7 +160,6 @@ class Pieces:
         )
 
     def _saying_value(self, value: str) -> dict[int, Place]:
-        """The pieces that have a value, and where first."""
         where: dict[int, Place] = {}
         numbers, starts, ends = self._ranges
         for start, end in self._folded.places(value, in_words=True):
@@ -187,7 +186,7 @@ class Pieces:
         return where
 
     def _words(self, number: int) -> list[tuple[str, int, int]]:
-        """Words of a piece in lower case, and their characters in the context."""
+        """Words of a piece in lower case, with their characters in the context."""
         return [
             (word.group().casefold(), word.start(), word.end())
             for start, end in self._spans[number]["ranges"]
@@ -196,7 +195,6 @@ class Pieces:
 
     @cached_property
     def _having(self) -> dict[str, set[int]]:
-        """The pieces that have each word."""
         having: dict[str, set[int]] = {}
         for number in range(len(self._spans)):
             for word, _, _ in self._words(number):
@@ -209,14 +207,14 @@ class Pieces:
 
     @cached_property
     def _ranges(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Number of the piece, first character and the one behind the last, of every range of a piece."""
+        """Piece, first character, and the character behind the last, of every range."""
         rows = [(number, *part) for number, span in enumerate(self._spans) for part in span["ranges"]]
         numbers, starts, ends = np.asarray(rows, dtype=np.int64).reshape(-1, 3).T
         return numbers, starts, ends
 
 
 def _sums(series: Series, statistic: str, spans: Sequence[JsonObject], n_tokens: int) -> FloatArray:
-    """Sums over the tokens before each, and all: (piece, token + 1); NaN of what was not measured."""
+    """Sums over the first 0, 1, … tokens, (piece, token + 1); NaN where not measured."""
     sums = np.full((len(spans), n_tokens + 1), np.nan)
     for number, span in enumerate(spans):
         if (row := series.get((0, statistic, span["name"]))) is not None:

@@ -18,7 +18,8 @@ from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.instruments.influence.search import Search, check_possible, screened, states_of
+from leakmeter.instruments.influence.scored import check_possible
+from leakmeter.instruments.influence.search import Search, screened, states_of
 from leakmeter.instruments.redaction.disclosing import (
     LEFT_WITHOUT_THIS,
     ONLY_THIS,
