@@ -121,7 +121,6 @@ def gate(
 
 
 def _directories(names: Sequence[str], roots: Sequence[Path]) -> list[Path]:
-    """Directories of the runs that are asked for."""
     from leakmeter.storage.catalogue import complete_runs, find_run
 
     if names:

@@ -93,7 +93,6 @@ def _count(
     verdicts: list[dict[str, bool]],
     rouge: list[float],
 ) -> None:
-    """Add to verdicts and, with references, to ROUGE-L what each response has."""
     from leakmeter.commands.progress import counting
     from leakmeter.studies.quality import rouge_l_f1
 

@@ -113,7 +113,6 @@ def _tell_figures(files: list[Path]) -> None:
 
 
 def published(result: Any) -> Any:
-    """The part of a result that may be published."""
     receipt = getattr(result, "public", None)
     if receipt is None:
         raise UsageError(

@@ -29,8 +29,6 @@ MOST_OPEN: Final = 4096
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """A run, as far as the library has reported it."""
-
     id: str
     trace: Trace
     parent: Run | None
@@ -65,8 +63,6 @@ class Run:
 
 @dataclass(slots=True, eq=False)
 class Trace:
-    """What belongs to one question."""
-
     id: str
     recipient: str | None = None
     documents: tuple[Fields, ...] = ()
@@ -144,7 +140,6 @@ _BLOCK: Final[ContextVar[tuple[Trace, dict[Recorder, Trace]] | None]] = ContextV
 
 
 def is_answering() -> bool:
-    """Whether an `answering` block is open here."""
     return _BLOCK.get() is not None
 
 

@@ -29,7 +29,6 @@ class Budget:
     """One of `PER`, its words in any order."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no amount, and groups over which nats do not add up."""
         if not (math.isfinite(self.nats) and self.nats > 0):
             raise UsageError(f"budget is {self.nats}; it has to be a number of nats above 0")
         if self._words not in [sorted(grouping.split(",")) for grouping in PER]:
@@ -44,7 +43,6 @@ class Budget:
 
     @property
     def kind(self) -> str:
-        """'document' or 'subject'."""
         return DOCUMENT if DOCUMENT in self._words else SUBJECT
 
     @property
@@ -109,7 +107,6 @@ def _why(groups: Sequence[Pair]) -> list[str]:
 
 
 def lines(over: Sequence[Pair]) -> list[str]:
-    """A line for each that is over a budget, or of which that is not known, for whoever may see the ids."""
     return [
         f"        {nats_text(group.total.largest_running_nats)} nats: {group.item.kind} {label(group)}"
         f"{'' if group.recipient is None else f', recipient {shown(group.recipient)}'}"
@@ -124,5 +121,4 @@ def _and(phrases: Sequence[str]) -> str:
 
 
 def label(pair: Pair) -> str:
-    """What the thing is called: a document's own id, a subject's pseudonym."""
     return pair.item.id if pair.item.kind == DOCUMENT else shown(pair.item.id)

@@ -49,8 +49,6 @@ _WORD: Final = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What was removed, and what is left."""
-
     kind: str
     n_rows: int
     """Rows of tables that were removed."""
@@ -86,7 +84,6 @@ def forget(ledger: Ledger, id_: str, kind: str | None = None) -> Forgotten:
 
 
 def _deleted(database: sqlite3.Connection, removed: _Gone) -> tuple[int, int]:
-    """How many rows of tables, and how many kept texts, were deleted, and a tombstone laid."""
     before = database.total_changes
     for where, ids in (
         ("events WHERE event", removed.events),
@@ -153,7 +150,6 @@ def _named(book: Book, id_: str, kind: str | None) -> tuple[str, set[str]]:
 
 
 def _in_clear(book: Book, name: str, kind: str) -> set[str]:
-    """Pseudonyms of a name as people write it."""
     from leakmeter.text.entities import find as entities
     from leakmeter.text.entities import person
 
@@ -176,7 +172,6 @@ def _in_clear(book: Book, name: str, kind: str) -> set[str]:
 
 
 def _names_in_clear(book: Book, id_: str, kind: str, matches: Collection[str]) -> set[str]:
-    """Names of a person or a recipient: as it was given, and those that are kept."""
     if kind not in (SUBJECT, RECIPIENT):
         return set()
     pseudonyms = (
@@ -284,7 +279,6 @@ def _words(text: str) -> str:
 
 
 def _left(book: Book, removed: _Gone, kind: str, names: Collection[str]) -> tuple[str, ...]:
-    """What is left, in sentences."""
     n = len(removed.told_of - removed.events)
     sentences = []
     if n:

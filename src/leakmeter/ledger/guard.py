@@ -261,7 +261,6 @@ class Guard:
         return replace(latest, pieces=verdict.pieces, recorded=recorded)
 
     def _measured(self, logged: LoggedAnswer, backend: Backend, texts: dict[str, str]) -> Measured:
-        """Rows of an answer, with the numbers that the ledger does not have."""
         rows = measured(self.ledger, [logged], backend, self._how, partial(self._scored, texts))
         if rows.problems:
             raise UsageError(f"the answer cannot be measured: {rows.problems[0].removeprefix(f'{_ANSWER}: ')}")
@@ -282,7 +281,6 @@ class Guard:
         return names <= {row["score"] for row in measured.rows["measured"]}
 
     def _scored(self, texts: dict[str, str], ready: ReadyPlan) -> Iterator[Part]:
-        """Measured cases; what their personal data says is written down by its pseudonym."""
         for part in ready.measure():
             entities = (span["entity"] for span in part[0]["spans"] if span["entity"] is not None)
             texts |= {self.ledger.keys.entity(entity["type"], entity["value"]): entity["text"] for entity in entities}
@@ -375,7 +373,6 @@ class Guard:
         )
 
     def _cuts(self, logged: LoggedAnswer, verdict: Verdict) -> Iterator[Cut]:
-        """For each document that is over, what to take out of it: all else stays as it was."""
         over = {use.id: use for use in verdict.uses if not use.within}
         for document in logged.documents:
             use = over.get(self.ledger.keys.document(document.id))

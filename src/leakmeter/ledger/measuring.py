@@ -52,7 +52,6 @@ UNITS: Final = (ENTITY, DOCUMENT)
 _PLACES_OF_MODEL: Final = ("dtype", "device", "memory_bytes", "processor", "threads")
 """What of a model's record moves last digits alone."""
 _OF_SETTINGS: Final = ("recogniser", "sensitive_sha256")
-"""What of it is of the settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +116,12 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A unit's settings and measure, and the names of what they give."""
-
     unit: str
     settings: PromptSettings
     measure: Influence
     id: str
 
     def key(self, ledger: Ledger, answer: LoggedAnswer) -> str:
-        """Names the numbers of an answer under this setup."""
         places = {
             document.content_hash: sorted((place.message, place.start, place.end) for place in document.places)
             for document in answer.documents
@@ -137,7 +133,6 @@ class Setup:
 Score = Callable[["ReadyPlan"], Iterable["Part"]]
 """Measures cases, whose ids are the names of their scores."""
 Watch = Callable[["Backend", int], AbstractContextManager["Callbacks"]]
-"""Shows the progress of so many cases."""
 
 
 def add(
@@ -212,7 +207,6 @@ def _new(
 
 
 def _known(ledger: Ledger) -> dict[str, str]:
-    """Events that the ledger has, and what was answered."""
     return {row["event"]: row["answer"] for row in ledger.rows("events")}
 
 
@@ -411,7 +405,6 @@ def _contents(ledger: Ledger, answer: LoggedAnswer) -> dict[str, str]:
 def _disclosures(
     ledger: Ledger, key: str, part: Part, answer: LoggedAnswer, entities: Sequence[JsonObject]
 ) -> Iterator[JsonObject]:
-    """What an answer gives away: a row for each span and document that it came from."""
     texts, measurements = part
     contents = _contents(ledger, answer)
     series = {
@@ -470,7 +463,6 @@ def _n_tokens(part: Part) -> int:
 
 
 def _numbers(measurements: Sequence[Measurement], pieces: Sequence[str]) -> dict[str, JsonObject]:
-    """Sums over the answer for each piece; see `tables.TABLES`."""
     series = {
         (measurement.statistic, measurement.piece): measurement.values
         for measurement in measurements
@@ -515,7 +507,6 @@ def _size(values: Any) -> float:
 
 
 def _mentions(ledger: Ledger, texts: Texts, span: JsonObject, contents: Mapping[str, str]) -> Iterator[JsonObject]:
-    """How often each document says a value or person."""
     entity = span["entity"]
     is_person = entity["type"] == "person"
     counts: Counter[str] = Counter()

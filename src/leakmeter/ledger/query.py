@@ -34,7 +34,6 @@ TOTALS: Final[Mapping[str, tuple[pa.DataType, str]]] = {
     "first_day": (pa.string(), "of the answers"),
     "last_day": (pa.string(), "of the answers"),
 }
-"""Columns of the view `totals`: types, and what each means."""
 DISCLOSURES: Final = "disclosures"
 _EVENTS: Final = TABLES["events"]
 _OF_DISCLOSURES: Final = pa.schema(
@@ -44,7 +43,6 @@ _OF_DISCLOSURES: Final = pa.schema(
         *TABLES[DISCLOSURES],
     ]
 )
-"""Columns of the view `disclosures`: a row for each answer, span and document."""
 
 
 def ask(sql: str, ledger: Ledger, limits: Limits = DEFAULT_LIMITS) -> Answer:

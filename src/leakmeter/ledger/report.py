@@ -28,7 +28,6 @@ _MOST_HEAT_MAPS: Final = 10
 _MOST_ROWS, _MOST_COLUMNS = 40, 24
 """Of the matrix."""
 _LETTER_INCHES: Final = 0.075
-"""Width of a letter beside it."""
 _MOST_LINES: Final = 5
 _WHAT: Final = {
     DOCUMENT: "What the answers reveal of each document to each recipient; nats",
@@ -108,7 +107,6 @@ def records(book: Book, by: str) -> list[JsonObject]:
 
 
 def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
-    """What a ledger says, one row for each of `by` in `BY`."""
     names = Names(book, show_names, frozenset(book.recipients))
     table = rows_table(book, by, names)
     pairs = book.pairs(SUBJECT if by == SUBJECT else DOCUMENT, by_recipient=True)
@@ -153,12 +151,10 @@ def _called(names: Names, *, has_people: bool) -> Iterator[b.Text]:
 
 
 def rows_table(book: Book, by: str, names: Names) -> b.Table:
-    """One row for each of `by` in `BY`."""
     return _told_table(book, by, names) if by in (DOCUMENT, SUBJECT) else _worst_table(book, by, names)
 
 
 def overview(book: Book, names: Names) -> list[b.Block]:
-    """Documents and recipients as a matrix, a timeline, and the answers that leaked most."""
     pairs = book.pairs(DOCUMENT, by_recipient=True)
     worst = _worst_answers(book)[:_MOST_ANSWERS]
     rows = [
@@ -190,7 +186,6 @@ def overview(book: Book, names: Names) -> list[b.Block]:
 
 
 def of_subject(book: Book, subject: str, *, show_names: bool = False) -> b.Report:
-    """All that was said about one subject: to whom, when, and of which documents."""
     names = Names(book, show_names, frozenset(book.recipients))
     pairs = [pair for pair in book.pairs(SUBJECT, by_recipient=True) if pair.item.id == subject]
     blocks = [*subject_blocks(book, subject, names), *_limits(pairs), *_called(names, has_people=True)]
@@ -229,7 +224,6 @@ def subject_blocks(book: Book, subject: str, names: Names) -> list[b.Block]:
 
 
 def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
-    """All that was told of one document, in all its versions: to whom, in which answers, and whom it mentions."""
     pairs = [pair for pair in book.pairs(DOCUMENT, by_recipient=True) if pair.item.id == document]
     contents = {content for id_, content in book.documents if id_ == document}
     shown_id = b.Untrusted(document, _ID)
@@ -281,7 +275,6 @@ def day_blocks(book: Book, day: date | None, names: Names) -> list[b.Block]:
 
 
 def _told_in(book: Book, called: b.Phrase, events: Sequence[Event], names: Names) -> list[b.Block]:
-    """What some answers told of documents and subjects."""
     headline = (*b.parts(called), f": {counted(len(events), 'answer')}")
     tables: list[b.Block] = []
     looks = {kind: [look for event in events for look in book.looks_of(event, kind)] for kind in (DOCUMENT, SUBJECT)}
@@ -297,7 +290,6 @@ def _told_in(book: Book, called: b.Phrase, events: Sequence[Event], names: Names
 
 
 def answer_blocks(book: Book, event: Event, names: Names) -> list[b.Block]:
-    """What one answer told of each piece of its prompt."""
     looks = [*book.looks_of(event, DOCUMENT), *book.looks_of(event, SUBJECT)]
     worst = max(looks, key=lambda look: look.told_nats, default=None)
     headline: tuple[str | b.Untrusted, ...] = (
@@ -324,7 +316,6 @@ def answer_blocks(book: Book, event: Event, names: Names) -> list[b.Block]:
 def over_blocks(
     book: Book, over: Sequence[Pair], unknown: Sequence[Pair], names: Names, *, by_recipient: bool
 ) -> list[b.Block]:
-    """What is over a budget, and of what nobody knows whether it is; see `ledger.budgets`."""
     blocks: list[b.Block] = []
     for groups, caption in ((over, "Over the budget"), (unknown, "Not known whether within the budget")):
         if groups:
@@ -334,7 +325,6 @@ def over_blocks(
 
 
 def page(book: Book, *, show_names: bool = False) -> b.Report:
-    """The page of a ledger: documents and recipients as a matrix, a timeline, and the answers that leaked most."""
     names = Names(book, show_names)
     pairs = book.pairs(DOCUMENT, by_recipient=True)
     return b.Report(
@@ -534,7 +524,6 @@ def _charts_of_one(pairs: Sequence[Pair], names: Names) -> list[b.Chart]:
 
 
 def _matrix(pairs: Sequence[Pair], names: Names) -> b.Chart:
-    """Documents and recipients, those of which most was told first."""
     documents = list(dict.fromkeys(pair.item for pair in pairs))[:_MOST_ROWS]
     recipients = list(dict.fromkeys(pair.recipient for pair in pairs))[:_MOST_COLUMNS]
     nats = np.zeros((len(documents), len(recipients)))
@@ -556,7 +545,6 @@ def _matrix(pairs: Sequence[Pair], names: Names) -> b.Chart:
 
 
 def _timeline(pairs: Sequence[Pair], names: Names) -> b.Chart:
-    """Sums so far of those of which most was told."""
     times = [time for pair in pairs for look in pair.looks if (time := look.event["time"]) is not None]
     first, last = min(times), max(times)
     is_long = (last - first).total_seconds() > _MOST_HOURS * _HOUR_SECONDS
@@ -588,7 +576,6 @@ def _timeline(pairs: Sequence[Pair], names: Names) -> b.Chart:
 
 
 def _heat_maps(book: Book, names: Names) -> Iterator[b.Block]:
-    """Heat maps of the answers that leaked most, where texts are kept."""
     rows: list[b.Row] = []
     pages: list[b.Block] = []
     for look in [look for look in _worst_answers(book) if look.event["by_document"] in book.kept][:_MOST_HEAT_MAPS]:
@@ -625,7 +612,6 @@ def _section(book: Book, look: Look, names: Names) -> b.Section:
 
 
 def _pieces_table(book: Book, event: Event, names: Names) -> b.Table:
-    """What one answer tells of each piece of its prompt."""
     linked = bool(names.address(DOCUMENT, ""))
     rows = []
     for number, piece in enumerate([*book.looks_of(event, DOCUMENT), *book.looks_of(event, SUBJECT)], 1):
@@ -649,7 +635,6 @@ def _pieces_table(book: Book, event: Event, names: Names) -> b.Table:
 
 
 def heat_map(book: Book, score: str) -> b.Report:
-    """The page of one measured answer."""
     part, params = book.ledger.part(score)
     report: b.Report = InfluenceResult.report(list(InfluenceResult.from_run([part], params)))
     return report
@@ -669,7 +654,6 @@ def _answers_table(book: Book, looks: Sequence[Look], names: Names, caption: str
 
 
 def _looks_table(looks: Sequence[Look], names: Names, caption: str) -> b.Table:
-    """Answers in the order of time, each with a document that its prompt had."""
     ordered = sorted(looks, key=lambda look: look.event["order"])
     return _answers_of([_answer_row(look, names.of_item(look), names) for look in ordered], "Document", caption)
 

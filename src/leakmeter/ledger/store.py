@@ -64,8 +64,6 @@ class Tombstone:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a ledger says of itself."""
-
     model: JsonObject | None = None
     """What scores; None of an empty ledger."""
     tombstones: tuple[Tombstone, ...] = ()
@@ -91,12 +89,10 @@ class Ledger:
         self.keys = keys
         self.file = path / FILE
         self.runs = path / "runs"
-        """Directory of the measurements under way."""
         self._held: tuple[State, dict[str, list[JsonObject]]] = State(), {}
 
     @classmethod
     def of_user(cls, path: Path) -> Ledger:
-        """A ledger under the user's own key."""
         from leakmeter.models import config_dir
         from leakmeter.storage.pseudonym import subject_key
 
@@ -104,7 +100,6 @@ class Ledger:
 
     @property
     def exists(self) -> bool:
-        """Whether anything was ever committed."""
         with self._reading() as database:
             return _version(database) > 0
 
@@ -114,7 +109,6 @@ class Ledger:
             return self._state(database)
 
     def rows(self, table: str) -> list[JsonObject]:
-        """All rows of a table, in the order they were added."""
         return self.read(table)[1][table]
 
     def read(self, *tables: str) -> tuple[State, dict[str, list[JsonObject]]]:
@@ -155,7 +149,6 @@ class Ledger:
         return texts
 
     def part(self, score: str) -> tuple[Part, JsonObject]:
-        """Kept texts and measurements of a score, and the parameters of the measure."""
         with self._reading() as database:
             ((content,),) = database.execute(f"SELECT kept FROM {TEXTS} WHERE score = ?", (score,)).fetchall()
             kept = json.loads(content)
@@ -166,7 +159,6 @@ class Ledger:
             return (kept["texts"], measurements), kept["params"]
 
     def strangers(self) -> list[str]:
-        """Names of what is in the directory and no part of the ledger."""
         own = {FILE, f"{FILE}-journal", SUBJECTS, _MEASURING, self.runs.name}
         return sorted(path.name for path in self.path.iterdir() if path.name not in own)
 
@@ -297,7 +289,6 @@ class Ledger:
 
 
 def kept_texts(score: str, part: Part, params: Params) -> JsonObject:
-    """The row of a score's texts and measurements; see `Ledger.part`."""
     texts, measurements = part
     numbers = [{**asdict(measurement), "values": measurement.values.tolist()} for measurement in measurements]
     kept = {"texts": texts, "params": dict(params), "measurements": numbers}

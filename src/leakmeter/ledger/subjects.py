@@ -30,7 +30,6 @@ class Name:
     """A value or a person under one normal form, without it."""
 
     entity: str
-    """Keyed pseudonym."""
     kind: str
     words: tuple[str, ...] = ()
     initials: tuple[str, ...] = ()
@@ -38,8 +37,6 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """The user's corrections."""
-
     same: tuple[tuple[str, ...], ...] = ()
     """Pseudonyms, or their beginnings, of what is one person."""
     apart: tuple[str, ...] = ()
@@ -96,7 +93,6 @@ def _groups(tables: Any, path: str, name: str) -> list[tuple[str, ...]]:
 
 
 def names_of(mentions: Iterable[MentionRow]) -> list[Name]:
-    """The different values and people of a ledger's mentions."""
     names = {
         row["entity"]: Name(row["entity"], row["kind"], tuple(row["words"]), tuple(row["initials"])) for row in mentions
     }

@@ -27,7 +27,6 @@ class Item(NamedTuple):
     """What is told of: a document in one version, or a subject."""
 
     kind: str
-    """'document' or 'subject'."""
     id: str
     """The document's own id, or the subject's pseudonym."""
     content: str = ""
@@ -100,7 +99,6 @@ class Pair:
 
     @property
     def posterior(self) -> Posterior:
-        """From even odds, or why there is none."""
         return self.total.posterior(is_exact=self.is_exact)
 
     @property
@@ -112,7 +110,6 @@ class Pair:
 
     @property
     def days(self) -> tuple[date, ...]:
-        """On which answers had it, in order."""
         return tuple(sorted({look.event["day"] for look in self.looks if look.event["day"] is not None}))
 
 
@@ -121,9 +118,7 @@ class Disclosed(NamedTuple):
 
     event: Event
     document: str
-    """Its id."""
     row: DisclosureRow
-    """Of the table of disclosures."""
 
     @property
     def kind(self) -> str:
@@ -135,7 +130,6 @@ class Disclosed(NamedTuple):
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether it is something personal or secret."""
         return self.kind != OTHER
 
 
@@ -174,7 +168,6 @@ class Book:
         self.names: dict[str, str] = {row["pseudonym"]: row["name"] for row in rows["names"]}
         """By pseudonym, names in clear; none unless they are kept."""
         self.retrievals = rows["looks"]
-        """Each answer with each document that was retrieved for it."""
         self.kept = {row["score"] for row in rows["measured"] if row["kept"]}
         """Scores whose texts are kept."""
         # What was forgotten in part and then came back was scored again, with the same numbers.
@@ -219,7 +212,6 @@ class Book:
         return list(dict.fromkeys(event["recipient"] for event in self.events))
 
     def contents_of(self, subject: str) -> dict[str, int]:
-        """Contents of the documents that mention a subject, and how often."""
         counts: Counter[str] = Counter()
         for row in self.mentions:
             if self.subject_of[row["entity"]] == subject:
@@ -227,7 +219,6 @@ class Book:
         return dict(counts)
 
     def scores_of(self, event: Event) -> list[ScoreRow]:
-        """What was scored of an answer, documents and personal data."""
         return [row for score in (event["by_document"], event["by_entity"]) for row in self._scores[score]]
 
     def disclosed(self, events: Iterable[Event]) -> Iterator[Disclosed]:
@@ -243,12 +234,10 @@ class Book:
         return self._looks[event["event"]]
 
     def looks(self, kind: str) -> Iterator[Look]:
-        """Each answer with each thing ('document' or 'subject') that its prompt had, in the order of time."""
         for event in self.events:
             yield from self.looks_of(event, kind)
 
     def looks_of(self, event: Event, kind: str) -> Iterator[Look]:
-        """One answer with each thing that its prompt had."""
         return self._of_documents(event) if kind == DOCUMENT else self._of_subjects(event)
 
     def _of_documents(self, event: Event) -> Iterator[Look]:

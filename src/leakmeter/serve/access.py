@@ -37,10 +37,8 @@ TRY_SECONDS: Final = 60.0
 SCRIPT_HEADER: Final = "x-leakmeter"
 """What the page's own script sends with everything that it posts."""
 API: Final = "/v1/"
-"""Of programs, which have a key."""
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::(\d{1,5}))?")
 _HTTP: Final = 80
-"""The port that browsers do not say."""
 _SAFE: Final = ("GET", "HEAD")
 _OPEN: Final = ("/assets/",)
 """The package's own files, which anybody may have."""
@@ -76,7 +74,6 @@ class Access:
         self._names = frozenset(_names(host))
 
     def new_link(self) -> str:
-        """An address that opens the page once."""
         token = secrets.token_urlsafe(32)
         with self._lock:
             self._tokens.append(token)
@@ -84,7 +81,6 @@ class Access:
 
     @property
     def origin(self) -> str:
-        """Where the page is, as a browser on this machine names it."""
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
@@ -159,7 +155,6 @@ class Access:
         return self.host in ("0.0.0.0", "::") and _is_address(name)
 
     def signed_in(self, response: Response) -> Response:
-        """A response that opens a session."""
         response.set_cookie(self.cookie, self.new_session(), httponly=True, samesite="strict", path="/")
         return response
 
@@ -253,7 +248,6 @@ class Guard:
         return None
 
     def _unknown(self, scope: Scope, headers: Headers, path: str) -> Response | None:
-        """What a browser without a session gets."""
         if path == self.sign_in and self.access.password is not None:
             return None
         if scope["method"] == "GET" and path == "/":

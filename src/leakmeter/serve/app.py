@@ -57,7 +57,6 @@ def make_app(serving: Serving, more: Sequence[BaseRoute] = ()) -> ASGIApp:
 
 
 async def sign_in(request: Request) -> Response:
-    """Ask for the password, or take it."""
     access = serving_of(request).access
     if access.password is None:
         return refusal(404, "open this server with the link that it printed")
@@ -79,7 +78,6 @@ async def sign_out(request: Request) -> Response:
 
 
 async def link(request: Request) -> Response:
-    """Another link, for another browser; it opens the page once."""
     access = serving_of(request).access
     if access.password is not None:
         return refusal(404, "with a password, browsers sign in with it")

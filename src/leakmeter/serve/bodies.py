@@ -1,5 +1,3 @@
-"""What requests send."""
-
 from __future__ import annotations
 
 import json
@@ -90,7 +88,6 @@ def texts(body: JsonObject, *names: str, most: int) -> dict[str, str]:
 
 
 def choice(value: str, noun: str, known: Collection[str], default: str | None) -> str | None:
-    """One of the values that the page offers; the default where none was chosen."""
     if value and value not in known:
         raise UnknownNameError(noun, value[:40], known)
     return value or default
@@ -112,7 +109,6 @@ def number(body: JsonObject, name: str, default: float) -> float:
 
 
 def new_tokens(body: JsonObject) -> int:
-    """Most tokens of an answer that is drawn."""
     n_tokens = whole(body, "max_new_tokens", 40)
     good, name, value, expected = bounded("max-new-tokens", n_tokens, 1, MOST_NEW_TOKENS)
     if not good:

@@ -61,8 +61,6 @@ _NEIGHBOURS: Final = "replace one document's text by any other, in every request
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """Under which bound requests are answered, and what was spent."""
-
     epsilon: float
     """ε of a token between any two contexts, nats."""
     spent: Spent
@@ -83,7 +81,6 @@ class Bounded:
         return cls(epsilon, spent, made_directory(folder / _RECEIPTS), lambda_max, max_tokens)
 
     def measure(self, body: CompletionRequest) -> Decode:
-        """How the answers are drawn: with the operating system's random numbers."""
         return Decode(
             temperature=body.temperature,
             epsilon=self.epsilon,

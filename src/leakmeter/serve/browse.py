@@ -36,7 +36,6 @@ from leakmeter.storage.rundir import RunDirectory
 from leakmeter.storage.spec import MOST_NAME, checked_name
 
 ROWS: Final = 50
-"""Runs of a page."""
 _COLUMNS: Final = (
     ("name", "Run"), ("measure", "Measure"), ("model", "Model"), ("data", "Data"), ("unit", "Unit"), ("cases", "Cases"),
     ("finished", "Finished, UTC"),
@@ -57,8 +56,6 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class RunFindings:
-    """What a run found, in short."""
-
     number: str
     """Its first quantity, with unit and interval."""
     floor: str
@@ -75,7 +72,6 @@ class Shelf:
         self._entries, self._findings = Remembered(_REMEMBERED), Remembered(_REMEMBERED)
 
     def entries(self) -> list[Entry]:
-        """All runs, complete or not."""
         try:
             paths = sorted(path for path in self.root.iterdir() if path.is_dir() and _NAME.fullmatch(path.name))
         except FileNotFoundError:
@@ -141,7 +137,6 @@ def shelf_of(serving: Serving) -> Shelf:
 
 
 async def page(request: Request) -> Response:
-    """The list of runs, filtered and sorted as the address says."""
     query, shelf = request.query_params, shelf_of(serving_of(request))
     every = await run_in_threadpool(shelf.entries)
     text, measure, model = (query.get(name, "")[:200] for name in ("text", "measure", "model"))
@@ -197,7 +192,6 @@ def _meets(entry: Entry, text: str, measure: str, model: str) -> bool:
 
 
 async def finding(request: Request) -> Response:
-    """What one run found, for the list."""
     shelf = shelf_of(serving_of(request))
     try:
         result = await run_in_threadpool(shelf.finding, request.path_params["run"])
@@ -314,7 +308,6 @@ async def rename(request: Request) -> Response:
 
 
 async def compare(request: Request) -> Response:
-    """Two runs: the differences of cases that both have."""
     chosen = list(dict.fromkeys(request.query_params.getlist("run")))
     if len(chosen) != 2:
         return refusal(400, f"choose two runs to compare; {len(chosen)} were chosen")

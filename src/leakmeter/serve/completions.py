@@ -24,7 +24,6 @@ from leakmeter.serve.bodies import error_of, parsed_object
 from leakmeter.stats.logspace import COLDEST
 
 MOST_CHOICES: Final = 16
-"""Of `n`."""
 MOST_STOPS: Final = 4
 MOST_DOCUMENTS: Final = 1_000
 MOST_MESSAGES: Final = 500
@@ -87,8 +86,6 @@ class FieldError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """What was asked for, as it will be answered."""
-
     model: str
     messages: tuple[tuple[str, str], ...] = field(repr=False)
     """Role and text; public. The last is the user's."""
@@ -258,8 +255,6 @@ def _object(body: bytes) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What is the same in all that answers one request."""
-
     id: str
     model: str
     created: int = field(default_factory=lambda: int(time.time()))
@@ -280,7 +275,6 @@ class Envelope:
     def chunk(
         self, index: int, text: str | None = None, reason: str | None = None, *, first: bool = False, **more: Any
     ) -> bytes:
-        """A piece of a stream, of one choice."""
         delta: JsonObject = {"role": "assistant", "content": ""} if first else {}
         if text is not None:
             delta["content"] = text
@@ -296,7 +290,6 @@ class Envelope:
 
 
 def data(value: JsonObject) -> bytes:
-    """One server-sent event."""
     return f"data: {json.dumps(value, allow_nan=False)}\n\n".encode()
 
 

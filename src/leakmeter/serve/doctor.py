@@ -28,13 +28,11 @@ _LAST: Final = "doctor"
 
 
 async def page(request: Request) -> Response:
-    """The models, and what was found last."""
     serving = serving_of(request)
     return show(request, "doctor.html.j2", models=serving.models.names, found=serving.extras.get(_LAST, ""))
 
 
 async def run(request: Request) -> Response:
-    """Examine a model; the events tell each check before it is made."""
     serving = serving_of(request)
     body = await json_object(request)
     name = body.get("model", "")

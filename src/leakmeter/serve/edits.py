@@ -34,8 +34,6 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A context, and what was made of it."""
-
     context: str
     text: str
     changes: tuple[Change, ...]

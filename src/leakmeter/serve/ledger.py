@@ -42,9 +42,7 @@ T = TypeVar("T")
 MOST_ROWS: Final = 100_000
 """Rows of a ledger that is shown, of all its tables."""
 MOST_ID: Final = 2_000
-"""Characters of an id."""
 _PAGES: Final = 32
-"""That are kept."""
 _HELD_BY: Final = "see all with leakmeter ledger show and query"
 _VIEWS: Final = (
     ("/ledger", "Overview"),
@@ -160,18 +158,15 @@ async def _page(
 
 
 def _command(serving: Serving) -> str:
-    """The command line that makes a ledger where the server looks for one."""
     folder, model = shlex.quote(str(serving.ledger)), shlex.quote(serving.models.names[0])
     return f"leakmeter ledger add TRACES --ledger {folder} --model {model}"
 
 
 async def page(request: Request) -> Response:
-    """Documents and recipients as a matrix, a timeline, and the answers that leaked most."""
     return await _page(request, "Ledger", "overview", lambda book: (_shown(said.overview(book, _names(book))), {}))
 
 
 async def by(request: Request) -> Response:
-    """One row for each document, subject, recipient or day."""
     grouping = request.path_params["by"]
     if grouping not in said.BY:
         return refusal(404, f"a ledger is shown by {', '.join(said.BY)}")
@@ -184,7 +179,6 @@ async def by(request: Request) -> Response:
 
 
 async def opened(request: Request) -> Response:
-    """One document, subject, recipient, day or answer."""
     kind, id_ = request.path_params["kind"], request.query_params.get("id", "")
     if kind not in _OPENED or len(id_) > MOST_ID:
         return refusal(404, "the ledger has no such page")
@@ -236,7 +230,6 @@ async def report(request: Request) -> Response:
 
 
 async def texts(request: Request) -> Response:
-    """The heat map of an answer whose texts are kept."""
     id_ = request.query_params.get("id", "")
 
     def make(book: Book) -> Response:
@@ -253,7 +246,6 @@ async def texts(request: Request) -> Response:
 
 
 async def checked(request: Request) -> Response:
-    """A budget that was typed, held against what was told."""
     typed, per = request.query_params.get("budget", "")[:40], request.query_params.get("per", "")[:40]
     fields = {"budget": typed or _BUDGET_NATS, "per": per or budgets.PER[1], "pers": budgets.PER}
 

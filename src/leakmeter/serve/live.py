@@ -52,9 +52,7 @@ UNITS: Final = ("sentence", "line", "paragraph", "document", "word", "ngram:5", 
 """Of the page's list; another can be typed where `leakmeter influence` is."""
 TEMPLATES: Final = ("chat", *NAMED)
 MOST_CHARACTERS: Final = 400_000
-"""Of a context, a query or an answer."""
 SEARCH: Final = "top:5"
-"""Offered for long contexts."""
 _TEXTS: Final = ("context", "query", "response", "unit", "template", "model", "search")
 _CASE: Final = "live"
 _TICKETS: Final = 8
@@ -64,8 +62,6 @@ _DEFAULT_LIMIT: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """What stands in the fields of the page."""
-
     model: str
     context: str
     query: str
@@ -114,8 +110,6 @@ class Typed:
 
 
 class Seen(Watch):
-    """Tells the page what comes of a job."""
-
     @override
     def on_whole(self, nats: float) -> None:
         self.job.tell("whole", nats=scale.nats_text(nats))
@@ -259,7 +253,6 @@ def _streamed(work: Callable[[Serving, Typed, JsonObject, Job], JsonObject], *, 
 
 
 def _measure(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
-    """The influence of each piece; an answer is drawn first where none was typed."""
     kept = serving.use(typed.model, job)
     drawn = typed.response is None
     if drawn:
@@ -321,7 +314,6 @@ def _prepared(serving: Serving, kept: KeptModel, measure: Measure, typed: Typed,
 
 
 def _was_drawn(serving: Serving, typed: Typed, job: Job) -> bool:
-    """Whether the answer is what the model draws of exactly this."""
     answer = serving.answers.get(_key(typed, job))
     if answer is None:
         return False
@@ -346,7 +338,6 @@ def _drawn(kept: KeptModel, typed: Typed, watch: Watch) -> tuple[DecodeResult, t
 
 
 def _segments(prepared: Prepared) -> list[JsonObject]:
-    """The context as the page shows it: stretches, and the names of the pieces that cover each."""
     names = [span.name for span in prepared.item.spans]
     return [{"text": stretch.text, "pieces": [names[i] for i in stretch.units]} for stretch in _stretches(prepared)]
 
@@ -386,7 +377,6 @@ def _values(prepared: Prepared) -> list[JsonObject]:
 
 
 def _cut(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
-    """The same answer without some pieces, or with surrogates in their place, and a new answer."""
     if typed.response is None:
         raise UsageError("measure an answer first, or type one")
     cut, swap = _names(body, "cut"), _names(body, "swap")
@@ -414,7 +404,6 @@ def _whole_result(serving: Serving, kept: KeptModel, typed: Typed, job: Job) -> 
 
 
 def _redact(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
-    """What to cut so that what is left influences the answer by no more than a limit."""
     limit = bodies.number(body, "max_loss", _DEFAULT_LIMIT)
     kept = serving.use(typed.model, job)
     measure = Redaction(max_loss=limit, search=typed.search, max_new_tokens=typed.max_new_tokens, seed=typed.seed)
@@ -428,7 +417,6 @@ def _redact(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonO
 
 
 def _mix(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
-    """The next token's distribution for every λ and ε of the sliders, behind so many tokens of the answer."""
     at = bodies.whole(body, "at", 0)
     kept = serving.use(typed.model, job)
     typed = _whole_of(typed)
@@ -474,7 +462,6 @@ def _names(body: JsonObject, name: str) -> Sequence[str]:
 
 @lru_cache(maxsize=1)
 def _samples() -> dict[str, dict[str, str]]:
-    """Invented cases, by name."""
     folder = resources.files("leakmeter.samples")
     note = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
     tickets = rows_of_text(folder.joinpath("tickets.csv").read_text(encoding="utf-8"), "tickets.csv")

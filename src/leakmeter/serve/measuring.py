@@ -28,8 +28,6 @@ _STARTED: Final = "started runs"
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """Cases, and how they are to be measured."""
-
     model: str
     records: tuple[JsonObject, ...]
     unit: str
@@ -54,8 +52,6 @@ class RunRequest:
 
 @dataclass(slots=True)
 class Started:
-    """A run that this server began."""
-
     wanted: RunRequest
     job: Job
     owner: str
@@ -74,7 +70,6 @@ class Progress:
 
 
 def started(serving: Serving, name: str) -> Started | None:
-    """A run of this server's; None of others."""
     held: dict[str, Started] = serving.extras.setdefault(_STARTED, {})
     return held.get(name)
 
@@ -100,7 +95,6 @@ async def measure(request: Request) -> Response:
 
 
 async def go_on(request: Request) -> Response:
-    """Continue a run that this server began and that was cancelled."""
     serving = serving_of(request)
     begun = started(serving, request.path_params["run"])
     if begun is None or not begun.job.is_over:
@@ -147,7 +141,6 @@ def _measure(serving: Serving, wanted: RunRequest, owner: str, job: Job) -> Json
 
 
 def _records(text: str, file: str) -> list[JsonObject]:
-    """The cases of a file that a browser has read: JSON lines, JSON, or values with commas or tabs between them."""
     records = [row.fields for row in rows_of_text(text, file)] if text.strip() else []
     if not records:
         raise DataError("the file has no case")

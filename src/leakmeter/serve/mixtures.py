@@ -35,7 +35,6 @@ class NextDistribution(NextToken):
     continues: ClassVar[bool] = False
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """(prompt, 1, vocab), normalised."""
         return logspace.log_softmax(rows, 1.0)
 
 

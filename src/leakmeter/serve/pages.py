@@ -63,7 +63,6 @@ def _assets() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def environment() -> Environment:
-    """The environment of reports, with the templates of the server beside theirs."""
     from jinja2 import ChoiceLoader, FunctionLoader
 
     of_reports = html.environment()

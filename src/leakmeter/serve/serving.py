@@ -35,7 +35,6 @@ class Models:
         return None if self._kept is None else str(self._kept.source)
 
     def checked(self, name: str | None) -> str:
-        """A model's name; the default where none is given."""
         if not name:
             return self.names[0]
         if name not in self.names:
@@ -93,8 +92,6 @@ class Remembered:
 
 @dataclass(frozen=True)
 class Serving:
-    """The models, the work, and where results are kept."""
-
     access: Access
     models: Models
     queue: Queue

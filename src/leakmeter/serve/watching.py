@@ -144,7 +144,6 @@ class _Watched:
         return on_answers
 
     def _on_tokens(self, item: ContextItem, measure: Decode) -> Callable[[Sequence[Asked], Sequence[Scores]], None]:
-        """Each round draws a token: its row of the ledger is told."""
         rows: list[Any] = []
 
         def on_answers(requests: Sequence[Asked], answers: Sequence[Scores]) -> None:
