@@ -267,7 +267,7 @@ def check(
     """
     from leakmeter.core.written import write_whole
     from leakmeter.gating.gate_words import check_lines, to_junit
-    from leakmeter.ledger.budgets import Budget, lines, unknown
+    from leakmeter.ledger.budgets import Budget, lines
     from leakmeter.ledger.budgets import check as held_against
     from leakmeter.ledger.report import record
 
@@ -275,20 +275,16 @@ def check(
     if junit is not None:
         _check_place(junit, "JUnit file", ledger)
     book = _book(ledger)
-    over, outcome = held_against(book, limit)
-    missing = unknown(book, limit)
+    over, unknown, outcome = held_against(book, limit)
     if junit is not None:
         write_whole(junit, to_junit([outcome]), public=True)
     if json:
-        listings = {"over": over, "unknown": missing}
+        listings = {"over": over, "unknown": unknown}
         rows = {name: [record(entry, book) for entry in entries] for name, entries in listings.items()}
         output.print_json({"holds": outcome.holds, "check": asdict(outcome), **rows})
     else:
-        for line in (
-            check_lines([outcome])[0],
-            *lines(over),
-            *lines([entry for entry in missing if entry not in over]),
-        ):
+        further = [entry for entry in unknown if entry not in over]
+        for line in (check_lines([outcome])[0], *lines([*over, *further])):
             output.print_text(line)
     if not outcome.holds:
         sys.exit(_BROKEN)

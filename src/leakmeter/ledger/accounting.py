@@ -90,20 +90,22 @@ def total(
     irrelevant = np.asarray(placebo, dtype=np.float64)[counts]
     when = list(range(len(draws))) if times is None else times
     order = [time for time, counts_too in zip(when, counts, strict=True) if counts_too]
-    sums, spread = running(each), np.cumsum(noisy)
-    sizes = np.where(np.isnan(each), math.inf, np.abs(each))
+    with np.errstate(invalid="ignore"):
+        # NaN from where a sum is not defined, such as after ∞ − ∞.
+        sums, spread = np.cumsum(each), np.cumsum(noisy)
+    sizes = _sizes(each)
     worst = int(np.argmax(sizes)) if each.size else None
     last = float(sums[-1]) if each.size else 0.0
     return Total(
         signed_nats=None if math.isnan(last) else last,
-        largest_running_nats=_largest(reach(each, np.zeros_like(each), order)),
-        interval_nats=(_least(np.abs(sums), spread, order), _largest(reach(each, noisy, order))),
-        largest_answer_nats=_largest(sizes),
+        largest_running_nats=float(reach(each, np.zeros_like(each), order).max()),
+        interval_nats=(_least(np.abs(sums), spread, order), float(reach(each, noisy, order).max())),
+        largest_answer_nats=float(sizes.max(initial=0.0)),
         largest_answer=None if worst is None else int(np.flatnonzero(counts)[worst]),
         n_answers=int(counts.sum()),
         n_repeats=repeats,
         placebo_running_nats=(
-            None if np.isnan(irrelevant).any() else _largest(reach(irrelevant, np.zeros_like(each), order))
+            None if np.isnan(irrelevant).any() else float(reach(irrelevant, np.zeros_like(each), order).max())
         ),
         noise_nats=float(spread[-1]) if spread.size else 0.0,
     )
@@ -116,10 +118,11 @@ def reach(signed: FloatArray, noise: FloatArray, times: Sequence[float | None]) 
     when = [time for time in times if time is not None]
     apart = np.array([i for i in range(len(when)) if i == 0 or when[i] != when[i - 1]], dtype=np.intp)
     free = signed[~is_timed]
-    # The largest sum has all that speak for it before it, and the smallest all that speak against it.
-    high, low = _sum(np.maximum(free, 0.0)), _sum(np.minimum(free, 0.0))
+    with np.errstate(invalid="ignore"):
+        # The largest sum has all that speak for it before it, and the smallest all that speak against it.
+        high, low = np.maximum(free, 0.0).sum(), np.minimum(free, 0.0).sum()
     spread = float(noise[~is_timed].sum())
-    first = np.array([max(_size(high), _size(low)) + spread])
+    first = _sizes(np.array([high, low])).max(keepdims=True) + spread
     if not apart.size:
         return first
     of_known, of_noise = signed[is_timed], noise[is_timed]
@@ -158,20 +161,6 @@ def counted(draws: Sequence[Hashable], present: Sequence[bool]) -> tuple[np.ndar
     return keep, repeats
 
 
-def running(signed: FloatArray) -> FloatArray:
-    """Σ_{j≤i} l_j of each i; NaN from where it is not defined, such as after ∞ − ∞."""
-    with np.errstate(invalid="ignore"):
-        return np.cumsum(np.asarray(signed, dtype=np.float64))
-
-
-def _largest(values: FloatArray) -> float:
-    return float(values.max()) if values.size else 0.0
-
-
-def _sum(values: FloatArray) -> float:
-    with np.errstate(invalid="ignore"):
-        return float(values.sum())
-
-
-def _size(value: float) -> float:
-    return math.inf if math.isnan(value) else abs(value)
+def _sizes(values: FloatArray) -> FloatArray:
+    """Without signs; infinite where one is not defined."""
+    return np.where(np.isnan(values), math.inf, np.abs(values))

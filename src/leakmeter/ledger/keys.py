@@ -13,7 +13,6 @@ from typing import Any, Final
 from leakmeter.storage.pseudonym import pseudonym
 
 RECIPIENT, SUBJECT, DOCUMENT = "recipient", "subject", "document"
-SHOWN_DIGITS: Final = 12
 _UNNAMED: Final = "sha256:"
 """Begins the ids of documents that had none: a hash of the text without a key."""
 
@@ -47,10 +46,6 @@ class Keys:
         """A document's own id; where that is a hash of its text a keyed one."""
         return f"text-{self._hash('content', id_)[:16]}" if id_.startswith(_UNNAMED) else id_
 
-    def alias(self, id_: str) -> str:
-        """What stands for a document's id where ids are not shown."""
-        return self._hash("document id", id_)
-
     def event(self, trace_id: str, span_id: str) -> str:
         return self._hash("event", trace_id, span_id)
 
@@ -72,4 +67,4 @@ class Keys:
 
 
 def shown(name: str | None) -> str:
-    return "unknown" if name is None else name[:SHOWN_DIGITS]
+    return "unknown" if name is None else name[:12]

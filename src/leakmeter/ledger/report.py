@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import date
+from datetime import date, timedelta
 from typing import Any, Final
 
 import numpy as np
@@ -35,9 +35,9 @@ _WHAT: Final = {
     "recipient": "For each recipient, the document with the largest leakage",
     "day": "For each day, the document with the largest leakage",
 }
+_WORST_ANSWERS: Final = "Answers, largest leakage first, with the document that they reveal most of"
 _DISCLOSED: Final = "Disclosed personal data and other content, by recipient"
-_HOUR_SECONDS, _DAY_SECONDS = 3_600, 86_400
-_MOST_HOURS: Final = 72
+_MOST_TIME: Final = timedelta(hours=72)
 """Of a timeline in hours; longer ones are in days."""
 
 
@@ -71,9 +71,6 @@ class Names:
         """A document by its id, a subject as a person."""
         return self.phrase(pair.item.id) if pair.item.kind == SUBJECT else b.Untrusted(pair.item.id, _ID)
 
-    def to(self, pair: Pair | Look) -> str:
-        return self.address(pair.item.kind, pair.item.id)
-
 
 def record(pair: Pair, book: Book) -> JsonObject:
     posterior = pair.posterior
@@ -97,13 +94,12 @@ def record(pair: Pair, book: Book) -> JsonObject:
 def records(book: Book, by: str) -> list[JsonObject]:
     if by in (DOCUMENT, SUBJECT):
         return [record(pair, book) for pair in book.pairs(by, by_recipient=True)]
-    return [
-        {"day": key.isoformat() if isinstance(key, date) else None} | row
-        if by == "day"
-        else {"recipient": key} | {name: value for name, value in row.items() if name != "recipient"}
-        for key, n, n_documents, pair in _worst(book, by)
-        for row in [{"n_answers_in_all": n, "n_documents": n_documents, **({} if pair is None else record(pair, book))}]
-    ]
+    rows = []
+    for key, n_answers, n_documents, pair in _worst(book, by):
+        first = {"day": key.isoformat() if isinstance(key, date) else None} if by == "day" else {"recipient": key}
+        counts = {"n_answers_in_all": n_answers, "n_documents": n_documents}
+        rows.append({**first, **counts, **({} if pair is None else record(pair, book))})
+    return rows
 
 
 def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
@@ -126,7 +122,7 @@ def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
 
 def _limits(pairs: Sequence[Pair]) -> Iterator[b.Warning]:
     """That sums are no finding, or not what an observer knows, where it is so."""
-    n_sums = f"{len(pairs):,} {'sum' if len(pairs) == 1 else 'sums'}"
+    n_sums = counted(len(pairs), "sum")
     if n := sum(map(_is_quiet, pairs)):
         verb = "is" if n == 1 else "are"
         yield b.Warning(f"{n:,} of {n_sums} {verb} no larger than noise or an irrelevant text; ignore them.")
@@ -151,12 +147,12 @@ def _called(names: Names, *, has_people: bool) -> Iterator[b.Text]:
 
 
 def rows_table(book: Book, by: str, names: Names) -> b.Table:
-    return _told_table(book, by, names) if by in (DOCUMENT, SUBJECT) else _worst_table(book, by, names)
+    if by in (DOCUMENT, SUBJECT):
+        return _pairs_table(book, by, book.pairs(by, by_recipient=True), names)
+    return _worst_table(book, by, names)
 
 
 def overview(book: Book, names: Names) -> list[b.Block]:
-    pairs = book.pairs(DOCUMENT, by_recipient=True)
-    worst = _worst_answers(book)[:_MOST_ANSWERS]
     rows = [
         b.Row(
             (
@@ -165,24 +161,14 @@ def overview(book: Book, names: Names) -> list[b.Block]:
             ),
             to=names.address(ANSWER, look.event["event"]),
         )
-        for look in worst
+        for look in _worst_answers(book)[:_MOST_ANSWERS]
     ]  # fmt: skip
     columns = (
         b.Column("Answer"), b.Column("Day"), b.Column("Recipient"), b.Column("Document"),
         b.Column("Revealed", "signed_nats", "nats", shade=True),
     )  # fmt: skip
-    return [
-        _headline(book, names),
-        *_disclosed(book, names),
-        *_warnings(pairs),
-        *_charts(pairs, names),
-        *(
-            [b.Table(columns, rows, "Answers, largest leakage first, with the document that they reveal most of")]
-            if rows
-            else []
-        ),
-        *_notes(book),
-    ]
+    tables = [b.Table(columns, rows, _WORST_ANSWERS)] if rows else []
+    return [*_lead(book, names), *tables, *_notes(book)]
 
 
 def of_subject(book: Book, subject: str, *, show_names: bool = False) -> b.Report:
@@ -196,17 +182,6 @@ def subject_blocks(book: Book, subject: str, names: Names) -> list[b.Block]:
     pairs = [pair for pair in book.pairs(SUBJECT, by_recipient=True) if pair.item.id == subject]
     contents = book.contents_of(subject)
     mentioned = Counter({doc: contents[content] for doc, content in book.documents if content in contents})
-    worst = pairs[0] if pairs else None
-    headline: b.Phrase = ("No answer had ", *b.parts(names.phrase(subject)), " in its prompt.")
-    if worst is not None:
-        nats = nats_text(worst.total.largest_running_nats)
-        headline = (
-            "The answers to ",
-            *b.parts(names.phrase(worst.recipient)),
-            f" reveal {nats} nats of ",
-            *b.parts(names.phrase(subject)),
-            ".",
-        )
     documents = b.Table(
         (b.Column("Document"), b.Column("Mentions", "count")),
         [b.Row((b.Untrusted(doc, _ID), n), to=names.address(DOCUMENT, doc)) for doc, n in mentioned.most_common()],
@@ -214,25 +189,38 @@ def subject_blocks(book: Book, subject: str, names: Names) -> list[b.Block]:
         rest=("document", "documents"),
     )
     looks = [look for pair in pairs for look in pair.looks]
+    mentions: dict[str, set[str]] = defaultdict(set)
+    for row in book.mentions:
+        mentions[row["entity"]].add(row["content"])
+
+    def documents_of(look: Look) -> b.Phrase:
+        told_of = set().union(*(mentions[entity] for entity in look.entities))
+        rows = book.looks_by_event[look.event["event"]]
+        return b.Untrusted(
+            ", ".join(row["document"] for row in rows if row["present"] and row["content"] in told_of), _ID
+        )
+
     return [
-        b.Headline(headline),
+        _revealed(pairs, names.phrase(subject), "No answer had ", names),
         _to_whom(pairs, names),
-        _answers_table(book, sorted(looks, key=lambda look: look.event["order"]), names, "Answers, in order of time"),
+        _answers_table(looks, names, "Answers, in order of time", "Documents", documents_of),
         documents,
         *_notes(book),
     ]
 
 
+def _revealed(pairs: Sequence[Pair], name: b.Phrase, none_had: str, names: Names) -> b.Headline:
+    """What the answers reveal of one thing, or that no prompt had it."""
+    if not pairs:
+        return b.Headline((none_had, *b.parts(name), " in its prompt."))
+    nats = nats_text(pairs[0].total.largest_running_nats)
+    recipient = b.parts(names.phrase(pairs[0].recipient))
+    return b.Headline(("The answers to ", *recipient, f" reveal {nats} nats of ", *b.parts(name), "."))
+
+
 def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
     pairs = [pair for pair in book.pairs(DOCUMENT, by_recipient=True) if pair.item.id == document]
     contents = {content for id_, content in book.documents if id_ == document}
-    shown_id = b.Untrusted(document, _ID)
-    headline: b.Phrase = ("No measured answer had ", shown_id, " in its prompt.")
-    if pairs:
-        nats = nats_text(pairs[0].total.largest_running_nats)
-        headline = (
-            "The answers to ", *b.parts(names.phrase(pairs[0].recipient)), f" reveal {nats} nats of ", shown_id, ".",
-        )  # fmt: skip
     versions = b.Text(f"The ledger has {len(contents)} versions of it, each with its own rows.", "soft")
     mentioned: Counter[str] = Counter()
     for row in book.mentions:
@@ -250,31 +238,19 @@ def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
         rest=("subject", "subjects"),
     )
     return [
-        b.Headline(headline),
+        _revealed(pairs, b.Untrusted(document, _ID), "No measured answer had ", names),
         *_disclosed(book, names, is_meant=lambda disclosed: disclosed.document == document),
         *([versions] if len(contents) > 1 else []),
         _to_whom(pairs, names),
-        *_charts_of_one(pairs, names),
-        _looks_table([look for pair in pairs for look in pair.looks], names, "Answers, in order of time"),
+        *_timelines(pairs, names),
+        _answers_table([look for pair in pairs for look in pair.looks], names, "Answers, in order of time"),
         *([subjects] if mentioned else []),
         *_notes(book),
     ]
 
 
-def recipient_blocks(book: Book, recipient: str | None, names: Names) -> list[b.Block]:
-    """All that one recipient was told, of documents and of people; None for answers whose recipient was not logged."""
-    return _told_in(
-        book, names.phrase(recipient), [event for event in book.events if event["recipient"] == recipient], names
-    )
-
-
-def day_blocks(book: Book, day: date | None, names: Names) -> list[b.Block]:
-    """All that was told on one day; None for answers without a time."""
-    called = "No day is logged" if day is None else day.isoformat()
-    return _told_in(book, called, [event for event in book.events if event["day"] == day], names)
-
-
-def _told_in(book: Book, called: b.Phrase, events: Sequence[Event], names: Names) -> list[b.Block]:
+def events_blocks(book: Book, called: b.Phrase, events: Sequence[Event], names: Names) -> list[b.Block]:
+    """What some answers told of documents and of people."""
     headline = (*b.parts(called), f": {counted(len(events), 'answer')}")
     tables: list[b.Block] = []
     looks = {kind: [look for event in events for look in book.looks_of(event, kind)] for kind in (DOCUMENT, SUBJECT)}
@@ -284,9 +260,8 @@ def _told_in(book: Book, called: b.Phrase, events: Sequence[Event], names: Names
             nats = nats_text(pairs[0].total.largest_running_nats)
             headline = (*headline, ". They reveal most of ", *b.parts(names.of_item(pairs[0])), f": {nats} nats")
         tables += [_pairs_table(book, kind, pairs, names)] if pairs else []
-    answers = _looks_table(looks[DOCUMENT], names, "Answers and documents")
-    shown_to = _disclosed(book, names, events)
-    return [b.Headline((*headline, ".")), *shown_to, *tables, answers, *_notes(book)]
+    tables.append(_answers_table(looks[DOCUMENT], names, "Answers and documents"))
+    return [b.Headline((*headline, ".")), *_disclosed(book, names, events), *tables, *_notes(book)]
 
 
 def answer_blocks(book: Book, event: Event, names: Names) -> list[b.Block]:
@@ -326,21 +301,11 @@ def over_blocks(
 
 def page(book: Book, *, show_names: bool = False) -> b.Report:
     names = Names(book, show_names)
-    pairs = book.pairs(DOCUMENT, by_recipient=True)
+    tables = [rows_table(book, by, names) for by in BY]
     return b.Report(
         "Ledger of answers",
         "ledger",
-        [
-            _headline(book, names),
-            *_disclosed(book, names),
-            *_warnings(pairs),
-            *_charts(pairs, names),
-            _told_table(book, DOCUMENT, names),
-            _told_table(book, SUBJECT, names),
-            _worst_table(book, "recipient", names),
-            _worst_table(book, "day", names),
-            *_heat_maps(book, names),
-        ],
+        [*_lead(book, names), *tables, *_heat_maps(book, names)],
         lead="Leakage of each document to each recipient through logged answers: nats by the scoring model, added up "
         "over answers.",
         sections=[_section(book, look, names) for look in _worst_answers(book)[:_MOST_ANSWERS]],
@@ -348,7 +313,7 @@ def page(book: Book, *, show_names: bool = False) -> b.Report:
             b.Column("Day"), b.Column("Recipient"), b.Column("Document"),
             b.Column("Revealed", "signed_nats", "nats", shade=True),
         ),
-        index_caption="Answers, largest leakage first, with the document that they reveal most of",
+        index_caption=_WORST_ANSWERS,
         case=("answer", "answers"),
         held_by="the ledger holds all",
         notes=_notes(book),
@@ -356,16 +321,25 @@ def page(book: Book, *, show_names: bool = False) -> b.Report:
     )  # fmt: skip
 
 
+def _lead(book: Book, names: Names) -> Iterator[b.Block]:
+    """The finding, who was told what, and charts of it."""
+    pairs = book.pairs(DOCUMENT, by_recipient=True)
+    yield _headline(book, names)
+    yield from _disclosed(book, names)
+    if n_separate := sum(pair.n_separate for pair in pairs):
+        have = "has" if n_separate == 1 else "have"
+        yield b.Warning(
+            f"{counted(n_separate, 'answer')} {have} several values of one subject, each scored separately."
+        )
+    if pairs:
+        yield _matrix(pairs, names)
+        yield from _timelines(pairs, names)
+
+
 def _headline(book: Book, names: Names) -> b.Headline:
     pairs = book.pairs(DOCUMENT, by_recipient=True)
-    counts = ", ".join(
-        f"{n:,} {noun}{'' if n == 1 else 's'}"
-        for n, noun in (
-            (len(book.events), "answer"),
-            (len(book.documents), DOCUMENT),
-            (len(book.recipients), RECIPIENT),
-        )
-    )
+    numbers = ((len(book.events), "answer"), (len(book.documents), DOCUMENT), (len(book.recipients), RECIPIENT))
+    counts = ", ".join(counted(n, noun) for n, noun in numbers)
     if not pairs:
         return b.Headline(f"The ledger has no document in any prompt: {counts}.")
     worst = pairs[0]
@@ -454,10 +428,6 @@ def _to_whom(pairs: Sequence[Pair], names: Names) -> b.Table:
     return b.Table(_columns("Recipient"), rows, "By recipient", rest=("recipient", "recipients"))
 
 
-def _told_table(book: Book, kind: str, names: Names) -> b.Table:
-    return _pairs_table(book, kind, book.pairs(kind, by_recipient=True), names)
-
-
 def _pairs_table(
     book: Book, kind: str, pairs: Sequence[Pair], names: Names, caption: str = "", *, by_recipient: bool = True
 ) -> b.Table:
@@ -465,7 +435,8 @@ def _pairs_table(
     for pair in pairs:
         kinds = (b.Untrusted(book.kinds.get(pair.item.id, "")),) if kind == SUBJECT else ()
         recipients = (names.phrase(pair.recipient),) if by_recipient else ()
-        rows.append(_pair_row(names.of_item(pair), pair, *kinds, *recipients, to=names.to(pair)))
+        to = names.address(pair.item.kind, pair.item.id)
+        rows.append(_pair_row(names.of_item(pair), pair, *kinds, *recipients, to=to))
     heads = [*(("Subject", "Type") if kind == SUBJECT else ("Document",)), *(("Recipient",) if by_recipient else ())]
     return b.Table(
         _columns(*heads), rows, caption or _WHAT[kind], rest=("pair", "pairs"), sortable=True, filterable=True
@@ -514,15 +485,6 @@ def _worst_table(book: Book, by: str, names: Names) -> b.Table:
     return b.Table(columns, rows, _WHAT[by], rest=(by, f"{by}s"), sortable=True)
 
 
-def _charts(pairs: Sequence[Pair], names: Names) -> list[b.Chart]:
-    return [_matrix(pairs, names), *_charts_of_one(pairs, names)] if pairs else []
-
-
-def _charts_of_one(pairs: Sequence[Pair], names: Names) -> list[b.Chart]:
-    is_timed = any(look.event["time"] is not None for pair in pairs for look in pair.looks)
-    return [_timeline(pairs, names)] if is_timed else []
-
-
 def _matrix(pairs: Sequence[Pair], names: Names) -> b.Chart:
     documents = list(dict.fromkeys(pair.item for pair in pairs))[:_MOST_ROWS]
     recipients = list(dict.fromkeys(pair.recipient for pair in pairs))[:_MOST_COLUMNS]
@@ -544,11 +506,13 @@ def _matrix(pairs: Sequence[Pair], names: Names) -> b.Chart:
     return b.Chart("matrix", "Largest sum so far, nats", [panel], footer, columns=1, panel_inches=inches)
 
 
-def _timeline(pairs: Sequence[Pair], names: Names) -> b.Chart:
+def _timelines(pairs: Sequence[Pair], names: Names) -> list[b.Chart]:
+    """Sums so far of those of which most was told; no chart without times."""
     times = [time for pair in pairs for look in pair.looks if (time := look.event["time"]) is not None]
+    if not times:
+        return []
     first, last = min(times), max(times)
-    is_long = (last - first).total_seconds() > _MOST_HOURS * _HOUR_SECONDS
-    unit, unit_seconds = ("Days", _DAY_SECONDS) if is_long else ("Hours", _HOUR_SECONDS)
+    unit, length = ("Days", timedelta(days=1)) if last - first > _MOST_TIME else ("Hours", timedelta(hours=1))
     series = []
     for pair in pairs[:_MOST_LINES]:
         looks = [
@@ -559,7 +523,7 @@ def _timeline(pairs: Sequence[Pair], names: Names) -> b.Chart:
         draws: set[str] = set()
         sums, places, total = [0.0], [0.0], 0.0
         for look, time in looks:
-            place = (time - first).total_seconds() / unit_seconds
+            place = (time - first) / length
             # The sum is what it was until the answer is given.
             places += [place, place]
             sums.append(total)
@@ -567,12 +531,12 @@ def _timeline(pairs: Sequence[Pair], names: Names) -> b.Chart:
                 draws.add(look.event["draw"])
                 total += look.signed_nats or 0.0
             sums.append(total)
-        places.append((last - first).total_seconds() / unit_seconds)
+        places.append((last - first) / length)
         sums.append(total)
         name = (*b.parts(names.of_item(pair)), " to ", *b.parts(names.phrase(pair.recipient)))
         series.append(b.Series("line", sums, places, name=name))
     panel = b.Panel(b.Axis(f"{unit} since {first:%Y-%m-%d %H:%M} UTC"), b.Axis("Sum so far", "nats"), series)
-    return b.Chart("timeline", "What the answers reveal, over time", [panel], columns=1, panel_inches=(8.0, 3.4))
+    return [b.Chart("timeline", "What the answers reveal, over time", [panel], columns=1, panel_inches=(8.0, 3.4))]
 
 
 def _heat_maps(book: Book, names: Names) -> Iterator[b.Block]:
@@ -622,7 +586,7 @@ def _pieces_table(book: Book, event: Event, names: Names) -> b.Table:
             b.Row(
                 (*first, piece.signed_nats, piece.size_nats, piece.placebo_nats),
                 quiet=(piece.size_nats or 0.0) <= max(piece.noise_nats, abs(piece.placebo_nats or 0.0)),
-                to=names.to(piece),
+                to=names.address(kind, piece.item.id),
             )
         )
     heads = ("Which", "Kind") if linked else ("Piece", "Kind", "Which")
@@ -640,50 +604,30 @@ def heat_map(book: Book, score: str) -> b.Report:
     return report
 
 
-def _answers_table(book: Book, looks: Sequence[Look], names: Names, caption: str) -> b.Table:
-    mentioned: dict[str, set[str]] = defaultdict(set)
-    for row in book.mentions:
-        mentioned[row["entity"]].add(row["content"])
-    rows = []
-    for look in looks:
-        contents = set().union(*(mentioned[entity] for entity in look.entities))
-        held = [row for row in book.retrieved(look.event) if row["present"] and row["content"] in contents]
-        ids = b.Untrusted(", ".join(row["document"] for row in held), _ID)
-        rows.append(_answer_row(look, ids, names))
-    return _answers_of(rows, "Documents", caption)
-
-
-def _looks_table(looks: Sequence[Look], names: Names, caption: str) -> b.Table:
-    ordered = sorted(looks, key=lambda look: look.event["order"])
-    return _answers_of([_answer_row(look, names.of_item(look), names) for look in ordered], "Document", caption)
-
-
-def _answer_row(look: Look, last: b.Phrase, names: Names) -> b.Row:
-    event = look.event
-    trace, recipient = b.Untrusted(event["trace"], _ID), names.phrase(event["recipient"])
-    cells = (trace, _day(event), recipient, look.signed_nats, look.size_nats, last)
-    return b.Row(cells, to=names.address(ANSWER, event["event"]))
-
-
-def _answers_of(rows: Sequence[b.Row], last: str, caption: str) -> b.Table:
+def _answers_table(
+    looks: Sequence[Look],
+    names: Names,
+    caption: str,
+    last: str = "Document",
+    last_of: Callable[[Look], b.Phrase] | None = None,
+) -> b.Table:
+    """Answers in the order of time; by default each with a document that its prompt had."""
+    last_of = last_of or names.of_item
     columns = (
         b.Column("Answer"), b.Column("Day"), b.Column("Recipient"), b.Column("Revealed", "signed_nats", "nats"),
         b.Column("Without signs", "nats", "nats", shade=True, bar=True), b.Column(last),
     )  # fmt: skip
+    rows = []
+    for look in sorted(looks, key=lambda look: look.event["order"]):
+        event = look.event
+        trace, recipient = b.Untrusted(event["trace"], _ID), names.phrase(event["recipient"])
+        cells = (trace, _day(event), recipient, look.signed_nats, look.size_nats, last_of(look))
+        rows.append(b.Row(cells, to=names.address(ANSWER, event["event"])))
     return b.Table(columns, rows, caption, rest=("answer", "answers"))
 
 
 def _day(event: Event) -> str:
     return "not logged" if event["day"] is None else str(event["day"].isoformat())
-
-
-def _warnings(pairs: Sequence[Pair]) -> Iterator[b.Warning]:
-    n_separate = sum(pair.n_separate for pair in pairs)
-    if n_separate:
-        have = "has" if n_separate == 1 else "have"
-        yield b.Warning(
-            f"{counted(n_separate, 'answer')} {have} several values of one subject, each scored separately."
-        )
 
 
 def _notes(book: Book) -> list[b.Block]:

@@ -18,7 +18,6 @@ from leakmeter.core.plain import excerpt
 from leakmeter.core.written import store_errors, write_whole
 from leakmeter.errors import UsageError
 from leakmeter.ledger.store import SUBJECTS, Ledger
-from leakmeter.ledger.tables import MentionRow
 
 _LEAST_DIGITS: Final = 8
 _PSEUDONYM: Final = re.compile(rf"[0-9a-f]{{{_LEAST_DIGITS},32}}")
@@ -92,20 +91,15 @@ def _groups(tables: Any, path: str, name: str) -> list[tuple[str, ...]]:
     return out
 
 
-def names_of(mentions: Iterable[MentionRow]) -> list[Name]:
-    names = {
-        row["entity"]: Name(row["entity"], row["kind"], tuple(row["words"]), tuple(row["initials"])) for row in mentions
-    }
-    return list(names.values())
-
-
 def resolve(names: Iterable[Name], edits: Edits | None = None) -> dict[str, str]:
     """Each name's subject: the pseudonym of the fullest name of the same person. Names are those of all documents; the
     user's corrections win over the rule."""
     edits = edits or Edits()
-    ordered = sorted(
-        names, key=lambda each_name: (-len(each_name.words), sum(map(_is_initial, each_name.words)), each_name.entity)
-    )
+
+    def fullest_first(name: Name) -> tuple[int, int, str]:
+        return -len(name.words), sum(word.endswith(".") for word in name.words), name.entity
+
+    ordered = sorted(names, key=fullest_first)
     by_name = [each_name.entity for each_name in ordered]
     apart = {entity for beginning in edits.apart for entity in _begun(beginning, by_name)}
     subject: dict[str, str] = {}
@@ -136,13 +130,9 @@ def is_part(some: Name, more: Name) -> bool:
         place = next((i for i in range(at, len(more.words)) if word in (more.words[i], more.initials[i])), None)
         if place is None:
             return False
-        n_whole += word == more.words[place] and not _is_initial(word)
+        n_whole += word == more.words[place] and not word.endswith(".")
         at = place + 1
     return n_whole > 0
-
-
-def _is_initial(word: str) -> bool:
-    return word.endswith(".")
 
 
 def _begun(beginning: str, names: Sequence[str]) -> list[str]:

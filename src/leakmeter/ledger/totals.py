@@ -16,7 +16,7 @@ from leakmeter.instruments.influence.disclosures import OTHER
 from leakmeter.ledger.accounting import Total, total
 from leakmeter.ledger.flags import HIDDEN_CALLS, OTHER_PROMPT
 from leakmeter.ledger.store import Ledger
-from leakmeter.ledger.subjects import names_of, read_edits, resolve
+from leakmeter.ledger.subjects import Name, read_edits, resolve
 from leakmeter.ledger.tables import AllRows, DisclosureRow, EventRow, LookRow, Rows, ScoreRow
 from leakmeter.stats.stats import Posterior
 
@@ -102,13 +102,6 @@ class Pair:
         return self.total.posterior(is_exact=self.is_exact)
 
     @property
-    def worst(self) -> Look | None:
-        """The answer that told most."""
-        scored = [look for look in self.looks if look.signed_nats is not None]
-        number = self.total.largest_answer
-        return None if number is None else scored[number]
-
-    @property
     def days(self) -> tuple[date, ...]:
         return tuple(sorted({look.event["day"] for look in self.looks if look.event["day"] is not None}))
 
@@ -161,7 +154,10 @@ class Book:
             }
             for number, row in enumerate(rows["events"])
         ]
-        self.events = sorted(events, key=_when)
+        self.events = sorted(
+            events,
+            key=lambda event: (math.inf if event["time"] is None else event["time"].timestamp(), event["order"]),
+        )
         """Answers that were shown, in the order of time, those of one time as they were added; those without one come
         last. Largest sums are over all orders that the times allow."""
         self.mentions = rows["mentions"]
@@ -182,15 +178,19 @@ class Book:
         }
         for span in spans.values():
             self._disclosures[span["score"]].append(span)
-        self._looks: dict[str, list[LookRow]] = defaultdict(list)
+        self.looks_by_event: dict[str, list[LookRow]] = defaultdict(list)
         for look in rows["looks"]:
-            self._looks[look["event"]].append(look)
+            self.looks_by_event[look["event"]].append(look)
         self._pairs_of: dict[tuple[str, bool], list[Pair]] = {}
         self._hidden = Counter(row["recipient"] for row in events if HIDDEN_CALLS in row["flags"])
 
     @cached_property
     def subject_of(self) -> dict[str, str]:
-        return resolve(names_of(self.mentions), read_edits(self.ledger))
+        names = {
+            row["entity"]: Name(row["entity"], row["kind"], tuple(row["words"]), tuple(row["initials"]))
+            for row in self.mentions
+        }
+        return resolve(names.values(), read_edits(self.ledger))
 
     @cached_property
     def kinds(self) -> dict[str, str]:
@@ -203,8 +203,8 @@ class Book:
     @property
     def documents(self) -> list[tuple[str, str]]:
         """Id and content of each, in the order of first sight."""
-        seen = {(row["document"], row["content"]): None for event in self.events for row in self._looks[event["event"]]}
-        return list(seen)
+        looks = (row for event in self.events for row in self.looks_by_event[event["event"]])
+        return list(dict.fromkeys((row["document"], row["content"]) for row in looks))
 
     @property
     def recipients(self) -> list[str | None]:
@@ -225,29 +225,25 @@ class Book:
         """What answers gave away of the documents in their prompts; what came from several documents once for each."""
         for event in events:
             for row in self._disclosures[event["by_document"]]:
-                for look in self._looks[event["event"]]:
+                for look in self.looks_by_event[event["event"]]:
                     if look["present"] and look["content"] == row["content"]:
                         yield Disclosed(event, look["document"], row)
-
-    def retrieved(self, event: Event) -> list[LookRow]:
-        """What was retrieved for an answer, in its prompt or not."""
-        return self._looks[event["event"]]
 
     def looks(self, kind: str) -> Iterator[Look]:
         for event in self.events:
             yield from self.looks_of(event, kind)
 
     def looks_of(self, event: Event, kind: str) -> Iterator[Look]:
-        return self._of_documents(event) if kind == DOCUMENT else self._of_subjects(event)
-
-    def _of_documents(self, event: Event) -> Iterator[Look]:
+        if kind == SUBJECT:
+            yield from self._looks_of_subjects(event)
+            return
         scores = {row["target"]: row for row in self._scores[event["by_document"]]}
-        for look in self._looks[event["event"]]:
+        for look in self.looks_by_event[event["event"]]:
             # Without its text in the prompt a document adds 0.
             if look["present"] and (row := scores.get(look["content"])) is not None:
                 yield _look(event, Item(DOCUMENT, look["document"], look["content"]), [row])
 
-    def _of_subjects(self, event: Event) -> Iterator[Look]:
+    def _looks_of_subjects(self, event: Event) -> Iterator[Look]:
         by_subject: dict[str, list[ScoreRow]] = defaultdict(list)
         for row in self._scores[event["by_entity"]]:
             # What was forgotten has no mentions any more.
@@ -256,12 +252,9 @@ class Book:
         for subject, rows in by_subject.items():
             yield _look(event, Item(SUBJECT, subject), rows)
 
-    def pairs(self, kind: str, *, by_recipient: bool, day: date | None = None) -> list[Pair]:
+    def pairs(self, kind: str, *, by_recipient: bool) -> list[Pair]:
         """What was told of each thing ('document' or 'subject'), what told most first: to each recipient apart, or over
-        all, as if they compared what they were told; of answers of one day alone, if one is given."""
-        if day is not None:
-            looks = (look for look in self.looks(kind) if look.event["day"] == day)
-            return self.totals(looks, by_recipient=by_recipient)
+        all, as if they compared what they were told."""
         if (kind, by_recipient) not in self._pairs_of:
             self._pairs_of[kind, by_recipient] = self.totals(self.looks(kind), by_recipient=by_recipient)
         return list(self._pairs_of[kind, by_recipient])
@@ -330,7 +323,3 @@ def _sum(values: Iterable[float | None]) -> float | None:
         return None
     with np.errstate(invalid="ignore"):
         return float(np.sum([value for value in listed if value is not None]))
-
-
-def _when(event: Event) -> tuple[float, int]:
-    return math.inf if event["time"] is None else event["time"].timestamp(), event["order"]

@@ -10,7 +10,6 @@ import math
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
@@ -198,10 +197,10 @@ def _opened(book: Book, kind: str, id_: str) -> tuple[list[b.Block], bool]:
         return said.document_blocks(book, id_, names), False
     if kind == SUBJECT:
         return said.subject_blocks(book, _subject(book, id_.strip()), names), False
-    if kind == RECIPIENT and (id_ or None) in book.recipients:
-        return said.recipient_blocks(book, id_ or None, names), False
-    if kind == DAY and any(id_ == ("" if event["day"] is None else event["day"].isoformat()) for event in book.events):
-        return said.day_blocks(book, date.fromisoformat(id_) if id_ else None, names), False
+    if kind == RECIPIENT and (events := [event for event in book.events if event["recipient"] == (id_ or None)]):
+        return said.events_blocks(book, names.phrase(id_ or None), events, names), False
+    if kind == DAY and (events := [event for event in book.events if str(event["day"] or "") == id_]):
+        return said.events_blocks(book, id_ or "No day is logged", events, names), False
     if kind == said.ANSWER:
         event = _event(book, id_)
         return said.answer_blocks(book, event, names), event["by_document"] in book.kept
@@ -253,8 +252,8 @@ async def checked(request: Request) -> Response:
         if not typed and not per:
             return Markup(""), {}
         limit = Budget(_number(typed), per or budgets.PER[1])
-        over, check = budgets.check(book, limit)
-        unknown = [group for group in budgets.unknown(book, limit) if group not in over]
+        over, unknown, check = budgets.check(book, limit)
+        unknown = [group for group in unknown if group not in over]
         blocks = [
             b.Headline(check.explained, "good" if check.holds else "bad"),
             *said.over_blocks(book, over, unknown, _names(book), by_recipient=limit.by_recipient),
