@@ -13,7 +13,7 @@ from leakmeter.cli.query import LimitOptions, write_rows
 from leakmeter.commands import output
 from leakmeter.commands.options import Explain, Flag
 from leakmeter.commands.worker_options import WorkerOptions
-from leakmeter.core.plain import counted
+from leakmeter.core.plain import counted, to_plain
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.results.query_process import DEFAULT_LIMITS
@@ -170,7 +170,7 @@ def _show_added(added: Added, n_hidden_calls: int, *, json: bool) -> None:
     from leakmeter.traces import Reason
 
     if json:
-        output.print_json({**added.to_dict(), "n_hidden_calls": n_hidden_calls})
+        output.print_json({**to_plain(added), "n_hidden_calls": n_hidden_calls})
         return
     output.print_text(
         f"read {counted(added.n_read, 'call')}: added {counted(added.n_added, 'answer')}, "

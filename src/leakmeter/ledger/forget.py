@@ -9,20 +9,18 @@ import unicodedata
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from leakmeter.core.measurement import Texts
 from leakmeter.core.plain import counted
 from leakmeter.errors import UsageError
 from leakmeter.ledger.keys import RECIPIENT
 from leakmeter.ledger.measuring import Measuring
 from leakmeter.ledger.store import Ledger
-from leakmeter.ledger.subjects import write_edits
+from leakmeter.ledger.subjects import LEAST_DIGITS, write_edits
 from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book
 from leakmeter.traces.places import normalised
 
 TRACE: Final = "trace"
-_LEAST_DIGITS: Final = 8
 _SCORES: Final = ("by_document", "by_entity")
 _WAS_LEFT: Final = "leftovers of a killed command, which may have contained it, were removed"
 _LEAST_SAID: Final = 12
@@ -136,7 +134,7 @@ def _named(book: Book, id_: str, kind: str | None) -> tuple[str, set[str]]:
             continue
         exact = {id_} & ids
         if id_kind in (SUBJECT, RECIPIENT):
-            exact |= {pseudonym for pseudonym in ids if len(id_) >= _LEAST_DIGITS and pseudonym.startswith(id_)}
+            exact |= {pseudonym for pseudonym in ids if len(id_) >= LEAST_DIGITS and pseudonym.startswith(id_)}
             if len(exact) > 1:
                 raise UsageError(f"several {id_kind}s of the ledger begin with these digits; give more of them")
             exact |= _in_clear(book, id_, id_kind) & ids
@@ -183,19 +181,15 @@ def _names_in_clear(book: Book, id_: str, kind: str, matches: Collection[str]) -
 
 
 class _Gone:
-    """What is forgotten, and what goes with it.
-
-    Args:
-        book: the ledger as it is.
-        kind: of what is forgotten.
-        ids: its ids.
-    """
+    """What is forgotten, by its kind and ids, and what goes with it."""
 
     def __init__(self, book: Book, kind: str, ids: Collection[str]) -> None:
         self.kind = kind
-        columns: dict[str, Literal["recipient", "trace"]] = {RECIPIENT: "recipient", TRACE: "trace"}
-        column = columns.get(kind)
-        self.events = {event["event"] for event in book.events if column is not None and event[column] in ids}
+        self.events = {
+            event["event"]
+            for event in book.events
+            if (kind == RECIPIENT and event["recipient"] in ids) or (kind == TRACE and event["trace"] in ids)
+        }
         self.documents = set(ids) if kind == DOCUMENT else set[str]()
         self.entities = {name for name, subject in book.subject_of.items() if kind == SUBJECT and subject in ids}
         contents = {
@@ -231,22 +225,16 @@ def _texts_of_others(book: Book, removed: _Gone, names: Collection[str]) -> set[
             passages |= {
                 text for response in kept_text["responses"] if len(text := normalised(response["text"])) >= _LEAST_SAID
             }
-        passages |= {text for text in _documents(kept_text) if keys.content(_hash(text)) in removed.contents}
+        for part in kept_text["documents"]:
+            text = normalised(kept_text["context"][part["start"] : part["end"]])
+            sha256 = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+            passages |= {text} if keys.content(sha256) in removed.contents else set()
     for score, kept_text in readable.items():
         text = " ".join(_strings(kept_text))
         plain = normalised(text)
         if any(passage in plain for passage in passages) or _names_any(text, names):
             scores.add(score)
     return scores
-
-
-def _documents(kept_text: Texts) -> Iterator[str]:
-    for document in kept_text["documents"]:
-        yield normalised(kept_text["context"][document["start"] : document["end"]])
-
-
-def _hash(plain: str) -> str:
-    return hashlib.sha256(plain.encode(errors="surrogatepass")).hexdigest()
 
 
 def _strings(content: Any) -> Iterator[str]:

@@ -37,7 +37,6 @@ from leakmeter.traces.places import Retrieved
 from leakmeter.traces.places import find as find_documents
 
 if TYPE_CHECKING:
-    from leakmeter.core.backend import Backend
     from leakmeter.engine.loading import KeptModel
     from leakmeter.engine.ready import ReadyPlan
     from leakmeter.results.result import Part
@@ -223,10 +222,13 @@ class Guard:
         logged = self._logged(documents, query, answer, recipient, messages, temperature, trace_id)
         texts: dict[str, str] = {}
         with self._model.lock, self._model.without_cache() as backend:
-            rows = self._measured(logged, backend, texts)
-            while not self._has_known(rows):
-                # It was forgotten since.
-                rows = self._measured(logged, backend, texts)
+            while True:
+                rows = measured(self.ledger, [logged], backend, self._how, partial(self._scored, texts))
+                if rows.problems:
+                    raise UsageError(f"the answer cannot be measured: {rows.problems[0].removeprefix(f'{_ANSWER}: ')}")
+                # Otherwise what was known of it was forgotten since.
+                if self._has_known(rows):
+                    break
             verdict = self._verdict(rows, texts, answer)
             if record and verdict.within:
                 verdict = self._recorded(verdict)
@@ -260,16 +262,9 @@ class Guard:
         recorded = self.ledger.commit(verdict._rows.rows, model=verdict._rows.model, provided=is_within)
         return replace(latest, pieces=verdict.pieces, recorded=recorded)
 
-    def _measured(self, logged: LoggedAnswer, backend: Backend, texts: dict[str, str]) -> Measured:
-        rows = measured(self.ledger, [logged], backend, self._how, partial(self._scored, texts))
-        if rows.problems:
-            raise UsageError(f"the answer cannot be measured: {rows.problems[0].removeprefix(f'{_ANSWER}: ')}")
-        return rows
-
     def _has_known(self, measured: Measured) -> bool:
         """Add what the ledger has of an answer to its rows, since it may be forgotten before the answer is counted;
-        whether all numbers are there then.
-        """
+        whether all numbers are there then."""
         (event,) = measured.rows["events"]
         names = {event["by_document"], event["by_entity"]}
         contents = {row["content"] for row in measured.rows["looks"]}

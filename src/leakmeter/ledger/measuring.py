@@ -49,9 +49,13 @@ _MOST_CHARACTERS: Final = 2**25
 DOCUMENT, ENTITY = "document", "entity"
 UNITS: Final = (ENTITY, DOCUMENT)
 """Personal data first: a disclosure of a document is stored with the personal data that it may tell of."""
-_PLACES_OF_MODEL: Final = ("dtype", "device", "memory_bytes", "processor", "threads")
-"""What of a model's record moves last digits alone."""
-_OF_SETTINGS: Final = ("recogniser", "sensitive_sha256")
+_NOT_OF_MODEL: Final = {
+    # What moves last digits alone,
+    *("dtype", "device", "memory_bytes", "processor", "threads"),
+    # and what is of the settings.
+    *("recogniser", "sensitive_sha256"),
+}
+"""Of a model's record, what does not decide whether numbers add up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +113,6 @@ class Added:
     problems: list[str] = field(default_factory=list)
     """Why answers could not be scored, a line each, without what they say."""
 
-    def to_dict(self) -> JsonObject:
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {name: dict(value) if isinstance(value, Counter) else value for name, value in values.items()}
-
 
 @dataclass(frozen=True, slots=True)
 class Setup:
@@ -153,7 +153,7 @@ def add(
     new = _new(ledger, answers, outcome, repeats)
     while batch := _batch(new):
         with model.lock, ledger.measuring(notify), model.without_cache() as backend:
-            _add_batch(ledger, batch, backend, how, outcome, watch or (lambda backend, n: nullcontext(_quiet())))
+            _add_batch(ledger, batch, backend, how, outcome, watch)
     if ledger.runs.exists():
         # One that was killed after its last answer was committed has left its texts.
         with ledger.measuring(notify):
@@ -165,12 +165,6 @@ def add(
         else:
             outcome.problems += [f"{place}: the same answer was left out before" for place in places]
     return outcome
-
-
-def _quiet() -> Callbacks:
-    from leakmeter.engine.measure import Callbacks
-
-    return Callbacks()
 
 
 def _batch(answers: Iterator[LoggedAnswer]) -> list[LoggedAnswer]:
@@ -225,7 +219,12 @@ def _is_known(ledger: Ledger, answer: LoggedAnswer, answers: Mapping[str, str], 
 
 
 def _add_batch(
-    ledger: Ledger, answers: Sequence[LoggedAnswer], backend: Backend, how: Measuring, outcome: Added, watch: Watch
+    ledger: Ledger,
+    answers: Sequence[LoggedAnswer],
+    backend: Backend,
+    how: Measuring,
+    outcome: Added,
+    watch: Watch | None,
 ) -> None:
     # Another process may have added them while this one waited.
     known = _known(ledger)
@@ -321,7 +320,7 @@ def _setups(backend: Backend, how: Measuring, temperature: float) -> tuple[list[
     measure = how.measure(temperature)
     # What decides what personal data is decides too whom disclosures of documents may tell of.
     spec = spec_of(measure, "influence", how.settings(ENTITY).resolved(), backend, ())
-    model = {name: value for name, value in spec.model.items() if name not in (*_PLACES_OF_MODEL, *_OF_SETTINGS)}
+    model = {name: value for name, value in spec.model.items() if name not in _NOT_OF_MODEL}
     return [Setup(unit, how.settings(unit).resolved(), measure, f"{unit}-{spec.id}") for unit in UNITS], model
 
 
@@ -342,12 +341,13 @@ def _usable(todo: Mapping[str, LoggedAnswer], setup: Setup, backend: Backend) ->
     return usable, problems
 
 
-def _in_runs(ledger: Ledger, watch: Watch, ready: ReadyPlan) -> list[Part]:
+def _in_runs(ledger: Ledger, watch: Watch | None, ready: ReadyPlan) -> list[Part]:
     """Measure into a run of the ledger's, so that a killed command goes on."""
+    from leakmeter.engine.measure import Callbacks
 
     def parts() -> list[Part]:
         with (
-            watch(ready.backend, len(ready.prepared)) as callbacks,
+            watch(ready.backend, len(ready.prepared)) if watch else nullcontext(Callbacks()) as callbacks,
             # It is removed in a moment: to wait for the disk would take longer than a small model does.
             ready.measure_into(ledger.runs, callbacks=callbacks, lasting=False) as run,
         ):
@@ -555,12 +555,9 @@ def _event(
 
 def _looks(ledger: Ledger, answer: LoggedAnswer, event: str) -> Iterator[JsonObject]:
     keys = ledger.keys
-    for document in answer.documents:
-        for name in (document.id, *document.other_ids):
-            yield _look(event, keys.document(name), keys.content(document.content_hash), present=True)
-    for absent in answer.absent:
-        yield _look(event, keys.document(absent.id), keys.content(absent.content_hash), present=False)
-
-
-def _look(event: str, document: str, content: str, *, present: bool) -> JsonObject:
-    return {"event": event, "document": document, "content": content, "present": present}
+    present = [(name, part.content_hash) for part in answer.documents for name in (part.id, *part.other_ids)]
+    absent = [(part.id, part.content_hash) for part in answer.absent]
+    for documents, is_present in ((present, True), (absent, False)):
+        for id_, sha256 in documents:
+            names = {"document": keys.document(id_), "content": keys.content(sha256)}
+            yield {"event": event, **names, "present": is_present}

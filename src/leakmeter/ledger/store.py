@@ -133,10 +133,16 @@ class Ledger:
         try:
             with self._reading() as database:
                 checks = database.execute("PRAGMA integrity_check").fetchall()
-            findings = [f"{FILE}: {one_line(check)}" for (check,) in checks if check != "ok"]
-            return self.n_rows(), findings + [finding for table in TABLES for finding in self._unreadable(table)]
+            n_rows = self.n_rows()
         except StoreError as error:
             return 0, [str(error)]
+        findings = [f"{FILE}: {one_line(check)}" for (check,) in checks if check != "ok"]
+        for table in TABLES:
+            try:
+                Ledger(self.path, self.keys).rows(table)
+            except StoreError as error:
+                findings.append(str(error))
+        return n_rows, findings
 
     def texts(self) -> dict[str, JsonObject | None]:
         """Kept texts by score; None where they cannot be read."""
@@ -262,13 +268,6 @@ class Ledger:
         stones = database.execute("SELECT kind, day, n_rows FROM tombstones ORDER BY rowid")
         read = json.loads(model)
         return State(read and dict(read), tuple(Tombstone(*stone) for stone in stones), *changes)
-
-    def _unreadable(self, table: str) -> list[str]:
-        try:
-            Ledger(self.path, self.keys).rows(table)
-        except StoreError as error:
-            return [str(error)]
-        return []
 
     def _make_directory(self) -> None:
         self._check_layout()

@@ -19,8 +19,8 @@ from leakmeter.core.written import store_errors, write_whole
 from leakmeter.errors import UsageError
 from leakmeter.ledger.store import SUBJECTS, Ledger
 
-_LEAST_DIGITS: Final = 8
-_PSEUDONYM: Final = re.compile(rf"[0-9a-f]{{{_LEAST_DIGITS},32}}")
+LEAST_DIGITS: Final = 8
+_PSEUDONYM: Final = re.compile(rf"[0-9a-f]{{{LEAST_DIGITS},32}}")
 _EXAMPLE: Final = 'such as [[same]] subjects = ["1f2e3d4c5b6a", "0a1b2c3d4e5f"]'
 
 
@@ -84,7 +84,7 @@ def _groups(tables: Any, path: str, name: str) -> list[tuple[str, ...]]:
             isinstance(pseudonym, str) and _PSEUDONYM.fullmatch(pseudonym) for pseudonym in pseudonyms
         ):
             raise UsageError(
-                f"'{path}', [[{name}]] number {number}: subjects has to be a list of pseudonyms of {_LEAST_DIGITS} or "
+                f"'{path}', [[{name}]] number {number}: subjects has to be a list of pseudonyms of {LEAST_DIGITS} or "
                 f"more digits, {_EXAMPLE}"
             )
         out.append(tuple(pseudonyms))
