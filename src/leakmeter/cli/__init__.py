@@ -104,16 +104,13 @@ def expanded(words: Sequence[str]) -> tuple[Sequence[str], bool]:
     """The words as commands understand them, and whether all options are to be shown."""
     if "--help-all" in words:
         return ["--help" if word == "--help-all" else word for word in words], True
-    is_log = words and not words[0].startswith("-") and Path(words[0]).suffix in _LOGS
-    return (_log_command(words) if is_log else words), False
-
-
-def _log_command(words: Sequence[str]) -> list[str]:
-    """`leakmeter LOG.jsonl`: what answers disclosed of which document, with a page beside where it is run."""
+    if not words or words[0].startswith("-") or Path(words[0]).suffix not in _LOGS:
+        return words, False
+    # `leakmeter LOG.jsonl`: what answers disclosed of which document, with a page beside where it is run.
     log, *options = words
-    named = any(option.partition("=")[0] == "--html" for option in options)
-    more = [] if named else ["--html", f"{Path(log).name.partition('.')[0]}.html"]
-    return ["influence", "--data", log, *more, *options]
+    is_named = any(option.partition("=")[0] == "--html" for option in options)
+    more = [] if is_named else ["--html", f"{Path(log).name.partition('.')[0]}.html"]
+    return ["influence", "--data", log, *more, *options], False
 
 
 def _shown_default(value: object) -> str | None:

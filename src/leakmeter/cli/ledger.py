@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import App, Parameter
 
-from leakmeter.cli.query import LimitOptions, write_rows
+from leakmeter.cli.query import SCHEMA_COLUMNS, LimitOptions, check_options, write_rows
 from leakmeter.commands import output
 from leakmeter.commands.options import Explain, Flag
 from leakmeter.commands.worker_options import WorkerOptions
@@ -378,12 +378,9 @@ def query(
     """
     from leakmeter.ledger.query import ask, columns
 
-    if json and csv:
-        raise UsageError("--json and --csv do not go together; give one of them")
-    if schema == (sql is not None):
-        raise UsageError("give either a query, in quotation marks, or --schema")
+    check_options(sql, schema=schema, json=json, csv=csv)
     if sql is None:
-        write_rows(("view", "column", "type", "about"), iter(columns()), json=json, csv=csv)
+        write_rows(SCHEMA_COLUMNS, iter(columns()), json=json, csv=csv)
         return
     answer = ask(sql, _opened(ledger), limits)
     write_rows(answer.columns, answer.rows, json=json, csv=csv)

@@ -28,6 +28,7 @@ from leakmeter.serve.bodies import error_of, without_paths
 
 MOST_BYTES: Final = 2_000_000
 """Of the body of a request."""
+_TOO_LARGE: Final = f"at most {MOST_BYTES:,} bytes are taken at a time"
 MOST_SESSIONS: Final = 64
 MOST_TOKENS: Final = 8
 """Links that are not used yet."""
@@ -152,7 +153,7 @@ class Access:
         if name in self._names:
             return True
         # Bound to all addresses: any address will do, and no other name, which might be made to point here.
-        return self.host in ("0.0.0.0", "::") and _is_address(name)
+        return self.host in ("0.0.0.0", "::") and _address(name) is not None
 
     def signed_in(self, response: Response) -> Response:
         response.set_cookie(self.cookie, self.new_session(), httponly=True, samesite="strict", path="/")
@@ -168,20 +169,17 @@ def _names(host: str) -> Iterable[str]:
         yield from ("localhost", socket.gethostname().lower())
 
 
-def _is_address(name: str) -> bool:
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        ipaddress.ip_address(name)
+        return ipaddress.ip_address(name)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def is_loopback(host: str) -> bool:
     """Whether nobody but this machine reaches an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
+    address = _address(host)
+    return host.lower() == "localhost" if address is None else address.is_loopback
 
 
 class Guard:
@@ -201,19 +199,33 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
             return
         headers = Headers(scope=scope)
+        n_bytes, is_answered = 0, False
+
+        async def bounded() -> Message:
+            nonlocal n_bytes
+            message = await receive()
+            n_bytes += len(message.get("body", b""))
+            if n_bytes > MOST_BYTES:
+                raise BodyTooLargeError
+            return message
 
         async def guarded(message: Message) -> None:
+            nonlocal is_answered
+            is_answered = True
             if message["type"] == "http.response.start":
                 response_headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     response_headers.setdefault(name, value)
             await send(message)
 
-        refused = self._refused(scope, headers)
-        if refused is not None:
-            await refused(scope, receive, guarded)
-            return
-        await _Bounded(self.app)(scope, receive, guarded)
+        response = self._refused(scope, headers)
+        if response is None:
+            try:
+                await self.app(scope, bounded, guarded)
+            except BodyTooLargeError:
+                response = refusal(413, _TOO_LARGE, scope["path"])
+        if response is not None and not is_answered:
+            await response(scope, receive, guarded)
 
     def _refused(self, scope: Scope, headers: Headers) -> Response | None:
         method, path = scope["method"], scope["path"]
@@ -227,7 +239,7 @@ class Guard:
         if fetched not in (None, "same-origin", "none") and not is_page:
             return refusal(403, "a page of another site made this request", path)
         if headers.get("content-length", "0").isdigit() and int(headers.get("content-length", "0")) > MOST_BYTES:
-            return refusal(413, f"at most {MOST_BYTES:,} bytes are taken at a time", path)
+            return refusal(413, _TOO_LARGE, path)
         state = scope.setdefault("state", {})
         state["session"] = ""
         if path.startswith(_OPEN):
@@ -267,37 +279,6 @@ class Guard:
 def _token(scope: Scope) -> str:
     query: bytes = scope["query_string"]
     return parse_qs(query.decode("latin-1")).get("token", [""])[0]
-
-
-class _Bounded:
-    """Reads no more of a body than is taken."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        n_bytes, answered = 0, False
-
-        async def bounded() -> Message:
-            nonlocal n_bytes
-            message = await receive()
-            n_bytes += len(message.get("body", b""))
-            if n_bytes > MOST_BYTES:
-                raise BodyTooLargeError
-            return message
-
-        async def noted(message: Message) -> None:
-            nonlocal answered
-            answered = True
-            await send(message)
-
-        try:
-            await self.app(scope, bounded, noted)
-        except BodyTooLargeError:
-            if not answered:
-                await refusal(413, f"at most {MOST_BYTES:,} bytes are taken at a time", scope["path"])(
-                    scope, receive, send
-                )
 
 
 class BodyTooLargeError(Exception):

@@ -301,16 +301,13 @@ class _Drawing:
             text = text[: min(places)]
         is_stopped = has_ended or bool(places)
         is_over = is_stopped or is_last
-        self._tell(text if is_over else text[: len(text) - _n_held(text, self._stops)])
+        n_known = len(text) if is_over else len(text) - _n_held(text, self._stops)
+        if more := text[len(self._sent) : n_known]:
+            self._job.tell("text", index=self._index, text=more)
+            self._sent += more
         if is_over:
             self.end["text"], self.end["finish_reason"] = self._sent, "stop" if is_stopped else "length"
         return is_over
-
-    def _tell(self, text: str) -> None:
-        more = text[len(self._sent) :]
-        if more:
-            self._job.tell("text", index=self._index, text=more)
-            self._sent += more
 
 
 def _n_held(text: str, stops: Sequence[str]) -> int:

@@ -29,26 +29,23 @@ from leakmeter.serve.access import refusal
 from leakmeter.serve.bodies import json_object, without_paths
 from leakmeter.serve.live import TEMPLATES, UNITS
 from leakmeter.serve.pages import show, whole_report
-from leakmeter.serve.serving import Remembered, Serving, serving_of
+from leakmeter.serve.serving import Remembered, Serving, serving_of, stamp
 from leakmeter.storage import catalogue
 from leakmeter.storage.catalogue import Entry
 from leakmeter.storage.rundir import RunDirectory
 from leakmeter.storage.spec import MOST_NAME, checked_name
 
 ROWS: Final = 50
-_COLUMNS: Final = (
-    ("name", "Run"), ("measure", "Measure"), ("model", "Model"), ("data", "Data"), ("unit", "Unit"), ("cases", "Cases"),
-    ("finished", "Finished, UTC"),
-)  # fmt: skip
-_KEYS: Final[dict[str, Callable[[Entry], Any]]] = {
-    "name": lambda entry: ((entry.given_name or entry.name).casefold(), entry.name),
-    "measure": lambda entry: entry.measure or "",
-    "model": lambda entry: entry.model or "",
-    "data": lambda entry: entry.data or "",
-    "unit": lambda entry: entry.unit or "",
-    "cases": lambda entry: entry.n_cases or 0,
-    "finished": lambda entry: entry.finished or "",
+_COLUMNS: Final[dict[str, tuple[str, Callable[[Entry], Any]]]] = {
+    "name": ("Run", lambda entry: ((entry.given_name or entry.name).casefold(), entry.name)),
+    "measure": ("Measure", lambda entry: entry.measure or ""),
+    "model": ("Model", lambda entry: entry.model or ""),
+    "data": ("Data", lambda entry: entry.data or ""),
+    "unit": ("Unit", lambda entry: entry.unit or ""),
+    "cases": ("Cases", lambda entry: entry.n_cases or 0),
+    "finished": ("Finished, UTC", lambda entry: entry.finished or ""),
 }
+"""Headings, and what runs are sorted by."""
 _NAME: Final = re.compile(r"[\w-]{1,200}")
 _REMEMBERED: Final = 5_000
 _T = TypeVar("_T")
@@ -108,14 +105,8 @@ def _kept(held: Remembered, name: str, state: object, make: Callable[[], _T]) ->
 
 def _state(path: Path) -> object:
     """Differs where a run has changed."""
-    stamps = []
-    for name in ("spec.json", "begun.json"):
-        try:
-            stat = (path / name).stat()
-            stamps.append((stat.st_mtime_ns, stat.st_ino, stat.st_size))
-        except OSError:
-            stamps.append((0, 0, 0))
-    return (*stamps, 0 if (path / "spec.json").exists() else len(RunDirectory(path).parts))
+    spec, begun = stamp(path / "spec.json"), stamp(path / "begun.json")
+    return spec, begun, 0 if spec else len(RunDirectory(path).parts)
 
 
 def _finding(path: Path) -> RunFindings:
@@ -141,8 +132,12 @@ async def page(request: Request) -> Response:
     every = await run_in_threadpool(shelf.entries)
     text, measure, model = (query.get(name, "")[:200] for name in ("text", "measure", "model"))
     sort = query.get("sort", "")
-    by, down = (sort.removeprefix("-"), sort.startswith("-")) if sort.removeprefix("-") in _KEYS else ("finished", True)
-    chosen = sorted((entry for entry in every if _meets(entry, text, measure, model)), key=_KEYS[by], reverse=down)
+    by, down = (
+        (sort.removeprefix("-"), sort.startswith("-")) if sort.removeprefix("-") in _COLUMNS else ("finished", True)
+    )
+    chosen = sorted(
+        (entry for entry in every if _meets(entry, text, measure, model)), key=_COLUMNS[by][1], reverse=down
+    )
     n_pages = max(1, -(-len(chosen) // ROWS))
     page_text = query.get("page", "1")
     number = min(n_pages, max(1, int(page_text))) if page_text.isdecimal() and len(page_text) < 7 else 1
@@ -158,7 +153,7 @@ async def page(request: Request) -> Response:
         # A second click on a column sorts it the other way.
         columns=[
             (title, name == by, down, address(sort=name if name != by or down else f"-{name}"))
-            for name, title in _COLUMNS
+            for name, (title, _) in _COLUMNS.items()
         ],
         n_runs=len(every),
         n_chosen=len(chosen),
@@ -287,7 +282,8 @@ async def progress(request: Request) -> Response:
     serving = serving_of(request)
     name, shelf = request.path_params["run"], shelf_of(serving)
     begun = measuring.started(serving, name)
-    if measuring.is_dropped(shelf.root / name, begun):
+    if begun is not None and begun.job.is_over and not (shelf.root / name).exists():
+        # It was cancelled before there was anything to keep.
         return JSONResponse(asdict(measuring.Progress("dropped", 0, None)))
     return JSONResponse(asdict(measuring.progress(shelf.path(name), begun)))
 

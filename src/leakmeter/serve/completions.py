@@ -183,7 +183,11 @@ class _Body(_Form):
 def parsed(body: bytes, models: Sequence[str], max_tokens: int) -> CompletionRequest:
     """A request's body, checked: `FieldError` names the field that is refused, and why. `max_tokens` is for a request
     that does not say."""
-    fields = {name: value for name, value in _object(body).items() if value is not None}
+    try:
+        sent = parsed_object(body)
+    except DataError as error:
+        raise FieldError(None, str(error)) from None
+    fields = {name: value for name, value in sent.items() if value is not None}
     for name, value in list(fields.items()):
         if name in _Body.model_fields:
             continue
@@ -244,13 +248,6 @@ def _refusal(error: ValidationError) -> FieldError:
         return FieldError(path, f"{path} is not supported here; leave it out", "unknown_parameter")
     why = _EXPECTED.get(str(field)) if not inner else None
     return FieldError(path, f"{path} {why or _WRONG.get(kind, 'is not valid')}")
-
-
-def _object(body: bytes) -> JsonObject:
-    try:
-        return parsed_object(body)
-    except DataError as error:
-        raise FieldError(None, str(error)) from None
 
 
 @dataclass(frozen=True, slots=True)

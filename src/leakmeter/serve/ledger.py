@@ -35,7 +35,7 @@ from leakmeter.report import html
 from leakmeter.serve.access import refusal
 from leakmeter.serve.bodies import without_paths
 from leakmeter.serve.pages import show, whole_report
-from leakmeter.serve.serving import Remembered, Serving, serving_of
+from leakmeter.serve.serving import Remembered, Serving, serving_of, stamp
 
 T = TypeVar("T")
 MOST_ROWS: Final = 100_000
@@ -51,10 +51,6 @@ _VIEWS: Final = (
 DAY: Final = "day"
 _OPENED: Final = (DOCUMENT, SUBJECT, RECIPIENT, DAY, said.ANSWER)
 _BUDGET_NATS: Final = "5"
-
-
-class TooLargeError(StoreError):
-    """A ledger has more rows than a page is made of."""
 
 
 class NotFoundError(UsageError):
@@ -74,16 +70,17 @@ class Reader:
     async def cached(self, key: object, make: Callable[[Book], T]) -> T | None:
         """What is made of the whole ledger as it is, once for each key, in a thread, after what was asked for before;
         None without a ledger."""
-        return await to_thread.run_sync(lambda: self._cached(key, make), limiter=self._limiter)
 
-    def _cached(self, key: object, make: Callable[[Book], T]) -> T | None:
-        book = self._present()
-        return None if book is None else self._pages.cached(key, lambda: make(book))
+        def cached() -> T | None:
+            book = self._present()
+            return None if book is None else self._pages.cached(key, lambda: make(book))
+
+        return await to_thread.run_sync(cached, limiter=self._limiter)
 
     def _present(self) -> Book | None:
         # Of a directory without a ledger not even the key of pseudonyms is made.
         ledger = Ledger.of_user(self.path) if any((self.path / name).exists() for name in FILES) else None
-        state = (State() if ledger is None else ledger.state(), _stamp(self.path / SUBJECTS))
+        state = (State() if ledger is None else ledger.state(), stamp(self.path / SUBJECTS))
         if state == self._state:
             return self._book
         # What was read is let go before what is there now is read.
@@ -91,22 +88,13 @@ class Reader:
         self._pages.clear()
         if ledger is not None:
             if ledger.n_rows() > MOST_ROWS:  # which would take too much memory
-                raise TooLargeError(
+                raise StoreError(
                     f"the ledger has more than the {MOST_ROWS:,} rows that pages can show; use `leakmeter ledger query`"
                 )
             book = Book(ledger)
             self._book = book if book.events else None
         self._state = state
         return self._book
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    """Differs where a file was replaced or written."""
-    try:
-        stat = path.stat()
-    except OSError:
-        return ()
-    return stat.st_mtime_ns, stat.st_ino, stat.st_size
 
 
 def reader_of(serving: Serving) -> Reader:
@@ -141,6 +129,7 @@ async def _page(
     context: JsonObject = {"blocks": "", "texts": "", "per": "", "budget": "", "pers": (), **more}
     if content is not None:
         context |= {"blocks": content[0], **content[1]}
+    folder, model = str(serving.ledger), serving.models.names[0]
     page = show(
         request,
         "ledger.html.j2",
@@ -148,17 +137,12 @@ async def _page(
         views=_VIEWS,
         problem=problem,
         is_there=content is not None,
-        folder=str(serving.ledger),
-        command=_command(serving),
+        folder=folder,
+        command=f"leakmeter ledger add TRACES --ledger {shlex.quote(folder)} --model {shlex.quote(model)}",
         **context,
     )
     page.status_code = status
     return page
-
-
-def _command(serving: Serving) -> str:
-    folder, model = shlex.quote(str(serving.ledger)), shlex.quote(serving.models.names[0])
-    return f"leakmeter ledger add TRACES --ledger {folder} --model {model}"
 
 
 async def page(request: Request) -> Response:

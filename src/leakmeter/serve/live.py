@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from leakmeter.core.case import Case
@@ -32,7 +32,7 @@ from leakmeter.instruments.influence import context as wording
 from leakmeter.instruments.influence import disclosure_report, findings
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.instruments.influence.search import Found, Search
 from leakmeter.instruments.influence.sources import ContextPiece
 from leakmeter.instruments.redaction.measure import Redaction
@@ -43,7 +43,7 @@ from leakmeter.report import html, scale
 from leakmeter.serve import bodies, edits, mixtures
 from leakmeter.serve.pages import show
 from leakmeter.serve.queue import Job
-from leakmeter.serve.serving import Serving, serving_of, session_of
+from leakmeter.serve.serving import Serving, serving_of, streamed
 from leakmeter.serve.watching import Watch, cancellable, measured, prepared_case
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.templates import NAMED
@@ -246,8 +246,7 @@ def _streamed(work: Callable[[Serving, Typed, JsonObject, Job], JsonObject], *, 
     async def handler(request: Request) -> Response:
         serving, body = serving_of(request), await bodies.json_object(request)
         typed = Typed.from_json(body, serving)
-        job = serving.queue.submit(lambda job: work(serving, typed, body, job), session_of(request))
-        return StreamingResponse(job.stream(and_cancel=not to_the_end), media_type="text/event-stream")
+        return streamed(request, lambda job: work(serving, typed, body, job), and_cancel=not to_the_end)
 
     return handler
 
@@ -264,7 +263,9 @@ def _measure(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> Json
         serving.answers.put(_key(typed, job), (ids, source))
     measure = typed.influence
     prepared = _prepared(serving, kept, measure, typed, job)
-    job.tell("pieces", response=typed.response, segments=_segments(prepared), values=_values(prepared))
+    names = [span.name for span in prepared.item.spans]
+    segments = [{"text": part.text, "pieces": [names[i] for i in part.units]} for part in _stretches(prepared)]
+    job.tell("pieces", response=typed.response, segments=segments, values=_values(prepared))
     watch = Disclosing(job, prepared, kept)
     texts, measurements = measured(kept, measure, prepared, watch)
     texts = {**texts, "sampled": _was_drawn(serving, typed, job)}
@@ -278,7 +279,7 @@ def _measure(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> Json
         "found": html.fragment([block for block in order.lead if isinstance(block, b.Headline | b.Text)]),
         "advice": html.fragment([block for block in order.lead if not isinstance(block, b.Headline | b.Text)]),
         "rest": html.fragment(order.rest, level=3),
-        "pieces": [_piece(result_, number) for number in range(len(result_.pieces))],
+        "pieces": [_piece(result_, piece) for piece in result_.pieces],
         **watch.marked(
             result_.disclosed,
             list(zip(result_.response.tokens, result_.whole_per_token_nats, strict=True)),
@@ -288,8 +289,7 @@ def _measure(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> Json
     }
 
 
-def _piece(result: InfluenceResult, number: int) -> JsonObject:
-    piece = result.pieces[number]
+def _piece(result: InfluenceResult, piece: Piece) -> JsonObject:
     heat = scale.heat(piece.nats, findings.floor_nats(result, piece)) if findings.is_finding(result, piece) else 0
     return {
         "name": piece.name,
@@ -335,11 +335,6 @@ def _drawn(kept: KeptModel, typed: Typed, watch: Watch) -> tuple[DecodeResult, t
     (result,) = DecodeResult.from_run([part], asdict(measure))
     ids = next(measurement.values for measurement in part[1] if measurement.statistic == RESPONSE)
     return result, tuple(ids.astype(int).tolist())
-
-
-def _segments(prepared: Prepared) -> list[JsonObject]:
-    names = [span.name for span in prepared.item.spans]
-    return [{"text": stretch.text, "pieces": [names[i] for i in stretch.units]} for stretch in _stretches(prepared)]
 
 
 def _stretches(prepared: Prepared) -> list[wording.Stretch]:

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
 from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import UnknownNameError
 from leakmeter.serve.access import Access
-from leakmeter.serve.queue import Job, Queue
+from leakmeter.serve.queue import Job, Queue, Work
 
 
 class Models:
@@ -90,6 +91,15 @@ class Remembered:
         self._held.clear()
 
 
+def stamp(path: Path) -> tuple[int, ...]:
+    """Differs where a file was replaced or written; () where there is none."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return ()
+    return stat.st_mtime_ns, stat.st_ino, stat.st_size
+
+
 @dataclass(frozen=True)
 class Serving:
     access: Access
@@ -121,3 +131,9 @@ def session_of(request: Request) -> str:
     """The session of a request, which owns its jobs; "" of a program's."""
     session: str = request.state.session
     return session
+
+
+def streamed(request: Request, work: Work, *, and_cancel: bool = True) -> Response:
+    """Have work done, and answer with its events; with `and_cancel` it ends when the browser goes."""
+    job = serving_of(request).queue.submit(work, session_of(request))
+    return StreamingResponse(job.stream(and_cancel=and_cancel), media_type="text/event-stream")
