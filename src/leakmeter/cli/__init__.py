@@ -50,7 +50,6 @@ Check this computer     leakmeter doctor
 All commands: leakmeter --help
 """
 _EPILOGUE: Final = "`leakmeter COMMAND --help` shows a command's main options and examples, `--help-all` all options."
-_LONGEST_WORD: Final = 60
 _ORDER: Final = ("influence", "icl", "pii", "susceptibility", "generate", "redact", "decode", *_COMMANDS)
 """Of commands within their headings."""
 _WITH_COMMANDS: Final = ("study", "runs", "ledger", "models", "doctor")
@@ -182,7 +181,7 @@ def _why_refused(error: Exception) -> str | None:
 
 def _word_too_many(error: UnusedCliTokensError) -> str:
     command = " ".join(("leakmeter", *(error.command_chain or ())))
-    word = repr(excerpt((error.unused_tokens or [""])[0], _LONGEST_WORD))
+    word = repr(excerpt((error.unused_tokens or [""])[0], 60))
     app = error.app
     commands = [] if app is None else [name for name in app if not name.startswith("-") and app[name].show]
     if commands:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
@@ -16,8 +16,6 @@ from leakmeter.errors import UsageError
 
 app = App(name="doctor")
 app.command(tokens, name="tokens")
-
-_UNSOUND: Final = 1
 
 
 @app.default
@@ -92,7 +90,7 @@ def doctor(
     if report is not None:
         output.tell_page(report, public=True)
     if not result.is_sound:
-        sys.exit(_UNSOUND)
+        sys.exit(1)
 
 
 def _print_installation(*, json: bool) -> None:
@@ -104,4 +102,4 @@ def _print_installation(*, json: bool) -> None:
     else:
         output.print_plain(result.to_text())
     if not result.is_sound:
-        sys.exit(_UNSOUND)
+        sys.exit(1)

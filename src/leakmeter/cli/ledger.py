@@ -35,7 +35,6 @@ app = App(
     people; texts and names only with --keep-texts. docs/ledger.md states what adds up, and when.""",
 )
 
-_BROKEN: Final = 1
 _DEFAULT: Final = Path("ledger")
 _Ledger = Annotated[Path, Parameter(name="--ledger")]
 
@@ -287,7 +286,7 @@ def check(
         for line in (check_lines([outcome])[0], *lines([*over, *further])):
             output.print_text(line)
     if not outcome.holds:
-        sys.exit(_BROKEN)
+        sys.exit(1)
 
 
 @app.command
@@ -400,7 +399,7 @@ def verify(*, ledger: _Ledger = _DEFAULT) -> None:
         output.print_text(f"WRONG   {finding}")
     output.print_text(f"{n_rows:,} rows, {len(findings):,} findings")
     if findings:
-        sys.exit(_BROKEN)
+        sys.exit(1)
 
 
 def _opened(path: Path, *, new: bool = False) -> Ledger:

@@ -34,8 +34,6 @@ app.command(schema, name="schema")
 
 _WIDEST: Final = 60
 _GROUPS: Final = ("parameters", "prompts", "model", "versions")
-_WRONG: Final = 1
-"""Exit code where a run is not what was written."""
 
 
 @app.command(name="list")
@@ -203,7 +201,7 @@ def verify(*run: Annotated[str, Parameter(negative="")], runs: Path = Path("runs
     if not verdicts:
         output.tell(f"no runs under '{runs}'")
     if any(verdict.state == "wrong" or (named and verdict.state == "unfinished") for verdict in verdicts):
-        sys.exit(_WRONG)
+        sys.exit(1)
 
 
 @app.command

@@ -18,7 +18,6 @@ from leakmeter.report.scale import nats_text
 RECIPIENT: Final = "recipient"
 PER: Final = (DOCUMENT, f"{DOCUMENT},{RECIPIENT}", SUBJECT, f"{SUBJECT},{RECIPIENT}")
 """What a budget may be for; nats of different documents, or people, do not add up, so each has its own."""
-_WORST: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ def check(book: Book, budget: Budget) -> tuple[list[Pair], list[Pair], Check]:
     if unknown:
         sentence += f" Whether {n_unknown} of {len(groups)} are within it is not known: {_why(groups)}."
     # A repository's own pages show JUnit XML to others: there are numbers of rows here, and no ids.
-    worst = tuple(Item(number, group.total.largest_running_nats) for number, group in enumerate(over[:_WORST], 1))
+    worst = tuple(Item(number, group.total.largest_running_nats) for number, group in enumerate(over[:5], 1))
     number = Number(value, groups[0].total.interval_nats, NATS, len(groups))
     about = (
         f"Largest magnitude so far of the summed signed log-likelihood ratios of a {budget.kind}'s presence over "

@@ -21,15 +21,12 @@ from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book
 from leakmeter.traces.places import normalised
 
 TRACE: Final = "trace"
-_SCORES: Final = ("by_document", "by_entity")
-_WAS_LEFT: Final = "leftovers of a killed command, which may have contained it, were removed"
 _LEAST_SAID: Final = 12
 """Characters of an answer from which it is looked for in the texts of others."""
 _LEAST_NAME: Final = 4
 """The same of a recipient's name, which may be a number."""
 _LEAST_NUMBER: Final = 7
 """Digits of a number from which it is looked for however it is divided."""
-_SHOWN_FILES: Final = 5
 _SCORED: Final = "(SELECT by_document FROM events UNION SELECT by_entity FROM events)"
 _NEEDED_NO_MORE: Final = (
     "looks WHERE event NOT IN (SELECT event FROM events)",
@@ -72,7 +69,8 @@ def forget(ledger: Ledger, id_: str, kind: str | None = None) -> Forgotten:
             try:
                 kind, ids = _named(book, id_, kind)
             except UsageError as error:
-                raise UsageError(f"{error}; {_WAS_LEFT}") if left_over else error from None
+                removed_too = "leftovers of a killed command, which may have contained it, were removed"
+                raise UsageError(f"{error}; {removed_too}") if left_over else error from None
             removed = _Gone(book, kind, ids)
             names = _names_in_clear(book, id_, kind, ids)
             removed.unread |= _texts_of_others(book, removed, names)
@@ -209,7 +207,12 @@ class _Gone:
             or any(row["target"] in removed for row in book.scores_of(event))
         }
         """Events whose prompts had what is forgotten."""
-        self.unread = {event[name] for event in book.events if event["event"] in self.told_of for name in _SCORES}
+        self.unread = {
+            event[name]
+            for event in book.events
+            if event["event"] in self.told_of
+            for name in ("by_document", "by_entity")
+        }
         """Names of scores whose texts go."""
 
 
@@ -279,9 +282,7 @@ def _left(book: Book, removed: _Gone, kind: str, names: Collection[str]) -> tupl
     if n_ids := sum(_names_any(id_, names) for id_ in ids):
         sentences.append(f"{n_ids} remaining ids of documents, traces or spans contain the name; forget those too.")
     if strangers := book.ledger.strangers():
-        sentences.append(
-            f"{len(strangers)} files in its directory are not the ledger's: {', '.join(strangers[:_SHOWN_FILES])}."
-        )
+        sentences.append(f"{len(strangers)} files in its directory are not the ledger's: {', '.join(strangers[:5])}.")
     if kind == SUBJECT:
         sentences.append(
             "Telephone numbers, addresses and the like are separate subjects, unless subjects.toml joins them."

@@ -35,10 +35,9 @@ TOTALS: Final[Mapping[str, tuple[pa.DataType, str]]] = {
     "last_day": (pa.string(), "of the answers"),
 }
 DISCLOSURES: Final = "disclosures"
-_EVENTS: Final = TABLES["events"]
 _OF_DISCLOSURES: Final = pa.schema(
     [
-        *(_EVENTS.field(name) for name in ("event", "recipient", "day")),
+        *(TABLES["events"].field(name) for name in ("event", "recipient", "day")),
         pa.field("document", pa.string(), metadata={"about": "id of the document that it came from"}),
         *TABLES[DISCLOSURES],
     ]

@@ -24,11 +24,6 @@ ANSWER: Final = "answer"
 BY: Final = (DOCUMENT, SUBJECT, RECIPIENT, "day")
 _ID: Final = 60
 _MOST_ANSWERS: Final = 20
-_MOST_HEAT_MAPS: Final = 10
-_MOST_ROWS, _MOST_COLUMNS = 40, 24
-"""Of the matrix."""
-_LETTER_INCHES: Final = 0.075
-_MOST_LINES: Final = 5
 _WHAT: Final = {
     DOCUMENT: "What the answers reveal of each document to each recipient; nats",
     SUBJECT: "What the answers reveal of each person, or other personal data, to each recipient; nats",
@@ -36,7 +31,6 @@ _WHAT: Final = {
     "day": "For each day, the document with the largest leakage",
 }
 _WORST_ANSWERS: Final = "Answers, largest leakage first, with the document that they reveal most of"
-_DISCLOSED: Final = "Disclosed personal data and other content, by recipient"
 _MOST_TIME: Final = timedelta(hours=72)
 """Of a timeline in hours; longer ones are in days."""
 
@@ -384,7 +378,19 @@ def _disclosed(
         b.Column("Answers", "count"),
         b.Column("Most", "signed_nats", "nats", shade=True),
     )  # fmt: skip
-    return [b.Table(columns, rows, _DISCLOSED, rest=("row", "rows"), sortable=True)] if rows else []
+    return (
+        [
+            b.Table(
+                columns,
+                rows,
+                "Disclosed personal data and other content, by recipient",
+                rest=("row", "rows"),
+                sortable=True,
+            )
+        ]
+        if rows
+        else []
+    )
 
 
 def _columns(*first: str) -> tuple[b.Column, ...]:
@@ -486,8 +492,8 @@ def _worst_table(book: Book, by: str, names: Names) -> b.Table:
 
 
 def _matrix(pairs: Sequence[Pair], names: Names) -> b.Chart:
-    documents = list(dict.fromkeys(pair.item for pair in pairs))[:_MOST_ROWS]
-    recipients = list(dict.fromkeys(pair.recipient for pair in pairs))[:_MOST_COLUMNS]
+    documents = list(dict.fromkeys(pair.item for pair in pairs))[:40]
+    recipients = list(dict.fromkeys(pair.recipient for pair in pairs))[:24]
     nats = np.zeros((len(documents), len(recipients)))
     for pair in pairs:
         if pair.item in documents and pair.recipient in recipients:
@@ -500,7 +506,7 @@ def _matrix(pairs: Sequence[Pair], names: Names) -> b.Chart:
         grid=b.Grid(nats.tolist()),
     )
     letters = max(len(b.plain(phrase)) for phrase in of_item.values())
-    inches = (max(2.4, 1.2 + _LETTER_INCHES * letters) + 0.5 * len(recipients), 1.2 + 0.26 * len(documents))
+    inches = (max(2.4, 1.2 + 0.075 * letters) + 0.5 * len(recipients), 1.2 + 0.26 * len(documents))
     left_out = len({pair.item for pair in pairs}) - len(documents)
     footer = f"{left_out} documents with fewer nats are left out." if left_out > 0 else ""
     return b.Chart("matrix", "Largest sum so far, nats", [panel], footer, columns=1, panel_inches=inches)
@@ -514,7 +520,7 @@ def _timelines(pairs: Sequence[Pair], names: Names) -> list[b.Chart]:
     first, last = min(times), max(times)
     unit, length = ("Days", timedelta(days=1)) if last - first > _MOST_TIME else ("Hours", timedelta(hours=1))
     series = []
-    for pair in pairs[:_MOST_LINES]:
+    for pair in pairs[:5]:
         looks = [
             (look, time)
             for look in pair.looks
@@ -542,7 +548,7 @@ def _timelines(pairs: Sequence[Pair], names: Names) -> list[b.Chart]:
 def _heat_maps(book: Book, names: Names) -> Iterator[b.Block]:
     rows: list[b.Row] = []
     pages: list[b.Block] = []
-    for look in [look for look in _worst_answers(book) if look.event["by_document"] in book.kept][:_MOST_HEAT_MAPS]:
+    for look in [look for look in _worst_answers(book) if look.event["by_document"] in book.kept][:10]:
         anchor = f"answer{len(rows) + 1}"
         trace = b.Untrusted(look.event["trace"], _ID)
         rows.append(

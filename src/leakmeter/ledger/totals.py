@@ -50,7 +50,6 @@ class Look:
     size_nats: float | None
     noise_nats: float
     placebo_nats: float | None
-    screened_nats: float | None
     n_pieces: int = 1
     """Of a subject, values that were scored one by one."""
     entities: tuple[str, ...] = ()
@@ -310,7 +309,6 @@ def _look(event: Event, item: Item, rows: Sequence[ScoreRow]) -> Look:
         _sum(row["size_nats"] for row in rows),
         sum(row["noise_nats"] for row in rows),
         _sum(row["placebo_nats"] for row in rows),
-        max((row["screened_nats"] for row in rows if row["screened_nats"] is not None), default=None),
         len(rows),
         tuple(row["target"] for row in rows) if item.kind == SUBJECT else (),
     )

@@ -39,10 +39,7 @@ SCRIPT_HEADER: Final = "x-leakmeter"
 """What the page's own script sends with everything that it posts."""
 API: Final = "/v1/"
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::(\d{1,5}))?")
-_HTTP: Final = 80
 _SAFE: Final = ("GET", "HEAD")
-_OPEN: Final = ("/assets/",)
-"""The package's own files, which anybody may have."""
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
@@ -147,7 +144,7 @@ class Access:
     def is_ours(self, host: str) -> bool:
         """Whether a Host header names this server."""
         match = _HOST.fullmatch(host)
-        if match is None or int(match[2] or _HTTP) != self.port:
+        if match is None or int(match[2] or 80) != self.port:
             return False
         name = match[1].strip("[]").lower()
         if name in self._names:
@@ -242,7 +239,7 @@ class Guard:
             return refusal(413, _TOO_LARGE, path)
         state = scope.setdefault("state", {})
         state["session"] = ""
-        if path.startswith(_OPEN):
+        if path.startswith("/assets/"):  # the package's own files, which anybody may have
             return None
         if path.startswith(API):
             if not self.access.is_key(headers):

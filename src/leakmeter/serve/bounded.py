@@ -50,10 +50,8 @@ from leakmeter.text.build import PromptSettings
 
 KEY: Final = "LEAKMETER_SERVE_API_KEY"
 _LEAST_KEY: Final = 16
-_RECEIPTS: Final = "receipts"
 _LOST: Final = "the answer could not be completed; its documents remain charged for all of it"
 _TOO_LONG: Final = "documents and messages do not fit the model's window with max_tokens; give fewer or shorter ones"
-_GONE: Final = 499
 _COMPOSED_NATS: Final = 8.0
 """Up to which receipts have compositions by privacy loss distributions, which take seconds of long answers."""
 _NEIGHBOURS: Final = "replace one document's text by any other, in every request that has it"
@@ -78,7 +76,7 @@ class Bounded:
         check_guarantee(Decode(epsilon=epsilon, lambda_max=lambda_max, max_new_tokens=max_tokens), (), DELTA)
         nano(epsilon, up=True)
         spent = Spent(folder, total)
-        return cls(epsilon, spent, made_directory(folder / _RECEIPTS), lambda_max, max_tokens)
+        return cls(epsilon, spent, made_directory(folder / "receipts"), lambda_max, max_tokens)
 
     def measure(self, body: CompletionRequest) -> Decode:
         return Decode(
@@ -152,7 +150,7 @@ async def _completions(request: Request, bounded: Bounded) -> Response:
             if event.name == "failed":
                 return refused(500, _LOST if is_charged else last["error"])
             if event.name == "cancelled":
-                return Response(status_code=_GONE)
+                return Response(status_code=499)
             is_charged = is_charged or event.name == "charged"
             if is_charged and completion.is_streamed:
                 return StreamingResponse(_chunks(job, completion, envelope), media_type="text/event-stream")

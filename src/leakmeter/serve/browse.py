@@ -6,10 +6,10 @@ import json
 import re
 import shlex
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
@@ -48,7 +48,6 @@ _COLUMNS: Final[dict[str, tuple[str, Callable[[Entry], Any]]]] = {
 """Headings, and what runs are sorted by."""
 _NAME: Final = re.compile(r"[\w-]{1,200}")
 _REMEMBERED: Final = 5_000
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,24 +85,20 @@ class Shelf:
         return path
 
     def entry(self, name: str) -> Entry:
-        return _kept(self._entries, name, _state(self.root / name), lambda: catalogue.entry_of(self.root / name))
+        path = self.root / name
+        return self._entries.cached((name, _state(path)), lambda: catalogue.entry_of(path))
 
     def known(self, name: str) -> RunFindings | None:
         """What a run found, if it was asked for before and has not changed."""
-        kept: tuple[object, RunFindings | None] = self._findings.get(name) or (None, None)
-        return kept[1] if kept[0] == _state(self.root / name) else None
+        known: RunFindings | None = self._findings.get((name, _state(self.root / name)))
+        return known
 
     def finding(self, name: str) -> RunFindings:
-        return _kept(self._findings, name, _state(self.path(name)), lambda: _finding(self.path(name)))
+        path = self.path(name)
+        return self._findings.cached((name, _state(path)), lambda: _finding(path))
 
 
-def _kept(held: Remembered, name: str, state: object, make: Callable[[], _T]) -> _T:
-    before = held.get(name)
-    kept: _T = held.put(name, (state, make()) if before is None or before[0] != state else before)[1]
-    return kept
-
-
-def _state(path: Path) -> object:
+def _state(path: Path) -> tuple[Hashable, ...]:
     """Differs where a run has changed."""
     spec, begun = stamp(path / "spec.json"), stamp(path / "begun.json")
     return spec, begun, 0 if spec else len(RunDirectory(path).parts)

@@ -19,7 +19,6 @@ from leakmeter.text.layout import without_characters
 from leakmeter.text.surrogates.entity import surrogate_of
 
 _REGION: Final = "US"
-_SEED: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,7 @@ def _surrogates(context: str, within: Sequence[tuple[int, int]]) -> Iterator[Cha
     for entity in find(context, [(0, len(context))], region=_REGION):
         are_within = [any(low <= start and end <= high for low, high in within) for start, end in entity.mentions]
         if any(are_within):
-            surrogate = surrogate_of(entity, context, region=_REGION, seed=_SEED, case_id="")
+            surrogate = surrogate_of(entity, context, region=_REGION, seed=0, case_id="")
             for (start, end), instead, is_within in zip(entity.mentions, surrogate.mentions, are_within, strict=True):
                 if is_within:
                     yield Change(start, end, instead)

@@ -41,15 +41,12 @@ T = TypeVar("T")
 MOST_ROWS: Final = 100_000
 """Rows of a ledger that is shown, of all its tables."""
 MOST_ID: Final = 2_000
-_PAGES: Final = 32
-_HELD_BY: Final = "see all with leakmeter ledger show and query"
 _VIEWS: Final = (
     ("/ledger", "Overview"),
     *((f"/ledger/by/{by}", f"By {by}") for by in said.BY),
     ("/ledger/budgets", "Budgets"),
 )
-DAY: Final = "day"
-_OPENED: Final = (DOCUMENT, SUBJECT, RECIPIENT, DAY, said.ANSWER)
+_OPENED: Final = (*said.BY, said.ANSWER)
 _BUDGET_NATS: Final = "5"
 
 
@@ -64,7 +61,7 @@ class Reader:
     path: Path
     _state: object = None
     _book: Book | None = None
-    _pages: Remembered = field(default_factory=lambda: Remembered(_PAGES))
+    _pages: Remembered = field(default_factory=lambda: Remembered(32))
     _limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
 
     async def cached(self, key: object, make: Callable[[Book], T]) -> T | None:
@@ -111,7 +108,7 @@ def _names(book: Book) -> said.Names:
 
 
 def _shown(blocks: Sequence[b.Block]) -> Markup:
-    return html.fragment(blocks, held_by=_HELD_BY)
+    return html.fragment(blocks, held_by="see all with leakmeter ledger show and query")
 
 
 async def _page(
@@ -183,7 +180,7 @@ def _opened(book: Book, kind: str, id_: str) -> tuple[list[b.Block], bool]:
         return said.subject_blocks(book, _subject(book, id_.strip()), names), False
     if kind == RECIPIENT and (events := [event for event in book.events if event["recipient"] == (id_ or None)]):
         return said.events_blocks(book, names.phrase(id_ or None), events, names), False
-    if kind == DAY and (events := [event for event in book.events if str(event["day"] or "") == id_]):
+    if kind == "day" and (events := [event for event in book.events if str(event["day"] or "") == id_]):
         return said.events_blocks(book, id_ or "No day is logged", events, names), False
     if kind == said.ANSWER:
         event = _event(book, id_)

@@ -53,9 +53,7 @@ UNITS: Final = ("sentence", "line", "paragraph", "document", "word", "ngram:5", 
 TEMPLATES: Final = ("chat", *NAMED)
 MOST_CHARACTERS: Final = 400_000
 SEARCH: Final = "top:5"
-_TEXTS: Final = ("context", "query", "response", "unit", "template", "model", "search")
 _CASE: Final = "live"
-_TICKETS: Final = 8
 _BETWEEN: Final = re.compile(r"^-{3,}[ \t]*$", re.MULTILINE)
 _DEFAULT_LIMIT: Final = 5.0
 
@@ -75,7 +73,8 @@ class Typed:
 
     @classmethod
     def from_json(cls, body: JsonObject, serving: Serving) -> Typed:
-        texts = bodies.texts(body, *_TEXTS, most=MOST_CHARACTERS)
+        names = ("context", "query", "response", "unit", "template", "model", "search")
+        texts = bodies.texts(body, *names, most=MOST_CHARACTERS)
         template = bodies.choice(texts["template"], "template", TEMPLATES, None)
         unit = bodies.choice(texts["unit"], "unit on this page", UNITS, UNITS[0]) or UNITS[0]
         n_tokens, seed = bodies.new_tokens(body), bodies.whole(body, "seed", 0)
@@ -469,7 +468,7 @@ def _samples() -> dict[str, dict[str, str]]:
         },
         "tickets": {
             "title": "Support tickets",
-            "context": "\n".join(str(row.fields["body"]) for row in islice(tickets, _TICKETS)),
+            "context": "\n".join(str(row.fields["body"]) for row in islice(tickets, 8)),
             "query": "Whose kettle stays cold, and how can we reach them?",
             "response": "It is the kettle of Ines Valtorp. Call 555-010-2231.",
         },

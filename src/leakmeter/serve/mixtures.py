@@ -24,7 +24,6 @@ from leakmeter.stats import logspace
 
 LAMBDAS: Final = tuple(round(0.1 * number, 1) for number in range(21))
 EPSILONS: Final = (0.01, 0.03, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0)
-_TOKENS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ def table(kept: KeptModel, prepared: Prepared, at: int, job: Job) -> JsonObject:
 
 
 def _shown(kept: KeptModel, kind: str, value: float, mixed: Any, bare: Any, full: Any, mixture: Any) -> JsonObject:
-    order = np.argsort(-mixed, kind="stable")[:_TOKENS]
+    order = np.argsort(-mixed, kind="stable")[:8]
     weight, loss = float(mixture.weight[0]), float(mixture.max_loss[0])
     cost = f"the largest loss of a token is {scale.nats_text(loss)}\u00a0nats"
     sentence = (
