@@ -192,24 +192,21 @@ def _password(host: str, *, allow_remote: bool) -> str:
 def _listening(host: str, port: int) -> socket.socket:
     if not 0 <= port <= 65535:
         raise UsageError(f"port is {port}; it has to be 0 to 65535")
+    listening = None
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-    except (OSError, UnicodeError) as error:
-        raise _refusal(host, port, error) from None
-    listening = socket.socket(family, kind, protocol)
-    try:
+        listening = socket.socket(family, kind, protocol)
         if os.name == "posix":
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
         listening.listen(128)
-    except OSError as error:
-        listening.close()
-        raise _refusal(host, port, error) from None
+    except (OSError, UnicodeError) as error:
+        if listening is not None:
+            listening.close()
+        reason = getattr(error, "strerror", None) or "it is not an address"
+        raise UsageError(
+            f"nothing can listen on port {port} of '{host}' ({reason}); give another --port or --host"
+        ) from None
     return listening
-
-
-def _refusal(host: str, port: int, error: Exception) -> UsageError:
-    reason = getattr(error, "strerror", None) or "it is not an address"
-    return UsageError(f"nothing can listen on port {port} of '{host}' ({reason}); give another --port or --host")

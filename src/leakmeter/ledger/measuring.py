@@ -314,7 +314,6 @@ def measured(
 
 
 def _setups(backend: Backend, how: Measuring, temperature: float) -> tuple[list[Setup], JsonObject]:
-    """The setup of each unit, and what of the model decides whether numbers add up."""
     from leakmeter.storage.fingerprint import spec_of
 
     measure = how.measure(temperature)

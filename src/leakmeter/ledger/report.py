@@ -53,7 +53,6 @@ class Names:
     address: Callable[[str, str], str] = lambda kind, id_: ""
 
     def __post_init__(self) -> None:
-        """Refuse names that the ledger does not have."""
         if self.in_clear and not self.book.names:
             raise UsageError("the ledger holds no names; only `leakmeter ledger add --keep-texts` keeps them")
 
@@ -115,7 +114,6 @@ def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
 
 
 def _limits(pairs: Sequence[Pair]) -> Iterator[b.Warning]:
-    """That sums are no finding, or not what an observer knows, where it is so."""
     n_sums = counted(len(pairs), "sum")
     if n := sum(map(_is_quiet, pairs)):
         verb = "is" if n == 1 else "are"
@@ -133,7 +131,6 @@ def _is_quiet(pair: Pair) -> bool:
 
 
 def _called(names: Names, *, has_people: bool) -> Iterator[b.Text]:
-    """Why somebody is called by a pseudonym, where somebody is."""
     if not names.book.names:
         yield b.Text("Recipients and people are shown as hashes; only leakmeter ledger add --keep-texts keeps names.")
     elif has_people and not names.in_clear:

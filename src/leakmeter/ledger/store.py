@@ -59,7 +59,6 @@ class Tombstone:
     """'document', 'subject', 'recipient' or 'trace'."""
     day: str
     n_rows: int
-    """Rows that were removed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,7 +207,6 @@ class Book:
 
     @property
     def recipients(self) -> list[str | None]:
-        """Pseudonyms, in the order of first sight."""
         return list(dict.fromkeys(event["recipient"] for event in self.events))
 
     def contents_of(self, subject: str) -> dict[str, int]:

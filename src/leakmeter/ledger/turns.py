@@ -21,8 +21,6 @@ MOST_PLACES: Final = 1_000_000
 
 
 class Turns:
-    """Messages of answers so far that have documents, and where."""
-
     def __init__(self) -> None:
         self._held: OrderedDict[bytes, Sequence[tuple[str, str, int, int]]] = OrderedDict()
         self._n_places = 0

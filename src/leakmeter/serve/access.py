@@ -83,7 +83,6 @@ class Access:
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def spend(self, token: str) -> bool:
-        """Whether a token was good; it is no more."""
         with self._lock:
             matches = [
                 kept_token

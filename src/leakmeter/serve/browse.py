@@ -45,7 +45,6 @@ _COLUMNS: Final[dict[str, tuple[str, Callable[[Entry], Any]]]] = {
     "cases": ("Cases", lambda entry: entry.n_cases or 0),
     "finished": ("Finished, UTC", lambda entry: entry.finished or ""),
 }
-"""Headings, and what runs are sorted by."""
 _NAME: Final = re.compile(r"[\w-]{1,200}")
 _REMEMBERED: Final = 5_000
 
@@ -230,7 +229,6 @@ async def run_page(request: Request) -> Response:
 
 
 def _summary(path: Path) -> tuple[list[tuple[str, str]], str]:
-    """Facts of a run, and why there are not more."""
     try:
         summary = catalogue.summary(path)
     except LeakmeterError as error:

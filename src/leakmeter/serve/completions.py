@@ -279,7 +279,6 @@ class Envelope:
         return data({**self._head("chat.completion.chunk"), "choices": [choice], **more})
 
     def usage_chunk(self, usage: Mapping[str, int]) -> bytes:
-        """The last piece of a stream, where its usage is wanted."""
         return data({**self._head("chat.completion.chunk"), "choices": [], "usage": usage})
 
     def _head(self, kind: str) -> JsonObject:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
+import json
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -84,7 +85,6 @@ class Remembered:
         return self._held.get(key)
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What is held, or made and held now."""
         return self.put(key, self._held[key] if key in self._held else make())
 
     def clear(self) -> None:
@@ -136,4 +136,16 @@ def session_of(request: Request) -> str:
 def streamed(request: Request, work: Work, *, and_cancel: bool = True) -> Response:
     """Have work done, and answer with its events; with `and_cancel` it ends when the browser goes."""
     job = serving_of(request).queue.submit(work, session_of(request))
-    return StreamingResponse(job.stream(and_cancel=and_cancel), media_type="text/event-stream")
+
+    async def written() -> AsyncIterator[bytes]:
+        events = job.listen(and_cancel=and_cancel)
+        try:
+            async for event in events:
+                if event is None:
+                    yield b": alive\n\n"
+                else:
+                    yield f"event: {event.name}\ndata: {json.dumps(event.data, allow_nan=False)}\n\n".encode()
+        finally:
+            await events.aclose()  # type: ignore[attr-defined]
+
+    return StreamingResponse(written(), media_type="text/event-stream")

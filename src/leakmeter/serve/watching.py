@@ -112,9 +112,9 @@ class _Watched:
             forks = getattr(self._kept.backend, "hides_pieces", False)
             answered = _Pieces(item, self._watch, forks, exhaustive=self._measure.search is None).answered
         elif isinstance(self._measure, Decode):
-            answered = self._tokens_told(item, self._measure)
+            answered = self._watched_tokens(item, self._measure)
         else:
-            answered = self._prompts_told()
+            answered = self._watched_rounds()
         trial = self._measure.trial(item)
         try:
             requests: Sequence[Asked] = next(trial)
@@ -126,7 +126,7 @@ class _Watched:
             measurements: list[Measurement] = end.value
             return measurements
 
-    def _prompts_told(self) -> Callable[[Sequence[Asked]], Trial[list[Scores]]]:
+    def _watched_rounds(self) -> Callable[[Sequence[Asked]], Trial[list[Scores]]]:
         n_prompts = 0
 
         def answered(requests: Sequence[Asked]) -> Trial[list[Scores]]:
@@ -138,7 +138,7 @@ class _Watched:
 
         return answered
 
-    def _tokens_told(self, item: ContextItem, measure: Decode) -> Callable[[Sequence[Asked]], Trial[list[Scores]]]:
+    def _watched_tokens(self, item: ContextItem, measure: Decode) -> Callable[[Sequence[Asked]], Trial[list[Scores]]]:
         rows: list[Any] = []
 
         def answered(requests: Sequence[Asked]) -> Trial[list[Scores]]:
