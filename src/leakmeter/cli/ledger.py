@@ -36,7 +36,9 @@ app = App(
 )
 
 _DEFAULT: Final = Path("ledger")
-_Ledger = Annotated[Path, Parameter(name="--ledger")]
+_Ledger = Annotated[Path, Parameter(name="--ledger", help="Directory of the ledger.")]
+_Names = Annotated[bool, Parameter(negative="", help="Show names instead of pseudonyms, where they are kept.")]
+_Json = Annotated[bool, Parameter(negative="", help="Print one JSON object instead.")]
 
 
 @app.command
@@ -63,7 +65,7 @@ def add(
     tokenizer: str | None = None,
     allow_remote: Flag = False,
     concurrency: int | None = None,
-    json: Flag = False,
+    json: _Json = False,
     workers: WorkerOptions | None = None,
 ) -> None:
     """Measure the answers of logs that the ledger does not have, and add them.
@@ -77,8 +79,6 @@ def add(
     traces
         Logs: OpenAI-style JSON lines, ragas, OpenInference, OpenTelemetry, Langfuse, MLflow, LangSmith, or those of
         leakmeter.integrations; optionally compressed (.gz, .zst), or '-' for standard input.
-    ledger
-        Directory of the ledger.
     model
         Scoring model, as in `leakmeter influence`; all nats of a ledger come from one model.
     format
@@ -122,8 +122,6 @@ def add(
         Send prompts and answers to a served model on another machine.
     concurrency
         Maximum number of simultaneous requests to a served model.
-    json
-        Print one JSON object instead.
     """
     if not traces:
         raise UsageError("no log is given; give files of traces, or '-' for standard input")
@@ -193,7 +191,7 @@ def show(
     ledger: _Ledger = _DEFAULT,
     by: str | None = None,
     subject: str | None = None,
-    show_names: Flag = False,
+    show_names: _Names = False,
     explain: Explain = False,
     json: Flag = False,
 ) -> None:
@@ -201,14 +199,10 @@ def show(
 
     Parameters
     ----------
-    ledger
-        Directory of the ledger.
     by
         Group by document (the default), subject, recipient or day.
     subject
         Show everything disclosed about one person instead: a pseudonym, or a name.
-    show_names
-        Show names instead of pseudonyms, where they are kept.
     json
         Print JSON objects instead, one a line.
     """
@@ -244,7 +238,7 @@ def check(
     per: str = "document,recipient",
     ledger: _Ledger = _DEFAULT,
     junit: Path | None = None,
-    json: Flag = False,
+    json: _Json = False,
 ) -> None:
     """Check disclosures against a budget; exit with 1 if it is exceeded.
 
@@ -257,12 +251,8 @@ def check(
         Maximum number of nats that may be disclosed.
     per
         document,recipient; document, for all recipients together; subject,recipient; or subject.
-    ledger
-        Directory of the ledger.
     junit
         Write JUnit XML to this file.
-    json
-        Print one JSON object instead.
     """
     from leakmeter.core.written import write_whole
     from leakmeter.gating.gate_words import check_lines, to_junit
@@ -290,17 +280,13 @@ def check(
 
 
 @app.command
-def report(*, ledger: _Ledger = _DEFAULT, out: Path = Path("ledger.html"), show_names: Flag = False) -> None:
+def report(*, ledger: _Ledger = _DEFAULT, out: Path = Path("ledger.html"), show_names: _Names = False) -> None:
     """Write the page of a ledger: documents and recipients as a matrix, a timeline, and the answers that leaked most.
 
     Parameters
     ----------
-    ledger
-        Directory of the ledger.
     out
         Write the page to this file.
-    show_names
-        Show names instead of pseudonyms, where they are kept.
     """
     from leakmeter.ledger.report import page
     from leakmeter.report import html
@@ -311,7 +297,7 @@ def report(*, ledger: _Ledger = _DEFAULT, out: Path = Path("ledger.html"), show_
 
 
 @app.command
-def forget(id: str, /, *, kind: str | None = None, ledger: _Ledger = _DEFAULT, json: Flag = False) -> None:
+def forget(id: str, /, *, kind: str | None = None, ledger: _Ledger = _DEFAULT, json: _Json = False) -> None:
     """Remove everything of one document, person, recipient or trace from a ledger.
 
     Deletes its rows and the texts that were kept, and rewrites the file without them. A tombstone without the id
@@ -323,10 +309,6 @@ def forget(id: str, /, *, kind: str | None = None, ledger: _Ledger = _DEFAULT, j
         A document's or a trace's id; a pseudonym of a person, or a name.
     kind
         Kind of the id, if several have it: document, subject, recipient or trace.
-    ledger
-        Directory of the ledger.
-    json
-        Print one JSON object instead.
     """
     from leakmeter.ledger.forget import forget as forget_of
     from leakmeter.ledger.store import Ledger
@@ -366,8 +348,6 @@ def query(
     ----------
     sql
         One SELECT.
-    ledger
-        Directory of the ledger.
     schema
         Show the columns of all views, their types and units instead.
     json
@@ -387,13 +367,7 @@ def query(
 
 @app.command
 def verify(*, ledger: _Ledger = _DEFAULT) -> None:
-    """Read every row of a ledger and compare it with its checksum; exit with 1 if one is not what was written.
-
-    Parameters
-    ----------
-    ledger
-        Directory of the ledger.
-    """
+    """Read every row of a ledger and compare it with its checksum; exit with 1 if one is not what was written."""
     n_rows, findings = _opened(ledger).verify()
     for finding in findings:
         output.print_text(f"WRONG   {finding}")

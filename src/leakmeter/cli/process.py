@@ -13,11 +13,6 @@ from typing import Final
 
 from leakmeter.models import cache_dir
 
-_TRIM_THRESHOLD: Final = -1  # parameters of mallopt, as glibc numbers them
-_TOP_PAD: Final = -2
-_MMAP_THRESHOLD: Final = -3
-_KEEP_BYTES: Final = 2**30
-_GROW_BYTES: Final = 2**26
 _MOST_LOGS: Final = 20
 
 
@@ -33,8 +28,9 @@ def keep_freed_memory() -> bool:
     except (AttributeError, OSError):
         return False
     accepted = True
-    for name, value in ((_MMAP_THRESHOLD, _KEEP_BYTES), (_TRIM_THRESHOLD, _KEEP_BYTES), (_TOP_PAD, _GROW_BYTES)):
-        accepted = bool(mallopt(name, value)) and accepted
+    # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_TOP_PAD, as glibc numbers them.
+    for parameter, n_bytes in ((-3, 2**30), (-1, 2**30), (-2, 2**26)):
+        accepted = bool(mallopt(parameter, n_bytes)) and accepted
     return accepted
 
 

@@ -122,7 +122,7 @@ def reach(signed: FloatArray, noise: FloatArray, times: Sequence[float | None]) 
         # The largest sum has all that speak for it before it, and the smallest all that speak against it.
         high, low = np.maximum(free, 0.0).sum(), np.minimum(free, 0.0).sum()
     spread = float(noise[~is_timed].sum())
-    first = _sizes(np.array([high, low])).max(keepdims=True) + spread
+    first: FloatArray = _sizes(np.array([high, low])).max(keepdims=True) + spread
     if not apart.size:
         return first
     of_known, of_noise = signed[is_timed], noise[is_timed]

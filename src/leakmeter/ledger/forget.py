@@ -76,7 +76,7 @@ def forget(ledger: Ledger, id_: str, kind: str | None = None) -> Forgotten:
             removed.unread |= _texts_of_others(book, removed, names)
             n_rows, n_texts = _deleted(database, removed)
         _tidied(ledger)
-    return Forgotten(kind, n_rows, len(removed.events), n_texts, _left(book, removed, kind, names))
+    return Forgotten(kind, n_rows, len(removed.events), n_texts, _left(book, removed, names))
 
 
 def _deleted(database: sqlite3.Connection, removed: _Gone) -> tuple[int, int]:
@@ -269,10 +269,9 @@ def _words(text: str) -> str:
     return f" {' '.join(_WORD.findall(unicodedata.normalize('NFKC', text).casefold()))} "
 
 
-def _left(book: Book, removed: _Gone, kind: str, names: Collection[str]) -> tuple[str, ...]:
-    n = len(removed.told_of - removed.events)
+def _left(book: Book, removed: _Gone, names: Collection[str]) -> tuple[str, ...]:
     sentences = []
-    if n:
+    if n := len(removed.told_of - removed.events):
         sentences.append(
             f"{counted(n, 'answer')} had it in the prompt: the numbers of the rest of each prompt remain, and were "
             "measured with it present."
@@ -283,11 +282,11 @@ def _left(book: Book, removed: _Gone, kind: str, names: Collection[str]) -> tupl
         sentences.append(f"{n_ids} remaining ids of documents, traces or spans contain the name; forget those too.")
     if strangers := book.ledger.strangers():
         sentences.append(f"{len(strangers)} files in its directory are not the ledger's: {', '.join(strangers[:5])}.")
-    if kind == SUBJECT:
+    if removed.kind == SUBJECT:
         sentences.append(
             "Telephone numbers, addresses and the like are separate subjects, unless subjects.toml joins them."
         )
-    if kind in (DOCUMENT, SUBJECT):
+    if removed.kind in (DOCUMENT, SUBJECT):
         sentences.append(
             "Answers that disclosed it were already given; the ledger no longer knows what they disclosed."
         )

@@ -193,7 +193,7 @@ def subject_blocks(book: Book, subject: str, names: Names) -> list[b.Block]:
 
     return [
         _revealed(pairs, names.phrase(subject), "No answer had ", names),
-        _to_whom(pairs, names),
+        _pairs_table(book, "", pairs, names, "By recipient"),
         _answers_table(looks, names, "Answers, in order of time", "Documents", documents_of),
         documents,
         *_notes(book),
@@ -232,7 +232,7 @@ def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
         _revealed(pairs, b.Untrusted(document, _ID), "No measured answer had ", names),
         *_disclosed(book, names, is_meant=lambda disclosed: disclosed.document == document),
         *([versions] if len(contents) > 1 else []),
-        _to_whom(pairs, names),
+        _pairs_table(book, "", pairs, names, "By recipient"),
         *_timelines(pairs, names),
         _answers_table([look for pair in pairs for look in pair.looks], names, "Answers, in order of time"),
         *([subjects] if mentioned else []),
@@ -390,60 +390,36 @@ def _disclosed(
     )
 
 
-def _columns(*first: str) -> tuple[b.Column, ...]:
-    return (
-        *(b.Column(name) for name in first),
+def _pairs_table(
+    book: Book, kind: str, pairs: Sequence[Pair], names: Names, caption: str = "", *, by_recipient: bool = True
+) -> b.Table:
+    """A row for each pair: what it is of, if a kind is given, and to whom."""
+    heads = {DOCUMENT: ["Document"], SUBJECT: ["Subject", "Type"]}.get(kind, [])
+    heads += ["Recipient"] if by_recipient else []
+    columns = (
+        *(b.Column(name) for name in heads),
         b.Column("Largest so far", "nats", shade=True),
         b.Column("Interval", "interval", on="pages"),
         b.Column("Sum", "signed_nats"),
         b.Column("Largest answer", "nats", detail=True),
         b.Column("Answers", "count"),
-        b.Column("Placebo", "nats", on="wide" if len(first) == 2 else "pages"),
+        b.Column("Placebo", "nats", on="wide" if len(heads) == 2 else "pages"),
         b.Column("Posterior", "posterior"),
     )
-
-
-def _pair_row(first: b.Phrase, pair: Pair, *more: b.Phrase, to: str = "") -> b.Row:
-    total = pair.total
-    posterior = pair.posterior
-    return b.Row(
-        (
-            first,
-            *more,
-            total.largest_running_nats,
-            b.Interval(*total.interval_nats),
-            total.signed_nats,
-            total.largest_answer_nats,
-            total.n_answers,
-            total.placebo_running_nats,
-            "scored by M" if posterior.probability is None and not pair.is_exact else posterior.probability,
-        ),
-        quiet=_is_quiet(pair),
-        to=to,
-    )
-
-
-def _to_whom(pairs: Sequence[Pair], names: Names) -> b.Table:
-    rows = [
-        _pair_row(names.phrase(pair.recipient), pair, to=names.address(RECIPIENT, pair.recipient or ""))
-        for pair in pairs
-    ]
-    return b.Table(_columns("Recipient"), rows, "By recipient", rest=("recipient", "recipients"))
-
-
-def _pairs_table(
-    book: Book, kind: str, pairs: Sequence[Pair], names: Names, caption: str = "", *, by_recipient: bool = True
-) -> b.Table:
     rows = []
     for pair in pairs:
-        kinds = (b.Untrusted(book.kinds.get(pair.item.id, "")),) if kind == SUBJECT else ()
-        recipients = (names.phrase(pair.recipient),) if by_recipient else ()
-        to = names.address(pair.item.kind, pair.item.id)
-        rows.append(_pair_row(names.of_item(pair), pair, *kinds, *recipients, to=to))
-    heads = [*(("Subject", "Type") if kind == SUBJECT else ("Document",)), *(("Recipient",) if by_recipient else ())]
-    return b.Table(
-        _columns(*heads), rows, caption or _WHAT[kind], rest=("pair", "pairs"), sortable=True, filterable=True
-    )
+        total, posterior = pair.total, pair.posterior.probability
+        cells: list[b.Cell] = [names.of_item(pair)] if kind else []
+        cells += [b.Untrusted(book.kinds.get(pair.item.id, ""))] if kind == SUBJECT else []
+        cells += [names.phrase(pair.recipient)] if by_recipient else []
+        cells += [total.largest_running_nats, b.Interval(*total.interval_nats), total.signed_nats]
+        cells += [total.largest_answer_nats, total.n_answers, total.placebo_running_nats]
+        cells.append("scored by M" if posterior is None and not pair.is_exact else posterior)
+        to = names.address(kind, pair.item.id) if kind else names.address(RECIPIENT, pair.recipient or "")
+        rows.append(b.Row(cells, quiet=_is_quiet(pair), to=to))
+    if not kind:
+        return b.Table(columns, rows, caption, rest=("recipient", "recipients"))
+    return b.Table(columns, rows, caption or _WHAT[kind], rest=("pair", "pairs"), sortable=True, filterable=True)
 
 
 def _worst(book: Book, by: str) -> Iterator[tuple[Any, int, int, Pair | None]]:
@@ -456,17 +432,17 @@ def _worst(book: Book, by: str) -> Iterator[tuple[Any, int, int, Pair | None]]:
     looks: dict[Any, list[Look]] = defaultdict(list)
     for look in book.looks(DOCUMENT):
         looks[group(look.event)].append(look)
-    documents = {key: {look.item for look in key_looks} for key, key_looks in looks.items()}
+    worst: dict[Any, Pair]
     if by == "day":
-        for day in sorted(counts, key=lambda day: (day is None, day or date.min)):
-            pairs = book.totals(looks[day], by_recipient=True) if day is not None else []
-            yield day, counts[day], len(documents.get(day, ())), pairs[0] if pairs else None
-        return
-    worst: dict[Any, Pair] = {}
-    for pair in book.pairs(DOCUMENT, by_recipient=True):
-        worst.setdefault(pair.recipient, pair)
-    for recipient in sorted(counts, key=lambda r: -worst[r].total.largest_running_nats if r in worst else 0.0):
-        yield recipient, counts[recipient], len(documents.get(recipient, ())), worst.get(recipient)
+        worst = {
+            day: book.totals(day_looks, by_recipient=True)[0] for day, day_looks in looks.items() if day is not None
+        }
+        keys = sorted(counts, key=lambda day: (day is None, day or date.min))
+    else:
+        worst = {pair.recipient: pair for pair in reversed(book.pairs(DOCUMENT, by_recipient=True))}
+        keys = sorted(counts, key=lambda name: -worst[name].total.largest_running_nats if name in worst else 0.0)
+    for key in keys:
+        yield key, counts[key], len({look.item for look in looks[key]}), worst.get(key)
 
 
 def _worst_table(book: Book, by: str, names: Names) -> b.Table:

@@ -87,10 +87,11 @@ def texts(body: JsonObject, *names: str, most: int) -> dict[str, str]:
     return fields
 
 
-def choice(value: str, noun: str, known: Collection[str], default: str | None) -> str | None:
+def choice(value: str, noun: str, known: Collection[str]) -> str:
+    """One of the values that the page offers, or "" where none was chosen."""
     if value and value not in known:
         raise UnknownNameError(noun, value[:40], known)
-    return value or default
+    return value
 
 
 def whole(body: JsonObject, name: str, default: int) -> int:

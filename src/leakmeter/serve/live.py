@@ -75,8 +75,8 @@ class Typed:
     def from_json(cls, body: JsonObject, serving: Serving) -> Typed:
         names = ("context", "query", "response", "unit", "template", "model", "search")
         texts = bodies.texts(body, *names, most=MOST_CHARACTERS)
-        template = bodies.choice(texts["template"], "template", TEMPLATES, None)
-        unit = bodies.choice(texts["unit"], "unit on this page", UNITS, UNITS[0]) or UNITS[0]
+        template = bodies.choice(texts["template"], "template", TEMPLATES) or None
+        unit = bodies.choice(texts["unit"], "unit on this page", UNITS) or UNITS[0]
         n_tokens, seed = bodies.new_tokens(body), bodies.whole(body, "seed", 0)
         if seed < 0:
             raise UsageError(f"seed is {seed}; it has to be 0 or more")

@@ -45,9 +45,9 @@ class RunRequest:
         return cls(
             serving.models.checked(texts["model"]),
             tuple(records),
-            bodies.choice(texts["unit"], "unit on this page", UNITS, UNITS[0]) or UNITS[0],
+            bodies.choice(texts["unit"], "unit on this page", UNITS) or UNITS[0],
             texts["context_from"] or None,
-            bodies.choice(texts["template"], "template on this page", TEMPLATES, None),
+            bodies.choice(texts["template"], "template on this page", TEMPLATES) or None,
             bodies.new_tokens(body),
             checked_name(texts["name"].strip() or None),
         )
