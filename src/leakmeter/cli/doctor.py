@@ -18,6 +18,9 @@ app = App(name="doctor")
 app.command(tokens, name="tokens")
 
 
+_Local = Annotated[str | None, Parameter(help="For a local model; see `leakmeter influence`.")]
+
+
 @app.default
 def doctor(
     *,
@@ -26,9 +29,9 @@ def doctor(
     tokenizer: str | None = None,
     allow_remote: Flag = False,
     concurrency: int | None = None,
-    dtype: str | None = None,
-    device: str | None = None,
-    memory: str | None = None,
+    dtype: _Local = None,
+    device: _Local = None,
+    memory: _Local = None,
     report: Annotated[Path | None, Parameter(name=("--report", "--html"))] = None,
     json: Flag = False,
 ) -> None:
@@ -50,12 +53,6 @@ def doctor(
         Allow a served model on another machine.
     concurrency
         Maximum number of simultaneous requests to a served model.
-    dtype
-        For a local model; see `leakmeter influence`.
-    device
-        For a local model; see `leakmeter influence`.
-    memory
-        For a local model; see `leakmeter influence`.
     report
         Also write the report on the model, a page, to this file.
     json

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from leakmeter.serve.serving import Models
 
+_Local = Annotated[str | None, Parameter(help="See `leakmeter influence`.")]
 PASSWORD: Final = "LEAKMETER_SERVE_PASSWORD"
 _LEAST_PASSWORD: Final = 12
 _BOUNDED: Final = Parameter(group="Answers for other programs")
@@ -58,9 +59,9 @@ def serve(
     host: str = "127.0.0.1",
     allow_remote: Flag = False,
     tokenizer: str | None = None,
-    dtype: str | None = None,
-    device: str | None = None,
-    memory: str | None = None,
+    dtype: _Local = None,
+    device: _Local = None,
+    memory: _Local = None,
     bounded: BoundedOptions | None = None,
 ) -> None:
     """Show on a local page what a model leaks as you type, and browse what was measured.
@@ -87,12 +88,6 @@ def serve(
         Let other machines connect, with --host; or send what you type to a served model on another machine.
     tokenizer
         Of a served model: a known name, hf:ORG/NAME, a directory with its tokenizer.json, or a .gguf file.
-    dtype
-        See `leakmeter influence`.
-    device
-        See `leakmeter influence`.
-    memory
-        See `leakmeter influence`.
     """
     try:
         import starlette
