@@ -57,12 +57,8 @@ _WITH_COMMANDS: Final = ("study", "runs", "ledger", "models", "doctor")
 
 
 def program(words: Sequence[str] = (), *, all_options: bool = False) -> App:
-    """The command line. A command is imported when it is the first word asked for, and its help is its own then.
-
-    Args:
-        words: what was typed.
-        all_options: `--help` shows every option of a command.
-    """
+    """The command line for the words that were typed. Only the command that is their first word is imported. With
+    `all_options`, `--help` shows every option of a command."""
     first = words[0] if words else None
     command = " ".join(takewhile(lambda word: not word.startswith("-"), words))
     app = App(
@@ -121,7 +117,7 @@ def _shown_default(value: object) -> str | None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. Exit code 0, 1 for a broken bound or guarantee, 2 for all that goes wrong, 130 when
-    interrupted. What nobody foresaw is one line too; its traceback goes to a log that is private to the user."""
+    interrupted. An unexpected error is one line too; its traceback goes to a log that only the user can read."""
     # Nothing of a run may leave the machine unasked; a download is asked for by naming a model.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")

@@ -17,10 +17,10 @@ _MOST_LOGS: Final = 20
 
 
 def keep_freed_memory() -> bool:
-    """Have glibc keep what was freed, rather than give it back to the kernel and take it anew, page by page. A forward
-    pass allocates and frees the same megabytes in every layer; on a CPU the page faults cost about a tenth of its time.
-    What is kept so counts as memory of the engine, which gives it back where it is too much
-    (`backends.hf.memory.Surplus`). Other allocators are left alone: returns whether glibc took the settings."""
+    """Have glibc keep freed memory instead of giving it back to the kernel: a forward pass allocates and frees the same
+    megabytes in every layer, and on a CPU the page faults cost about a tenth of its time. It counts as memory of the
+    engine, which gives it back where it is too much (`backends.hf.memory.Surplus`). Returns whether glibc took the
+    settings."""
     if sys.platform != "linux":
         return False
     try:
@@ -47,8 +47,8 @@ def open_closed_streams() -> None:
 
 
 def logged(error: Exception) -> str:
-    """Keep the traceback of an error that nobody foresaw in a file of the user's alone; returns what to tell. The text
-    of such an error may quote what was measured, and stands nowhere else."""
+    """Keep the traceback of an unexpected error in a file of the user's alone; returns what to tell. Its text may quote
+    what was measured, and stands nowhere else."""
     kind = type(error).__name__
     folder = cache_dir() / "errors"
     try:

@@ -30,8 +30,8 @@ _PANEL: Final = {option: panel for panel, options in _PANELS.items() for option 
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """What `--help` shows of a command: some of its options, in this order, or all; and command lines to start from,
-    which run beside the files of `leakmeter demo --write-samples samples`."""
+    """What `--help` shows of a command: these options, or all, and command lines to start from, which run beside the
+    files of `leakmeter demo --write-samples samples`."""
 
     examples: tuple[str, ...]
     options: str = ""
@@ -144,8 +144,7 @@ SHORT: Final = {
 
 
 class Formatter:
-    """cyclopts' help formatter: panels by topic, in the place of the one that has all options. `command` is the words
-    of one, such as 'icl select'."""
+    """cyclopts' help formatter, with panels by topic. `command` is its words, such as 'icl select'."""
 
     def __init__(self, command: str, *, all_options: bool) -> None:
         from cyclopts.help import DefaultFormatter

@@ -45,8 +45,7 @@ class Total:
     """Σ_i of the noise floors."""
 
     def posterior(self, *, is_exact: bool) -> Posterior:
-        """What an observer concludes from even odds, or why that is not said; it is exact where every condition of
-        `docs/ledger.md` holds."""
+        """What an observer concludes from even odds; `is_exact` where every condition of `docs/ledger.md` holds."""
         if not is_exact:
             return Posterior(None, UNMET)
         if self.signed_nats is None:
@@ -112,8 +111,7 @@ def total(
 
 
 def reach(signed: FloatArray, noise: FloatArray, times: Sequence[float | None]) -> FloatArray:
-    """How large the sum, and the noise with it, may have been by each time, whatever the order of what shares it; see
-    `total`."""
+    """The largest |sum| plus noise up to each time, over all orders that the times allow; see `total`."""
     is_timed = np.array([time is not None for time in times], dtype=bool)
     when = [time for time in times if time is not None]
     apart = np.array([i for i in range(len(when)) if i == 0 or when[i] != when[i - 1]], dtype=np.intp)
@@ -147,8 +145,7 @@ def _least(sizes: FloatArray, spread: FloatArray, times: Sequence[float | None])
 
 
 def counted(draws: Sequence[Hashable], present: Sequence[bool]) -> tuple[np.ndarray, int]:
-    """Which answers add up: the first of each draw, where the prompt had the thing; and how many more show one
-    again."""
+    """The first answer of each draw whose prompt had the thing, and how many answers repeat a draw."""
     seen: set[Hashable] = set()
     keep = np.zeros(len(draws), dtype=bool)
     repeats = 0

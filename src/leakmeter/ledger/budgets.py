@@ -56,8 +56,8 @@ class Budget:
 
 
 def check(book: Book, budget: Budget) -> tuple[list[Pair], list[Pair], Check]:
-    """What is over a budget; of what nobody knows whether it is, since an answer has no number for the whole of it; and
-    that as one claim, in which groups are numbered as `Book.pairs` orders them."""
+    """What exceeds a budget; what has no number for the whole of it; and both as one claim. Its groups are numbered in
+    the order of `Book.pairs`."""
     groups = book.pairs(budget.kind, by_recipient=budget.by_recipient)
     if not groups:
         raise UsageError(

@@ -263,8 +263,8 @@ class Guard:
         return replace(latest, pieces=verdict.pieces, recorded=recorded)
 
     def _has_known(self, measured: Measured) -> bool:
-        """Add what the ledger has of an answer to its rows, since it may be forgotten before the answer is counted;
-        whether all numbers are there then."""
+        """Add the ledger's rows of an answer, which may be forgotten before it is counted. Returns whether no number is
+        missing."""
         (event,) = measured.rows["events"]
         names = {event["by_document"], event["by_entity"]}
         contents = {row["content"] for row in measured.rows["looks"]}

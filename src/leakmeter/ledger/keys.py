@@ -56,8 +56,8 @@ class Keys:
         return self._hash("answer", text)
 
     def scored(self, setup: str, messages: Iterable[tuple[str, str]], places: Mapping[str, Any], answer: str) -> str:
-        """Of a measurement: what names its numbers. `setup` is of the model and all settings; messages have role and
-        text of each, as they were sent; places are those of the documents in them."""
+        """Names a measurement. `setup` is of the model and all settings, `messages` have role and text, `places` are
+        those of the documents in them."""
         text = json.dumps([list(messages), dict(places), answer], ensure_ascii=True, sort_keys=True)
         return self._hash("scored", setup, text)
 

@@ -256,8 +256,7 @@ class Measured:
 def measured(
     ledger: Ledger, answers: Sequence[LoggedAnswer], backend: Backend, how: Measuring, score: Score
 ) -> Measured:
-    """Score what the ledger has no numbers of, and make rows of all answers that can be scored; nothing is written to
-    the ledger's tables."""
+    """Score what the ledger has no numbers of, and make rows of all answers that can be scored. Writes no table."""
     if answers and not backend.tokenizer.has_chat_template:
         raise UsageError(
             f"model '{backend.name}' has no chat template, which logged messages need; give a model that has one: "
@@ -324,8 +323,7 @@ def _setups(backend: Backend, how: Measuring, temperature: float) -> tuple[list[
 
 
 def _usable(todo: Mapping[str, LoggedAnswer], setup: Setup, backend: Backend) -> tuple[Preparations, dict[str, str]]:
-    """The cases that can be measured, their ids the names of their scores, and why the others cannot, without their
-    places."""
+    """The cases that can be measured, whose ids name their scores, and why the others cannot."""
     usable = Preparations(backend)
     problems: dict[str, str] = {}
     for key, answer in todo.items():
@@ -439,8 +437,8 @@ def _place(disclosure: Disclosure, answer: str) -> tuple[int, int]:
 def _told_of(
     ledger: Ledger, texts: Texts, disclosure: Disclosure, source: Source, entities: Sequence[JsonObject]
 ) -> list[str]:
-    """Pseudonyms of the personal data of a document that a disclosure may tell of: what stands where its source says
-    it, or shares its letters. The source of what is not copied is the whole document, so that it may tell of all."""
+    """Pseudonyms of a document's personal data that a disclosure may reveal: what stands at its source or shares its
+    letters. The source of what is not copied is the whole document."""
     letters = Folded(disclosure.text).letters
     parts = [(part["start"], part["end"]) for part in texts["documents"] if part["name"] == source.document]
 

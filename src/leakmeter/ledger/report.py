@@ -37,15 +37,8 @@ _MOST_TIME: Final = timedelta(hours=72)
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How people are called, and where more is said of them.
-
-    Args:
-        book: the ledger.
-        in_clear: by their names, which are there where texts are kept.
-        named: people who are called so all the same.
-        address: kind and id of a document, a subject, a recipient, a day or an answer to where its page is; "" where
-            there is none.
-    """
+    """How people are called, and where their pages are: `in_clear` by the names that are kept, those of `named` in any
+    case. `address` maps kind and id of a document, a subject, a recipient, a day or an answer to a page, or to ""."""
 
     book: Book
     in_clear: bool = False
@@ -106,14 +99,14 @@ def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
             _headline(book, names),
             *_disclosed(book, names),
             table,
-            *_limits(pairs),
-            *_called(names, has_people=by == SUBJECT),
+            *_limits(pairs, names, has_people=by == SUBJECT),
             *_notes(book),
         ],
     )
 
 
-def _limits(pairs: Sequence[Pair]) -> Iterator[b.Warning]:
+def _limits(pairs: Sequence[Pair], names: Names, *, has_people: bool) -> Iterator[b.Block]:
+    """Which sums are no finding, or not what an observer knows; and why people are called by pseudonyms."""
     n_sums = counted(len(pairs), "sum")
     if n := sum(map(_is_quiet, pairs)):
         verb = "is" if n == 1 else "are"
@@ -123,18 +116,15 @@ def _limits(pairs: Sequence[Pair]) -> Iterator[b.Warning]:
             f"{n:,} of {n_sums} {'has' if n == 1 else 'have'} no posterior, because a condition is not met or not "
             "asserted. Such a sum is a score by M, the scoring model, not an observer's odds."
         )
+    if not names.book.names:
+        yield b.Text("Recipients and people are shown as hashes; only leakmeter ledger add --keep-texts keeps names.")
+    elif has_people and not names.in_clear:
+        yield b.Text("People are shown as hashes; --show-names shows their names.")
 
 
 def _is_quiet(pair: Pair) -> bool:
     total = pair.total
     return total.largest_running_nats <= max(total.noise_nats, total.placebo_running_nats or 0.0)
-
-
-def _called(names: Names, *, has_people: bool) -> Iterator[b.Text]:
-    if not names.book.names:
-        yield b.Text("Recipients and people are shown as hashes; only leakmeter ledger add --keep-texts keeps names.")
-    elif has_people and not names.in_clear:
-        yield b.Text("People are shown as hashes; --show-names shows their names.")
 
 
 def rows_table(book: Book, by: str, names: Names) -> b.Table:
@@ -165,13 +155,18 @@ def overview(book: Book, names: Names) -> list[b.Block]:
 def of_subject(book: Book, subject: str, *, show_names: bool = False) -> b.Report:
     names = Names(book, show_names, frozenset(book.recipients))
     pairs = [pair for pair in book.pairs(SUBJECT, by_recipient=True) if pair.item.id == subject]
-    blocks = [*subject_blocks(book, subject, names), *_limits(pairs), *_called(names, has_people=True)]
+    blocks = [*subject_blocks(book, subject, names), *_limits(pairs, names, has_people=True)]
     return b.Report("Subject of the ledger", "ledger", blocks)
 
 
 def subject_blocks(book: Book, subject: str, names: Names) -> list[b.Block]:
     pairs = [pair for pair in book.pairs(SUBJECT, by_recipient=True) if pair.item.id == subject]
-    contents = book.contents_of(subject)
+    contents: Counter[str] = Counter()
+    contents_of: dict[str, set[str]] = defaultdict(set)
+    for row in book.mentions:
+        if book.subject_of[row["entity"]] == subject:
+            contents[row["content"]] += row["n_mentions"]
+            contents_of[row["entity"]].add(row["content"])
     mentioned = Counter({doc: contents[content] for doc, content in book.documents if content in contents})
     documents = b.Table(
         (b.Column("Document"), b.Column("Mentions", "count")),
@@ -180,16 +175,11 @@ def subject_blocks(book: Book, subject: str, names: Names) -> list[b.Block]:
         rest=("document", "documents"),
     )
     looks = [look for pair in pairs for look in pair.looks]
-    mentions: dict[str, set[str]] = defaultdict(set)
-    for row in book.mentions:
-        mentions[row["entity"]].add(row["content"])
 
     def documents_of(look: Look) -> b.Phrase:
-        told_of = set().union(*(mentions[entity] for entity in look.entities))
-        rows = book.looks_by_event[look.event["event"]]
-        return b.Untrusted(
-            ", ".join(row["document"] for row in rows if row["present"] and row["content"] in told_of), _ID
-        )
+        having = set().union(*(contents_of[entity] for entity in look.entities))
+        rows = [row for row in book.looks_by_event[look.event["event"]] if row["present"] and row["content"] in having]
+        return b.Untrusted(", ".join(row["document"] for row in rows), _ID)
 
     return [
         _revealed(pairs, names.phrase(subject), "No answer had ", names),

@@ -72,16 +72,8 @@ class State:
 
 
 class Ledger:
-    """A ledger's directory.
-
-    Args:
-        path: the directory; it is made by the first commit.
-        keys: of the user; see `ledger.keys`.
-
-    Raises:
-        StoreError: by all methods: the ledger cannot be read or written, is of another version or under another key, or
-            a row of it is not what was written.
-    """
+    """A ledger's directory, which the first commit makes. All methods raise `StoreError` where it cannot be read or
+    written, is of another version or key, or has a row that is not what was written."""
 
     def __init__(self, path: Path, keys: Keys) -> None:
         self.path = path
@@ -194,9 +186,8 @@ class Ledger:
     def commit(
         self, rows: Rows, *, model: JsonObject | None = None, provided: Callable[[], bool] = lambda: True
     ) -> bool:
-        """Add rows that are not there yet; all of them, or none where it is interrupted. Returns whether they are
-        there. What others added since they were made is not added again. `provided` is asked while nobody else can
-        commit; where it says no, nothing is added."""
+        """Add the rows that are not there yet, all or none; returns whether they are there. `provided` is asked while
+        nobody else can commit; if it returns False, nothing is added."""
         with self.writing() as database:
             state = self._state(database)
             if model is not None and state.model not in (None, model):

@@ -58,8 +58,7 @@ def read_edits(ledger: Ledger) -> Edits:
 
 
 def write_edits(ledger: Ledger, left: Collection[str | None]) -> None:
-    """Take out of the file of corrections what names nothing that is left, by pseudonyms; a file without such names
-    stays as it is."""
+    """Remove corrections of pseudonyms that are not `left`; a file without any stays as it is."""
     edits = read_edits(ledger)
     names = [name for name in left if name is not None]
 
@@ -92,8 +91,7 @@ def _groups(tables: Any, path: str, name: str) -> list[tuple[str, ...]]:
 
 
 def resolve(names: Iterable[Name], edits: Edits | None = None) -> dict[str, str]:
-    """Each name's subject: the pseudonym of the fullest name of the same person. Names are those of all documents; the
-    user's corrections win over the rule."""
+    """Each name's subject: the pseudonym of the fullest name of the same person. Corrections win over the rule."""
     edits = edits or Edits()
 
     def fullest_first(name: Name) -> tuple[int, int, str]:
@@ -123,8 +121,7 @@ def resolve(names: Iterable[Name], edits: Edits | None = None) -> dict[str, str]
 
 
 def is_part(some: Name, more: Name) -> bool:
-    """Whether all words of one name stand in the other in the same order, an initial for a word; see
-    `person.is_part`."""
+    """Whether one name's words stand in the other in the same order, an initial for a word; see `person.is_part`."""
     at, n_whole = 0, 0
     for word in some.words:
         place = next((i for i in range(at, len(more.words)) if word in (more.words[i], more.initials[i])), None)

@@ -172,8 +172,7 @@ def insert(database: sqlite3.Connection, rows: Rows) -> None:
 
 
 def select(database: sqlite3.Connection, table: str, first: int = 0) -> Iterator[JsonObject]:
-    """Rows of one of `TABLES`, in the order they were added, from a place in that order on; `ValueError` where one is
-    not what was written."""
+    """Rows of a table in the order they were added, from number `first` on. `ValueError` if one was changed."""
     columns = _columns(table)
     names = columns[:-1]
     reads = [(field.name, _STORED[field.type][1]) for field in TABLES[table] if field.type in _STORED]

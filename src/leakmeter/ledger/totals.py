@@ -63,8 +63,8 @@ class Look:
 
     @property
     def is_known(self) -> bool:
-        """Whether the number is that of the whole thing. Of several values, each scored with the others left in, the
-        sum is no bound: two that say the same may both read near 0."""
+        """Whether the number is of the whole thing. Of several values, each scored with the others left in, the sum is
+        no bound: two that say the same may both read near 0."""
         return self.signed_nats is not None and self.n_pieces == 1
 
 
@@ -126,16 +126,8 @@ class Disclosed(NamedTuple):
 
 
 class Book:
-    """All of a ledger, read once.
-
-    Args:
-        ledger: what to read.
-        further: rows that are not committed, as if they were.
-
-    Raises:
-        StoreError: it cannot be read.
-        UsageError: the file of subjects is not what it should be.
-    """
+    """All of a ledger, read once; `further` are rows that are not committed, as if they were. `UsageError` where the
+    file of subjects is not what it should be."""
 
     def __init__(self, ledger: Ledger, further: Rows | None = None) -> None:
         self.ledger = ledger
@@ -157,8 +149,7 @@ class Book:
             events,
             key=lambda event: (math.inf if event["time"] is None else event["time"].timestamp(), event["order"]),
         )
-        """Answers that were shown, in the order of time, those of one time as they were added; those without one come
-        last. Largest sums are over all orders that the times allow."""
+        """By time, those of one time as they were added; those without one come last."""
         self.mentions = rows["mentions"]
         self.names: dict[str, str] = {row["pseudonym"]: row["name"] for row in rows["names"]}
         """By pseudonym, names in clear; none unless they are kept."""
@@ -209,13 +200,6 @@ class Book:
     def recipients(self) -> list[str | None]:
         return list(dict.fromkeys(event["recipient"] for event in self.events))
 
-    def contents_of(self, subject: str) -> dict[str, int]:
-        counts: Counter[str] = Counter()
-        for row in self.mentions:
-            if self.subject_of[row["entity"]] == subject:
-                counts[row["content"]] += row["n_mentions"]
-        return dict(counts)
-
     def scores_of(self, event: Event) -> list[ScoreRow]:
         return [row for score in (event["by_document"], event["by_entity"]) for row in self._scores[score]]
 
@@ -251,15 +235,14 @@ class Book:
             yield _look(event, Item(SUBJECT, subject), rows)
 
     def pairs(self, kind: str, *, by_recipient: bool) -> list[Pair]:
-        """What was told of each thing ('document' or 'subject'), what told most first: to each recipient apart, or over
-        all, as if they compared what they were told."""
+        """Totals of each thing ('document' or 'subject'), largest first: for each recipient, or over all, as if they
+        compared what they were told."""
         if (kind, by_recipient) not in self._pairs_of:
             self._pairs_of[kind, by_recipient] = self.totals(self.looks(kind), by_recipient=by_recipient)
         return list(self._pairs_of[kind, by_recipient])
 
     def totals(self, looks: Iterable[Look], *, by_recipient: bool) -> list[Pair]:
-        """What some answers, in the order of time, told of each thing, what told most first; `by_recipient` as for
-        `pairs`."""
+        """Totals of some answers, which are in the order of time; see `pairs`."""
         groups: dict[tuple[Item, str | None], list[Look]] = defaultdict(list)
         for look in looks:
             groups[look.item, look.event["recipient"] if by_recipient else None].append(look)

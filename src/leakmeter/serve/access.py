@@ -56,8 +56,8 @@ _HEADERS: Final = {
 
 
 class Access:
-    """Tokens, sessions and the password: without one, a link's token opens a session; with one, the password does,
-    and no link is made. `key` is that of programs that use `/v1/`."""
+    """Without a password, a link's token opens a session; with one, the password does, and no link is made. `key` is
+    that of programs that use `/v1/`."""
 
     def __init__(self, host: str, port: int, *, password: str | None = None, key: str | None = None) -> None:
         self.port = port
@@ -179,10 +179,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """The middleware that lets a request through to the application, or answers it.
-
-    The application finds the session in `request.state.session`, which is "" on `/v1/`.
-    """
+    """The middleware that passes a request on, or answers it. `request.state.session` is "" on `/v1/`."""
 
     def __init__(self, app: ASGIApp, access: Access, sign_in: str = "/sign-in") -> None:
         self.app, self.access, self.sign_in = app, access, sign_in

@@ -34,8 +34,8 @@ def error_of(status: int, why: str, param: str | None = None, code: str | None =
 
 
 def unforeseen(error: Exception) -> str:
-    """One line about an error that nobody foresaw; the terminal of the server is told where in the code it came about.
-    Neither has its text, which may quote what was typed."""
+    """One line about an unexpected error; the terminal shows where in the code it came about. Neither has the error's
+    text, which may quote what was typed."""
     kind = type(error).__name__
     frames = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     own = [f"{file.relative_to(_PACKAGE.parent)}:{line}" for file, line in frames if file.is_relative_to(_PACKAGE)]

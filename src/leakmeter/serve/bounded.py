@@ -261,10 +261,8 @@ def _answered(serving: Serving, bounded: Bounded, body: CompletionRequest, envel
 
 
 class _Drawing:
-    """A measure that draws one answer and tells its text as it comes; it ends where a stop text does.
-
-    Everything it tells follows from the tokens that were drawn.
-    """
+    """A measure that draws one answer up to a stop text, and tells its text as it comes. All that it tells follows from
+    the tokens that were drawn."""
 
     def __init__(self, measure: Decode, tokenizer: Tokenizer, stops: Sequence[str], index: int, job: Job) -> None:
         self._measure, self._tokenizer, self._stops, self._index, self._job = measure, tokenizer, stops, index, job

@@ -181,8 +181,7 @@ class _Body(_Form):
 
 
 def parsed(body: bytes, models: Sequence[str], max_tokens: int) -> CompletionRequest:
-    """A request's body, checked: `FieldError` names the field that is refused, and why. `max_tokens` is for a request
-    that does not say."""
+    """A checked request; `FieldError` names the field that is refused. `max_tokens` is the default."""
     try:
         sent = parsed_object(body)
     except DataError as error:

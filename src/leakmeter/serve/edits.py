@@ -60,8 +60,7 @@ def edited(prepared: Prepared, cut: Sequence[str], swap: Sequence[str]) -> Edit:
 
 
 def blocks(edit: Edit, before_nats: float, after: InfluenceResult, answer: DecodeResult) -> Iterator[b.Block]:
-    """What the answer tells of what is left, beside a new answer of that: the influence of everything on the answer
-    before, and what is left's after."""
+    """The influence of what is left on the same answer, beside that of everything, and a new answer."""
     left, whole = scale.nats_text(after.whole_nats), scale.nats_text(before_nats)
     floor = scale.nats_text(after.noise_floor_nats)
     swapped = any(change.instead for change in edit.changes)

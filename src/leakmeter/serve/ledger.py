@@ -65,8 +65,7 @@ class Reader:
     _limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
 
     async def cached(self, key: object, make: Callable[[Book], T]) -> T | None:
-        """What is made of the whole ledger as it is, once for each key, in a thread, after what was asked for before;
-        None without a ledger."""
+        """What is made of the whole ledger, once for each key, in a thread; None without a ledger."""
 
         def cached() -> T | None:
             book = self._present()

@@ -166,9 +166,8 @@ class Disclosing(Seen):
         *,
         is_complete: bool = True,
     ) -> JsonObject:
-        """Tokens of the answer, each with what the whole context did to it, marks upon them, a list, and the words of
-        the context that they came from. Until all pieces are scored, only one that says the words is shown as a
-        source."""
+        """The answer's tokens with the influence of the whole context, marks upon them, a list, and the words of the
+        context that they came from. Until all pieces are scored, only one that says the words is shown as a source."""
         numbers = {name: number for number, name in enumerate(self._names)}
         if not is_complete:
             disclosed = [row if row.relation == "copied" else replace(row, sources=()) for row in disclosed]
@@ -239,8 +238,8 @@ async def sample(request: Request) -> Response:
 
 
 def _streamed(work: Callable[[Serving, Typed, JsonObject, Job], JsonObject], *, to_the_end: bool = False) -> Any:
-    """A handler that has work done on what was typed, in the worker's thread, and answers with its events; `to_the_end`
-    where it goes on when the browser has gone."""
+    """A handler that does work on what was typed and streams its events; `to_the_end` if it goes on without a
+    browser."""
 
     async def handler(request: Request) -> Response:
         serving, body = serving_of(request), await bodies.json_object(request)

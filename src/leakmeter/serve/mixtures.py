@@ -38,8 +38,7 @@ class NextDistribution(NextToken):
 
 
 def table(kept: KeptModel, prepared: Prepared, at: int, job: Job) -> JsonObject:
-    """What the sliders show of the token that is drawn next, behind the first `at` of the response; may be cancelled
-    meanwhile."""
+    """What the sliders show of the token after the first `at` of the response."""
     item = prepared.item
     response = item.response or ()
     if not 0 <= at <= len(response):

@@ -86,8 +86,8 @@ class Job:
         self.tell(state, **data)
 
     async def listen(self, *, and_cancel: bool = False) -> AsyncIterator[Event | None]:
-        """All events from the first, as they come; None now and then while there is none. With `and_cancel` the work is
-        cancelled when the listener goes before its end."""
+        """All events from the first, as they come, and None now and then while there is none. With `and_cancel`, the
+        work is cancelled when the listener leaves before its end."""
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
@@ -139,8 +139,7 @@ class Queue:
             return [job for job in (self._running, *self._waiting) if job is not None and job.owner == owner]
 
     def submit(self, work: Work, owner: str) -> Job:
-        """Have work done; it waits behind what was asked for before. `BusyError` where too much is waiting already, of
-        this owner or of all."""
+        """Add work to the queue. `BusyError` where too much is waiting already, of this owner or of all."""
         job = Job(work, owner)
         with self._changed:
             self._drop_cancelled()
