@@ -50,10 +50,6 @@ class Budget:
         """Whether each recipient has one; otherwise all share one, as if they compared what they were told."""
         return RECIPIENT in self._words
 
-    @property
-    def quantity(self) -> str:
-        return f"ledger.{self.kind}{'.recipient' if self.by_recipient else ''}"
-
 
 def check(book: Book, budget: Budget) -> tuple[list[Pair], list[Pair], Check]:
     """What exceeds a budget; what has no number for the whole of it; and both as one claim. Its groups are numbered in
@@ -83,9 +79,10 @@ def check(book: Book, budget: Budget) -> tuple[list[Pair], list[Pair], Check]:
         f"Largest magnitude so far of the summed signed log-likelihood ratios of a {budget.kind}'s presence over "
         f"answers{scope}. It is a log-odds only under the conditions in the documentation of ledgers."
     )
-    claim = f"{budget.quantity} <= {budget.nats:.12g}"
+    quantity = f"ledger.{budget.kind}{'.recipient' if budget.by_recipient else ''}"
+    claim = f"{quantity} <= {budget.nats:.12g}"
     holds = not over and not unknown
-    return over, unknown, Check(claim, 1, budget.quantity, about, holds, number, n_unknown, sentence, worst)
+    return over, unknown, Check(claim, 1, quantity, about, holds, number, n_unknown, sentence, worst)
 
 
 def _why(groups: Sequence[Pair]) -> str:

@@ -47,20 +47,16 @@ class Models:
         """A model, loaded; another that was in memory is freed before."""
         name = self.checked(name)
         if self._kept is None or self._kept.source != name:
-            self.free()
+            if self._kept is not None:
+                self._kept = None
+                gc.collect()
+                torch = sys.modules.get("torch")
+                if torch is not None and torch.cuda.is_available():
+                    torch.cuda.empty_cache()
             kept = KeptModel(name, **self._options)
             _ = kept.backend
             self._kept = kept
         return self._kept
-
-    def free(self) -> None:
-        if self._kept is None:
-            return
-        self._kept = None
-        gc.collect()
-        torch = sys.modules.get("torch")
-        if torch is not None and torch.cuda.is_available():
-            torch.cuda.empty_cache()
 
 
 MOST_REMEMBERED: Final = 64
