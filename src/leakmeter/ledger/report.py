@@ -30,6 +30,10 @@ _WHAT: Final = {
     "recipient": "For each recipient, the document with the largest leakage",
     "day": "For each day, the document with the largest leakage",
 }
+_WORST_COLUMNS: Final = (
+    *map(b.Column, ("Day", "Recipient", "Document")),
+    b.Column("Revealed", "signed_nats", "nats", shade=True),
+)
 _WORST_ANSWERS: Final = "Answers, largest leakage first, with the document that they reveal most of"
 _MOST_TIME: Final = timedelta(hours=72)
 """Of a timeline in hours; longer ones are in days."""
@@ -144,11 +148,7 @@ def overview(book: Book, names: Names) -> list[b.Block]:
         )
         for look in _worst_answers(book)[:_MOST_ANSWERS]
     ]  # fmt: skip
-    columns = (
-        b.Column("Answer"), b.Column("Day"), b.Column("Recipient"), b.Column("Document"),
-        b.Column("Revealed", "signed_nats", "nats", shade=True),
-    )  # fmt: skip
-    tables = [b.Table(columns, rows, _WORST_ANSWERS)] if rows else []
+    tables = [b.Table((b.Column("Answer"), *_WORST_COLUMNS), rows, _WORST_ANSWERS)] if rows else []
     return [*_lead(book, names), *tables, *_notes(book)]
 
 
@@ -290,10 +290,7 @@ def page(book: Book, *, show_names: bool = False) -> b.Report:
         lead="Leakage of each document to each recipient through logged answers: nats by the scoring model, added up "
         "over answers.",
         sections=[_section(book, look, names) for look in _worst_answers(book)[:_MOST_ANSWERS]],
-        index=(
-            b.Column("Day"), b.Column("Recipient"), b.Column("Document"),
-            b.Column("Revealed", "signed_nats", "nats", shade=True),
-        ),
+        index=_WORST_COLUMNS,
         index_caption=_WORST_ANSWERS,
         case=("answer", "answers"),
         held_by="the ledger holds all",

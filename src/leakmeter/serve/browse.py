@@ -126,12 +126,11 @@ async def page(request: Request) -> Response:
     every = await run_in_threadpool(shelf.entries)
     text, measure, model = (query.get(name, "")[:200] for name in ("text", "measure", "model"))
     sort = query.get("sort", "")
-    by, down = (
-        (sort.removeprefix("-"), sort.startswith("-")) if sort.removeprefix("-") in _COLUMNS else ("finished", True)
-    )
-    chosen = sorted(
-        (entry for entry in every if _meets(entry, text, measure, model)), key=_COLUMNS[by][1], reverse=down
-    )
+    by, down = sort.removeprefix("-"), sort.startswith("-")
+    if by not in _COLUMNS:
+        by, down = "finished", True
+    matches = [entry for entry in every if _meets(entry, text, measure, model)]
+    chosen = sorted(matches, key=_COLUMNS[by][1], reverse=down)
     n_pages = max(1, -(-len(chosen) // ROWS))
     page_text = query.get("page", "1")
     number = min(n_pages, max(1, int(page_text))) if page_text.isdecimal() and len(page_text) < 7 else 1

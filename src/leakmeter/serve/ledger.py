@@ -102,29 +102,31 @@ def address(kind: str, id_: str) -> str:
     return f"/ledger/{kind}?{urlencode({'id': id_})}"
 
 
-def _names(book: Book) -> said.Names:
-    return said.Names(book, address=address)
-
-
-def _shown(blocks: Sequence[b.Block]) -> Markup:
-    return html.fragment(blocks, held_by="see all with leakmeter ledger show and query")
-
-
 async def _page(
-    request: Request, title: str, key: object, make: Callable[[Book], tuple[Markup, JsonObject]], **more: Any
+    request: Request,
+    title: str,
+    key: object,
+    make: Callable[[Book, said.Names], tuple[Sequence[b.Block], str]],
+    **more: Any,
 ) -> Response:
-    """A page made of the ledger, or how to make a ledger."""
+    """A page made of the ledger, or how to make a ledger. `make` returns blocks and where their texts are, or ""."""
     serving = serving_of(request)
     problem, status = "", 200
+
+    def made(book: Book) -> tuple[Markup, str]:
+        blocks, texts = make(book, said.Names(book, address=address))
+        held_by = "see all with leakmeter ledger show and query"
+        return html.fragment(blocks, held_by=held_by) if blocks else Markup(""), texts
+
     try:
-        content = await reader_of(serving).cached(key, make)
+        content = await reader_of(serving).cached(key, made)
     except NotFoundError as error:
         return refusal(404, str(error))
     except LeakmeterError as error:
-        problem, status, content = without_paths(str(error)), 400, (Markup(""), {})
+        problem, status, content = without_paths(str(error)), 400, (Markup(""), "")
     context: JsonObject = {"blocks": "", "texts": "", "per": "", "budget": "", "pers": (), **more}
     if content is not None:
-        context |= {"blocks": content[0], **content[1]}
+        context |= {"blocks": content[0], "texts": content[1]}
     folder, model = str(serving.ledger), serving.models.names[0]
     page = show(
         request,
@@ -142,7 +144,7 @@ async def _page(
 
 
 async def page(request: Request) -> Response:
-    return await _page(request, "Ledger", "overview", lambda book: (_shown(said.overview(book, _names(book))), {}))
+    return await _page(request, "Ledger", "overview", lambda book, names: (said.overview(book, names), ""))
 
 
 async def by(request: Request) -> Response:
@@ -153,7 +155,7 @@ async def by(request: Request) -> Response:
         request,
         f"Ledger by {grouping}",
         ("by", grouping),
-        lambda book: (_shown([said.rows_table(book, grouping, _names(book))]), {}),
+        lambda book, names: ([said.rows_table(book, grouping, names)], ""),
     )
 
 
@@ -161,29 +163,23 @@ async def opened(request: Request) -> Response:
     kind, id_ = request.path_params["kind"], request.query_params.get("id", "")
     if kind not in _OPENED or len(id_) > MOST_ID:
         return refusal(404, "the ledger has no such page")
-
-    def make(book: Book) -> tuple[Markup, JsonObject]:
-        blocks, kept = _opened(book, kind, id_)
-        texts = f"/ledger/texts?{urlencode({'id': id_})}" if kept else ""
-        return _shown(blocks), {"texts": texts}
-
-    return await _page(request, f"Ledger: one {kind}", (kind, id_), make)
+    title = f"Ledger: one {kind}"
+    return await _page(request, title, (kind, id_), lambda book, names: _opened(book, names, kind, id_))
 
 
-def _opened(book: Book, kind: str, id_: str) -> tuple[list[b.Block], bool]:
-    """Its blocks, and whether a heat map can be made of it."""
-    names = _names(book)
+def _opened(book: Book, names: said.Names, kind: str, id_: str) -> tuple[list[b.Block], str]:
     if kind == DOCUMENT and any(id_ == known_id for known_id, _ in book.documents):
-        return said.document_blocks(book, id_, names), False
+        return said.document_blocks(book, id_, names), ""
     if kind == SUBJECT:
-        return said.subject_blocks(book, _subject(book, id_.strip()), names), False
+        return said.subject_blocks(book, _subject(book, id_.strip()), names), ""
     if kind == RECIPIENT and (events := [event for event in book.events if event["recipient"] == (id_ or None)]):
-        return said.events_blocks(book, names.phrase(id_ or None), events, names), False
+        return said.events_blocks(book, names.phrase(id_ or None), events, names), ""
     if kind == "day" and (events := [event for event in book.events if str(event["day"] or "") == id_]):
-        return said.events_blocks(book, id_ or "No day is logged", events, names), False
+        return said.events_blocks(book, id_ or "No day is logged", events, names), ""
     if kind == said.ANSWER:
         event = _event(book, id_)
-        return said.answer_blocks(book, event, names), event["by_document"] in book.kept
+        texts = f"/ledger/texts?{urlencode({'id': id_})}" if event["by_document"] in book.kept else ""
+        return said.answer_blocks(book, event, names), texts
     raise NotFoundError(f"the ledger has no such {kind}; find the others through its pages")
 
 
@@ -228,18 +224,18 @@ async def checked(request: Request) -> Response:
     typed, per = request.query_params.get("budget", "")[:40], request.query_params.get("per", "")[:40]
     fields = {"budget": typed or _BUDGET_NATS, "per": per or budgets.PER[1], "pers": budgets.PER}
 
-    def make(book: Book) -> tuple[Markup, JsonObject]:
+    def make(book: Book, names: said.Names) -> tuple[Sequence[b.Block], str]:
         if not typed and not per:
-            return Markup(""), {}
+            return (), ""
         limit = Budget(_number(typed), per or budgets.PER[1])
         over, unknown, check = budgets.check(book, limit)
         unknown = [group for group in unknown if group not in over]
         blocks = [
             b.Headline(check.explained, "good" if check.holds else "bad"),
-            *said.over_blocks(book, over, unknown, _names(book), by_recipient=limit.by_recipient),
+            *said.over_blocks(book, over, unknown, names, by_recipient=limit.by_recipient),
             b.Text(check.about, "soft"),
         ]
-        return _shown(blocks), {}
+        return blocks, ""
 
     return await _page(request, "Budgets", ("budget", typed, per), make, **fields)
 

@@ -39,11 +39,12 @@ class RunRequest:
     @classmethod
     def from_json(cls, body: JsonObject, serving: Serving) -> RunRequest:
         texts = bodies.texts(body, "file", "text", "unit", "context_from", "template", "model", "name", most=MOST_BYTES)
+        model = serving.models.checked(texts["model"])
         records = [row.fields for row in rows_of_text(texts["text"], texts["file"])] if texts["text"].strip() else []
         if not records:
             raise DataError("the file has no case")
         return cls(
-            serving.models.checked(texts["model"]),
+            model,
             tuple(records),
             bodies.choice(texts["unit"], "unit on this page", UNITS) or UNITS[0],
             texts["context_from"] or None,
