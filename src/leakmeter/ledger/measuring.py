@@ -88,9 +88,6 @@ class Measuring:
         settings = PromptSettings(unit=unit, region=self.region, sensitive=self.sensitive)
         return settings if unit == DOCUMENT else replace(settings, entity_patterns=self.entity_patterns, ner=self.ner)
 
-    def measure(self, temperature: float) -> Influence:
-        return Influence(temperature=temperature, search=self.search)
-
 
 @dataclass(slots=True)
 class Added:
@@ -315,7 +312,7 @@ def measured(
 def _setups(backend: Backend, how: Measuring, temperature: float) -> tuple[list[Setup], JsonObject]:
     from leakmeter.storage.fingerprint import spec_of
 
-    measure = how.measure(temperature)
+    measure = Influence(temperature=temperature, search=how.search)
     # What decides what personal data is decides too whom disclosures of documents may tell of.
     spec = spec_of(measure, "influence", how.settings(ENTITY).resolved(), backend, ())
     model = {name: value for name, value in spec.model.items() if name not in _NOT_OF_MODEL}

@@ -277,7 +277,6 @@ def total_of(looks: Sequence[Look]) -> Total:
         np.array([look.noise_nats for look in looks], dtype=np.float64),
         np.array([np.nan if look.placebo_nats is None else look.placebo_nats for look in looks], dtype=np.float64),
         [look.event["draw"] for look in looks],
-        [True] * len(looks),
         [None if (time := look.event["time"]) is None else time.timestamp() for look in looks],
     )
 
