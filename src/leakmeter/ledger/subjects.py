@@ -101,7 +101,6 @@ def resolve(names: Iterable[Name], edits: Edits | None = None) -> dict[str, str]
     by_name = [each_name.entity for each_name in ordered]
     apart = {entity for beginning in edits.apart for entity in _begun(beginning, by_name)}
     subject: dict[str, str] = {}
-    people: list[Name] = []
     having: dict[str, list[Name]] = {}
     for each_name in ordered:
         near = {home.entity: home for word in each_name.words for home in having.get(word, ())}
@@ -109,7 +108,6 @@ def resolve(names: Iterable[Name], edits: Edits | None = None) -> dict[str, str]
         subject[each_name.entity] = homes[0].entity if len(homes) == 1 else each_name.entity
         # A name of several people is no home for others: it is not known whose it is.
         if each_name.kind == "person" and not homes and each_name.entity not in apart:
-            people.append(each_name)
             for word in set(each_name.words):
                 having.setdefault(word, []).append(each_name)
     for group in edits.same:
