@@ -65,6 +65,7 @@ class Names:
 def record(pair: Pair, book: Book) -> JsonObject:
     posterior = pair.posterior
     about = {} if pair.item.kind == DOCUMENT else {"type": book.kinds.get(pair.item.id)}
+    days = [str(look.event["day"]) for look in pair.looks if look.event["day"] is not None]
     return {
         pair.item.kind: pair.item.id,
         **about,
@@ -76,8 +77,8 @@ def record(pair: Pair, book: Book) -> JsonObject:
         "flags": dict(pair.flags),
         "n_unscored": pair.n_unscored,
         "n_separate": pair.n_separate,
-        "first_day": pair.days[0].isoformat() if pair.days else None,
-        "last_day": pair.days[-1].isoformat() if pair.days else None,
+        "first_day": min(days, default=None),
+        "last_day": max(days, default=None),
     }
 
 
@@ -86,7 +87,7 @@ def records(book: Book, by: str) -> list[JsonObject]:
         return [record(pair, book) for pair in book.pairs(by, by_recipient=True)]
     rows = []
     for key, n_answers, n_documents, pair in _worst(book, by):
-        first = {"day": key.isoformat() if isinstance(key, date) else None} if by == "day" else {"recipient": key}
+        first = {"day": None if key is None else str(key)} if by == "day" else {"recipient": key}
         counts = {"n_answers_in_all": n_answers, "n_documents": n_documents}
         rows.append({**first, **counts, **({} if pair is None else record(pair, book))})
     return rows
@@ -138,16 +139,12 @@ def rows_table(book: Book, by: str, names: Names) -> b.Table:
 
 
 def overview(book: Book, names: Names) -> list[b.Block]:
-    rows = [
-        b.Row(
-            (
-                b.Untrusted(look.event["trace"], _ID), _day(look.event), names.phrase(look.event["recipient"]),
-                names.of_item(look), look.signed_nats,
-            ),
-            to=names.address(ANSWER, look.event["event"]),
-        )
-        for look in _worst_answers(book)[:_MOST_ANSWERS]
-    ]  # fmt: skip
+    rows = []
+    for look in _worst_answers(book)[:_MOST_ANSWERS]:
+        event = look.event
+        trace, recipient = b.Untrusted(event["trace"], _ID), names.phrase(event["recipient"])
+        cells = (trace, str(event["day"] or "not logged"), recipient, names.of_item(look), look.signed_nats)
+        rows.append(b.Row(cells, to=names.address(ANSWER, event["event"])))
     tables = [b.Table((b.Column("Answer"), *_WORST_COLUMNS), rows, _WORST_ANSWERS)] if rows else []
     return [*_lead(book, names), *tables, *_notes(book)]
 
@@ -442,7 +439,7 @@ def _worst_table(book: Book, by: str, names: Names) -> b.Table:
     )  # fmt: skip
     rows = []
     for key, n, n_documents, worst in _worst(book, by):
-        first = ("not logged" if key is None else key.isoformat()) if by == "day" else names.phrase(key)
+        first = str(key or "not logged") if by == "day" else names.phrase(key)
         cells: list[b.Cell] = [first, n, n_documents]
         cells.append("" if worst is None else names.of_item(worst))
         cells += ["" if worst is None else names.phrase(worst.recipient)] if other else []
@@ -535,8 +532,7 @@ def _worst_answers(book: Book) -> list[Look]:
 
 def _section(book: Book, look: Look, names: Names) -> b.Section:
     event = look.event
-    day = "" if event["day"] is None else event["day"].isoformat()
-    cells = (day, names.phrase(event["recipient"]), names.of_item(look), look.signed_nats)
+    cells = (str(event["day"] or ""), names.phrase(event["recipient"]), names.of_item(look), look.signed_nats)
     blocks = [_pieces_table(book, event, names)]
     return b.Section(b.Untrusted(event["trace"], _ID), blocks, cells, weight=look.told_nats)
 
@@ -587,13 +583,9 @@ def _answers_table(
     for look in sorted(looks, key=lambda look: look.event["order"]):
         event = look.event
         trace, recipient = b.Untrusted(event["trace"], _ID), names.phrase(event["recipient"])
-        cells = (trace, _day(event), recipient, look.signed_nats, look.size_nats, last_of(look))
+        cells = (trace, str(event["day"] or "not logged"), recipient, look.signed_nats, look.size_nats, last_of(look))
         rows.append(b.Row(cells, to=names.address(ANSWER, event["event"])))
     return b.Table(columns, rows, caption, rest=("answer", "answers"))
-
-
-def _day(event: Event) -> str:
-    return "not logged" if event["day"] is None else str(event["day"].isoformat())
 
 
 def _notes(book: Book) -> list[b.Block]:

@@ -6,7 +6,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from functools import cached_property
 from typing import NamedTuple, cast
 
@@ -99,10 +98,6 @@ class Pair:
     @property
     def posterior(self) -> Posterior:
         return self.total.posterior(is_exact=self.is_exact)
-
-    @property
-    def days(self) -> tuple[date, ...]:
-        return tuple(sorted({look.event["day"] for look in self.looks if look.event["day"] is not None}))
 
 
 class Disclosed(NamedTuple):

@@ -13,6 +13,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -99,12 +100,8 @@ def api_key() -> tuple[str, bool]:
 
 def routes(bounded: Bounded) -> Sequence[BaseRoute]:
     """The routes of `/v1/`; the guard of the server asks for the key."""
-
-    async def completions(request: Request) -> Response:
-        return await _completions(request, bounded)
-
     return (
-        Route("/v1/chat/completions", completions, methods=["POST"]),
+        Route("/v1/chat/completions", partial(_completions, bounded=bounded), methods=["POST"]),
         Route("/v1/models", _models, methods=["GET"]),
         Route("/v1/models/{name:path}", _model, methods=["GET"]),
     )
