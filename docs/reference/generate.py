@@ -13,7 +13,7 @@ from typing import Any
 
 import leakmeter
 from leakmeter.cli import program
-from leakmeter.cli.schema import schema_of
+from leakmeter.cli.runs import schema_of
 from leakmeter.core import registry
 from leakmeter.report.glossary import TERMS, Term
 

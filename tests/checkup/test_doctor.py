@@ -19,7 +19,7 @@ from leakmeter.backends.served.fingerprint import Fingerprint, fingerprint
 from leakmeter.backends.toy import Toy
 from leakmeter.checkup.result import DoctorResult
 from leakmeter.checkup.subject import Subject
-from leakmeter.cli.schema import schema_of
+from leakmeter.cli.runs import schema_of
 from leakmeter.report import markdown
 
 Cli = Callable[..., Any]

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from helpers.docs_blocks import exit_code, with_the_toy
 from leakmeter.cli import program
-from leakmeter.cli.cache import app as cache
+from leakmeter.cli.models import cache_app
 from leakmeter.cli.short_help import SHORT, Short
 
 TOY = ("--model", "toy")
@@ -60,7 +60,7 @@ def test_a_command_keeps_its_own_help_whatever_was_looked_at_before() -> None:
     program()["models"]
     assert help_of(("models", "cache")) == before
     assert "reconstructed" in before
-    assert "reconstructed" in cache.help
+    assert "reconstructed" in cache_app.help
 
 
 def test_the_first_page_is_short_and_names_what_is_behind_it(cli: Callable[..., Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from leakmeter.cli.schema import schema_of
+from leakmeter.cli.runs import schema_of
 from leakmeter.core import registry
 from leakmeter.core.record import Record
 

@@ -67,8 +67,8 @@ def check_whole(ledger: Ledger, n_answers: int) -> Book:
     book = Book(ledger)
     assert len(book.events) == len({event["event"] for event in book.events}) == n_answers
     for event in book.events:
-        assert {row["document"] for row in book.retrieved(event)} == set(DOCUMENTS)
-        assert len(list(book.looks_of(event, "document"))) == len(book.retrieved(event)) == len(DOCUMENTS)
+        assert {row["document"] for row in book.looks_by_event[event["event"]]} == set(DOCUMENTS)
+        assert len(list(book.looks_of(event, "document"))) == len(book.looks_by_event[event["event"]]) == len(DOCUMENTS)
     for table in ("scores", "measured", "mentions"):
         assert set(rows(ledger, table).values()) <= {1}, table
     assert ledger.verify()[1] == []
@@ -180,4 +180,4 @@ def test_forgetting_at_once_with_checks_that_keep_texts(folder: Path) -> None:
     check_texts(watch.ledger)
     book = Book(watch.ledger)
     for event in book.events:
-        assert len(list(book.looks_of(event, "document"))) == len(book.retrieved(event)) > 0
+        assert len(list(book.looks_of(event, "document"))) == len(book.looks_by_event[event["event"]]) > 0

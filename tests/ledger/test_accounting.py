@@ -16,7 +16,7 @@ from helpers.measure_items import make_item, readings_of
 from leakmeter.backends.toy import Toy
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.ledger.accounting import IMPOSSIBLE, Total, counted, total
+from leakmeter.ledger.accounting import IMPOSSIBLE, Total, total
 from leakmeter.stats.stats import posterior_from_even_odds
 
 N_VOCAB, D = 3, "d"
@@ -113,7 +113,7 @@ def test_sums_of_two_documents_do_not_add() -> None:
 
 def test_a_draw_shown_twice_counts_once_and_two_draws_of_one_text_twice() -> None:
     values = np.asarray([2.0, 2.0, 2.0])
-    shown_again = total(values, np.zeros(3), np.zeros(3), ["a", "a", "b"], [True] * 3)
+    shown_again = total(values, np.zeros(3), np.zeros(3), ["a", "a", "b"])
     assert (shown_again.signed_nats, shown_again.n_answers, shown_again.n_repeats) == (4.0, 2, 1)
     # By enumeration: two draws of one text are two independent answers.
     text = (1,)
@@ -121,17 +121,17 @@ def test_a_draw_shown_twice_counts_once_and_two_draws_of_one_text_twice() -> Non
     assert 2 * ratio(same(()), text) == pytest.approx(math.log(twice), abs=1e-9)
 
 
-def of(signed: Sequence[float], noise: Any = 0.0, placebo: Any = 0.0, present: Any = None) -> Total:
+def of(signed: Sequence[float], noise: Any = 0.0, placebo: Any = 0.0) -> Total:
     """The total of answers, each a draw of its own."""
     n = len(signed)
     noise, placebo = (np.broadcast_to(np.asarray(one, float), n) for one in (noise, placebo))
-    return total(np.asarray(signed, float), noise, placebo, range(n), present or [True] * n)
+    return total(np.asarray(signed, float), noise, placebo, range(n))
 
 
-def test_prompts_without_the_document_add_nothing_and_what_was_told_is_not_untold() -> None:
-    found = of([math.nan, 1.5], [math.nan, 0.1], present=[False, True])
-    assert (found.signed_nats, found.n_answers, found.noise_nats, found.largest_answer) == (1.5, 1, 0.1, 1)
-    nothing = of([0.0], present=[False])
+def test_what_was_told_is_not_untold() -> None:
+    found = of([1.5], [0.1])
+    assert (found.signed_nats, found.n_answers, found.noise_nats, found.largest_answer) == (1.5, 1, 0.1, 0)
+    nothing = of([])
     assert (nothing.largest_running_nats, nothing.largest_answer, nothing.interval_nats) == (0.0, None, (0.0, 0.0))
     found = of([8.0, -9.0, 1.0], 0.5, [1.0, 1.0, -3.0])
     assert (found.signed_nats, found.largest_running_nats, found.placebo_running_nats) == (0.0, 8.0, 2.0)
@@ -171,24 +171,24 @@ def test_the_largest_sum_is_over_all_orders_that_the_times_allow(rows: list[tupl
     n = len(rows)
     for given_rows in (rows, sorted(rows, key=lambda row: row[1] is not None)):
         values, times = [float(value) for value, _ in given_rows], [time for _, time in given_rows]
-        found = total(np.asarray(values), np.zeros(n), np.zeros(n), range(n), [True] * n, times)
+        found = total(np.asarray(values), np.zeros(n), np.zeros(n), range(n), times)
         assert found.largest_running_nats == largest
         assert found.interval_nats[0] <= largest <= found.interval_nats[1]
 
 
 def test_noise_of_an_answer_without_a_time_is_anywhere() -> None:
-    found = total(np.asarray([2.0, 1.0]), np.asarray([0.25, 0.5]), np.zeros(2), range(2), [True] * 2, [1.0, None])
+    found = total(np.asarray([2.0, 1.0]), np.asarray([0.25, 0.5]), np.zeros(2), range(2), [1.0, None])
     assert (found.largest_running_nats, found.interval_nats[1]) == (3.0, 3.75)
 
 
-@given(st.lists(st.tuples(st.floats(-50, 50), st.floats(0, 2), st.integers(0, 4), st.booleans()), max_size=12))
-def test_against_the_obvious_loop(rows: list[tuple[float, float, int, bool]]) -> None:
-    signed, noise, draws, present = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
-    found = total(np.asarray(signed), np.asarray(noise), np.zeros(len(rows)), draws, present)
+@given(st.lists(st.tuples(st.floats(-50, 50), st.floats(0, 2), st.integers(0, 4)), max_size=12))
+def test_against_the_obvious_loop(rows: list[tuple[float, float, int]]) -> None:
+    signed, noise, draws = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
+    found = total(np.asarray(signed), np.asarray(noise), np.zeros(len(rows)), draws)
     so_far = spread = largest = low = high = 0.0
     seen: set[int] = set()
-    for value, noisy, draw, there in rows:
-        if not there or draw in seen:
+    for value, noisy, draw in rows:
+        if draw in seen:
             continue
         seen.add(draw)
         so_far += value
@@ -197,4 +197,4 @@ def test_against_the_obvious_loop(rows: list[tuple[float, float, int, bool]]) ->
         low, high = max(low, abs(so_far) - spread), max(high, abs(so_far) + spread)
     assert found.signed_nats == pytest.approx(so_far)
     assert (found.largest_running_nats, *found.interval_nats) == pytest.approx((largest, low, high))
-    assert counted(draws, present)[0].sum() == found.n_answers == len(seen)
+    assert (found.n_answers, found.n_repeats) == (len(seen), len(rows) - len(seen))

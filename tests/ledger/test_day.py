@@ -84,11 +84,11 @@ def test_budgets_fire_where_the_arithmetic_says(whole: Ledger) -> None:
     book = Book(whole)
     most = book.pairs("document", by_recipient=True)[0].total.largest_running_nats
     for budget, holds in ((most, True), (most * (1 - 1e-9), False)):
-        over, found = check(book, Budget(budget, "document,recipient"))
+        over, _, found = check(book, Budget(budget, "document,recipient"))
         assert (found.holds, len(over)) == (holds, 0 if holds else 1)
     together = book.pairs("document", by_recipient=False)[0]
     assert together.total.n_answers == 3
-    _, found = check(book, Budget(most, "document"))
+    *_, found = check(book, Budget(most, "document"))
     assert found.found.value == together.total.largest_running_nats
     with pytest.raises(UsageError, match="do not add up"):
         Budget(1.0, "recipient")
@@ -317,7 +317,7 @@ def test_what_a_search_leaves_without_a_number_is_in_no_sum(ledger: Ledger) -> N
     assert (left.total.signed_nats, left.total.n_answers, left.posterior.probability) == (0.0, 0, None)
     assert not left.is_exact
     # Nobody knows whether it is within a budget.
-    assert not check(Book(ledger), Budget(1e6, "subject"))[1].holds
+    assert not check(Book(ledger), Budget(1e6, "subject"))[2].holds
 
 
 def test_a_limit_that_is_not_logged_is_not_off_unless_somebody_says_so(tmp_path: Path) -> None:
@@ -334,9 +334,9 @@ def test_values_that_were_scored_one_by_one_are_within_no_budget(ledger: Ledger)
     added(ledger, [day()[2]])
     people = {one.item.id for one in Book(ledger).pairs("subject", by_recipient=True)}
     assert len(people) > 1
-    assert check(Book(ledger), Budget(1e6, "subject"))[1].holds
+    assert check(Book(ledger), Budget(1e6, "subject"))[2].holds
     (ledger.path / "subjects.toml").write_text(f"[[same]]\nsubjects = {json.dumps(sorted(people))}\n")
-    over, found = check(Book(ledger), Budget(1e6, "subject"))
+    over, _, found = check(Book(ledger), Budget(1e6, "subject"))
     assert (over, found.holds, found.n_missing) == ([], False, 1)
     assert "not a bound" in found.explained
 

@@ -50,7 +50,6 @@ Check this computer     leakmeter doctor
 All commands: leakmeter --help
 """
 _EPILOGUE: Final = "`leakmeter COMMAND --help` shows a command's main options and examples, `--help-all` all options."
-_LONGEST_WORD: Final = 60
 _ORDER: Final = ("influence", "icl", "pii", "susceptibility", "generate", "redact", "decode", *_COMMANDS)
 """Of commands within their headings."""
 _WITH_COMMANDS: Final = ("study", "runs", "ledger", "models", "doctor")
@@ -58,12 +57,8 @@ _WITH_COMMANDS: Final = ("study", "runs", "ledger", "models", "doctor")
 
 
 def program(words: Sequence[str] = (), *, all_options: bool = False) -> App:
-    """The command line. A command is imported when it is the first word asked for, and its help is its own then.
-
-    Args:
-        words: what was typed.
-        all_options: `--help` shows every option of a command.
-    """
+    """The command line for the words that were typed. Only the command that is their first word is imported. With
+    `all_options`, `--help` shows every option of a command."""
     first = words[0] if words else None
     command = " ".join(takewhile(lambda word: not word.startswith("-"), words))
     app = App(
@@ -104,16 +99,13 @@ def expanded(words: Sequence[str]) -> tuple[Sequence[str], bool]:
     """The words as commands understand them, and whether all options are to be shown."""
     if "--help-all" in words:
         return ["--help" if word == "--help-all" else word for word in words], True
-    is_log = words and not words[0].startswith("-") and Path(words[0]).suffix in _LOGS
-    return (_log_command(words) if is_log else words), False
-
-
-def _log_command(words: Sequence[str]) -> list[str]:
-    """`leakmeter LOG.jsonl`: what answers disclosed of which document, with a page beside where it is run."""
+    if not words or words[0].startswith("-") or Path(words[0]).suffix not in _LOGS:
+        return words, False
+    # `leakmeter LOG.jsonl`: what answers disclosed of which document, with a page beside where it is run.
     log, *options = words
-    named = any(option.partition("=")[0] == "--html" for option in options)
-    more = [] if named else ["--html", f"{Path(log).name.partition('.')[0]}.html"]
-    return ["influence", "--data", log, *more, *options]
+    is_named = any(option.partition("=")[0] == "--html" for option in options)
+    more = [] if is_named else ["--html", f"{Path(log).name.partition('.')[0]}.html"]
+    return ["influence", "--data", log, *more, *options], False
 
 
 def _shown_default(value: object) -> str | None:
@@ -125,7 +117,7 @@ def _shown_default(value: object) -> str | None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. Exit code 0, 1 for a broken bound or guarantee, 2 for all that goes wrong, 130 when
-    interrupted. What nobody foresaw is one line too; its traceback goes to a log that is private to the user."""
+    interrupted. An unexpected error is one line too; its traceback goes to a log that only the user can read."""
     # Nothing of a run may leave the machine unasked; a download is asked for by naming a model.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -185,7 +177,7 @@ def _why_refused(error: Exception) -> str | None:
 
 def _word_too_many(error: UnusedCliTokensError) -> str:
     command = " ".join(("leakmeter", *(error.command_chain or ())))
-    word = repr(excerpt((error.unused_tokens or [""])[0], _LONGEST_WORD))
+    word = repr(excerpt((error.unused_tokens or [""])[0], 60))
     app = error.app
     commands = [] if app is None else [name for name in app if not name.startswith("-") and app[name].show]
     if commands:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
@@ -17,7 +17,8 @@ from leakmeter.errors import UsageError
 app = App(name="doctor")
 app.command(tokens, name="tokens")
 
-_UNSOUND: Final = 1
+
+_Local = Annotated[str | None, Parameter(help="For a local model; see `leakmeter influence`.")]
 
 
 @app.default
@@ -28,9 +29,9 @@ def doctor(
     tokenizer: str | None = None,
     allow_remote: Flag = False,
     concurrency: int | None = None,
-    dtype: str | None = None,
-    device: str | None = None,
-    memory: str | None = None,
+    dtype: _Local = None,
+    device: _Local = None,
+    memory: _Local = None,
     report: Annotated[Path | None, Parameter(name=("--report", "--html"))] = None,
     json: Flag = False,
 ) -> None:
@@ -52,12 +53,6 @@ def doctor(
         Allow a served model on another machine.
     concurrency
         Maximum number of simultaneous requests to a served model.
-    dtype
-        For a local model; see `leakmeter influence`.
-    device
-        For a local model; see `leakmeter influence`.
-    memory
-        For a local model; see `leakmeter influence`.
     report
         Also write the report on the model, a page, to this file.
     json
@@ -92,7 +87,7 @@ def doctor(
     if report is not None:
         output.tell_page(report, public=True)
     if not result.is_sound:
-        sys.exit(_UNSOUND)
+        sys.exit(1)
 
 
 def _print_installation(*, json: bool) -> None:
@@ -104,4 +99,4 @@ def _print_installation(*, json: bool) -> None:
     else:
         output.print_plain(result.to_text())
     if not result.is_sound:
-        sys.exit(_UNSOUND)
+        sys.exit(1)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from leakmeter.gating.baseline import Held
     from leakmeter.gating.bounds import Bound
     from leakmeter.results.measured import Measured
-
-_BROKEN: Final = 1
-_UNDECIDED: Final = 2
 
 
 def gate(
@@ -117,11 +114,10 @@ def gate(
     if write_baseline is not None and not holds:
         output.tell(f"leakmeter: baseline '{write_baseline}' is not written, since not all bounds hold")
     if not holds:
-        sys.exit(_BROKEN if any(check.verdict == "broken" for check in checks) else _UNDECIDED)
+        sys.exit(1 if any(check.verdict == "broken" for check in checks) else 2)
 
 
 def _directories(names: Sequence[str], roots: Sequence[Path]) -> list[Path]:
-    """Directories of the runs that are asked for."""
     from leakmeter.storage.catalogue import complete_runs, find_run
 
     if names:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import App, Parameter
 
-from leakmeter.cli.query import LimitOptions, write_rows
+from leakmeter.cli.query import SCHEMA_COLUMNS, LimitOptions, check_options, write_rows
 from leakmeter.commands import output
 from leakmeter.commands.options import Explain, Flag
 from leakmeter.commands.worker_options import WorkerOptions
-from leakmeter.core.plain import counted
+from leakmeter.core.plain import counted, to_plain
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.results.query_process import DEFAULT_LIMITS
@@ -35,9 +35,10 @@ app = App(
     people; texts and names only with --keep-texts. docs/ledger.md states what adds up, and when.""",
 )
 
-_BROKEN: Final = 1
 _DEFAULT: Final = Path("ledger")
-_Ledger = Annotated[Path, Parameter(name="--ledger")]
+_Ledger = Annotated[Path, Parameter(name="--ledger", help="Directory of the ledger.")]
+_Names = Annotated[bool, Parameter(negative="", help="Show names instead of pseudonyms, where they are kept.")]
+_Json = Annotated[bool, Parameter(negative="", help="Print one JSON object instead.")]
 
 
 @app.command
@@ -64,7 +65,7 @@ def add(
     tokenizer: str | None = None,
     allow_remote: Flag = False,
     concurrency: int | None = None,
-    json: Flag = False,
+    json: _Json = False,
     workers: WorkerOptions | None = None,
 ) -> None:
     """Measure the answers of logs that the ledger does not have, and add them.
@@ -78,8 +79,6 @@ def add(
     traces
         Logs: OpenAI-style JSON lines, ragas, OpenInference, OpenTelemetry, Langfuse, MLflow, LangSmith, or those of
         leakmeter.integrations; optionally compressed (.gz, .zst), or '-' for standard input.
-    ledger
-        Directory of the ledger.
     model
         Scoring model, as in `leakmeter influence`; all nats of a ledger come from one model.
     format
@@ -123,8 +122,6 @@ def add(
         Send prompts and answers to a served model on another machine.
     concurrency
         Maximum number of simultaneous requests to a served model.
-    json
-        Print one JSON object instead.
     """
     if not traces:
         raise UsageError("no log is given; give files of traces, or '-' for standard input")
@@ -170,7 +167,7 @@ def _show_added(added: Added, n_hidden_calls: int, *, json: bool) -> None:
     from leakmeter.traces import Reason
 
     if json:
-        output.print_json({**added.to_dict(), "n_hidden_calls": n_hidden_calls})
+        output.print_json({**to_plain(added), "n_hidden_calls": n_hidden_calls})
         return
     output.print_text(
         f"read {counted(added.n_read, 'call')}: added {counted(added.n_added, 'answer')}, "
@@ -194,7 +191,7 @@ def show(
     ledger: _Ledger = _DEFAULT,
     by: str | None = None,
     subject: str | None = None,
-    show_names: Flag = False,
+    show_names: _Names = False,
     explain: Explain = False,
     json: Flag = False,
 ) -> None:
@@ -202,14 +199,10 @@ def show(
 
     Parameters
     ----------
-    ledger
-        Directory of the ledger.
     by
         Group by document (the default), subject, recipient or day.
     subject
         Show everything disclosed about one person instead: a pseudonym, or a name.
-    show_names
-        Show names instead of pseudonyms, where they are kept.
     json
         Print JSON objects instead, one a line.
     """
@@ -245,7 +238,7 @@ def check(
     per: str = "document,recipient",
     ledger: _Ledger = _DEFAULT,
     junit: Path | None = None,
-    json: Flag = False,
+    json: _Json = False,
 ) -> None:
     """Check disclosures against a budget; exit with 1 if it is exceeded.
 
@@ -258,16 +251,12 @@ def check(
         Maximum number of nats that may be disclosed.
     per
         document,recipient; document, for all recipients together; subject,recipient; or subject.
-    ledger
-        Directory of the ledger.
     junit
         Write JUnit XML to this file.
-    json
-        Print one JSON object instead.
     """
     from leakmeter.core.written import write_whole
     from leakmeter.gating.gate_words import check_lines, to_junit
-    from leakmeter.ledger.budgets import Budget, lines, unknown
+    from leakmeter.ledger.budgets import Budget, lines
     from leakmeter.ledger.budgets import check as held_against
     from leakmeter.ledger.report import record
 
@@ -275,37 +264,29 @@ def check(
     if junit is not None:
         _check_place(junit, "JUnit file", ledger)
     book = _book(ledger)
-    over, outcome = held_against(book, limit)
-    missing = unknown(book, limit)
+    over, unknown, outcome = held_against(book, limit)
     if junit is not None:
         write_whole(junit, to_junit([outcome]), public=True)
     if json:
-        listings = {"over": over, "unknown": missing}
+        listings = {"over": over, "unknown": unknown}
         rows = {name: [record(entry, book) for entry in entries] for name, entries in listings.items()}
         output.print_json({"holds": outcome.holds, "check": asdict(outcome), **rows})
     else:
-        for line in (
-            check_lines([outcome])[0],
-            *lines(over),
-            *lines([entry for entry in missing if entry not in over]),
-        ):
+        further = [entry for entry in unknown if entry not in over]
+        for line in (check_lines([outcome])[0], *lines([*over, *further])):
             output.print_text(line)
     if not outcome.holds:
-        sys.exit(_BROKEN)
+        sys.exit(1)
 
 
 @app.command
-def report(*, ledger: _Ledger = _DEFAULT, out: Path = Path("ledger.html"), show_names: Flag = False) -> None:
+def report(*, ledger: _Ledger = _DEFAULT, out: Path = Path("ledger.html"), show_names: _Names = False) -> None:
     """Write the page of a ledger: documents and recipients as a matrix, a timeline, and the answers that leaked most.
 
     Parameters
     ----------
-    ledger
-        Directory of the ledger.
     out
         Write the page to this file.
-    show_names
-        Show names instead of pseudonyms, where they are kept.
     """
     from leakmeter.ledger.report import page
     from leakmeter.report import html
@@ -316,7 +297,7 @@ def report(*, ledger: _Ledger = _DEFAULT, out: Path = Path("ledger.html"), show_
 
 
 @app.command
-def forget(id: str, /, *, kind: str | None = None, ledger: _Ledger = _DEFAULT, json: Flag = False) -> None:
+def forget(id: str, /, *, kind: str | None = None, ledger: _Ledger = _DEFAULT, json: _Json = False) -> None:
     """Remove everything of one document, person, recipient or trace from a ledger.
 
     Deletes its rows and the texts that were kept, and rewrites the file without them. A tombstone without the id
@@ -328,10 +309,6 @@ def forget(id: str, /, *, kind: str | None = None, ledger: _Ledger = _DEFAULT, j
         A document's or a trace's id; a pseudonym of a person, or a name.
     kind
         Kind of the id, if several have it: document, subject, recipient or trace.
-    ledger
-        Directory of the ledger.
-    json
-        Print one JSON object instead.
     """
     from leakmeter.ledger.forget import forget as forget_of
     from leakmeter.ledger.store import Ledger
@@ -371,8 +348,6 @@ def query(
     ----------
     sql
         One SELECT.
-    ledger
-        Directory of the ledger.
     schema
         Show the columns of all views, their types and units instead.
     json
@@ -382,12 +357,9 @@ def query(
     """
     from leakmeter.ledger.query import ask, columns
 
-    if json and csv:
-        raise UsageError("--json and --csv do not go together; give one of them")
-    if schema == (sql is not None):
-        raise UsageError("give either a query, in quotation marks, or --schema")
+    check_options(sql, schema=schema, json=json, csv=csv)
     if sql is None:
-        write_rows(("view", "column", "type", "about"), iter(columns()), json=json, csv=csv)
+        write_rows(SCHEMA_COLUMNS, iter(columns()), json=json, csv=csv)
         return
     answer = ask(sql, _opened(ledger), limits)
     write_rows(answer.columns, answer.rows, json=json, csv=csv)
@@ -395,19 +367,13 @@ def query(
 
 @app.command
 def verify(*, ledger: _Ledger = _DEFAULT) -> None:
-    """Read every row of a ledger and compare it with its checksum; exit with 1 if one is not what was written.
-
-    Parameters
-    ----------
-    ledger
-        Directory of the ledger.
-    """
+    """Read every row of a ledger and compare it with its checksum; exit with 1 if one is not what was written."""
     n_rows, findings = _opened(ledger).verify()
     for finding in findings:
         output.print_text(f"WRONG   {finding}")
     output.print_text(f"{n_rows:,} rows, {len(findings):,} findings")
     if findings:
-        sys.exit(_BROKEN)
+        sys.exit(1)
 
 
 def _opened(path: Path, *, new: bool = False) -> Ledger:

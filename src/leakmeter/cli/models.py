@@ -1,20 +1,41 @@
-"""`leakmeter models`: which models are known by name, which are on this machine, and fetching one."""
+"""`leakmeter models`: which models are known by name, which are on this machine, fetching one; and the score cache."""
 
 from __future__ import annotations
 
 import json as json_format
 import sys
+from typing import TYPE_CHECKING
 
 from cyclopts import App
 
-from leakmeter.cli.cache import app as cache_app
 from leakmeter.commands import output
 from leakmeter.commands.options import Flag
 from leakmeter.core.json_object import JsonObject
-from leakmeter.models import DEFAULT_MODEL, KNOWN_MODELS, KnownModel, cached_model, models_dir, pull_model, resolve
+from leakmeter.models import (
+    DEFAULT_MODEL,
+    KNOWN_MODELS,
+    KnownModel,
+    cached_model,
+    models_dir,
+    pull_model,
+    resolve,
+    scores_dir,
+)
+
+if TYPE_CHECKING:
+    from leakmeter.engine.scores import ScoreCache
 
 app = App(name="models", help="List known models, and fetch them.")
-app.command(cache_app, name="cache")
+cache_app = App(
+    name="cache",
+    help="""Show the score cache, and empty it.
+
+    With the cache, a run that was made before, or one that differs little, does not need the model. It holds numbers
+    from which texts might be reconstructed; only you can read it, and you can empty it at any time.
+    LEAKMETER_SCORES=DIR moves it, LEAKMETER_SCORES=off turns it off.""",
+)
+app.command(cache_app)
+_OFF = "the score cache is turned off by LEAKMETER_SCORES=off; unset that to see or clear the existing cache"
 
 
 @app.default
@@ -81,20 +102,73 @@ def pull(name: str, /, *, accept_licence: Flag = False) -> None:
 
 def _record(model: KnownModel) -> JsonObject:
     folder = cached_model(model)
-    fields = (
-        "download_bytes",
-        "disk_bytes",
-        "n_parameters",
-        "licence",
-        "licence_note",
-        "terms_url",
-        "source",
-        "summary",
-    )
+    sizes = ("download_bytes", "disk_bytes", "n_parameters")
     return {
         "name": model.name,
         "default": model.name == DEFAULT_MODEL,
         "cached": folder is not None,
         "path": None if folder is None else str(folder),
-        **{name: getattr(model, name) for name in fields},
+        **{
+            name: getattr(model, name) for name in (*sizes, "licence", "licence_note", "terms_url", "source", "summary")
+        },
     }
+
+
+@cache_app.default
+def show_cache(*, json: Flag = False) -> None:
+    """Show where the score cache is, how much it holds and how much it may hold.
+
+    Parameters
+    ----------
+    json
+        Write one JSON object instead; sizes in bytes.
+    """
+    cache = _cache()
+    held, amount = _held(cache)
+    most = 0 if cache is None else cache.max_bytes
+    _write({**held, "max_bytes": most}, f"{held['path']}\n{amount} of at most {_megabytes(most)}", json=json)
+
+
+@cache_app.command(name="clear")
+def clear_cache(*, json: Flag = False) -> None:
+    """Empty the score cache: overwrite its contents and free their space.
+
+    Parameters
+    ----------
+    json
+        Write one JSON object instead; sizes in bytes.
+    """
+    cache = _cache()
+    held, amount = _held(cache)
+    if cache is not None:
+        cache.clear()
+    _write(held, f"cleared {amount} from {held['path']}", json=json)
+
+
+def _cache() -> ScoreCache | None:
+    """The user's, or None where it is turned off."""
+    folder = scores_dir()
+    if folder is None:
+        return None
+    from leakmeter.engine.scores import FILE_NAME, ScoreCache
+
+    # Counting and clearing read no entry: they need no secret.
+    return ScoreCache(folder / FILE_NAME, b"", notify=output.tell)
+
+
+def _held(cache: ScoreCache | None) -> tuple[JsonObject, str]:
+    """What the cache holds, as a record and in words."""
+    if cache is None:
+        return {"path": None, "entries": 0, "bytes": 0}, ""
+    n_entries, n_bytes = cache.n_entries, cache.n_bytes
+    amount = f"{n_entries} {'entry' if n_entries == 1 else 'entries'}, {_megabytes(n_bytes)}"
+    return {"path": str(cache.path), "entries": n_entries, "bytes": n_bytes}, amount
+
+
+def _write(record: JsonObject, text: str, *, json: bool) -> None:
+    shown = json_format.dumps(record, indent=2) if json else _OFF if record["path"] is None else text
+    output.print_plain(f"{shown}\n")
+
+
+def _megabytes(n_bytes: int) -> str:
+    return f"{n_bytes / 1e6:.1f} MB"

@@ -13,19 +13,14 @@ from typing import Final
 
 from leakmeter.models import cache_dir
 
-_TRIM_THRESHOLD: Final = -1  # parameters of mallopt, as glibc numbers them
-_TOP_PAD: Final = -2
-_MMAP_THRESHOLD: Final = -3
-_KEEP_BYTES: Final = 2**30
-_GROW_BYTES: Final = 2**26
 _MOST_LOGS: Final = 20
 
 
 def keep_freed_memory() -> bool:
-    """Have glibc keep what was freed, rather than give it back to the kernel and take it anew, page by page. A forward
-    pass allocates and frees the same megabytes in every layer; on a CPU the page faults cost about a tenth of its time.
-    What is kept so counts as memory of the engine, which gives it back where it is too much
-    (`backends.hf.memory.Surplus`). Other allocators are left alone: returns whether glibc took the settings."""
+    """Have glibc keep freed memory instead of giving it back to the kernel: a forward pass allocates and frees the same
+    megabytes in every layer, and on a CPU the page faults cost about a tenth of its time. It counts as memory of the
+    engine, which gives it back where it is too much (`backends.hf.memory.Surplus`). Returns whether glibc took the
+    settings."""
     if sys.platform != "linux":
         return False
     try:
@@ -33,8 +28,9 @@ def keep_freed_memory() -> bool:
     except (AttributeError, OSError):
         return False
     accepted = True
-    for name, value in ((_MMAP_THRESHOLD, _KEEP_BYTES), (_TRIM_THRESHOLD, _KEEP_BYTES), (_TOP_PAD, _GROW_BYTES)):
-        accepted = bool(mallopt(name, value)) and accepted
+    # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_TOP_PAD, as glibc numbers them.
+    for parameter, n_bytes in ((-3, 2**30), (-1, 2**30), (-2, 2**26)):
+        accepted = bool(mallopt(parameter, n_bytes)) and accepted
     return accepted
 
 
@@ -51,8 +47,8 @@ def open_closed_streams() -> None:
 
 
 def logged(error: Exception) -> str:
-    """Keep the traceback of an error that nobody foresaw in a file of the user's alone; returns what to tell. The text
-    of such an error may quote what was measured, and stands nowhere else."""
+    """Keep the traceback of an unexpected error in a file of the user's alone; returns what to tell. Its text may quote
+    what was measured, and stands nowhere else."""
     kind = type(error).__name__
     folder = cache_dir() / "errors"
     try:

@@ -15,11 +15,12 @@ from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.options import Flag
-from leakmeter.core.plain import csv_writer, visible
+from leakmeter.core.plain import csv_writer, excerpt, visible
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.results.query_process import DEFAULT_LIMITS, Limits
 
 LimitOptions = Annotated[Limits, Parameter(name="*")]
+SCHEMA_COLUMNS: Final = ("view", "column", "type", "about")
 _SHOWN_ROWS: Final = 100
 _WIDEST: Final = 80
 
@@ -56,18 +57,27 @@ def query(
     csv
         Write comma-separated values, with a line of names first.
     """
+    check_options(sql, schema=schema, json=json, csv=csv)
+    if sql is not None:
+        columns, rows = _answer(sql, runs, limits)
+        write_rows(columns, rows, json=json, csv=csv)
+        return
+    from leakmeter.results.query import all_views
+
+    about = (
+        (view, column.name, column.type, column.about) for view, columns in all_views().items() for column in columns
+    )
+    if json or csv:
+        write_rows(SCHEMA_COLUMNS, about, json=json, csv=csv)
+    else:
+        _show_schema(about)
+
+
+def check_options(sql: str | None, *, schema: bool, json: bool, csv: bool) -> None:
     if json and csv:
         raise UsageError("--json and --csv do not go together; give one of them")
     if schema == (sql is not None):
         raise UsageError("give either a query, in quotation marks, or --schema")
-    if sql is None:
-        columns, rows = _schema()
-        if not (json or csv):
-            _show_schema(rows)
-            return
-    else:
-        columns, rows = _answer(sql, runs, limits)
-    write_rows(columns, rows, json=json, csv=csv)
 
 
 def write_rows(columns: Sequence[str], rows: Iterator[Sequence[Any]], *, json: bool, csv: bool) -> None:
@@ -78,15 +88,6 @@ def write_rows(columns: Sequence[str], rows: Iterator[Sequence[Any]], *, json: b
         _write_csv(columns, rows)
     else:
         _write_table(columns, rows)
-
-
-def _schema() -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
-    from leakmeter.results.query import all_views
-
-    rows = (
-        (view, column.name, column.type, column.about) for view, columns in all_views().items() for column in columns
-    )
-    return ("view", "column", "type", "about"), rows
 
 
 def _show_schema(rows: Iterable[Sequence[Any]]) -> None:
@@ -127,16 +128,15 @@ def _write_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 def _write_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     writer = csv_writer(sys.stdout)
     writer.writerow(columns)
-    cell = _shown_cell if sys.stdout.isatty() else _cell
+    is_terminal = sys.stdout.isatty()
     for row in rows:
-        writer.writerow([cell(value) for value in row])
+        cells = map(_cell, row)
+        writer.writerow([visible(cell) if is_terminal and isinstance(cell, str) else cell for cell in cells])
 
 
 def _write_table(columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
-
-    from leakmeter.core.plain import excerpt
 
     first = list(islice(rows, _SHOWN_ROWS))
     table = Table(box=None, pad_edge=False)
@@ -151,8 +151,6 @@ def _write_table(columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
 
 
 def _shown(value: Any) -> str:
-    from leakmeter.core.plain import excerpt
-
     if value is None:
         return ""
     return f"{value:.6g}" if isinstance(value, float) else excerpt(str(value), _WIDEST)
@@ -168,11 +166,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     return value.hex() if isinstance(value, bytes) else str(value)
-
-
-def _shown_cell(value: Any) -> Any:
-    cell = _cell(value)
-    return visible(cell) if isinstance(cell, str) else cell
 
 
 def _cell(value: Any) -> Any:

@@ -17,7 +17,6 @@ from leakmeter.studies.quality import COLUMNS, Quality, Regurgitation
 
 _COLUMNS = ("generations", "contexts")
 _REFERENCES = "references"
-_REPEATING = "{:,.0f} repeat their contexts, as published"
 
 
 def regurgitation(
@@ -93,10 +92,10 @@ def _count(
     verdicts: list[dict[str, bool]],
     rouge: list[float],
 ) -> None:
-    """Add to verdicts and, with references, to ROUGE-L what each response has."""
     from leakmeter.commands.progress import counting
     from leakmeter.studies.quality import rouge_l_f1
 
+    repeating = "{:,.0f} repeat their contexts, as published"
     findings: dict[str, float] = {}
     with counting("responses", findings) as advance:
         for number, (response, context) in enumerate(zip(responses, contexts, strict=True)):
@@ -104,7 +103,7 @@ def _count(
             verdict = thresholds.verdicts(response, context)
             verdicts.append(verdict)
             rouge += score or []
-            findings[_REPEATING] = findings.get(_REPEATING, 0) + verdict["repeat_published"]
+            findings[repeating] = findings.get(repeating, 0) + verdict["repeat_published"]
             advance(len(verdicts), len(responses))
 
 

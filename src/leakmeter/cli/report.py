@@ -50,10 +50,8 @@ def report(
         if markdown is not None:
             raise UsageError(f"'{run}' is a study's directory, whose {MARKDOWN} is Markdown; leave --markdown out")
         output.save_page(html, page_of_study(run))
-    elif others:
-        _several([run, *others], html, figures, public=public)
     else:
-        _write_page(run, html, figures, public=public)
+        _write_pages([run, *others], html, figures, public=public)
     output.tell_page(html, public=public)
     if markdown is not None:
         from leakmeter.results.result import saved
@@ -74,46 +72,31 @@ def _as_markdown(paths: list[Path], *, public: bool) -> str:
     return markdown.text(runs[0].report() if len(runs) == 1 else report_of_runs(runs))
 
 
-def _write_page(path: Path, html: Path, figures: Path | None, *, public: bool) -> None:
-    from leakmeter.engine.loading import load_run
-
-    run = load_run(path)
-    if public:
-        if figures is not None:
-            raise UsageError("--figures shows private data; leave out --figures or --public")
-        output.write_page(html, [published(result) for result in run], None, None)
-        return
-    page = run.render_page()
-    if figures is not None:
-        from leakmeter.pages.render import write_figures
-
-        _tell_figures(write_figures({figures: run}))
-    output.save_page(html, page)
-
-
-def _several(paths: list[Path], html: Path, figures: Path | None, *, public: bool) -> None:
+def _write_pages(paths: list[Path], html: Path, figures: Path | None, *, public: bool) -> None:
     from leakmeter.engine.loading import load_run
     from leakmeter.pages.render import page_of_runs, write_figures
     from leakmeter.studies.study_report import is_study
 
-    if public:
+    if public and len(paths) > 1:
         raise UsageError("--public is for one run; give the others separately")
     for path in paths:
         if is_study(path):
             raise UsageError(f"'{path}' is a study's directory; give it alone")
     runs = [load_run(path) for path in paths]
-    page = page_of_runs(runs)
+    if public:
+        if figures is not None:
+            raise UsageError("--figures shows private data; leave out --figures or --public")
+        output.write_page(html, [published(result) for result in runs[0]], None, None)
+        return
+    page = runs[0].render_page() if len(runs) == 1 else page_of_runs(runs)
     if figures is not None:
-        _tell_figures(write_figures({figures / f"run{number}": run for number, run in enumerate(runs, 1)}))
+        folders = {figures / f"run{number}": run for number, run in enumerate(runs, 1)}
+        files = write_figures({figures: runs[0]} if len(runs) == 1 else folders)
+        output.tell(f"figures: {', '.join(map(str, files))} (private, readable by you alone)")
     output.save_page(html, page)
 
 
-def _tell_figures(files: list[Path]) -> None:
-    output.tell(f"figures: {', '.join(str(path) for path in files)} (private, readable by you alone)")
-
-
 def published(result: Any) -> Any:
-    """The part of a result that may be published."""
     receipt = getattr(result, "public", None)
     if receipt is None:
         raise UsageError(

@@ -6,15 +6,16 @@ import json as json_format
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import App, Parameter
 
 from leakmeter.cli.query import query
-from leakmeter.cli.schema import schema
 from leakmeter.commands import output
 from leakmeter.commands.options import Flag
+from leakmeter.core import record, registry
 from leakmeter.core.plain import visible
 from leakmeter.core.urls import place_of
 
@@ -30,12 +31,33 @@ app = App(
     it from others. Either may be a URL of an object store (s3://, gs://, az://). Nothing here loads a model.""",
 )
 app.command(query, name="query")
-app.command(schema, name="schema")
 
 _WIDEST: Final = 60
+_Runs = Annotated[Path, Parameter(help="Directory of runs, where the run is given by name.")]
 _GROUPS: Final = ("parameters", "prompts", "model", "versions")
-_WRONG: Final = 1
-"""Exit code where a run is not what was written."""
+
+
+@app.command
+def schema(instrument: str | None = None, /) -> None:
+    """Print the JSON schema of an instrument's --json output; without a name, list the instruments.
+
+    Args:
+        instrument: its name, or doctor.
+    """
+    if instrument is None:
+        output.print_plain("".join(f"{name}\n" for name in registry.all_printed()))
+        return
+    shipped = resources.files(registry.printed(instrument)[1]) / "schema.json"
+    output.print_plain(shipped.read_text(encoding="utf-8") if shipped.is_file() else schema_of(instrument))
+
+
+def schema_of(instrument: str) -> str:
+    """An instrument's schema as JSON, made of its class of results."""
+    kind, _ = registry.printed(instrument)
+    json_schema = record.schema(kind, kind.schema)
+    json_schema["required"] = ["schema", *json_schema["required"]]
+    json_schema["properties"] = {"schema": {"const": kind.schema}, **json_schema["properties"]}
+    return json_format.dumps(json_schema, ensure_ascii=False, indent=1) + "\n"
 
 
 @app.command(name="list")
@@ -86,15 +108,13 @@ def list_runs(*, runs: Path = Path("runs"), json: Flag = False) -> None:
 
 
 @app.command
-def show(run: str, /, *, runs: Path = Path("runs"), json: Flag = False) -> None:
+def show(run: str, /, *, runs: _Runs = Path("runs"), json: Flag = False) -> None:
     """Show what a run measured, its settings, model, versions and cost.
 
     Parameters
     ----------
     run
         The run.
-    runs
-        Directory of runs, where the run is given by name.
     json
         Write one JSON object instead.
     """
@@ -157,7 +177,7 @@ def compare(
 
 
 @app.command
-def complete(run: str, /, *others: Annotated[Path, Parameter(negative="")], runs: Path = Path("runs")) -> None:
+def complete(run: str, /, *others: Annotated[Path, Parameter(negative="")], runs: _Runs = Path("runs")) -> None:
     """Combine the slices of a run (see --part of the commands that measure).
 
     Parameters
@@ -166,8 +186,6 @@ def complete(run: str, /, *others: Annotated[Path, Parameter(negative="")], runs
         The run.
     others
         Further directories of the same run, if jobs shared no directory: their parts are copied to the first.
-    runs
-        Directory of runs, where the run is given by name.
     """
     from leakmeter.engine.slices import complete as completed
     from leakmeter.storage.catalogue import find_run
@@ -203,11 +221,11 @@ def verify(*run: Annotated[str, Parameter(negative="")], runs: Path = Path("runs
     if not verdicts:
         output.tell(f"no runs under '{runs}'")
     if any(verdict.state == "wrong" or (named and verdict.state == "unfinished") for verdict in verdicts):
-        sys.exit(_WRONG)
+        sys.exit(1)
 
 
 @app.command
-def rename(run: str, name: str, /, *, runs: Path = Path("runs")) -> None:
+def rename(run: str, name: str, /, *, runs: _Runs = Path("runs")) -> None:
     """Rename a run in lists and on pages; its id and its numbers stay the same.
 
     Parameters
@@ -216,8 +234,6 @@ def rename(run: str, name: str, /, *, runs: Path = Path("runs")) -> None:
         The run.
     name
         New name, one line; '' removes it.
-    runs
-        Directory of runs, where the run is given by name.
     """
     from leakmeter.runs import rename_run
 
@@ -225,7 +241,7 @@ def rename(run: str, name: str, /, *, runs: Path = Path("runs")) -> None:
 
 
 @app.command
-def export(run: str, /, *, out: Path, redact: Flag = False, runs: Path = Path("runs")) -> None:
+def export(run: str, /, *, out: Path, redact: Flag = False, runs: _Runs = Path("runs")) -> None:
     """Write a run as measurements.parquet, cases.jsonl and spec.json, or its measurements alone as CSV.
 
     Two runs of the same spec give the same bytes, however often either was interrupted.
@@ -239,8 +255,6 @@ def export(run: str, /, *, out: Path, redact: Flag = False, runs: Path = Path("r
     redact
         Leave out all texts and everything that reveals them, such as drawn tokens, and replace names by keyed hashes.
         The key is your own: you can join two of your exports, and nobody else can test guesses.
-    runs
-        Directory of runs, where the run is given by name.
     """
     from leakmeter.storage.catalogue import find_run
     from leakmeter.storage.export import Redacted, write

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from leakmeter.serve.serving import Models
 
+_Local = Annotated[str | None, Parameter(help="See `leakmeter influence`.")]
 PASSWORD: Final = "LEAKMETER_SERVE_PASSWORD"
 _LEAST_PASSWORD: Final = 12
 _BOUNDED: Final = Parameter(group="Answers for other programs")
@@ -58,9 +59,9 @@ def serve(
     host: str = "127.0.0.1",
     allow_remote: Flag = False,
     tokenizer: str | None = None,
-    dtype: str | None = None,
-    device: str | None = None,
-    memory: str | None = None,
+    dtype: _Local = None,
+    device: _Local = None,
+    memory: _Local = None,
     bounded: BoundedOptions | None = None,
 ) -> None:
     """Show on a local page what a model leaks as you type, and browse what was measured.
@@ -87,12 +88,6 @@ def serve(
         Let other machines connect, with --host; or send what you type to a served model on another machine.
     tokenizer
         Of a served model: a known name, hf:ORG/NAME, a directory with its tokenizer.json, or a .gguf file.
-    dtype
-        See `leakmeter influence`.
-    device
-        See `leakmeter influence`.
-    memory
-        See `leakmeter influence`.
     """
     try:
         import starlette
@@ -192,24 +187,21 @@ def _password(host: str, *, allow_remote: bool) -> str:
 def _listening(host: str, port: int) -> socket.socket:
     if not 0 <= port <= 65535:
         raise UsageError(f"port is {port}; it has to be 0 to 65535")
+    listening = None
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-    except (OSError, UnicodeError) as error:
-        raise _refusal(host, port, error) from None
-    listening = socket.socket(family, kind, protocol)
-    try:
+        listening = socket.socket(family, kind, protocol)
         if os.name == "posix":
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
         listening.listen(128)
-    except OSError as error:
-        listening.close()
-        raise _refusal(host, port, error) from None
+    except (OSError, UnicodeError) as error:
+        if listening is not None:
+            listening.close()
+        reason = getattr(error, "strerror", None) or "it is not an address"
+        raise UsageError(
+            f"nothing can listen on port {port} of '{host}' ({reason}); give another --port or --host"
+        ) from None
     return listening
-
-
-def _refusal(host: str, port: int, error: Exception) -> UsageError:
-    reason = getattr(error, "strerror", None) or "it is not an address"
-    return UsageError(f"nothing can listen on port {port} of '{host}' ({reason}); give another --port or --host")

@@ -30,8 +30,8 @@ _PANEL: Final = {option: panel for panel, options in _PANELS.items() for option 
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """What `--help` shows of a command: some of its options, in this order, or all; and command lines to start from,
-    which run beside the files of `leakmeter demo --write-samples samples`."""
+    """What `--help` shows of a command: these options, or all, and command lines to start from, which run beside the
+    files of `leakmeter demo --write-samples samples`."""
 
     examples: tuple[str, ...]
     options: str = ""
@@ -144,12 +144,7 @@ SHORT: Final = {
 
 
 class Formatter:
-    """cyclopts' help formatter: panels by topic, in the place of the one that has all options.
-
-    Args:
-        command: words of the command, such as 'icl select'.
-        all_options: show every option.
-    """
+    """cyclopts' help formatter, with panels by topic. `command` is its words, such as 'icl select'."""
 
     def __init__(self, command: str, *, all_options: bool) -> None:
         from cyclopts.help import DefaultFormatter
@@ -183,7 +178,9 @@ class Formatter:
             return
         required = [entry for entry in panel.entries if entry.positional_label or entry.required]
         entries = [*required, *(entry for entry in panel.entries if entry not in required)]
-        by_panel = {title: [entry for entry in entries if _panel_of(entry) == title] for title in _PANELS}
+        by_panel = {
+            title: [entry for entry in entries if _PANEL.get(_name(entry), _REST) == title] for title in _PANELS
+        }
         if not self._all:
             by_name = {_name(entry): entry for entry in entries if entry not in required}
             named = [by_name[name] for name in self._short.options.split() if name in by_name]
@@ -195,10 +192,6 @@ class Formatter:
         else:
             for title, chosen in by_panel.items():
                 self._plain(console, options, panel.copy(title=title, entries=chosen))
-
-
-def _panel_of(entry: HelpEntry) -> str:
-    return _PANEL.get(_name(entry), _REST)
 
 
 def _name(entry: HelpEntry) -> str:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from leakmeter.studies.grid import Study
     from leakmeter.studies.study_report import StudyTables
 
+_Local = Annotated[str | None, Parameter(help="See `leakmeter influence`.")]
 _Texts = Annotated[list[str] | None, Parameter(negative="")]
 
 app = App(
@@ -50,8 +51,8 @@ def run(
     size: str = "laptop",
     data: _Texts = None,
     set: _Texts = None,
-    dtype: str | None = None,
-    device: str | None = None,
+    dtype: _Local = None,
+    device: _Local = None,
     out: Path = Path("runs"),
     no_cache: Flag = False,
     dry_run: Flag = False,
@@ -74,10 +75,6 @@ def run(
         has one; without it, from the hub.
     set
         Setting to override, as NAME=VALUE; repeat with further values to make it a factor.
-    dtype
-        See `leakmeter influence`.
-    device
-        See `leakmeter influence`.
     out
         Directory of runs; the study gets a directory of its own beside them.
     no_cache

@@ -88,7 +88,8 @@ def _print(result: TokensResult, console: Console) -> None:
     from rich.text import Text as Painted
 
     coloured = console.color_system is not None and not console.no_color
-    palette = _palette(result.tokens)
+    pieces = dict.fromkeys(token.piece for token in result.tokens if token.role != FRAME)
+    palette = {piece: _PAPERS[number % len(_PAPERS)] for number, piece in enumerate(pieces)}
     n_response = len(result.response_ids or ())
     counts = f"{len(result.prompt_ids):,} tokens" + (f" and {n_response:,} of the response" if n_response else "")
     named = f"{excerpt(result.id, 40)}: {excerpt(result.model, 60)}, template {result.template}, "
@@ -102,11 +103,6 @@ def _print(result: TokensResult, console: Console) -> None:
     if result.without is not None:
         console.print()
         console.print(_left(result.without))
-
-
-def _palette(tokens: Iterable[PromptToken]) -> dict[str, tuple[str, str]]:
-    pieces = dict.fromkeys(token.piece for token in tokens if token.role != FRAME)
-    return {piece: _PAPERS[i % len(_PAPERS)] for i, piece in enumerate(pieces)}
 
 
 def _painted(text: str, paper: str) -> Painted:

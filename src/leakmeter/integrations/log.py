@@ -60,8 +60,8 @@ class AnswerLog:
         self._lock: Final = threading.Lock()
 
     def append(self, fields: Fields, source: str) -> bool:
-        """Append the line of an answer (see `log_answer`; also `interrupted` and `incomplete`) that a library gave;
-        False where nothing was answered, or it could not be written."""
+        """Append an answer that a library gave (see `log_answer`; also `interrupted` and `incomplete`). Returns False
+        where nothing was answered, or it could not be written."""
         with self.guarding("log_answer"):
             if (line := _line(fields, source)) is not None:
                 self._write(line)

@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import wraps
+from itertools import count
 from typing import Any, Final, TypeVar, cast
 
 from leakmeter.data.foreign import Fields, documents_of, name_of, strings
@@ -29,8 +30,6 @@ MOST_OPEN: Final = 4096
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """A run, as far as the library has reported it."""
-
     id: str
     trace: Trace
     parent: Run | None
@@ -65,8 +64,6 @@ class Run:
 
 @dataclass(slots=True, eq=False)
 class Trace:
-    """What belongs to one question."""
-
     id: str
     recipient: str | None = None
     documents: tuple[Fields, ...] = ()
@@ -144,7 +141,6 @@ _BLOCK: Final[ContextVar[tuple[Trace, dict[Recorder, Trace]] | None]] = ContextV
 
 
 def is_answering() -> bool:
-    """Whether an `answering` block is open here."""
     return _BLOCK.get() is not None
 
 
@@ -193,7 +189,7 @@ class Recorder:
         self._recipient = recipient
         self._traces: OrderedDict[int, Trace] = OrderedDict()
         self._of: dict[str, Run] = {}
-        self._number = 0
+        self._numbers = count(1)
         self._lock = threading.RLock()
 
     def close(self) -> None:
@@ -219,7 +215,7 @@ class Recorder:
                 return
             above = self._run(parent)
             trace = self._new_trace(fields.get("trace_id") or name) if above is None else above.trace
-            self._of[name] = Run(name, trace, above, self._next(), kind, fields.get("sent") or {})
+            self._of[name] = Run(name, trace, above, next(self._numbers), kind, fields.get("sent") or {})
             trace.runs.append(self._of[name])
             trace.n_open += 1
             trace.recipient = trace.recipient or name_of(fields.get("recipient"))
@@ -234,7 +230,7 @@ class Recorder:
             run = self._run(id_)
             if run is None or run.ended is not None:
                 return
-            run.ended, run.time = self._next(), datetime.now(UTC)
+            run.ended, run.time = next(self._numbers), datetime.now(UTC)
             for name, value in known.items():
                 setattr(run, name, value)
             run.trace.recipient = run.trace.recipient or name_of(recipient)
@@ -268,10 +264,6 @@ class Recorder:
                 trace.recipient = name_of(self._recipient() if callable(self._recipient) else self._recipient)
             for line in () if trace.is_spoiled else trace.lines():
                 self.log.append(line, self._SOURCE)
-
-    def _next(self) -> int:
-        self._number += 1
-        return self._number
 
     def _spoil(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError

@@ -45,8 +45,7 @@ class Total:
     """Σ_i of the noise floors."""
 
     def posterior(self, *, is_exact: bool) -> Posterior:
-        """What an observer concludes from even odds, or why that is not said; it is exact where every condition of
-        `docs/ledger.md` holds."""
+        """What an observer concludes from even odds; `is_exact` where every condition of `docs/ledger.md` holds."""
         if not is_exact:
             return Posterior(None, UNMET)
         if self.signed_nats is None:
@@ -62,64 +61,62 @@ def total(
     noise: FloatArray,
     placebo: FloatArray,
     draws: Sequence[Hashable],
-    present: Sequence[bool],
     times: Sequence[float | None] | None = None,
 ) -> Total:
-    """Add up what answers to one recipient tell of one thing.
+    """Add up what answers to one recipient, whose prompts had one thing, tell of it.
 
     Args:
-        signed: l_i of each answer in the order of time, nats; not read where the thing was not in the prompt.
+        signed: l_i of each answer in the order of time, nats.
         noise: the noise floor of each, nats.
         placebo: the signed sum of an irrelevant piece in each prompt, nats; NaN where there is none.
         draws: what tells draws apart; of answers that show one draw the first counts.
-        present: whether the prompt had the thing.
         times: of each, ascending; None, anywhere among them, of one whose place is not known. By default all came one
             after the other.
 
     Examples:
-        >>> found = total(np.array([3.0, -5.0, 3.0]), np.zeros(3), np.zeros(3), ["a", "b", "a"], [True] * 3)
+        >>> found = total(np.array([3.0, -5.0, 3.0]), np.zeros(3), np.zeros(3), ["a", "b", "a"])
         >>> found.signed_nats, found.largest_running_nats, found.n_answers, found.n_repeats
         (-2.0, 3.0, 2, 1)
-        >>> tied = total(np.array([3.0, -5.0]), np.zeros(2), np.zeros(2), ["a", "b"], [True] * 2, [8.0, 8.0])
+        >>> tied = total(np.array([3.0, -5.0]), np.zeros(2), np.zeros(2), ["a", "b"], [8.0, 8.0])
         >>> tied.signed_nats, tied.largest_running_nats
         (-2.0, 5.0)
     """
-    counts, repeats = counted(draws, present)
-    each = np.asarray(signed, dtype=np.float64)[counts]
-    noisy = np.asarray(noise, dtype=np.float64)[counts]
-    irrelevant = np.asarray(placebo, dtype=np.float64)[counts]
-    when = list(range(len(draws))) if times is None else times
-    order = [time for time, counts_too in zip(when, counts, strict=True) if counts_too]
-    sums, spread = running(each), np.cumsum(noisy)
-    sizes = np.where(np.isnan(each), math.inf, np.abs(each))
+    first: dict[Hashable, int] = {}
+    for number, draw in enumerate(draws):
+        first.setdefault(draw, number)
+    numbers = np.array(list(first.values()), dtype=np.intp)
+    each, noisy, irrelevant = signed[numbers], noise[numbers], placebo[numbers]
+    order = [float(number) if times is None else times[number] for number in numbers]
+    with np.errstate(invalid="ignore"):
+        # NaN from where a sum is not defined, such as after ∞ − ∞.
+        sums, spread = np.cumsum(each), np.cumsum(noisy)
+    sizes = _sizes(each)
     worst = int(np.argmax(sizes)) if each.size else None
     last = float(sums[-1]) if each.size else 0.0
     return Total(
         signed_nats=None if math.isnan(last) else last,
-        largest_running_nats=_largest(reach(each, np.zeros_like(each), order)),
-        interval_nats=(_least(np.abs(sums), spread, order), _largest(reach(each, noisy, order))),
-        largest_answer_nats=_largest(sizes),
-        largest_answer=None if worst is None else int(np.flatnonzero(counts)[worst]),
-        n_answers=int(counts.sum()),
-        n_repeats=repeats,
-        placebo_running_nats=(
-            None if np.isnan(irrelevant).any() else _largest(reach(irrelevant, np.zeros_like(each), order))
-        ),
+        largest_running_nats=_largest(each, np.zeros_like(each), order),
+        interval_nats=(_least(np.abs(sums), spread, order), _largest(each, noisy, order)),
+        largest_answer_nats=float(sizes.max(initial=0.0)),
+        largest_answer=None if worst is None else int(numbers[worst]),
+        n_answers=len(numbers),
+        n_repeats=len(draws) - len(numbers),
+        placebo_running_nats=(None if np.isnan(irrelevant).any() else _largest(irrelevant, np.zeros_like(each), order)),
         noise_nats=float(spread[-1]) if spread.size else 0.0,
     )
 
 
-def reach(signed: FloatArray, noise: FloatArray, times: Sequence[float | None]) -> FloatArray:
-    """How large the sum, and the noise with it, may have been by each time, whatever the order of what shares it; see
-    `total`."""
+def _largest(signed: FloatArray, noise: FloatArray, times: Sequence[float | None]) -> float:
+    """The largest |sum| plus noise, over all orders that the times allow; see `total`."""
     is_timed = np.array([time is not None for time in times], dtype=bool)
     when = [time for time in times if time is not None]
     apart = np.array([i for i in range(len(when)) if i == 0 or when[i] != when[i - 1]], dtype=np.intp)
     free = signed[~is_timed]
-    # The largest sum has all that speak for it before it, and the smallest all that speak against it.
-    high, low = _sum(np.maximum(free, 0.0)), _sum(np.minimum(free, 0.0))
+    with np.errstate(invalid="ignore"):
+        # The largest sum has all that speak for it before it, and the smallest all that speak against it.
+        high, low = np.maximum(free, 0.0).sum(), np.minimum(free, 0.0).sum()
     spread = float(noise[~is_timed].sum())
-    first = np.array([max(_size(high), _size(low)) + spread])
+    first = float(_sizes(np.array([high, low])).max()) + spread
     if not apart.size:
         return first
     of_known, of_noise = signed[is_timed], noise[is_timed]
@@ -131,7 +128,7 @@ def reach(signed: FloatArray, noise: FloatArray, times: Sequence[float | None]) 
         sizes = np.maximum(np.abs(most + high), np.abs(least + low))
         # After ∞ − ∞ nothing is known any more.
         sizes = np.where(np.isnan(sizes) | np.isnan(ended), math.inf, sizes)
-        return np.concatenate([first, sizes + spread + np.cumsum(np.add.reduceat(of_noise, apart))])
+        return max(first, float((sizes + spread + np.cumsum(np.add.reduceat(of_noise, apart))).max()))
 
 
 def _least(sizes: FloatArray, spread: FloatArray, times: Sequence[float | None]) -> float:
@@ -143,35 +140,6 @@ def _least(sizes: FloatArray, spread: FloatArray, times: Sequence[float | None])
     return max([0.0, *(math.inf if math.isnan(size) else size for size in held)])
 
 
-def counted(draws: Sequence[Hashable], present: Sequence[bool]) -> tuple[np.ndarray, int]:
-    """Which answers add up: the first of each draw, where the prompt had the thing; and how many more show one
-    again."""
-    seen: set[Hashable] = set()
-    keep = np.zeros(len(draws), dtype=bool)
-    repeats = 0
-    for number, (draw, is_present) in enumerate(zip(draws, present, strict=True)):
-        if is_present and draw in seen:
-            repeats += 1
-        elif is_present:
-            keep[number] = True
-            seen.add(draw)
-    return keep, repeats
-
-
-def running(signed: FloatArray) -> FloatArray:
-    """Σ_{j≤i} l_j of each i; NaN from where it is not defined, such as after ∞ − ∞."""
-    with np.errstate(invalid="ignore"):
-        return np.cumsum(np.asarray(signed, dtype=np.float64))
-
-
-def _largest(values: FloatArray) -> float:
-    return float(values.max()) if values.size else 0.0
-
-
-def _sum(values: FloatArray) -> float:
-    with np.errstate(invalid="ignore"):
-        return float(values.sum())
-
-
-def _size(value: float) -> float:
-    return math.inf if math.isnan(value) else abs(value)
+def _sizes(values: FloatArray) -> FloatArray:
+    """Without signs; infinite where one is not defined."""
+    return np.where(np.isnan(values), math.inf, np.abs(values))

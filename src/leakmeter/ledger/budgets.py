@@ -9,6 +9,7 @@ from typing import Final
 
 from leakmeter.core.check import Check, Item, Number
 from leakmeter.core.measurement import NATS
+from leakmeter.core.plain import counted
 from leakmeter.errors import UsageError
 from leakmeter.ledger.keys import shown
 from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Pair
@@ -17,7 +18,6 @@ from leakmeter.report.scale import nats_text
 RECIPIENT: Final = "recipient"
 PER: Final = (DOCUMENT, f"{DOCUMENT},{RECIPIENT}", SUBJECT, f"{SUBJECT},{RECIPIENT}")
 """What a budget may be for; nats of different documents, or people, do not add up, so each has its own."""
-_WORST: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,6 @@ class Budget:
     """One of `PER`, its words in any order."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no amount, and groups over which nats do not add up."""
         if not (math.isfinite(self.nats) and self.nats > 0):
             raise UsageError(f"budget is {self.nats}; it has to be a number of nats above 0")
         if self._words not in [sorted(grouping.split(",")) for grouping in PER]:
@@ -44,7 +43,6 @@ class Budget:
 
     @property
     def kind(self) -> str:
-        """'document' or 'subject'."""
         return DOCUMENT if DOCUMENT in self._words else SUBJECT
 
     @property
@@ -52,17 +50,10 @@ class Budget:
         """Whether each recipient has one; otherwise all share one, as if they compared what they were told."""
         return RECIPIENT in self._words
 
-    @property
-    def claim(self) -> str:
-        return f"{self.quantity} <= {self.nats:.12g}"
 
-    @property
-    def quantity(self) -> str:
-        return f"ledger.{self.kind}{'.recipient' if self.by_recipient else ''}"
-
-
-def check(book: Book, budget: Budget) -> tuple[list[Pair], Check]:
-    """What is over a budget, and that as one claim; groups are numbered as `Book.told` orders them."""
+def check(book: Book, budget: Budget) -> tuple[list[Pair], list[Pair], Check]:
+    """What exceeds a budget; what has no number for the whole of it; and both as one claim. Its groups are numbered in
+    the order of `Book.pairs`."""
     groups = book.pairs(budget.kind, by_recipient=budget.by_recipient)
     if not groups:
         raise UsageError(
@@ -77,27 +68,24 @@ def check(book: Book, budget: Budget) -> tuple[list[Pair], Check]:
         f"{nats_text(budget.nats)}{f': {len(over)} of {len(groups)} {exceed} it' if over else ''}."
     )
     # Of what was not scored as a whole nobody knows whether it is within.
-    n_unknown = sum(not group.is_known for group in groups)
-    if n_unknown:
-        sentence += f" Whether {n_unknown} of {len(groups)} are within it is not known: {_and(_why(groups))}."
+    unknown = [group for group in groups if not group.is_known]
+    n_unknown = len(unknown)
+    if unknown:
+        sentence += f" Whether {n_unknown} of {len(groups)} are within it is not known: {_why(groups)}."
     # A repository's own pages show JUnit XML to others: there are numbers of rows here, and no ids.
-    worst = tuple(Item(number, group.total.largest_running_nats) for number, group in enumerate(over[:_WORST], 1))
+    worst = tuple(Item(number, group.total.largest_running_nats) for number, group in enumerate(over[:5], 1))
     number = Number(value, groups[0].total.interval_nats, NATS, len(groups))
     about = (
         f"Largest magnitude so far of the summed signed log-likelihood ratios of a {budget.kind}'s presence over "
         f"answers{scope}. It is a log-odds only under the conditions in the documentation of ledgers."
     )
-    return over, Check(
-        budget.claim, 1, budget.quantity, about, not over and not n_unknown, number, n_unknown, sentence, worst
-    )
+    quantity = f"ledger.{budget.kind}{'.recipient' if budget.by_recipient else ''}"
+    claim = f"{quantity} <= {budget.nats:.12g}"
+    holds = not over and not unknown
+    return over, unknown, Check(claim, 1, quantity, about, holds, number, n_unknown, sentence, worst)
 
 
-def unknown(book: Book, budget: Budget) -> list[Pair]:
-    """Of what nobody knows whether it is within a budget, since an answer has no number for the whole of it."""
-    return [group for group in book.pairs(budget.kind, by_recipient=budget.by_recipient) if not group.is_known]
-
-
-def _why(groups: Sequence[Pair]) -> list[str]:
+def _why(groups: Sequence[Pair]) -> str:
     n_unscored, n_separate = sum(group.n_unscored for group in groups), sum(group.n_separate for group in groups)
     why = [f"a search did not score some answers ({n_unscored})"] if n_unscored else []
     if n_separate:
@@ -105,24 +93,14 @@ def _why(groups: Sequence[Pair]) -> list[str]:
             f"answers have several values of one subject ({n_separate}), each scored with the others left in, so "
             "their sum is not a bound"
         )
-    return why
+    return " and ".join(why)
 
 
 def lines(over: Sequence[Pair]) -> list[str]:
-    """A line for each that is over a budget, or of which that is not known, for whoever may see the ids."""
     return [
-        f"        {nats_text(group.total.largest_running_nats)} nats: {group.item.kind} {label(group)}"
+        f"        {nats_text(group.total.largest_running_nats)} nats: {group.item.kind} "
+        f"{group.item.id if group.item.kind == DOCUMENT else shown(group.item.id)}"
         f"{'' if group.recipient is None else f', recipient {shown(group.recipient)}'}"
-        f", {group.total.n_answers:,} answer{'' if group.total.n_answers == 1 else 's'}"
-        f"{'' if group.is_known else f'; not known: {_and(_why([group]))}'}"
+        f", {counted(group.total.n_answers, 'answer')}{'' if group.is_known else f'; not known: {_why([group])}'}"
         for group in over
     ]
-
-
-def _and(phrases: Sequence[str]) -> str:
-    return " and ".join(phrases)
-
-
-def label(pair: Pair) -> str:
-    """What the thing is called: a document's own id, a subject's pseudonym."""
-    return pair.item.id if pair.item.kind == DOCUMENT else shown(pair.item.id)

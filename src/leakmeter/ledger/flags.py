@@ -33,7 +33,6 @@ SENTENCES: Final = {
         "recipient saw, and that recipients know the other documents."
     ),
 }
-"""Every flag, and what it means."""
 
 
 def scored_at(answer: LoggedAnswer) -> float:
@@ -46,8 +45,6 @@ def scored_at(answer: LoggedAnswer) -> float:
 def flags_of(
     answer: LoggedAnswer, models: Collection[str], *, conditions_hold: bool, plain_draws: bool = False
 ) -> list[str]:
-    """Flags of an answer. The user states that the conditions hold which no log shows, and with `plain_draws` that
-    limits which are not logged were off."""
     decoding, is_plain = answer.sampling.decoding, answer.sampling.is_plain
     flags = {
         "decoding not logged": decoding is None or (is_plain is None and not plain_draws),

@@ -9,29 +9,24 @@ import unicodedata
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from leakmeter.core.measurement import Texts
 from leakmeter.core.plain import counted
 from leakmeter.errors import UsageError
 from leakmeter.ledger.keys import RECIPIENT
 from leakmeter.ledger.measuring import Measuring
 from leakmeter.ledger.store import Ledger
-from leakmeter.ledger.subjects import write_edits
+from leakmeter.ledger.subjects import LEAST_DIGITS, write_edits
 from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book
 from leakmeter.traces.places import normalised
 
 TRACE: Final = "trace"
-_LEAST_DIGITS: Final = 8
-_SCORES: Final = ("by_document", "by_entity")
-_WAS_LEFT: Final = "leftovers of a killed command, which may have contained it, were removed"
 _LEAST_SAID: Final = 12
 """Characters of an answer from which it is looked for in the texts of others."""
 _LEAST_NAME: Final = 4
 """The same of a recipient's name, which may be a number."""
 _LEAST_NUMBER: Final = 7
 """Digits of a number from which it is looked for however it is divided."""
-_SHOWN_FILES: Final = 5
 _SCORED: Final = "(SELECT by_document FROM events UNION SELECT by_entity FROM events)"
 _NEEDED_NO_MORE: Final = (
     "looks WHERE event NOT IN (SELECT event FROM events)",
@@ -49,8 +44,6 @@ _WORD: Final = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What was removed, and what is left."""
-
     kind: str
     n_rows: int
     """Rows of tables that were removed."""
@@ -76,17 +69,17 @@ def forget(ledger: Ledger, id_: str, kind: str | None = None) -> Forgotten:
             try:
                 kind, ids = _named(book, id_, kind)
             except UsageError as error:
-                raise UsageError(f"{error}; {_WAS_LEFT}") if left_over else error from None
+                removed_too = "leftovers of a killed command, which may have contained it, were removed"
+                raise UsageError(f"{error}; {removed_too}") if left_over else error from None
             removed = _Gone(book, kind, ids)
             names = _names_in_clear(book, id_, kind, ids)
             removed.unread |= _texts_of_others(book, removed, names)
             n_rows, n_texts = _deleted(database, removed)
         _tidied(ledger)
-    return Forgotten(kind, n_rows, len(removed.events), n_texts, _left(book, removed, kind, names))
+    return Forgotten(kind, n_rows, len(removed.events), n_texts, _left(book, removed, names))
 
 
 def _deleted(database: sqlite3.Connection, removed: _Gone) -> tuple[int, int]:
-    """How many rows of tables, and how many kept texts, were deleted, and a tombstone laid."""
     before = database.total_changes
     for where, ids in (
         ("events WHERE event", removed.events),
@@ -139,7 +132,7 @@ def _named(book: Book, id_: str, kind: str | None) -> tuple[str, set[str]]:
             continue
         exact = {id_} & ids
         if id_kind in (SUBJECT, RECIPIENT):
-            exact |= {pseudonym for pseudonym in ids if len(id_) >= _LEAST_DIGITS and pseudonym.startswith(id_)}
+            exact |= {pseudonym for pseudonym in ids if len(id_) >= LEAST_DIGITS and pseudonym.startswith(id_)}
             if len(exact) > 1:
                 raise UsageError(f"several {id_kind}s of the ledger begin with these digits; give more of them")
             exact |= _in_clear(book, id_, id_kind) & ids
@@ -153,7 +146,6 @@ def _named(book: Book, id_: str, kind: str | None) -> tuple[str, set[str]]:
 
 
 def _in_clear(book: Book, name: str, kind: str) -> set[str]:
-    """Pseudonyms of a name as people write it."""
     from leakmeter.text.entities import find as entities
     from leakmeter.text.entities import person
 
@@ -176,7 +168,6 @@ def _in_clear(book: Book, name: str, kind: str) -> set[str]:
 
 
 def _names_in_clear(book: Book, id_: str, kind: str, matches: Collection[str]) -> set[str]:
-    """Names of a person or a recipient: as it was given, and those that are kept."""
     if kind not in (SUBJECT, RECIPIENT):
         return set()
     pseudonyms = (
@@ -188,19 +179,15 @@ def _names_in_clear(book: Book, id_: str, kind: str, matches: Collection[str]) -
 
 
 class _Gone:
-    """What is forgotten, and what goes with it.
-
-    Args:
-        book: the ledger as it is.
-        kind: of what is forgotten.
-        ids: its ids.
-    """
+    """What is forgotten, by its kind and ids, and what goes with it."""
 
     def __init__(self, book: Book, kind: str, ids: Collection[str]) -> None:
         self.kind = kind
-        columns: dict[str, Literal["recipient", "trace"]] = {RECIPIENT: "recipient", TRACE: "trace"}
-        column = columns.get(kind)
-        self.events = {event["event"] for event in book.events if column is not None and event[column] in ids}
+        self.events = {
+            event["event"]
+            for event in book.events
+            if (kind == RECIPIENT and event["recipient"] in ids) or (kind == TRACE and event["trace"] in ids)
+        }
         self.documents = set(ids) if kind == DOCUMENT else set[str]()
         self.entities = {name for name, subject in book.subject_of.items() if kind == SUBJECT and subject in ids}
         contents = {
@@ -220,7 +207,12 @@ class _Gone:
             or any(row["target"] in removed for row in book.scores_of(event))
         }
         """Events whose prompts had what is forgotten."""
-        self.unread = {event[name] for event in book.events if event["event"] in self.told_of for name in _SCORES}
+        self.unread = {
+            event[name]
+            for event in book.events
+            if event["event"] in self.told_of
+            for name in ("by_document", "by_entity")
+        }
         """Names of scores whose texts go."""
 
 
@@ -236,22 +228,16 @@ def _texts_of_others(book: Book, removed: _Gone, names: Collection[str]) -> set[
             passages |= {
                 text for response in kept_text["responses"] if len(text := normalised(response["text"])) >= _LEAST_SAID
             }
-        passages |= {text for text in _documents(kept_text) if keys.content(_hash(text)) in removed.contents}
+        for part in kept_text["documents"]:
+            text = normalised(kept_text["context"][part["start"] : part["end"]])
+            sha256 = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+            passages |= {text} if keys.content(sha256) in removed.contents else set()
     for score, kept_text in readable.items():
         text = " ".join(_strings(kept_text))
         plain = normalised(text)
         if any(passage in plain for passage in passages) or _names_any(text, names):
             scores.add(score)
     return scores
-
-
-def _documents(kept_text: Texts) -> Iterator[str]:
-    for document in kept_text["documents"]:
-        yield normalised(kept_text["context"][document["start"] : document["end"]])
-
-
-def _hash(plain: str) -> str:
-    return hashlib.sha256(plain.encode(errors="surrogatepass")).hexdigest()
 
 
 def _strings(content: Any) -> Iterator[str]:
@@ -283,11 +269,9 @@ def _words(text: str) -> str:
     return f" {' '.join(_WORD.findall(unicodedata.normalize('NFKC', text).casefold()))} "
 
 
-def _left(book: Book, removed: _Gone, kind: str, names: Collection[str]) -> tuple[str, ...]:
-    """What is left, in sentences."""
-    n = len(removed.told_of - removed.events)
+def _left(book: Book, removed: _Gone, names: Collection[str]) -> tuple[str, ...]:
     sentences = []
-    if n:
+    if n := len(removed.told_of - removed.events):
         sentences.append(
             f"{counted(n, 'answer')} had it in the prompt: the numbers of the rest of each prompt remain, and were "
             "measured with it present."
@@ -297,14 +281,12 @@ def _left(book: Book, removed: _Gone, kind: str, names: Collection[str]) -> tupl
     if n_ids := sum(_names_any(id_, names) for id_ in ids):
         sentences.append(f"{n_ids} remaining ids of documents, traces or spans contain the name; forget those too.")
     if strangers := book.ledger.strangers():
-        sentences.append(
-            f"{len(strangers)} files in its directory are not the ledger's: {', '.join(strangers[:_SHOWN_FILES])}."
-        )
-    if kind == SUBJECT:
+        sentences.append(f"{len(strangers)} files in its directory are not the ledger's: {', '.join(strangers[:5])}.")
+    if removed.kind == SUBJECT:
         sentences.append(
             "Telephone numbers, addresses and the like are separate subjects, unless subjects.toml joins them."
         )
-    if kind in (DOCUMENT, SUBJECT):
+    if removed.kind in (DOCUMENT, SUBJECT):
         sentences.append(
             "Answers that disclosed it were already given; the ledger no longer knows what they disclosed."
         )

@@ -37,7 +37,6 @@ from leakmeter.traces.places import Retrieved
 from leakmeter.traces.places import find as find_documents
 
 if TYPE_CHECKING:
-    from leakmeter.core.backend import Backend
     from leakmeter.engine.loading import KeptModel
     from leakmeter.engine.ready import ReadyPlan
     from leakmeter.results.result import Part
@@ -223,10 +222,13 @@ class Guard:
         logged = self._logged(documents, query, answer, recipient, messages, temperature, trace_id)
         texts: dict[str, str] = {}
         with self._model.lock, self._model.without_cache() as backend:
-            rows = self._measured(logged, backend, texts)
-            while not self._has_known(rows):
-                # It was forgotten since.
-                rows = self._measured(logged, backend, texts)
+            while True:
+                rows = measured(self.ledger, [logged], backend, self._how, partial(self._scored, texts))
+                if rows.problems:
+                    raise UsageError(f"the answer cannot be measured: {rows.problems[0].removeprefix(f'{_ANSWER}: ')}")
+                # Otherwise what was known of it was forgotten since.
+                if self._has_known(rows):
+                    break
             verdict = self._verdict(rows, texts, answer)
             if record and verdict.within:
                 verdict = self._recorded(verdict)
@@ -260,17 +262,9 @@ class Guard:
         recorded = self.ledger.commit(verdict._rows.rows, model=verdict._rows.model, provided=is_within)
         return replace(latest, pieces=verdict.pieces, recorded=recorded)
 
-    def _measured(self, logged: LoggedAnswer, backend: Backend, texts: dict[str, str]) -> Measured:
-        """Rows of an answer, with the numbers that the ledger does not have."""
-        rows = measured(self.ledger, [logged], backend, self._how, partial(self._scored, texts))
-        if rows.problems:
-            raise UsageError(f"the answer cannot be measured: {rows.problems[0].removeprefix(f'{_ANSWER}: ')}")
-        return rows
-
     def _has_known(self, measured: Measured) -> bool:
-        """Add what the ledger has of an answer to its rows, since it may be forgotten before the answer is counted;
-        whether all numbers are there then.
-        """
+        """Add the ledger's rows of an answer, which may be forgotten before it is counted. Returns whether no number is
+        missing."""
         (event,) = measured.rows["events"]
         names = {event["by_document"], event["by_entity"]}
         contents = {row["content"] for row in measured.rows["looks"]}
@@ -282,7 +276,6 @@ class Guard:
         return names <= {row["score"] for row in measured.rows["measured"]}
 
     def _scored(self, texts: dict[str, str], ready: ReadyPlan) -> Iterator[Part]:
-        """Measured cases; what their personal data says is written down by its pseudonym."""
         for part in ready.measure():
             entities = (span["entity"] for span in part[0]["spans"] if span["entity"] is not None)
             texts |= {self.ledger.keys.entity(entity["type"], entity["value"]): entity["text"] for entity in entities}
@@ -375,7 +368,6 @@ class Guard:
         )
 
     def _cuts(self, logged: LoggedAnswer, verdict: Verdict) -> Iterator[Cut]:
-        """For each document that is over, what to take out of it: all else stays as it was."""
         over = {use.id: use for use in verdict.uses if not use.within}
         for document in logged.documents:
             use = over.get(self.ledger.keys.document(document.id))

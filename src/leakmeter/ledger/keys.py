@@ -13,19 +13,11 @@ from typing import Any, Final
 from leakmeter.storage.pseudonym import pseudonym
 
 RECIPIENT, SUBJECT, DOCUMENT = "recipient", "subject", "document"
-SHOWN_DIGITS: Final = 12
-"""Hexadecimal digits of a pseudonym that are shown."""
 _UNNAMED: Final = "sha256:"
 """Begins the ids of documents that had none: a hash of the text without a key."""
 
 
 class Keys:
-    """Keyed hashes of one ledger.
-
-    Args:
-        key: the user's; see `storage.pseudonym.subject_key`.
-    """
-
     def __init__(self, key: bytes) -> None:
         self._key = key
 
@@ -35,11 +27,9 @@ class Keys:
         return self._hash("key check")
 
     def recipient(self, name: str | None) -> str | None:
-        """Of a person or a system that answers went to; None where none was logged."""
         return None if name is None else self._hash(RECIPIENT, name)
 
     def entity(self, kind: str, value: str) -> str:
-        """Of a person or a value by its normal form."""
         return self._hash(SUBJECT, kind, value)
 
     def words(self, value: str) -> list[str]:
@@ -47,36 +37,27 @@ class Keys:
         return [f"{self._hash('word', word)}{'.' if len(word) == 1 else ''}" for word in value.split()]
 
     def initials(self, value: str) -> list[str]:
-        """Of the first letter of each word of a name, as `words` has an initial."""
         return [f"{self._hash('word', word[0])}." for word in value.split()]
 
     def content(self, sha256: str) -> str:
-        """Of a document's text by the hash of it."""
         return self._hash("content", sha256)
 
     def document(self, id_: str) -> str:
         """A document's own id; where that is a hash of its text a keyed one."""
         return f"text-{self._hash('content', id_)[:16]}" if id_.startswith(_UNNAMED) else id_
 
-    def alias(self, id_: str) -> str:
-        """What stands for a document's id where ids are not shown."""
-        return self._hash("document id", id_)
-
     def event(self, trace_id: str, span_id: str) -> str:
-        """Of one answer that was shown."""
         return self._hash("event", trace_id, span_id)
 
     def draw(self, response_id: str) -> str:
-        """Of one draw, where the log tells draws apart."""
         return self._hash("draw", response_id)
 
     def answer(self, text: str) -> str:
-        """Of an answer's text."""
         return self._hash("answer", text)
 
     def scored(self, setup: str, messages: Iterable[tuple[str, str]], places: Mapping[str, Any], answer: str) -> str:
-        """Of a measurement: what names its numbers. `setup` is of the model and all settings; messages have role and
-        text of each, as they were sent; places are those of the documents in them."""
+        """Names a measurement. `setup` is of the model and all settings, `messages` have role and text, `places` are
+        those of the documents in them."""
         text = json.dumps([list(messages), dict(places), answer], ensure_ascii=True, sort_keys=True)
         return self._hash("scored", setup, text)
 
@@ -86,5 +67,4 @@ class Keys:
 
 
 def shown(name: str | None) -> str:
-    """A pseudonym as it is shown."""
-    return "unknown" if name is None else name[:SHOWN_DIGITS]
+    return "unknown" if name is None else name[:12]

@@ -49,10 +49,13 @@ _MOST_CHARACTERS: Final = 2**25
 DOCUMENT, ENTITY = "document", "entity"
 UNITS: Final = (ENTITY, DOCUMENT)
 """Personal data first: a disclosure of a document is stored with the personal data that it may tell of."""
-_PLACES_OF_MODEL: Final = ("dtype", "device", "memory_bytes", "processor", "threads")
-"""What of a model's record moves last digits alone."""
-_OF_SETTINGS: Final = ("recogniser", "sensitive_sha256")
-"""What of it is of the settings."""
+_NOT_OF_MODEL: Final = {
+    # What moves last digits alone,
+    *("dtype", "device", "memory_bytes", "processor", "threads"),
+    # and what is of the settings.
+    *("recogniser", "sensitive_sha256"),
+}
+"""Of a model's record, what does not decide whether numbers add up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +88,6 @@ class Measuring:
         settings = PromptSettings(unit=unit, region=self.region, sensitive=self.sensitive)
         return settings if unit == DOCUMENT else replace(settings, entity_patterns=self.entity_patterns, ner=self.ner)
 
-    def measure(self, temperature: float) -> Influence:
-        return Influence(temperature=temperature, search=self.search)
-
 
 @dataclass(slots=True)
 class Added:
@@ -110,22 +110,15 @@ class Added:
     problems: list[str] = field(default_factory=list)
     """Why answers could not be scored, a line each, without what they say."""
 
-    def to_dict(self) -> JsonObject:
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {name: dict(value) if isinstance(value, Counter) else value for name, value in values.items()}
-
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A unit's settings and measure, and the names of what they give."""
-
     unit: str
     settings: PromptSettings
     measure: Influence
     id: str
 
     def key(self, ledger: Ledger, answer: LoggedAnswer) -> str:
-        """Names the numbers of an answer under this setup."""
         places = {
             document.content_hash: sorted((place.message, place.start, place.end) for place in document.places)
             for document in answer.documents
@@ -137,7 +130,6 @@ class Setup:
 Score = Callable[["ReadyPlan"], Iterable["Part"]]
 """Measures cases, whose ids are the names of their scores."""
 Watch = Callable[["Backend", int], AbstractContextManager["Callbacks"]]
-"""Shows the progress of so many cases."""
 
 
 def add(
@@ -158,7 +150,7 @@ def add(
     new = _new(ledger, answers, outcome, repeats)
     while batch := _batch(new):
         with model.lock, ledger.measuring(notify), model.without_cache() as backend:
-            _add_batch(ledger, batch, backend, how, outcome, watch or (lambda backend, n: nullcontext(_quiet())))
+            _add_batch(ledger, batch, backend, how, outcome, watch)
     if ledger.runs.exists():
         # One that was killed after its last answer was committed has left its texts.
         with ledger.measuring(notify):
@@ -170,12 +162,6 @@ def add(
         else:
             outcome.problems += [f"{place}: the same answer was left out before" for place in places]
     return outcome
-
-
-def _quiet() -> Callbacks:
-    from leakmeter.engine.measure import Callbacks
-
-    return Callbacks()
 
 
 def _batch(answers: Iterator[LoggedAnswer]) -> list[LoggedAnswer]:
@@ -212,7 +198,6 @@ def _new(
 
 
 def _known(ledger: Ledger) -> dict[str, str]:
-    """Events that the ledger has, and what was answered."""
     return {row["event"]: row["answer"] for row in ledger.rows("events")}
 
 
@@ -231,7 +216,12 @@ def _is_known(ledger: Ledger, answer: LoggedAnswer, answers: Mapping[str, str], 
 
 
 def _add_batch(
-    ledger: Ledger, answers: Sequence[LoggedAnswer], backend: Backend, how: Measuring, outcome: Added, watch: Watch
+    ledger: Ledger,
+    answers: Sequence[LoggedAnswer],
+    backend: Backend,
+    how: Measuring,
+    outcome: Added,
+    watch: Watch | None,
 ) -> None:
     # Another process may have added them while this one waited.
     known = _known(ledger)
@@ -263,8 +253,7 @@ class Measured:
 def measured(
     ledger: Ledger, answers: Sequence[LoggedAnswer], backend: Backend, how: Measuring, score: Score
 ) -> Measured:
-    """Score what the ledger has no numbers of, and make rows of all answers that can be scored; nothing is written to
-    the ledger's tables."""
+    """Score what the ledger has no numbers of, and make rows of all answers that can be scored. Writes no table."""
     if answers and not backend.tokenizer.has_chat_template:
         raise UsageError(
             f"model '{backend.name}' has no chat template, which logged messages need; give a model that has one: "
@@ -321,19 +310,17 @@ def measured(
 
 
 def _setups(backend: Backend, how: Measuring, temperature: float) -> tuple[list[Setup], JsonObject]:
-    """The setup of each unit, and what of the model decides whether numbers add up."""
     from leakmeter.storage.fingerprint import spec_of
 
-    measure = how.measure(temperature)
+    measure = Influence(temperature=temperature, search=how.search)
     # What decides what personal data is decides too whom disclosures of documents may tell of.
     spec = spec_of(measure, "influence", how.settings(ENTITY).resolved(), backend, ())
-    model = {name: value for name, value in spec.model.items() if name not in (*_PLACES_OF_MODEL, *_OF_SETTINGS)}
+    model = {name: value for name, value in spec.model.items() if name not in _NOT_OF_MODEL}
     return [Setup(unit, how.settings(unit).resolved(), measure, f"{unit}-{spec.id}") for unit in UNITS], model
 
 
 def _usable(todo: Mapping[str, LoggedAnswer], setup: Setup, backend: Backend) -> tuple[Preparations, dict[str, str]]:
-    """The cases that can be measured, their ids the names of their scores, and why the others cannot, without their
-    places."""
+    """The cases that can be measured, whose ids name their scores, and why the others cannot."""
     usable = Preparations(backend)
     problems: dict[str, str] = {}
     for key, answer in todo.items():
@@ -348,12 +335,13 @@ def _usable(todo: Mapping[str, LoggedAnswer], setup: Setup, backend: Backend) ->
     return usable, problems
 
 
-def _in_runs(ledger: Ledger, watch: Watch, ready: ReadyPlan) -> list[Part]:
+def _in_runs(ledger: Ledger, watch: Watch | None, ready: ReadyPlan) -> list[Part]:
     """Measure into a run of the ledger's, so that a killed command goes on."""
+    from leakmeter.engine.measure import Callbacks
 
     def parts() -> list[Part]:
         with (
-            watch(ready.backend, len(ready.prepared)) as callbacks,
+            watch(ready.backend, len(ready.prepared)) if watch else nullcontext(Callbacks()) as callbacks,
             # It is removed in a moment: to wait for the disk would take longer than a small model does.
             ready.measure_into(ledger.runs, callbacks=callbacks, lasting=False) as run,
         ):
@@ -411,7 +399,6 @@ def _contents(ledger: Ledger, answer: LoggedAnswer) -> dict[str, str]:
 def _disclosures(
     ledger: Ledger, key: str, part: Part, answer: LoggedAnswer, entities: Sequence[JsonObject]
 ) -> Iterator[JsonObject]:
-    """What an answer gives away: a row for each span and document that it came from."""
     texts, measurements = part
     contents = _contents(ledger, answer)
     series = {
@@ -447,8 +434,8 @@ def _place(disclosure: Disclosure, answer: str) -> tuple[int, int]:
 def _told_of(
     ledger: Ledger, texts: Texts, disclosure: Disclosure, source: Source, entities: Sequence[JsonObject]
 ) -> list[str]:
-    """Pseudonyms of the personal data of a document that a disclosure may tell of: what stands where its source says
-    it, or shares its letters. The source of what is not copied is the whole document, so that it may tell of all."""
+    """Pseudonyms of a document's personal data that a disclosure may reveal: what stands at its source or shares its
+    letters. The source of what is not copied is the whole document."""
     letters = Folded(disclosure.text).letters
     parts = [(part["start"], part["end"]) for part in texts["documents"] if part["name"] == source.document]
 
@@ -470,7 +457,6 @@ def _n_tokens(part: Part) -> int:
 
 
 def _numbers(measurements: Sequence[Measurement], pieces: Sequence[str]) -> dict[str, JsonObject]:
-    """Sums over the answer for each piece; see `tables.TABLES`."""
     series = {
         (measurement.statistic, measurement.piece): measurement.values
         for measurement in measurements
@@ -515,7 +501,6 @@ def _size(values: Any) -> float:
 
 
 def _mentions(ledger: Ledger, texts: Texts, span: JsonObject, contents: Mapping[str, str]) -> Iterator[JsonObject]:
-    """How often each document says a value or person."""
     entity = span["entity"]
     is_person = entity["type"] == "person"
     counts: Counter[str] = Counter()
@@ -564,12 +549,9 @@ def _event(
 
 def _looks(ledger: Ledger, answer: LoggedAnswer, event: str) -> Iterator[JsonObject]:
     keys = ledger.keys
-    for document in answer.documents:
-        for name in (document.id, *document.other_ids):
-            yield _look(event, keys.document(name), keys.content(document.content_hash), present=True)
-    for absent in answer.absent:
-        yield _look(event, keys.document(absent.id), keys.content(absent.content_hash), present=False)
-
-
-def _look(event: str, document: str, content: str, *, present: bool) -> JsonObject:
-    return {"event": event, "document": document, "content": content, "present": present}
+    present = [(name, part.content_hash) for part in answer.documents for name in (part.id, *part.other_ids)]
+    absent = [(part.id, part.content_hash) for part in answer.absent]
+    for documents, is_present in ((present, True), (absent, False)):
+        for id_, sha256 in documents:
+            names = {"document": keys.document(id_), "content": keys.content(sha256)}
+            yield {"event": event, **names, "present": is_present}

@@ -34,17 +34,14 @@ TOTALS: Final[Mapping[str, tuple[pa.DataType, str]]] = {
     "first_day": (pa.string(), "of the answers"),
     "last_day": (pa.string(), "of the answers"),
 }
-"""Columns of the view `totals`: types, and what each means."""
 DISCLOSURES: Final = "disclosures"
-_EVENTS: Final = TABLES["events"]
 _OF_DISCLOSURES: Final = pa.schema(
     [
-        *(_EVENTS.field(name) for name in ("event", "recipient", "day")),
+        *(TABLES["events"].field(name) for name in ("event", "recipient", "day")),
         pa.field("document", pa.string(), metadata={"about": "id of the document that it came from"}),
         *TABLES[DISCLOSURES],
     ]
 )
-"""Columns of the view `disclosures`: a row for each answer, span and document."""
 
 
 def ask(sql: str, ledger: Ledger, limits: Limits = DEFAULT_LIMITS) -> Answer:
@@ -55,7 +52,8 @@ def ask(sql: str, ledger: Ledger, limits: Limits = DEFAULT_LIMITS) -> Answer:
     tables = {
         name: _in_utc(pa.Table.from_pylist(table_rows, schema=schemas[name])) for name, table_rows in rows.items()
     }
-    totals = _totals(Book(ledger)) if "totals" in lowered else _table([])
+    types = pa.schema([(name, kind) for name, (kind, _) in TOTALS.items()])
+    totals = pa.Table.from_pylist(list(_totals(Book(ledger))) if "totals" in lowered else [], schema=types)
     return ask_tables(sql, {"totals": totals, **tables}, limits)
 
 
@@ -81,16 +79,9 @@ def _disclosures(book: Book) -> Iterator[JsonObject]:
         yield {**disclosed.row, **of_event, "document": disclosed.document}
 
 
-def _totals(book: Book) -> pa.Table:
-    rows = []
+def _totals(book: Book) -> Iterator[JsonObject]:
     for kind in (DOCUMENT, SUBJECT):
         for pair in book.pairs(kind, by_recipient=True):
-            row = record(pair, book)
             low, high = pair.total.interval_nats
-            rows.append({**row, "kind": kind, "id": pair.item.id, "low": low, "high": high})
-    return _table(rows)
-
-
-def _table(rows: list[JsonObject]) -> pa.Table:
-    fields = [(name, kind) for name, (kind, _) in TOTALS.items()]
-    return pa.Table.from_pylist([{name: row.get(name) for name in TOTALS} for row in rows], schema=pa.schema(fields))
+            row = {**record(pair, book), "kind": kind, "id": pair.item.id, "low": low, "high": high}
+            yield {name: row.get(name) for name in TOTALS}

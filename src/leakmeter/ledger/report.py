@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import date
+from datetime import date, timedelta
 from typing import Any, Final
 
 import numpy as np
@@ -24,35 +24,25 @@ ANSWER: Final = "answer"
 BY: Final = (DOCUMENT, SUBJECT, RECIPIENT, "day")
 _ID: Final = 60
 _MOST_ANSWERS: Final = 20
-_MOST_HEAT_MAPS: Final = 10
-_MOST_ROWS, _MOST_COLUMNS = 40, 24
-"""Of the matrix."""
-_LETTER_INCHES: Final = 0.075
-"""Width of a letter beside it."""
-_MOST_LINES: Final = 5
 _WHAT: Final = {
     DOCUMENT: "What the answers reveal of each document to each recipient; nats",
     SUBJECT: "What the answers reveal of each person, or other personal data, to each recipient; nats",
     "recipient": "For each recipient, the document with the largest leakage",
     "day": "For each day, the document with the largest leakage",
 }
-_DISCLOSED: Final = "Disclosed personal data and other content, by recipient"
-_HOUR_SECONDS, _DAY_SECONDS = 3_600, 86_400
-_MOST_HOURS: Final = 72
+_WORST_COLUMNS: Final = (
+    *map(b.Column, ("Day", "Recipient", "Document")),
+    b.Column("Revealed", "signed_nats", "nats", shade=True),
+)
+_WORST_ANSWERS: Final = "Answers, largest leakage first, with the document that they reveal most of"
+_MOST_TIME: Final = timedelta(hours=72)
 """Of a timeline in hours; longer ones are in days."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How people are called, and where more is said of them.
-
-    Args:
-        book: the ledger.
-        in_clear: by their names, which are there where texts are kept.
-        named: people who are called so all the same.
-        address: kind and id of a document, a subject, a recipient, a day or an answer to where its page is; "" where
-            there is none.
-    """
+    """How people are called, and where their pages are: `in_clear` by the names that are kept, those of `named` in any
+    case. `address` maps kind and id of a document, a subject, a recipient, a day or an answer to a page, or to ""."""
 
     book: Book
     in_clear: bool = False
@@ -60,7 +50,6 @@ class Names:
     address: Callable[[str, str], str] = lambda kind, id_: ""
 
     def __post_init__(self) -> None:
-        """Refuse names that the ledger does not have."""
         if self.in_clear and not self.book.names:
             raise UsageError("the ledger holds no names; only `leakmeter ledger add --keep-texts` keeps them")
 
@@ -72,13 +61,11 @@ class Names:
         """A document by its id, a subject as a person."""
         return self.phrase(pair.item.id) if pair.item.kind == SUBJECT else b.Untrusted(pair.item.id, _ID)
 
-    def to(self, pair: Pair | Look) -> str:
-        return self.address(pair.item.kind, pair.item.id)
-
 
 def record(pair: Pair, book: Book) -> JsonObject:
     posterior = pair.posterior
     about = {} if pair.item.kind == DOCUMENT else {"type": book.kinds.get(pair.item.id)}
+    days = [str(look.event["day"]) for look in pair.looks if look.event["day"] is not None]
     return {
         pair.item.kind: pair.item.id,
         **about,
@@ -90,25 +77,23 @@ def record(pair: Pair, book: Book) -> JsonObject:
         "flags": dict(pair.flags),
         "n_unscored": pair.n_unscored,
         "n_separate": pair.n_separate,
-        "first_day": pair.days[0].isoformat() if pair.days else None,
-        "last_day": pair.days[-1].isoformat() if pair.days else None,
+        "first_day": min(days, default=None),
+        "last_day": max(days, default=None),
     }
 
 
 def records(book: Book, by: str) -> list[JsonObject]:
     if by in (DOCUMENT, SUBJECT):
         return [record(pair, book) for pair in book.pairs(by, by_recipient=True)]
-    return [
-        {"day": key.isoformat() if isinstance(key, date) else None} | row
-        if by == "day"
-        else {"recipient": key} | {name: value for name, value in row.items() if name != "recipient"}
-        for key, n, n_documents, pair in _worst(book, by)
-        for row in [{"n_answers_in_all": n, "n_documents": n_documents, **({} if pair is None else record(pair, book))}]
-    ]
+    rows = []
+    for key, n_answers, n_documents, pair in _worst(book, by):
+        first = {"day": None if key is None else str(key)} if by == "day" else {"recipient": key}
+        counts = {"n_answers_in_all": n_answers, "n_documents": n_documents}
+        rows.append({**first, **counts, **({} if pair is None else record(pair, book))})
+    return rows
 
 
 def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
-    """What a ledger says, one row for each of `by` in `BY`."""
     names = Names(book, show_names, frozenset(book.recipients))
     table = rows_table(book, by, names)
     pairs = book.pairs(SUBJECT if by == SUBJECT else DOCUMENT, by_recipient=True)
@@ -119,16 +104,15 @@ def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
             _headline(book, names),
             *_disclosed(book, names),
             table,
-            *_limits(pairs),
-            *_called(names, has_people=by == SUBJECT),
+            *_limits(pairs, names, has_people=by == SUBJECT),
             *_notes(book),
         ],
     )
 
 
-def _limits(pairs: Sequence[Pair]) -> Iterator[b.Warning]:
-    """That sums are no finding, or not what an observer knows, where it is so."""
-    n_sums = f"{len(pairs):,} {'sum' if len(pairs) == 1 else 'sums'}"
+def _limits(pairs: Sequence[Pair], names: Names, *, has_people: bool) -> Iterator[b.Block]:
+    """Which sums are no finding, or not what an observer knows; and why people are called by pseudonyms."""
+    n_sums = counted(len(pairs), "sum")
     if n := sum(map(_is_quiet, pairs)):
         verb = "is" if n == 1 else "are"
         yield b.Warning(f"{n:,} of {n_sums} {verb} no larger than noise or an irrelevant text; ignore them.")
@@ -137,6 +121,10 @@ def _limits(pairs: Sequence[Pair]) -> Iterator[b.Warning]:
             f"{n:,} of {n_sums} {'has' if n == 1 else 'have'} no posterior, because a condition is not met or not "
             "asserted. Such a sum is a score by M, the scoring model, not an observer's odds."
         )
+    if not names.book.names:
+        yield b.Text("Recipients and people are shown as hashes; only leakmeter ledger add --keep-texts keeps names.")
+    elif has_people and not names.in_clear:
+        yield b.Text("People are shown as hashes; --show-names shows their names.")
 
 
 def _is_quiet(pair: Pair) -> bool:
@@ -144,74 +132,39 @@ def _is_quiet(pair: Pair) -> bool:
     return total.largest_running_nats <= max(total.noise_nats, total.placebo_running_nats or 0.0)
 
 
-def _called(names: Names, *, has_people: bool) -> Iterator[b.Text]:
-    """Why somebody is called by a pseudonym, where somebody is."""
-    if not names.book.names:
-        yield b.Text("Recipients and people are shown as hashes; only leakmeter ledger add --keep-texts keeps names.")
-    elif has_people and not names.in_clear:
-        yield b.Text("People are shown as hashes; --show-names shows their names.")
-
-
 def rows_table(book: Book, by: str, names: Names) -> b.Table:
-    """One row for each of `by` in `BY`."""
-    return _told_table(book, by, names) if by in (DOCUMENT, SUBJECT) else _worst_table(book, by, names)
+    if by in (DOCUMENT, SUBJECT):
+        return _pairs_table(book, by, book.pairs(by, by_recipient=True), names)
+    return _worst_table(book, by, names)
 
 
 def overview(book: Book, names: Names) -> list[b.Block]:
-    """Documents and recipients as a matrix, a timeline, and the answers that leaked most."""
-    pairs = book.pairs(DOCUMENT, by_recipient=True)
-    worst = _worst_answers(book)[:_MOST_ANSWERS]
-    rows = [
-        b.Row(
-            (
-                b.Untrusted(look.event["trace"], _ID), _day(look.event), names.phrase(look.event["recipient"]),
-                names.of_item(look), look.signed_nats,
-            ),
-            to=names.address(ANSWER, look.event["event"]),
-        )
-        for look in worst
-    ]  # fmt: skip
-    columns = (
-        b.Column("Answer"), b.Column("Day"), b.Column("Recipient"), b.Column("Document"),
-        b.Column("Revealed", "signed_nats", "nats", shade=True),
-    )  # fmt: skip
-    return [
-        _headline(book, names),
-        *_disclosed(book, names),
-        *_warnings(pairs),
-        *_charts(pairs, names),
-        *(
-            [b.Table(columns, rows, "Answers, largest leakage first, with the document that they reveal most of")]
-            if rows
-            else []
-        ),
-        *_notes(book),
-    ]
+    rows = []
+    for look in _worst_answers(book)[:_MOST_ANSWERS]:
+        event = look.event
+        trace, recipient = b.Untrusted(event["trace"], _ID), names.phrase(event["recipient"])
+        cells = (trace, str(event["day"] or "not logged"), recipient, names.of_item(look), look.signed_nats)
+        rows.append(b.Row(cells, to=names.address(ANSWER, event["event"])))
+    tables = [b.Table((b.Column("Answer"), *_WORST_COLUMNS), rows, _WORST_ANSWERS)] if rows else []
+    return [*_lead(book, names), *tables, *_notes(book)]
 
 
 def of_subject(book: Book, subject: str, *, show_names: bool = False) -> b.Report:
-    """All that was said about one subject: to whom, when, and of which documents."""
     names = Names(book, show_names, frozenset(book.recipients))
     pairs = [pair for pair in book.pairs(SUBJECT, by_recipient=True) if pair.item.id == subject]
-    blocks = [*subject_blocks(book, subject, names), *_limits(pairs), *_called(names, has_people=True)]
+    blocks = [*subject_blocks(book, subject, names), *_limits(pairs, names, has_people=True)]
     return b.Report("Subject of the ledger", "ledger", blocks)
 
 
 def subject_blocks(book: Book, subject: str, names: Names) -> list[b.Block]:
     pairs = [pair for pair in book.pairs(SUBJECT, by_recipient=True) if pair.item.id == subject]
-    contents = book.contents_of(subject)
+    contents: Counter[str] = Counter()
+    contents_of: dict[str, set[str]] = defaultdict(set)
+    for row in book.mentions:
+        if book.subject_of[row["entity"]] == subject:
+            contents[row["content"]] += row["n_mentions"]
+            contents_of[row["entity"]].add(row["content"])
     mentioned = Counter({doc: contents[content] for doc, content in book.documents if content in contents})
-    worst = pairs[0] if pairs else None
-    headline: b.Phrase = ("No answer had ", *b.parts(names.phrase(subject)), " in its prompt.")
-    if worst is not None:
-        nats = nats_text(worst.total.largest_running_nats)
-        headline = (
-            "The answers to ",
-            *b.parts(names.phrase(worst.recipient)),
-            f" reveal {nats} nats of ",
-            *b.parts(names.phrase(subject)),
-            ".",
-        )
     documents = b.Table(
         (b.Column("Document"), b.Column("Mentions", "count")),
         [b.Row((b.Untrusted(doc, _ID), n), to=names.address(DOCUMENT, doc)) for doc, n in mentioned.most_common()],
@@ -219,26 +172,33 @@ def subject_blocks(book: Book, subject: str, names: Names) -> list[b.Block]:
         rest=("document", "documents"),
     )
     looks = [look for pair in pairs for look in pair.looks]
+
+    def documents_of(look: Look) -> b.Phrase:
+        having = set().union(*(contents_of[entity] for entity in look.entities))
+        rows = [row for row in book.looks_by_event[look.event["event"]] if row["present"] and row["content"] in having]
+        return b.Untrusted(", ".join(row["document"] for row in rows), _ID)
+
     return [
-        b.Headline(headline),
-        _to_whom(pairs, names),
-        _answers_table(book, sorted(looks, key=lambda look: look.event["order"]), names, "Answers, in order of time"),
+        _revealed(pairs, names.phrase(subject), "No answer had ", names),
+        _pairs_table(book, "", pairs, names, "By recipient"),
+        _answers_table(looks, names, "Answers, in order of time", "Documents", documents_of),
         documents,
         *_notes(book),
     ]
 
 
+def _revealed(pairs: Sequence[Pair], name: b.Phrase, none_had: str, names: Names) -> b.Headline:
+    """What the answers reveal of one thing, or that no prompt had it."""
+    if not pairs:
+        return b.Headline((none_had, *b.parts(name), " in its prompt."))
+    nats = nats_text(pairs[0].total.largest_running_nats)
+    recipient = b.parts(names.phrase(pairs[0].recipient))
+    return b.Headline(("The answers to ", *recipient, f" reveal {nats} nats of ", *b.parts(name), "."))
+
+
 def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
-    """All that was told of one document, in all its versions: to whom, in which answers, and whom it mentions."""
     pairs = [pair for pair in book.pairs(DOCUMENT, by_recipient=True) if pair.item.id == document]
     contents = {content for id_, content in book.documents if id_ == document}
-    shown_id = b.Untrusted(document, _ID)
-    headline: b.Phrase = ("No measured answer had ", shown_id, " in its prompt.")
-    if pairs:
-        nats = nats_text(pairs[0].total.largest_running_nats)
-        headline = (
-            "The answers to ", *b.parts(names.phrase(pairs[0].recipient)), f" reveal {nats} nats of ", shown_id, ".",
-        )  # fmt: skip
     versions = b.Text(f"The ledger has {len(contents)} versions of it, each with its own rows.", "soft")
     mentioned: Counter[str] = Counter()
     for row in book.mentions:
@@ -256,32 +216,19 @@ def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
         rest=("subject", "subjects"),
     )
     return [
-        b.Headline(headline),
+        _revealed(pairs, b.Untrusted(document, _ID), "No measured answer had ", names),
         *_disclosed(book, names, is_meant=lambda disclosed: disclosed.document == document),
         *([versions] if len(contents) > 1 else []),
-        _to_whom(pairs, names),
-        *_charts_of_one(pairs, names),
-        _looks_table([look for pair in pairs for look in pair.looks], names, "Answers, in order of time"),
+        _pairs_table(book, "", pairs, names, "By recipient"),
+        *_timelines(pairs, names),
+        _answers_table([look for pair in pairs for look in pair.looks], names, "Answers, in order of time"),
         *([subjects] if mentioned else []),
         *_notes(book),
     ]
 
 
-def recipient_blocks(book: Book, recipient: str | None, names: Names) -> list[b.Block]:
-    """All that one recipient was told, of documents and of people; None for answers whose recipient was not logged."""
-    return _told_in(
-        book, names.phrase(recipient), [event for event in book.events if event["recipient"] == recipient], names
-    )
-
-
-def day_blocks(book: Book, day: date | None, names: Names) -> list[b.Block]:
-    """All that was told on one day; None for answers without a time."""
-    called = "No day is logged" if day is None else day.isoformat()
-    return _told_in(book, called, [event for event in book.events if event["day"] == day], names)
-
-
-def _told_in(book: Book, called: b.Phrase, events: Sequence[Event], names: Names) -> list[b.Block]:
-    """What some answers told of documents and subjects."""
+def events_blocks(book: Book, called: b.Phrase, events: Sequence[Event], names: Names) -> list[b.Block]:
+    """What some answers told of documents and of people."""
     headline = (*b.parts(called), f": {counted(len(events), 'answer')}")
     tables: list[b.Block] = []
     looks = {kind: [look for event in events for look in book.looks_of(event, kind)] for kind in (DOCUMENT, SUBJECT)}
@@ -291,13 +238,11 @@ def _told_in(book: Book, called: b.Phrase, events: Sequence[Event], names: Names
             nats = nats_text(pairs[0].total.largest_running_nats)
             headline = (*headline, ". They reveal most of ", *b.parts(names.of_item(pairs[0])), f": {nats} nats")
         tables += [_pairs_table(book, kind, pairs, names)] if pairs else []
-    answers = _looks_table(looks[DOCUMENT], names, "Answers and documents")
-    shown_to = _disclosed(book, names, events)
-    return [b.Headline((*headline, ".")), *shown_to, *tables, answers, *_notes(book)]
+    tables.append(_answers_table(looks[DOCUMENT], names, "Answers and documents"))
+    return [b.Headline((*headline, ".")), *_disclosed(book, names, events), *tables, *_notes(book)]
 
 
 def answer_blocks(book: Book, event: Event, names: Names) -> list[b.Block]:
-    """What one answer told of each piece of its prompt."""
     looks = [*book.looks_of(event, DOCUMENT), *book.looks_of(event, SUBJECT)]
     worst = max(looks, key=lambda look: look.told_nats, default=None)
     headline: tuple[str | b.Untrusted, ...] = (
@@ -324,7 +269,6 @@ def answer_blocks(book: Book, event: Event, names: Names) -> list[b.Block]:
 def over_blocks(
     book: Book, over: Sequence[Pair], unknown: Sequence[Pair], names: Names, *, by_recipient: bool
 ) -> list[b.Block]:
-    """What is over a budget, and of what nobody knows whether it is; see `ledger.budgets`."""
     blocks: list[b.Block] = []
     for groups, caption in ((over, "Over the budget"), (unknown, "Not known whether within the budget")):
         if groups:
@@ -334,31 +278,17 @@ def over_blocks(
 
 
 def page(book: Book, *, show_names: bool = False) -> b.Report:
-    """The page of a ledger: documents and recipients as a matrix, a timeline, and the answers that leaked most."""
     names = Names(book, show_names)
-    pairs = book.pairs(DOCUMENT, by_recipient=True)
+    tables = [rows_table(book, by, names) for by in BY]
     return b.Report(
         "Ledger of answers",
         "ledger",
-        [
-            _headline(book, names),
-            *_disclosed(book, names),
-            *_warnings(pairs),
-            *_charts(pairs, names),
-            _told_table(book, DOCUMENT, names),
-            _told_table(book, SUBJECT, names),
-            _worst_table(book, "recipient", names),
-            _worst_table(book, "day", names),
-            *_heat_maps(book, names),
-        ],
+        [*_lead(book, names), *tables, *_heat_maps(book, names)],
         lead="Leakage of each document to each recipient through logged answers: nats by the scoring model, added up "
         "over answers.",
         sections=[_section(book, look, names) for look in _worst_answers(book)[:_MOST_ANSWERS]],
-        index=(
-            b.Column("Day"), b.Column("Recipient"), b.Column("Document"),
-            b.Column("Revealed", "signed_nats", "nats", shade=True),
-        ),
-        index_caption="Answers, largest leakage first, with the document that they reveal most of",
+        index=_WORST_COLUMNS,
+        index_caption=_WORST_ANSWERS,
         case=("answer", "answers"),
         held_by="the ledger holds all",
         notes=_notes(book),
@@ -366,16 +296,25 @@ def page(book: Book, *, show_names: bool = False) -> b.Report:
     )  # fmt: skip
 
 
+def _lead(book: Book, names: Names) -> Iterator[b.Block]:
+    """The finding, who was told what, and charts of it."""
+    pairs = book.pairs(DOCUMENT, by_recipient=True)
+    yield _headline(book, names)
+    yield from _disclosed(book, names)
+    if n_separate := sum(pair.n_separate for pair in pairs):
+        have = "has" if n_separate == 1 else "have"
+        yield b.Warning(
+            f"{counted(n_separate, 'answer')} {have} several values of one subject, each scored separately."
+        )
+    if pairs:
+        yield _matrix(pairs, names)
+        yield from _timelines(pairs, names)
+
+
 def _headline(book: Book, names: Names) -> b.Headline:
     pairs = book.pairs(DOCUMENT, by_recipient=True)
-    counts = ", ".join(
-        f"{n:,} {noun}{'' if n == 1 else 's'}"
-        for n, noun in (
-            (len(book.events), "answer"),
-            (len(book.documents), DOCUMENT),
-            (len(book.recipients), RECIPIENT),
-        )
-    )
+    numbers = ((len(book.events), "answer"), (len(book.documents), DOCUMENT), (len(book.recipients), RECIPIENT))
+    counts = ", ".join(counted(n, noun) for n, noun in numbers)
     if not pairs:
         return b.Headline(f"The ledger has no document in any prompt: {counts}.")
     worst = pairs[0]
@@ -420,66 +359,51 @@ def _disclosed(
         b.Column("Answers", "count"),
         b.Column("Most", "signed_nats", "nats", shade=True),
     )  # fmt: skip
-    return [b.Table(columns, rows, _DISCLOSED, rest=("row", "rows"), sortable=True)] if rows else []
-
-
-def _columns(*first: str) -> tuple[b.Column, ...]:
     return (
-        *(b.Column(name) for name in first),
-        b.Column("Largest so far", "nats", shade=True),
-        b.Column("Interval", "interval", on="pages"),
-        b.Column("Sum", "signed_nats"),
-        b.Column("Largest answer", "nats", detail=True),
-        b.Column("Answers", "count"),
-        b.Column("Placebo", "nats", on="wide" if len(first) == 2 else "pages"),
-        b.Column("Posterior", "posterior"),
+        [
+            b.Table(
+                columns,
+                rows,
+                "Disclosed personal data and other content, by recipient",
+                rest=("row", "rows"),
+                sortable=True,
+            )
+        ]
+        if rows
+        else []
     )
-
-
-def _pair_row(first: b.Phrase, pair: Pair, *more: b.Phrase, to: str = "") -> b.Row:
-    total = pair.total
-    posterior = pair.posterior
-    return b.Row(
-        (
-            first,
-            *more,
-            total.largest_running_nats,
-            b.Interval(*total.interval_nats),
-            total.signed_nats,
-            total.largest_answer_nats,
-            total.n_answers,
-            total.placebo_running_nats,
-            "scored by M" if posterior.probability is None and not pair.is_exact else posterior.probability,
-        ),
-        quiet=_is_quiet(pair),
-        to=to,
-    )
-
-
-def _to_whom(pairs: Sequence[Pair], names: Names) -> b.Table:
-    rows = [
-        _pair_row(names.phrase(pair.recipient), pair, to=names.address(RECIPIENT, pair.recipient or ""))
-        for pair in pairs
-    ]
-    return b.Table(_columns("Recipient"), rows, "By recipient", rest=("recipient", "recipients"))
-
-
-def _told_table(book: Book, kind: str, names: Names) -> b.Table:
-    return _pairs_table(book, kind, book.pairs(kind, by_recipient=True), names)
 
 
 def _pairs_table(
     book: Book, kind: str, pairs: Sequence[Pair], names: Names, caption: str = "", *, by_recipient: bool = True
 ) -> b.Table:
+    """A row for each pair: what it is of, if a kind is given, and to whom."""
+    heads = {DOCUMENT: ["Document"], SUBJECT: ["Subject", "Type"]}.get(kind, [])
+    heads += ["Recipient"] if by_recipient else []
+    columns = (
+        *(b.Column(name) for name in heads),
+        b.Column("Largest so far", "nats", shade=True),
+        b.Column("Interval", "interval", on="pages"),
+        b.Column("Sum", "signed_nats"),
+        b.Column("Largest answer", "nats", detail=True),
+        b.Column("Answers", "count"),
+        b.Column("Placebo", "nats", on="wide" if len(heads) == 2 else "pages"),
+        b.Column("Posterior", "posterior"),
+    )
     rows = []
     for pair in pairs:
-        kinds = (b.Untrusted(book.kinds.get(pair.item.id, "")),) if kind == SUBJECT else ()
-        recipients = (names.phrase(pair.recipient),) if by_recipient else ()
-        rows.append(_pair_row(names.of_item(pair), pair, *kinds, *recipients, to=names.to(pair)))
-    heads = [*(("Subject", "Type") if kind == SUBJECT else ("Document",)), *(("Recipient",) if by_recipient else ())]
-    return b.Table(
-        _columns(*heads), rows, caption or _WHAT[kind], rest=("pair", "pairs"), sortable=True, filterable=True
-    )
+        total, posterior = pair.total, pair.posterior.probability
+        cells: list[b.Cell] = [names.of_item(pair)] if kind else []
+        cells += [b.Untrusted(book.kinds.get(pair.item.id, ""))] if kind == SUBJECT else []
+        cells += [names.phrase(pair.recipient)] if by_recipient else []
+        cells += [total.largest_running_nats, b.Interval(*total.interval_nats), total.signed_nats]
+        cells += [total.largest_answer_nats, total.n_answers, total.placebo_running_nats]
+        cells.append("scored by M" if posterior is None and not pair.is_exact else posterior)
+        to = names.address(kind, pair.item.id) if kind else names.address(RECIPIENT, pair.recipient or "")
+        rows.append(b.Row(cells, quiet=_is_quiet(pair), to=to))
+    if not kind:
+        return b.Table(columns, rows, caption, rest=("recipient", "recipients"))
+    return b.Table(columns, rows, caption or _WHAT[kind], rest=("pair", "pairs"), sortable=True, filterable=True)
 
 
 def _worst(book: Book, by: str) -> Iterator[tuple[Any, int, int, Pair | None]]:
@@ -492,17 +416,17 @@ def _worst(book: Book, by: str) -> Iterator[tuple[Any, int, int, Pair | None]]:
     looks: dict[Any, list[Look]] = defaultdict(list)
     for look in book.looks(DOCUMENT):
         looks[group(look.event)].append(look)
-    documents = {key: {look.item for look in key_looks} for key, key_looks in looks.items()}
+    worst: dict[Any, Pair]
     if by == "day":
-        for day in sorted(counts, key=lambda day: (day is None, day or date.min)):
-            pairs = book.totals(looks[day], by_recipient=True) if day is not None else []
-            yield day, counts[day], len(documents.get(day, ())), pairs[0] if pairs else None
-        return
-    worst: dict[Any, Pair] = {}
-    for pair in book.pairs(DOCUMENT, by_recipient=True):
-        worst.setdefault(pair.recipient, pair)
-    for recipient in sorted(counts, key=lambda r: -worst[r].total.largest_running_nats if r in worst else 0.0):
-        yield recipient, counts[recipient], len(documents.get(recipient, ())), worst.get(recipient)
+        worst = {
+            day: book.totals(day_looks, by_recipient=True)[0] for day, day_looks in looks.items() if day is not None
+        }
+        keys = sorted(counts, key=lambda day: (day is None, day or date.min))
+    else:
+        worst = {pair.recipient: pair for pair in reversed(book.pairs(DOCUMENT, by_recipient=True))}
+        keys = sorted(counts, key=lambda name: -worst[name].total.largest_running_nats if name in worst else 0.0)
+    for key in keys:
+        yield key, counts[key], len({look.item for look in looks[key]}), worst.get(key)
 
 
 def _worst_table(book: Book, by: str, names: Names) -> b.Table:
@@ -515,7 +439,7 @@ def _worst_table(book: Book, by: str, names: Names) -> b.Table:
     )  # fmt: skip
     rows = []
     for key, n, n_documents, worst in _worst(book, by):
-        first = ("not logged" if key is None else key.isoformat()) if by == "day" else names.phrase(key)
+        first = str(key or "not logged") if by == "day" else names.phrase(key)
         cells: list[b.Cell] = [first, n, n_documents]
         cells.append("" if worst is None else names.of_item(worst))
         cells += ["" if worst is None else names.phrase(worst.recipient)] if other else []
@@ -524,19 +448,9 @@ def _worst_table(book: Book, by: str, names: Names) -> b.Table:
     return b.Table(columns, rows, _WHAT[by], rest=(by, f"{by}s"), sortable=True)
 
 
-def _charts(pairs: Sequence[Pair], names: Names) -> list[b.Chart]:
-    return [_matrix(pairs, names), *_charts_of_one(pairs, names)] if pairs else []
-
-
-def _charts_of_one(pairs: Sequence[Pair], names: Names) -> list[b.Chart]:
-    is_timed = any(look.event["time"] is not None for pair in pairs for look in pair.looks)
-    return [_timeline(pairs, names)] if is_timed else []
-
-
 def _matrix(pairs: Sequence[Pair], names: Names) -> b.Chart:
-    """Documents and recipients, those of which most was told first."""
-    documents = list(dict.fromkeys(pair.item for pair in pairs))[:_MOST_ROWS]
-    recipients = list(dict.fromkeys(pair.recipient for pair in pairs))[:_MOST_COLUMNS]
+    documents = list(dict.fromkeys(pair.item for pair in pairs))[:40]
+    recipients = list(dict.fromkeys(pair.recipient for pair in pairs))[:24]
     nats = np.zeros((len(documents), len(recipients)))
     for pair in pairs:
         if pair.item in documents and pair.recipient in recipients:
@@ -549,20 +463,21 @@ def _matrix(pairs: Sequence[Pair], names: Names) -> b.Chart:
         grid=nats.tolist(),
     )
     letters = max(len(b.plain(phrase)) for phrase in of_item.values())
-    inches = (max(2.4, 1.2 + _LETTER_INCHES * letters) + 0.5 * len(recipients), 1.2 + 0.26 * len(documents))
+    inches = (max(2.4, 1.2 + 0.075 * letters) + 0.5 * len(recipients), 1.2 + 0.26 * len(documents))
     left_out = len({pair.item for pair in pairs}) - len(documents)
     footer = f"{left_out} documents with fewer nats are left out." if left_out > 0 else ""
     return b.Chart("matrix", "Largest sum so far, nats", [panel], footer, columns=1, panel_inches=inches)
 
 
-def _timeline(pairs: Sequence[Pair], names: Names) -> b.Chart:
-    """Sums so far of those of which most was told."""
+def _timelines(pairs: Sequence[Pair], names: Names) -> list[b.Chart]:
+    """Sums so far of those of which most was told; no chart without times."""
     times = [time for pair in pairs for look in pair.looks if (time := look.event["time"]) is not None]
+    if not times:
+        return []
     first, last = min(times), max(times)
-    is_long = (last - first).total_seconds() > _MOST_HOURS * _HOUR_SECONDS
-    unit, unit_seconds = ("Days", _DAY_SECONDS) if is_long else ("Hours", _HOUR_SECONDS)
+    unit, length = ("Days", timedelta(days=1)) if last - first > _MOST_TIME else ("Hours", timedelta(hours=1))
     series = []
-    for pair in pairs[:_MOST_LINES]:
+    for pair in pairs[:5]:
         looks = [
             (look, time)
             for look in pair.looks
@@ -571,7 +486,7 @@ def _timeline(pairs: Sequence[Pair], names: Names) -> b.Chart:
         draws: set[str] = set()
         sums, places, total = [0.0], [0.0], 0.0
         for look, time in looks:
-            place = (time - first).total_seconds() / unit_seconds
+            place = (time - first) / length
             # The sum is what it was until the answer is given.
             places += [place, place]
             sums.append(total)
@@ -579,19 +494,18 @@ def _timeline(pairs: Sequence[Pair], names: Names) -> b.Chart:
                 draws.add(look.event["draw"])
                 total += look.signed_nats or 0.0
             sums.append(total)
-        places.append((last - first).total_seconds() / unit_seconds)
+        places.append((last - first) / length)
         sums.append(total)
         name = (*b.parts(names.of_item(pair)), " to ", *b.parts(names.phrase(pair.recipient)))
         series.append(b.Series("line", sums, places, name=name))
     panel = b.Panel(b.Axis(f"{unit} since {first:%Y-%m-%d %H:%M} UTC"), b.Axis("Sum so far", "nats"), series)
-    return b.Chart("timeline", "What the answers reveal, over time", [panel], columns=1, panel_inches=(8.0, 3.4))
+    return [b.Chart("timeline", "What the answers reveal, over time", [panel], columns=1, panel_inches=(8.0, 3.4))]
 
 
 def _heat_maps(book: Book, names: Names) -> Iterator[b.Block]:
-    """Heat maps of the answers that leaked most, where texts are kept."""
     rows: list[b.Row] = []
     pages: list[b.Block] = []
-    for look in [look for look in _worst_answers(book) if look.event["by_document"] in book.kept][:_MOST_HEAT_MAPS]:
+    for look in [look for look in _worst_answers(book) if look.event["by_document"] in book.kept][:10]:
         anchor = f"answer{len(rows) + 1}"
         trace = b.Untrusted(look.event["trace"], _ID)
         rows.append(
@@ -618,14 +532,12 @@ def _worst_answers(book: Book) -> list[Look]:
 
 def _section(book: Book, look: Look, names: Names) -> b.Section:
     event = look.event
-    day = "" if event["day"] is None else event["day"].isoformat()
-    cells = (day, names.phrase(event["recipient"]), names.of_item(look), look.signed_nats)
+    cells = (str(event["day"] or ""), names.phrase(event["recipient"]), names.of_item(look), look.signed_nats)
     blocks = [_pieces_table(book, event, names)]
     return b.Section(b.Untrusted(event["trace"], _ID), blocks, cells, weight=look.told_nats)
 
 
 def _pieces_table(book: Book, event: Event, names: Names) -> b.Table:
-    """What one answer tells of each piece of its prompt."""
     linked = bool(names.address(DOCUMENT, ""))
     rows = []
     for number, piece in enumerate([*book.looks_of(event, DOCUMENT), *book.looks_of(event, SUBJECT)], 1):
@@ -636,7 +548,7 @@ def _pieces_table(book: Book, event: Event, names: Names) -> b.Table:
             b.Row(
                 (*first, piece.signed_nats, piece.size_nats, piece.placebo_nats),
                 quiet=(piece.size_nats or 0.0) <= max(piece.noise_nats, abs(piece.placebo_nats or 0.0)),
-                to=names.to(piece),
+                to=names.address(kind, piece.item.id),
             )
         )
     heads = ("Which", "Kind") if linked else ("Piece", "Kind", "Which")
@@ -649,57 +561,31 @@ def _pieces_table(book: Book, event: Event, names: Names) -> b.Table:
 
 
 def heat_map(book: Book, score: str) -> b.Report:
-    """The page of one measured answer."""
     part, params = book.ledger.part(score)
     report: b.Report = InfluenceResult.report(list(InfluenceResult.from_run([part], params)))
     return report
 
 
-def _answers_table(book: Book, looks: Sequence[Look], names: Names, caption: str) -> b.Table:
-    mentioned: dict[str, set[str]] = defaultdict(set)
-    for row in book.mentions:
-        mentioned[row["entity"]].add(row["content"])
-    rows = []
-    for look in looks:
-        contents = set().union(*(mentioned[entity] for entity in look.entities))
-        held = [row for row in book.retrieved(look.event) if row["present"] and row["content"] in contents]
-        ids = b.Untrusted(", ".join(row["document"] for row in held), _ID)
-        rows.append(_answer_row(look, ids, names))
-    return _answers_of(rows, "Documents", caption)
-
-
-def _looks_table(looks: Sequence[Look], names: Names, caption: str) -> b.Table:
-    """Answers in the order of time, each with a document that its prompt had."""
-    ordered = sorted(looks, key=lambda look: look.event["order"])
-    return _answers_of([_answer_row(look, names.of_item(look), names) for look in ordered], "Document", caption)
-
-
-def _answer_row(look: Look, last: b.Phrase, names: Names) -> b.Row:
-    event = look.event
-    trace, recipient = b.Untrusted(event["trace"], _ID), names.phrase(event["recipient"])
-    cells = (trace, _day(event), recipient, look.signed_nats, look.size_nats, last)
-    return b.Row(cells, to=names.address(ANSWER, event["event"]))
-
-
-def _answers_of(rows: Sequence[b.Row], last: str, caption: str) -> b.Table:
+def _answers_table(
+    looks: Sequence[Look],
+    names: Names,
+    caption: str,
+    last: str = "Document",
+    last_of: Callable[[Look], b.Phrase] | None = None,
+) -> b.Table:
+    """Answers in the order of time; by default each with a document that its prompt had."""
+    last_of = last_of or names.of_item
     columns = (
         b.Column("Answer"), b.Column("Day"), b.Column("Recipient"), b.Column("Revealed", "signed_nats", "nats"),
         b.Column("Without signs", "nats", "nats", shade=True, bar=True), b.Column(last),
     )  # fmt: skip
+    rows = []
+    for look in sorted(looks, key=lambda look: look.event["order"]):
+        event = look.event
+        trace, recipient = b.Untrusted(event["trace"], _ID), names.phrase(event["recipient"])
+        cells = (trace, str(event["day"] or "not logged"), recipient, look.signed_nats, look.size_nats, last_of(look))
+        rows.append(b.Row(cells, to=names.address(ANSWER, event["event"])))
     return b.Table(columns, rows, caption, rest=("answer", "answers"))
-
-
-def _day(event: Event) -> str:
-    return "not logged" if event["day"] is None else str(event["day"].isoformat())
-
-
-def _warnings(pairs: Sequence[Pair]) -> Iterator[b.Warning]:
-    n_separate = sum(pair.n_separate for pair in pairs)
-    if n_separate:
-        have = "has" if n_separate == 1 else "have"
-        yield b.Warning(
-            f"{counted(n_separate, 'answer')} {have} several values of one subject, each scored separately."
-        )
 
 
 def _notes(book: Book) -> list[b.Block]:

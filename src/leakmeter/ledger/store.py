@@ -59,13 +59,10 @@ class Tombstone:
     """'document', 'subject', 'recipient' or 'trace'."""
     day: str
     n_rows: int
-    """Rows that were removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a ledger says of itself."""
-
     model: JsonObject | None = None
     """What scores; None of an empty ledger."""
     tombstones: tuple[Tombstone, ...] = ()
@@ -75,28 +72,18 @@ class State:
 
 
 class Ledger:
-    """A ledger's directory.
-
-    Args:
-        path: the directory; it is made by the first commit.
-        keys: of the user; see `ledger.keys`.
-
-    Raises:
-        StoreError: by all methods: the ledger cannot be read or written, is of another version or under another key, or
-            a row of it is not what was written.
-    """
+    """A ledger's directory, which the first commit makes. All methods raise `StoreError` where it cannot be read or
+    written, is of another version or key, or has a row that is not what was written."""
 
     def __init__(self, path: Path, keys: Keys) -> None:
         self.path = path
         self.keys = keys
         self.file = path / FILE
         self.runs = path / "runs"
-        """Directory of the measurements under way."""
         self._held: tuple[State, dict[str, list[JsonObject]]] = State(), {}
 
     @classmethod
     def of_user(cls, path: Path) -> Ledger:
-        """A ledger under the user's own key."""
         from leakmeter.models import config_dir
         from leakmeter.storage.pseudonym import subject_key
 
@@ -104,7 +91,6 @@ class Ledger:
 
     @property
     def exists(self) -> bool:
-        """Whether anything was ever committed."""
         with self._reading() as database:
             return _version(database) > 0
 
@@ -114,7 +100,6 @@ class Ledger:
             return self._state(database)
 
     def rows(self, table: str) -> list[JsonObject]:
-        """All rows of a table, in the order they were added."""
         return self.read(table)[1][table]
 
     def read(self, *tables: str) -> tuple[State, dict[str, list[JsonObject]]]:
@@ -139,10 +124,16 @@ class Ledger:
         try:
             with self._reading() as database:
                 checks = database.execute("PRAGMA integrity_check").fetchall()
-            findings = [f"{FILE}: {one_line(check)}" for (check,) in checks if check != "ok"]
-            return self.n_rows(), findings + [finding for table in TABLES for finding in self._unreadable(table)]
+            n_rows = self.n_rows()
         except StoreError as error:
             return 0, [str(error)]
+        findings = [f"{FILE}: {one_line(check)}" for (check,) in checks if check != "ok"]
+        for table in TABLES:
+            try:
+                Ledger(self.path, self.keys).rows(table)
+            except StoreError as error:
+                findings.append(str(error))
+        return n_rows, findings
 
     def texts(self) -> dict[str, JsonObject | None]:
         """Kept texts by score; None where they cannot be read."""
@@ -155,7 +146,6 @@ class Ledger:
         return texts
 
     def part(self, score: str) -> tuple[Part, JsonObject]:
-        """Kept texts and measurements of a score, and the parameters of the measure."""
         with self._reading() as database:
             ((content,),) = database.execute(f"SELECT kept FROM {TEXTS} WHERE score = ?", (score,)).fetchall()
             kept = json.loads(content)
@@ -166,7 +156,6 @@ class Ledger:
             return (kept["texts"], measurements), kept["params"]
 
     def strangers(self) -> list[str]:
-        """Names of what is in the directory and no part of the ledger."""
         own = {FILE, f"{FILE}-journal", SUBJECTS, _MEASURING, self.runs.name}
         return sorted(path.name for path in self.path.iterdir() if path.name not in own)
 
@@ -197,9 +186,8 @@ class Ledger:
     def commit(
         self, rows: Rows, *, model: JsonObject | None = None, provided: Callable[[], bool] = lambda: True
     ) -> bool:
-        """Add rows that are not there yet; all of them, or none where it is interrupted. Returns whether they are
-        there. What others added since they were made is not added again. `provided` is asked while nobody else can
-        commit; where it says no, nothing is added."""
+        """Add the rows that are not there yet, all or none; returns whether they are there. `provided` is asked while
+        nobody else can commit; if it returns False, nothing is added."""
         with self.writing() as database:
             state = self._state(database)
             if model is not None and state.model not in (None, model):
@@ -271,13 +259,6 @@ class Ledger:
         read = json.loads(model)
         return State(read and dict(read), tuple(Tombstone(*stone) for stone in stones), *changes)
 
-    def _unreadable(self, table: str) -> list[str]:
-        try:
-            Ledger(self.path, self.keys).rows(table)
-        except StoreError as error:
-            return [str(error)]
-        return []
-
     def _make_directory(self) -> None:
         self._check_layout()
         if not self.file.exists():
@@ -297,7 +278,6 @@ class Ledger:
 
 
 def kept_texts(score: str, part: Part, params: Params) -> JsonObject:
-    """The row of a score's texts and measurements; see `Ledger.part`."""
     texts, measurements = part
     numbers = [{**asdict(measurement), "values": measurement.values.tolist()} for measurement in measurements]
     kept = {"texts": texts, "params": dict(params), "measurements": numbers}

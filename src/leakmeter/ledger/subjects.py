@@ -18,10 +18,9 @@ from leakmeter.core.plain import excerpt
 from leakmeter.core.written import store_errors, write_whole
 from leakmeter.errors import UsageError
 from leakmeter.ledger.store import SUBJECTS, Ledger
-from leakmeter.ledger.tables import MentionRow
 
-_LEAST_DIGITS: Final = 8
-_PSEUDONYM: Final = re.compile(rf"[0-9a-f]{{{_LEAST_DIGITS},32}}")
+LEAST_DIGITS: Final = 8
+_PSEUDONYM: Final = re.compile(rf"[0-9a-f]{{{LEAST_DIGITS},32}}")
 _EXAMPLE: Final = 'such as [[same]] subjects = ["1f2e3d4c5b6a", "0a1b2c3d4e5f"]'
 
 
@@ -30,7 +29,6 @@ class Name:
     """A value or a person under one normal form, without it."""
 
     entity: str
-    """Keyed pseudonym."""
     kind: str
     words: tuple[str, ...] = ()
     initials: tuple[str, ...] = ()
@@ -38,8 +36,6 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """The user's corrections."""
-
     same: tuple[tuple[str, ...], ...] = ()
     """Pseudonyms, or their beginnings, of what is one person."""
     apart: tuple[str, ...] = ()
@@ -62,8 +58,7 @@ def read_edits(ledger: Ledger) -> Edits:
 
 
 def write_edits(ledger: Ledger, left: Collection[str | None]) -> None:
-    """Take out of the file of corrections what names nothing that is left, by pseudonyms; a file without such names
-    stays as it is."""
+    """Remove corrections of pseudonyms that are not `left`; a file without any stays as it is."""
     edits = read_edits(ledger)
     names = [name for name in left if name is not None]
 
@@ -88,32 +83,24 @@ def _groups(tables: Any, path: str, name: str) -> list[tuple[str, ...]]:
             isinstance(pseudonym, str) and _PSEUDONYM.fullmatch(pseudonym) for pseudonym in pseudonyms
         ):
             raise UsageError(
-                f"'{path}', [[{name}]] number {number}: subjects has to be a list of pseudonyms of {_LEAST_DIGITS} or "
+                f"'{path}', [[{name}]] number {number}: subjects has to be a list of pseudonyms of {LEAST_DIGITS} or "
                 f"more digits, {_EXAMPLE}"
             )
         out.append(tuple(pseudonyms))
     return out
 
 
-def names_of(mentions: Iterable[MentionRow]) -> list[Name]:
-    """The different values and people of a ledger's mentions."""
-    names = {
-        row["entity"]: Name(row["entity"], row["kind"], tuple(row["words"]), tuple(row["initials"])) for row in mentions
-    }
-    return list(names.values())
-
-
 def resolve(names: Iterable[Name], edits: Edits | None = None) -> dict[str, str]:
-    """Each name's subject: the pseudonym of the fullest name of the same person. Names are those of all documents; the
-    user's corrections win over the rule."""
+    """Each name's subject: the pseudonym of the fullest name of the same person. Corrections win over the rule."""
     edits = edits or Edits()
-    ordered = sorted(
-        names, key=lambda each_name: (-len(each_name.words), sum(map(_is_initial, each_name.words)), each_name.entity)
-    )
+
+    def fullest_first(name: Name) -> tuple[int, int, str]:
+        return -len(name.words), sum(word.endswith(".") for word in name.words), name.entity
+
+    ordered = sorted(names, key=fullest_first)
     by_name = [each_name.entity for each_name in ordered]
     apart = {entity for beginning in edits.apart for entity in _begun(beginning, by_name)}
     subject: dict[str, str] = {}
-    people: list[Name] = []
     having: dict[str, list[Name]] = {}
     for each_name in ordered:
         near = {home.entity: home for word in each_name.words for home in having.get(word, ())}
@@ -121,7 +108,6 @@ def resolve(names: Iterable[Name], edits: Edits | None = None) -> dict[str, str]
         subject[each_name.entity] = homes[0].entity if len(homes) == 1 else each_name.entity
         # A name of several people is no home for others: it is not known whose it is.
         if each_name.kind == "person" and not homes and each_name.entity not in apart:
-            people.append(each_name)
             for word in set(each_name.words):
                 having.setdefault(word, []).append(each_name)
     for group in edits.same:
@@ -133,20 +119,15 @@ def resolve(names: Iterable[Name], edits: Edits | None = None) -> dict[str, str]
 
 
 def is_part(some: Name, more: Name) -> bool:
-    """Whether all words of one name stand in the other in the same order, an initial for a word; see
-    `person.is_part`."""
+    """Whether one name's words stand in the other in the same order, an initial for a word; see `person.is_part`."""
     at, n_whole = 0, 0
     for word in some.words:
         place = next((i for i in range(at, len(more.words)) if word in (more.words[i], more.initials[i])), None)
         if place is None:
             return False
-        n_whole += word == more.words[place] and not _is_initial(word)
+        n_whole += word == more.words[place] and not word.endswith(".")
         at = place + 1
     return n_whole > 0
-
-
-def _is_initial(word: str) -> bool:
-    return word.endswith(".")
 
 
 def _begun(beginning: str, names: Sequence[str]) -> list[str]:

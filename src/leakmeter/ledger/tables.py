@@ -80,8 +80,6 @@ class DisclosureRow(TypedDict):
 
 
 class MeasuredRow(TypedDict):
-    """An answer that was measured."""
-
     score: Annotated[str, "as in scores; here also where nothing of the unit was found"]
     unit: Annotated[str, "'document' or 'entity'"]
     n_tokens: Annotated[int, "tokens of the answer"]
@@ -89,8 +87,6 @@ class MeasuredRow(TypedDict):
 
 
 class MentionRow(TypedDict):
-    """A value or person in a document."""
-
     content: Annotated[str, "keyed hash of a document's text"]
     entity: Annotated[str, "keyed pseudonym of a value or person that it says"]
     kind: Annotated[str, "'person', 'phone', 'email', 'address', 'date', or a type of the user's"]
@@ -100,16 +96,12 @@ class MentionRow(TypedDict):
 
 
 class NameRow(TypedDict):
-    """A pseudonym's name."""
-
     pseudonym: Annotated[str, "keyed pseudonym"]
     kind: Annotated[str, "'recipient' or 'subject'"]
     name: Annotated[str, "in clear; kept with --keep-texts alone"]
 
 
 class AllRows(TypedDict):
-    """Rows of all tables."""
-
     events: list[EventRow]
     looks: list[LookRow]
     scores: list[ScoreRow]
@@ -155,7 +147,6 @@ _HOLDERS: Final = {
 }
 """Tables whose rows are added with a row of another one, and never again: which table, and the column of both."""
 Rows = Mapping[str, Sequence[JsonObject]]
-"""Rows by table."""
 
 
 def _columns(table: str) -> list[str]:
@@ -170,7 +161,6 @@ def make(database: sqlite3.Connection, *, temporary: bool = False) -> None:
 
 
 def insert(database: sqlite3.Connection, rows: Rows) -> None:
-    """Add rows that are not there yet."""
     # Rows of a holder come last: until then it shows what was there before.
     for table in sorted(KEYS, key=lambda name: name not in _HOLDERS):
         columns = _columns(table)
@@ -182,8 +172,7 @@ def insert(database: sqlite3.Connection, rows: Rows) -> None:
 
 
 def select(database: sqlite3.Connection, table: str, first: int = 0) -> Iterator[JsonObject]:
-    """Rows of one of `TABLES`, in the order they were added, from a place in that order on; `ValueError` where one is
-    not what was written."""
+    """Rows of a table in the order they were added, from number `first` on. `ValueError` if one was changed."""
     columns = _columns(table)
     names = columns[:-1]
     reads = [(field.name, _STORED[field.type][1]) for field in TABLES[table] if field.type in _STORED]

@@ -6,7 +6,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from functools import cached_property
 from typing import NamedTuple, cast
 
@@ -16,7 +15,7 @@ from leakmeter.instruments.influence.disclosures import OTHER
 from leakmeter.ledger.accounting import Total, total
 from leakmeter.ledger.flags import HIDDEN_CALLS, OTHER_PROMPT
 from leakmeter.ledger.store import Ledger
-from leakmeter.ledger.subjects import names_of, read_edits, resolve
+from leakmeter.ledger.subjects import Name, read_edits, resolve
 from leakmeter.ledger.tables import AllRows, DisclosureRow, EventRow, LookRow, Rows, ScoreRow
 from leakmeter.stats.stats import Posterior
 
@@ -27,7 +26,6 @@ class Item(NamedTuple):
     """What is told of: a document in one version, or a subject."""
 
     kind: str
-    """'document' or 'subject'."""
     id: str
     """The document's own id, or the subject's pseudonym."""
     content: str = ""
@@ -51,7 +49,6 @@ class Look:
     size_nats: float | None
     noise_nats: float
     placebo_nats: float | None
-    screened_nats: float | None
     n_pieces: int = 1
     """Of a subject, values that were scored one by one."""
     entities: tuple[str, ...] = ()
@@ -65,8 +62,8 @@ class Look:
 
     @property
     def is_known(self) -> bool:
-        """Whether the number is that of the whole thing. Of several values, each scored with the others left in, the
-        sum is no bound: two that say the same may both read near 0."""
+        """Whether the number is of the whole thing. Of several values, each scored with the others left in, the sum is
+        no bound: two that say the same may both read near 0."""
         return self.signed_nats is not None and self.n_pieces == 1
 
 
@@ -100,20 +97,7 @@ class Pair:
 
     @property
     def posterior(self) -> Posterior:
-        """From even odds, or why there is none."""
         return self.total.posterior(is_exact=self.is_exact)
-
-    @property
-    def worst(self) -> Look | None:
-        """The answer that told most."""
-        scored = [look for look in self.looks if look.signed_nats is not None]
-        number = self.total.largest_answer
-        return None if number is None else scored[number]
-
-    @property
-    def days(self) -> tuple[date, ...]:
-        """On which answers had it, in order."""
-        return tuple(sorted({look.event["day"] for look in self.looks if look.event["day"] is not None}))
 
 
 class Disclosed(NamedTuple):
@@ -121,9 +105,7 @@ class Disclosed(NamedTuple):
 
     event: Event
     document: str
-    """Its id."""
     row: DisclosureRow
-    """Of the table of disclosures."""
 
     @property
     def kind(self) -> str:
@@ -135,21 +117,12 @@ class Disclosed(NamedTuple):
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether it is something personal or secret."""
         return self.kind != OTHER
 
 
 class Book:
-    """All of a ledger, read once.
-
-    Args:
-        ledger: what to read.
-        further: rows that are not committed, as if they were.
-
-    Raises:
-        StoreError: it cannot be read.
-        UsageError: the file of subjects is not what it should be.
-    """
+    """All of a ledger, read once; `further` are rows that are not committed, as if they were. `UsageError` where the
+    file of subjects is not what it should be."""
 
     def __init__(self, ledger: Ledger, further: Rows | None = None) -> None:
         self.ledger = ledger
@@ -167,14 +140,15 @@ class Book:
             }
             for number, row in enumerate(rows["events"])
         ]
-        self.events = sorted(events, key=_when)
-        """Answers that were shown, in the order of time, those of one time as they were added; those without one come
-        last. Largest sums are over all orders that the times allow."""
+        self.events = sorted(
+            events,
+            key=lambda event: (math.inf if event["time"] is None else event["time"].timestamp(), event["order"]),
+        )
+        """By time, those of one time as they were added; those without one come last."""
         self.mentions = rows["mentions"]
         self.names: dict[str, str] = {row["pseudonym"]: row["name"] for row in rows["names"]}
         """By pseudonym, names in clear; none unless they are kept."""
         self.retrievals = rows["looks"]
-        """Each answer with each document that was retrieved for it."""
         self.kept = {row["score"] for row in rows["measured"] if row["kept"]}
         """Scores whose texts are kept."""
         # What was forgotten in part and then came back was scored again, with the same numbers.
@@ -189,15 +163,19 @@ class Book:
         }
         for span in spans.values():
             self._disclosures[span["score"]].append(span)
-        self._looks: dict[str, list[LookRow]] = defaultdict(list)
+        self.looks_by_event: dict[str, list[LookRow]] = defaultdict(list)
         for look in rows["looks"]:
-            self._looks[look["event"]].append(look)
+            self.looks_by_event[look["event"]].append(look)
         self._pairs_of: dict[tuple[str, bool], list[Pair]] = {}
         self._hidden = Counter(row["recipient"] for row in events if HIDDEN_CALLS in row["flags"])
 
     @cached_property
     def subject_of(self) -> dict[str, str]:
-        return resolve(names_of(self.mentions), read_edits(self.ledger))
+        names = {
+            row["entity"]: Name(row["entity"], row["kind"], tuple(row["words"]), tuple(row["initials"]))
+            for row in self.mentions
+        }
+        return resolve(names.values(), read_edits(self.ledger))
 
     @cached_property
     def kinds(self) -> dict[str, str]:
@@ -210,55 +188,39 @@ class Book:
     @property
     def documents(self) -> list[tuple[str, str]]:
         """Id and content of each, in the order of first sight."""
-        seen = {(row["document"], row["content"]): None for event in self.events for row in self._looks[event["event"]]}
-        return list(seen)
+        looks = (row for event in self.events for row in self.looks_by_event[event["event"]])
+        return list(dict.fromkeys((row["document"], row["content"]) for row in looks))
 
     @property
     def recipients(self) -> list[str | None]:
-        """Pseudonyms, in the order of first sight."""
         return list(dict.fromkeys(event["recipient"] for event in self.events))
 
-    def contents_of(self, subject: str) -> dict[str, int]:
-        """Contents of the documents that mention a subject, and how often."""
-        counts: Counter[str] = Counter()
-        for row in self.mentions:
-            if self.subject_of[row["entity"]] == subject:
-                counts[row["content"]] += row["n_mentions"]
-        return dict(counts)
-
     def scores_of(self, event: Event) -> list[ScoreRow]:
-        """What was scored of an answer, documents and personal data."""
         return [row for score in (event["by_document"], event["by_entity"]) for row in self._scores[score]]
 
     def disclosed(self, events: Iterable[Event]) -> Iterator[Disclosed]:
         """What answers gave away of the documents in their prompts; what came from several documents once for each."""
         for event in events:
             for row in self._disclosures[event["by_document"]]:
-                for look in self._looks[event["event"]]:
+                for look in self.looks_by_event[event["event"]]:
                     if look["present"] and look["content"] == row["content"]:
                         yield Disclosed(event, look["document"], row)
 
-    def retrieved(self, event: Event) -> list[LookRow]:
-        """What was retrieved for an answer, in its prompt or not."""
-        return self._looks[event["event"]]
-
     def looks(self, kind: str) -> Iterator[Look]:
-        """Each answer with each thing ('document' or 'subject') that its prompt had, in the order of time."""
         for event in self.events:
             yield from self.looks_of(event, kind)
 
     def looks_of(self, event: Event, kind: str) -> Iterator[Look]:
-        """One answer with each thing that its prompt had."""
-        return self._of_documents(event) if kind == DOCUMENT else self._of_subjects(event)
-
-    def _of_documents(self, event: Event) -> Iterator[Look]:
+        if kind == SUBJECT:
+            yield from self._looks_of_subjects(event)
+            return
         scores = {row["target"]: row for row in self._scores[event["by_document"]]}
-        for look in self._looks[event["event"]]:
+        for look in self.looks_by_event[event["event"]]:
             # Without its text in the prompt a document adds 0.
             if look["present"] and (row := scores.get(look["content"])) is not None:
                 yield _look(event, Item(DOCUMENT, look["document"], look["content"]), [row])
 
-    def _of_subjects(self, event: Event) -> Iterator[Look]:
+    def _looks_of_subjects(self, event: Event) -> Iterator[Look]:
         by_subject: dict[str, list[ScoreRow]] = defaultdict(list)
         for row in self._scores[event["by_entity"]]:
             # What was forgotten has no mentions any more.
@@ -267,19 +229,15 @@ class Book:
         for subject, rows in by_subject.items():
             yield _look(event, Item(SUBJECT, subject), rows)
 
-    def pairs(self, kind: str, *, by_recipient: bool, day: date | None = None) -> list[Pair]:
-        """What was told of each thing ('document' or 'subject'), what told most first: to each recipient apart, or over
-        all, as if they compared what they were told; of answers of one day alone, if one is given."""
-        if day is not None:
-            looks = (look for look in self.looks(kind) if look.event["day"] == day)
-            return self.totals(looks, by_recipient=by_recipient)
+    def pairs(self, kind: str, *, by_recipient: bool) -> list[Pair]:
+        """Totals of each thing ('document' or 'subject'), largest first: for each recipient, or over all, as if they
+        compared what they were told."""
         if (kind, by_recipient) not in self._pairs_of:
             self._pairs_of[kind, by_recipient] = self.totals(self.looks(kind), by_recipient=by_recipient)
         return list(self._pairs_of[kind, by_recipient])
 
     def totals(self, looks: Iterable[Look], *, by_recipient: bool) -> list[Pair]:
-        """What some answers, in the order of time, told of each thing, what told most first; `by_recipient` as for
-        `pairs`."""
+        """Totals of some answers, which are in the order of time; see `pairs`."""
         groups: dict[tuple[Item, str | None], list[Look]] = defaultdict(list)
         for look in looks:
             groups[look.item, look.event["recipient"] if by_recipient else None].append(look)
@@ -314,7 +272,6 @@ def total_of(looks: Sequence[Look]) -> Total:
         np.array([look.noise_nats for look in looks], dtype=np.float64),
         np.array([np.nan if look.placebo_nats is None else look.placebo_nats for look in looks], dtype=np.float64),
         [look.event["draw"] for look in looks],
-        [True] * len(looks),
         [None if (time := look.event["time"]) is None else time.timestamp() for look in looks],
     )
 
@@ -328,7 +285,6 @@ def _look(event: Event, item: Item, rows: Sequence[ScoreRow]) -> Look:
         _sum(row["size_nats"] for row in rows),
         sum(row["noise_nats"] for row in rows),
         _sum(row["placebo_nats"] for row in rows),
-        max((row["screened_nats"] for row in rows if row["screened_nats"] is not None), default=None),
         len(rows),
         tuple(row["target"] for row in rows) if item.kind == SUBJECT else (),
     )
@@ -341,7 +297,3 @@ def _sum(values: Iterable[float | None]) -> float | None:
         return None
     with np.errstate(invalid="ignore"):
         return float(np.sum([value for value in listed if value is not None]))
-
-
-def _when(event: Event) -> tuple[float, int]:
-    return math.inf if event["time"] is None else event["time"].timestamp(), event["order"]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from leakmeter.traces import LoggedAnswer, LoggedDocument, LoggedMessage, Place
+from leakmeter.traces import LoggedAnswer, LoggedDocument, Place
 
 MOST: Final = 100_000
 """Messages that are held."""
@@ -21,15 +21,13 @@ MOST_PLACES: Final = 1_000_000
 
 
 class Turns:
-    """Messages of answers so far that have documents, and where."""
-
     def __init__(self) -> None:
         self._held: OrderedDict[bytes, Sequence[tuple[str, str, int, int]]] = OrderedDict()
         self._n_places = 0
 
     def whole(self, answer: LoggedAnswer) -> LoggedAnswer:
         """The answer with the documents that its prompt has from earlier turns, which are held from now on."""
-        names = [_name(message) for message in answer.messages]
+        names = [hashlib.sha256(message.content.encode(errors="surrogatepass")).digest() for message in answer.messages]
         hashes = {document.content_hash for document in answer.documents}
         places_in: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         for document in answer.documents:
@@ -60,10 +58,6 @@ class Turns:
             self._held.move_to_end(names[number])
         while len(self._held) > MOST or self._n_places > MOST_PLACES:
             self._n_places -= len(self._held.popitem(last=False)[1])
-
-
-def _name(message: LoggedMessage) -> bytes:
-    return hashlib.sha256(message.content.encode(errors="surrogatepass")).digest()
 
 
 def _meets(start: int, end: int, places: Sequence[tuple[int, int]]) -> bool:

@@ -28,6 +28,7 @@ from leakmeter.serve.bodies import error_of, without_paths
 
 MOST_BYTES: Final = 2_000_000
 """Of the body of a request."""
+_TOO_LARGE: Final = f"at most {MOST_BYTES:,} bytes are taken at a time"
 MOST_SESSIONS: Final = 64
 MOST_TOKENS: Final = 8
 """Links that are not used yet."""
@@ -37,13 +38,8 @@ TRY_SECONDS: Final = 60.0
 SCRIPT_HEADER: Final = "x-leakmeter"
 """What the page's own script sends with everything that it posts."""
 API: Final = "/v1/"
-"""Of programs, which have a key."""
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::(\d{1,5}))?")
-_HTTP: Final = 80
-"""The port that browsers do not say."""
 _SAFE: Final = ("GET", "HEAD")
-_OPEN: Final = ("/assets/",)
-"""The package's own files, which anybody may have."""
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
@@ -60,8 +56,8 @@ _HEADERS: Final = {
 
 
 class Access:
-    """Tokens, sessions and the password: without one, a link's token opens a session; with one, the password does,
-    and no link is made. `key` is that of programs that use `/v1/`."""
+    """Without a password, a link's token opens a session; with one, the password does, and no link is made. `key` is
+    that of programs that use `/v1/`."""
 
     def __init__(self, host: str, port: int, *, password: str | None = None, key: str | None = None) -> None:
         self.port = port
@@ -76,7 +72,6 @@ class Access:
         self._names = frozenset(_names(host))
 
     def new_link(self) -> str:
-        """An address that opens the page once."""
         token = secrets.token_urlsafe(32)
         with self._lock:
             self._tokens.append(token)
@@ -84,12 +79,10 @@ class Access:
 
     @property
     def origin(self) -> str:
-        """Where the page is, as a browser on this machine names it."""
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def spend(self, token: str) -> bool:
-        """Whether a token was good; it is no more."""
         with self._lock:
             matches = [
                 kept_token
@@ -150,16 +143,15 @@ class Access:
     def is_ours(self, host: str) -> bool:
         """Whether a Host header names this server."""
         match = _HOST.fullmatch(host)
-        if match is None or int(match[2] or _HTTP) != self.port:
+        if match is None or int(match[2] or 80) != self.port:
             return False
         name = match[1].strip("[]").lower()
         if name in self._names:
             return True
         # Bound to all addresses: any address will do, and no other name, which might be made to point here.
-        return self.host in ("0.0.0.0", "::") and _is_address(name)
+        return self.host in ("0.0.0.0", "::") and _address(name) is not None
 
     def signed_in(self, response: Response) -> Response:
-        """A response that opens a session."""
         response.set_cookie(self.cookie, self.new_session(), httponly=True, samesite="strict", path="/")
         return response
 
@@ -173,27 +165,21 @@ def _names(host: str) -> Iterable[str]:
         yield from ("localhost", socket.gethostname().lower())
 
 
-def _is_address(name: str) -> bool:
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        ipaddress.ip_address(name)
+        return ipaddress.ip_address(name)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def is_loopback(host: str) -> bool:
     """Whether nobody but this machine reaches an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
+    address = _address(host)
+    return host.lower() == "localhost" if address is None else address.is_loopback
 
 
 class Guard:
-    """The middleware that lets a request through to the application, or answers it.
-
-    The application finds the session in `request.state.session`, which is "" on `/v1/`.
-    """
+    """The middleware that passes a request on, or answers it. `request.state.session` is "" on `/v1/`."""
 
     def __init__(self, app: ASGIApp, access: Access, sign_in: str = "/sign-in") -> None:
         self.app, self.access, self.sign_in = app, access, sign_in
@@ -206,19 +192,33 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
             return
         headers = Headers(scope=scope)
+        n_bytes, is_answered = 0, False
+
+        async def bounded() -> Message:
+            nonlocal n_bytes
+            message = await receive()
+            n_bytes += len(message.get("body", b""))
+            if n_bytes > MOST_BYTES:
+                raise BodyTooLargeError
+            return message
 
         async def guarded(message: Message) -> None:
+            nonlocal is_answered
+            is_answered = True
             if message["type"] == "http.response.start":
                 response_headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     response_headers.setdefault(name, value)
             await send(message)
 
-        refused = self._refused(scope, headers)
-        if refused is not None:
-            await refused(scope, receive, guarded)
-            return
-        await _Bounded(self.app)(scope, receive, guarded)
+        response = self._refused(scope, headers)
+        if response is None:
+            try:
+                await self.app(scope, bounded, guarded)
+            except BodyTooLargeError:
+                response = refusal(413, _TOO_LARGE, scope["path"])
+        if response is not None and not is_answered:
+            await response(scope, receive, guarded)
 
     def _refused(self, scope: Scope, headers: Headers) -> Response | None:
         method, path = scope["method"], scope["path"]
@@ -232,10 +232,10 @@ class Guard:
         if fetched not in (None, "same-origin", "none") and not is_page:
             return refusal(403, "a page of another site made this request", path)
         if headers.get("content-length", "0").isdigit() and int(headers.get("content-length", "0")) > MOST_BYTES:
-            return refusal(413, f"at most {MOST_BYTES:,} bytes are taken at a time", path)
+            return refusal(413, _TOO_LARGE, path)
         state = scope.setdefault("state", {})
         state["session"] = ""
-        if path.startswith(_OPEN):
+        if path.startswith("/assets/"):  # the package's own files, which anybody may have
             return None
         if path.startswith(API):
             if not self.access.is_key(headers):
@@ -253,7 +253,6 @@ class Guard:
         return None
 
     def _unknown(self, scope: Scope, headers: Headers, path: str) -> Response | None:
-        """What a browser without a session gets."""
         if path == self.sign_in and self.access.password is not None:
             return None
         if scope["method"] == "GET" and path == "/":
@@ -273,37 +272,6 @@ class Guard:
 def _token(scope: Scope) -> str:
     query: bytes = scope["query_string"]
     return parse_qs(query.decode("latin-1")).get("token", [""])[0]
-
-
-class _Bounded:
-    """Reads no more of a body than is taken."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        n_bytes, answered = 0, False
-
-        async def bounded() -> Message:
-            nonlocal n_bytes
-            message = await receive()
-            n_bytes += len(message.get("body", b""))
-            if n_bytes > MOST_BYTES:
-                raise BodyTooLargeError
-            return message
-
-        async def noted(message: Message) -> None:
-            nonlocal answered
-            answered = True
-            await send(message)
-
-        try:
-            await self.app(scope, bounded, noted)
-        except BodyTooLargeError:
-            if not answered:
-                await refusal(413, f"at most {MOST_BYTES:,} bytes are taken at a time", scope["path"])(
-                    scope, receive, send
-                )
 
 
 class BodyTooLargeError(Exception):

@@ -16,11 +16,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from leakmeter.core.plain import visible
 from leakmeter.errors import LeakmeterError
 from leakmeter.serve import browse, doctor, ledger, live
 from leakmeter.serve.access import BodyTooLargeError, Guard, refusal
 from leakmeter.serve.bodies import unforeseen
-from leakmeter.serve.pages import asset, on_error, show
+from leakmeter.serve.pages import asset, show
 from leakmeter.serve.queue import BusyError
 from leakmeter.serve.serving import Serving, serving_of, session_of
 
@@ -50,14 +51,13 @@ def make_app(serving: Serving, more: Sequence[BaseRoute] = ()) -> ASGIApp:
     app = Starlette(
         routes=routes,
         lifespan=lifespan,
-        exception_handlers={LeakmeterError: on_error, BusyError: _busy, HTTPException: _http, Exception: _unforeseen},
+        exception_handlers={LeakmeterError: _refused, HTTPException: _http, Exception: _unforeseen},
     )
     app.state.serving = serving
     return Guard(app, serving.access)
 
 
 async def sign_in(request: Request) -> Response:
-    """Ask for the password, or take it."""
     access = serving_of(request).access
     if access.password is None:
         return refusal(404, "open this server with the link that it printed")
@@ -79,15 +79,15 @@ async def sign_out(request: Request) -> Response:
 
 
 async def link(request: Request) -> Response:
-    """Another link, for another browser; it opens the page once."""
     access = serving_of(request).access
     if access.password is not None:
         return refusal(404, "with a password, browsers sign in with it")
     return JSONResponse({"link": access.new_link()})
 
 
-async def _busy(request: Request, error: Exception) -> Response:
-    return refusal(503, str(error), request.url.path)
+async def _refused(request: Request, error: Exception) -> Response:
+    # It may repeat what was sent, in which half of a surrogate pair may stand: no answer can hold that.
+    return refusal(503 if isinstance(error, BusyError) else 400, visible(str(error)), request.url.path)
 
 
 async def _http(request: Request, error: Exception) -> Response:

@@ -1,5 +1,3 @@
-"""What requests send."""
-
 from __future__ import annotations
 
 import json
@@ -36,8 +34,8 @@ def error_of(status: int, why: str, param: str | None = None, code: str | None =
 
 
 def unforeseen(error: Exception) -> str:
-    """One line about an error that nobody foresaw; the terminal of the server is told where in the code it came about.
-    Neither has its text, which may quote what was typed."""
+    """One line about an unexpected error; the terminal shows where in the code it came about. Neither has the error's
+    text, which may quote what was typed."""
     kind = type(error).__name__
     frames = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     own = [f"{file.relative_to(_PACKAGE.parent)}:{line}" for file, line in frames if file.is_relative_to(_PACKAGE)]
@@ -89,11 +87,11 @@ def texts(body: JsonObject, *names: str, most: int) -> dict[str, str]:
     return fields
 
 
-def choice(value: str, noun: str, known: Collection[str], default: str | None) -> str | None:
-    """One of the values that the page offers; the default where none was chosen."""
+def choice(value: str, noun: str, known: Collection[str]) -> str:
+    """One of the values that the page offers, or "" where none was chosen."""
     if value and value not in known:
         raise UnknownNameError(noun, value[:40], known)
-    return value or default
+    return value
 
 
 def whole(body: JsonObject, name: str, default: int) -> int:
@@ -112,7 +110,6 @@ def number(body: JsonObject, name: str, default: float) -> float:
 
 
 def new_tokens(body: JsonObject) -> int:
-    """Most tokens of an answer that is drawn."""
     n_tokens = whole(body, "max_new_tokens", 40)
     good, name, value, expected = bounded("max-new-tokens", n_tokens, 1, MOST_NEW_TOKENS)
     if not good:

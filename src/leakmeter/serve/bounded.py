@@ -13,6 +13,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -50,10 +51,8 @@ from leakmeter.text.build import PromptSettings
 
 KEY: Final = "LEAKMETER_SERVE_API_KEY"
 _LEAST_KEY: Final = 16
-_RECEIPTS: Final = "receipts"
 _LOST: Final = "the answer could not be completed; its documents remain charged for all of it"
 _TOO_LONG: Final = "documents and messages do not fit the model's window with max_tokens; give fewer or shorter ones"
-_GONE: Final = 499
 _COMPOSED_NATS: Final = 8.0
 """Up to which receipts have compositions by privacy loss distributions, which take seconds of long answers."""
 _NEIGHBOURS: Final = "replace one document's text by any other, in every request that has it"
@@ -61,8 +60,6 @@ _NEIGHBOURS: Final = "replace one document's text by any other, in every request
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """Under which bound requests are answered, and what was spent."""
-
     epsilon: float
     """ε of a token between any two contexts, nats."""
     spent: Spent
@@ -80,10 +77,9 @@ class Bounded:
         check_guarantee(Decode(epsilon=epsilon, lambda_max=lambda_max, max_new_tokens=max_tokens), (), DELTA)
         nano(epsilon, up=True)
         spent = Spent(folder, total)
-        return cls(epsilon, spent, made_directory(folder / _RECEIPTS), lambda_max, max_tokens)
+        return cls(epsilon, spent, made_directory(folder / "receipts"), lambda_max, max_tokens)
 
     def measure(self, body: CompletionRequest) -> Decode:
-        """How the answers are drawn: with the operating system's random numbers."""
         return Decode(
             temperature=body.temperature,
             epsilon=self.epsilon,
@@ -104,12 +100,8 @@ def api_key() -> tuple[str, bool]:
 
 def routes(bounded: Bounded) -> Sequence[BaseRoute]:
     """The routes of `/v1/`; the guard of the server asks for the key."""
-
-    async def completions(request: Request) -> Response:
-        return await _completions(request, bounded)
-
     return (
-        Route("/v1/chat/completions", completions, methods=["POST"]),
+        Route("/v1/chat/completions", partial(_completions, bounded=bounded), methods=["POST"]),
         Route("/v1/models", _models, methods=["GET"]),
         Route("/v1/models/{name:path}", _model, methods=["GET"]),
     )
@@ -155,7 +147,7 @@ async def _completions(request: Request, bounded: Bounded) -> Response:
             if event.name == "failed":
                 return refused(500, _LOST if is_charged else last["error"])
             if event.name == "cancelled":
-                return Response(status_code=_GONE)
+                return Response(status_code=499)
             is_charged = is_charged or event.name == "charged"
             if is_charged and completion.is_streamed:
                 return StreamingResponse(_chunks(job, completion, envelope), media_type="text/event-stream")
@@ -266,10 +258,8 @@ def _answered(serving: Serving, bounded: Bounded, body: CompletionRequest, envel
 
 
 class _Drawing:
-    """A measure that draws one answer and tells its text as it comes; it ends where a stop text does.
-
-    Everything it tells follows from the tokens that were drawn.
-    """
+    """A measure that draws one answer up to a stop text, and tells its text as it comes. All that it tells follows from
+    the tokens that were drawn."""
 
     def __init__(self, measure: Decode, tokenizer: Tokenizer, stops: Sequence[str], index: int, job: Job) -> None:
         self._measure, self._tokenizer, self._stops, self._index, self._job = measure, tokenizer, stops, index, job
@@ -304,16 +294,13 @@ class _Drawing:
             text = text[: min(places)]
         is_stopped = has_ended or bool(places)
         is_over = is_stopped or is_last
-        self._tell(text if is_over else text[: len(text) - _n_held(text, self._stops)])
+        n_known = len(text) if is_over else len(text) - _n_held(text, self._stops)
+        if more := text[len(self._sent) : n_known]:
+            self._job.tell("text", index=self._index, text=more)
+            self._sent += more
         if is_over:
             self.end["text"], self.end["finish_reason"] = self._sent, "stop" if is_stopped else "length"
         return is_over
-
-    def _tell(self, text: str) -> None:
-        more = text[len(self._sent) :]
-        if more:
-            self._job.tell("text", index=self._index, text=more)
-            self._sent += more
 
 
 def _n_held(text: str, stops: Sequence[str]) -> int:

@@ -6,10 +6,10 @@ import json
 import re
 import shlex
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
@@ -29,36 +29,28 @@ from leakmeter.serve.access import refusal
 from leakmeter.serve.bodies import json_object, without_paths
 from leakmeter.serve.live import TEMPLATES, UNITS
 from leakmeter.serve.pages import show, whole_report
-from leakmeter.serve.serving import Remembered, Serving, serving_of
+from leakmeter.serve.serving import Remembered, Serving, serving_of, stamp
 from leakmeter.storage import catalogue
 from leakmeter.storage.catalogue import Entry
 from leakmeter.storage.rundir import RunDirectory
 from leakmeter.storage.spec import MOST_NAME, checked_name
 
 ROWS: Final = 50
-"""Runs of a page."""
-_COLUMNS: Final = (
-    ("name", "Run"), ("measure", "Measure"), ("model", "Model"), ("data", "Data"), ("unit", "Unit"), ("cases", "Cases"),
-    ("finished", "Finished, UTC"),
-)  # fmt: skip
-_KEYS: Final[dict[str, Callable[[Entry], Any]]] = {
-    "name": lambda entry: ((entry.given_name or entry.name).casefold(), entry.name),
-    "measure": lambda entry: entry.measure or "",
-    "model": lambda entry: entry.model or "",
-    "data": lambda entry: entry.data or "",
-    "unit": lambda entry: entry.unit or "",
-    "cases": lambda entry: entry.n_cases or 0,
-    "finished": lambda entry: entry.finished or "",
+_COLUMNS: Final[dict[str, tuple[str, Callable[[Entry], Any]]]] = {
+    "name": ("Run", lambda entry: ((entry.given_name or entry.name).casefold(), entry.name)),
+    "measure": ("Measure", lambda entry: entry.measure or ""),
+    "model": ("Model", lambda entry: entry.model or ""),
+    "data": ("Data", lambda entry: entry.data or ""),
+    "unit": ("Unit", lambda entry: entry.unit or ""),
+    "cases": ("Cases", lambda entry: entry.n_cases or 0),
+    "finished": ("Finished, UTC", lambda entry: entry.finished or ""),
 }
 _NAME: Final = re.compile(r"[\w-]{1,200}")
 _REMEMBERED: Final = 5_000
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class RunFindings:
-    """What a run found, in short."""
-
     number: str
     """Its first quantity, with unit and interval."""
     floor: str
@@ -75,7 +67,6 @@ class Shelf:
         self._entries, self._findings = Remembered(_REMEMBERED), Remembered(_REMEMBERED)
 
     def entries(self) -> list[Entry]:
-        """All runs, complete or not."""
         try:
             paths = sorted(path for path in self.root.iterdir() if path.is_dir() and _NAME.fullmatch(path.name))
         except FileNotFoundError:
@@ -93,33 +84,23 @@ class Shelf:
         return path
 
     def entry(self, name: str) -> Entry:
-        return _kept(self._entries, name, _state(self.root / name), lambda: catalogue.entry_of(self.root / name))
+        path = self.root / name
+        return self._entries.cached((name, _state(path)), lambda: catalogue.entry_of(path))
 
     def known(self, name: str) -> RunFindings | None:
         """What a run found, if it was asked for before and has not changed."""
-        kept: tuple[object, RunFindings | None] = self._findings.get(name) or (None, None)
-        return kept[1] if kept[0] == _state(self.root / name) else None
+        known: RunFindings | None = self._findings.get((name, _state(self.root / name)))
+        return known
 
     def finding(self, name: str) -> RunFindings:
-        return _kept(self._findings, name, _state(self.path(name)), lambda: _finding(self.path(name)))
+        path = self.path(name)
+        return self._findings.cached((name, _state(path)), lambda: _finding(path))
 
 
-def _kept(held: Remembered, name: str, state: object, make: Callable[[], _T]) -> _T:
-    before = held.get(name)
-    kept: _T = held.put(name, (state, make()) if before is None or before[0] != state else before)[1]
-    return kept
-
-
-def _state(path: Path) -> object:
+def _state(path: Path) -> tuple[Hashable, ...]:
     """Differs where a run has changed."""
-    stamps = []
-    for name in ("spec.json", "begun.json"):
-        try:
-            stat = (path / name).stat()
-            stamps.append((stat.st_mtime_ns, stat.st_ino, stat.st_size))
-        except OSError:
-            stamps.append((0, 0, 0))
-    return (*stamps, 0 if (path / "spec.json").exists() else len(RunDirectory(path).parts))
+    spec, begun = stamp(path / "spec.json"), stamp(path / "begun.json")
+    return spec, begun, 0 if spec else len(RunDirectory(path).parts)
 
 
 def _finding(path: Path) -> RunFindings:
@@ -141,13 +122,15 @@ def shelf_of(serving: Serving) -> Shelf:
 
 
 async def page(request: Request) -> Response:
-    """The list of runs, filtered and sorted as the address says."""
     query, shelf = request.query_params, shelf_of(serving_of(request))
     every = await run_in_threadpool(shelf.entries)
     text, measure, model = (query.get(name, "")[:200] for name in ("text", "measure", "model"))
     sort = query.get("sort", "")
-    by, down = (sort.removeprefix("-"), sort.startswith("-")) if sort.removeprefix("-") in _KEYS else ("finished", True)
-    chosen = sorted((entry for entry in every if _meets(entry, text, measure, model)), key=_KEYS[by], reverse=down)
+    by, down = sort.removeprefix("-"), sort.startswith("-")
+    if by not in _COLUMNS:
+        by, down = "finished", True
+    matches = [entry for entry in every if _meets(entry, text, measure, model)]
+    chosen = sorted(matches, key=_COLUMNS[by][1], reverse=down)
     n_pages = max(1, -(-len(chosen) // ROWS))
     page_text = query.get("page", "1")
     number = min(n_pages, max(1, int(page_text))) if page_text.isdecimal() and len(page_text) < 7 else 1
@@ -163,7 +146,7 @@ async def page(request: Request) -> Response:
         # A second click on a column sorts it the other way.
         columns=[
             (title, name == by, down, address(sort=name if name != by or down else f"-{name}"))
-            for name, title in _COLUMNS
+            for name, (title, _) in _COLUMNS.items()
         ],
         n_runs=len(every),
         n_chosen=len(chosen),
@@ -197,7 +180,6 @@ def _meets(entry: Entry, text: str, measure: str, model: str) -> bool:
 
 
 async def finding(request: Request) -> Response:
-    """What one run found, for the list."""
     shelf = shelf_of(serving_of(request))
     try:
         result = await run_in_threadpool(shelf.finding, request.path_params["run"])
@@ -246,7 +228,6 @@ async def run_page(request: Request) -> Response:
 
 
 def _summary(path: Path) -> tuple[list[tuple[str, str]], str]:
-    """Facts of a run, and why there are not more."""
     try:
         summary = catalogue.summary(path)
     except LeakmeterError as error:
@@ -293,7 +274,8 @@ async def progress(request: Request) -> Response:
     serving = serving_of(request)
     name, shelf = request.path_params["run"], shelf_of(serving)
     begun = measuring.started(serving, name)
-    if measuring.is_dropped(shelf.root / name, begun):
+    if begun is not None and begun.job.is_over and not (shelf.root / name).exists():
+        # It was cancelled before there was anything to keep.
         return JSONResponse(asdict(measuring.Progress("dropped", 0, None)))
     return JSONResponse(asdict(measuring.progress(shelf.path(name), begun)))
 
@@ -314,7 +296,6 @@ async def rename(request: Request) -> Response:
 
 
 async def compare(request: Request) -> Response:
-    """Two runs: the differences of cases that both have."""
     chosen = list(dict.fromkeys(request.query_params.getlist("run")))
     if len(chosen) != 2:
         return refusal(400, f"choose two runs to compare; {len(chosen)} were chosen")

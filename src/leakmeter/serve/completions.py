@@ -24,7 +24,6 @@ from leakmeter.serve.bodies import error_of, parsed_object
 from leakmeter.stats.logspace import COLDEST
 
 MOST_CHOICES: Final = 16
-"""Of `n`."""
 MOST_STOPS: Final = 4
 MOST_DOCUMENTS: Final = 1_000
 MOST_MESSAGES: Final = 500
@@ -87,8 +86,6 @@ class FieldError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """What was asked for, as it will be answered."""
-
     model: str
     messages: tuple[tuple[str, str], ...] = field(repr=False)
     """Role and text; public. The last is the user's."""
@@ -184,9 +181,12 @@ class _Body(_Form):
 
 
 def parsed(body: bytes, models: Sequence[str], max_tokens: int) -> CompletionRequest:
-    """A request's body, checked: `FieldError` names the field that is refused, and why. `max_tokens` is for a request
-    that does not say."""
-    fields = {name: value for name, value in _object(body).items() if value is not None}
+    """A checked request; `FieldError` names the field that is refused. `max_tokens` is the default."""
+    try:
+        sent = parsed_object(body)
+    except DataError as error:
+        raise FieldError(None, str(error)) from None
+    fields = {name: value for name, value in sent.items() if value is not None}
     for name, value in list(fields.items()):
         if name in _Body.model_fields:
             continue
@@ -249,17 +249,8 @@ def _refusal(error: ValidationError) -> FieldError:
     return FieldError(path, f"{path} {why or _WRONG.get(kind, 'is not valid')}")
 
 
-def _object(body: bytes) -> JsonObject:
-    try:
-        return parsed_object(body)
-    except DataError as error:
-        raise FieldError(None, str(error)) from None
-
-
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What is the same in all that answers one request."""
-
     id: str
     model: str
     created: int = field(default_factory=lambda: int(time.time()))
@@ -280,7 +271,6 @@ class Envelope:
     def chunk(
         self, index: int, text: str | None = None, reason: str | None = None, *, first: bool = False, **more: Any
     ) -> bytes:
-        """A piece of a stream, of one choice."""
         delta: JsonObject = {"role": "assistant", "content": ""} if first else {}
         if text is not None:
             delta["content"] = text
@@ -288,7 +278,6 @@ class Envelope:
         return data({**self._head("chat.completion.chunk"), "choices": [choice], **more})
 
     def usage_chunk(self, usage: Mapping[str, int]) -> bytes:
-        """The last piece of a stream, where its usage is wanted."""
         return data({**self._head("chat.completion.chunk"), "choices": [], "usage": usage})
 
     def _head(self, kind: str) -> JsonObject:
@@ -296,7 +285,6 @@ class Envelope:
 
 
 def data(value: JsonObject) -> bytes:
-    """One server-sent event."""
     return f"data: {json.dumps(value, allow_nan=False)}\n\n".encode()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from leakmeter.backends.served import names_a_server
@@ -21,28 +21,25 @@ from leakmeter.report import html
 from leakmeter.serve.bodies import json_object
 from leakmeter.serve.pages import show
 from leakmeter.serve.queue import Job
-from leakmeter.serve.serving import Serving, serving_of, session_of
+from leakmeter.serve.serving import Serving, serving_of, streamed
 from leakmeter.serve.watching import cancellable
 
 _LAST: Final = "doctor"
 
 
 async def page(request: Request) -> Response:
-    """The models, and what was found last."""
     serving = serving_of(request)
     return show(request, "doctor.html.j2", models=serving.models.names, found=serving.extras.get(_LAST, ""))
 
 
 async def run(request: Request) -> Response:
-    """Examine a model; the events tell each check before it is made."""
     serving = serving_of(request)
     body = await json_object(request)
     name = body.get("model", "")
     if not isinstance(name, str):
         raise UsageError("model has to be the name of one of the server's models")
     model = serving.models.checked(name[:200])
-    job = serving.queue.submit(lambda job: _examined(serving, model, job), session_of(request))
-    return StreamingResponse(job.stream(), media_type="text/event-stream")
+    return streamed(request, lambda job: _examined(serving, model, job))
 
 
 def _examined(serving: Serving, model: str, job: Job) -> JsonObject:
@@ -52,16 +49,15 @@ def _examined(serving: Serving, model: str, job: Job) -> JsonObject:
         job.check()
         job.tell("check", name=name, number=numbers[name], of=len(numbers))
 
-    result = _of_server(serving, model, job, on_check) if names_a_server(model) else _own(serving, model, job, on_check)
+    if names_a_server(model):
+        result = _of_server(serving, model, job, on_check)
+    else:
+        kept = serving.use(model, job)
+        with cancellable(kept, job):
+            result = examine(Subject.from_backend(kept.backend), model, on_check=on_check)
     # Texts of the doctor's own were examined, so that every browser of the server may see what was found.
     serving.extras[_LAST] = html.fragment(report([result]).blocks)
     return {"html": serving.extras[_LAST], "is_sound": result.is_sound}
-
-
-def _own(serving: Serving, model: str, job: Job, on_check: Callable[[str], None]) -> DoctorResult:
-    kept = serving.use(model, job)
-    with cancellable(kept, job):
-        return examine(Subject.from_backend(kept.backend), model, on_check=on_check)
 
 
 def _of_server(serving: Serving, model: str, job: Job, on_check: Callable[[str], None]) -> DoctorResult:

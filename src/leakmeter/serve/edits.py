@@ -19,7 +19,6 @@ from leakmeter.text.layout import without_characters
 from leakmeter.text.surrogates.entity import surrogate_of
 
 _REGION: Final = "US"
-_SEED: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +33,6 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A context, and what was made of it."""
-
     context: str
     text: str
     changes: tuple[Change, ...]
@@ -63,8 +60,7 @@ def edited(prepared: Prepared, cut: Sequence[str], swap: Sequence[str]) -> Edit:
 
 
 def blocks(edit: Edit, before_nats: float, after: InfluenceResult, answer: DecodeResult) -> Iterator[b.Block]:
-    """What the answer tells of what is left, beside a new answer of that: the influence of everything on the answer
-    before, and what is left's after."""
+    """The influence of what is left on the same answer, beside that of everything, and a new answer."""
     left, whole = scale.nats_text(after.whole_nats), scale.nats_text(before_nats)
     floor = scale.nats_text(after.noise_floor_nats)
     swapped = any(change.instead for change in edit.changes)
@@ -113,7 +109,7 @@ def _surrogates(context: str, within: Sequence[tuple[int, int]]) -> Iterator[Cha
     for entity in find(context, [(0, len(context))], region=_REGION):
         are_within = [any(low <= start and end <= high for low, high in within) for start, end in entity.mentions]
         if any(are_within):
-            surrogate = surrogate_of(entity, context, region=_REGION, seed=_SEED, case_id="")
+            surrogate = surrogate_of(entity, context, region=_REGION, seed=0, case_id="")
             for (start, end), instead, is_within in zip(entity.mentions, surrogate.mentions, are_within, strict=True):
                 if is_within:
                     yield Change(start, end, instead)

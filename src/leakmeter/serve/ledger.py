@@ -10,7 +10,6 @@ import math
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
@@ -36,28 +35,19 @@ from leakmeter.report import html
 from leakmeter.serve.access import refusal
 from leakmeter.serve.bodies import without_paths
 from leakmeter.serve.pages import show, whole_report
-from leakmeter.serve.serving import Remembered, Serving, serving_of
+from leakmeter.serve.serving import Remembered, Serving, serving_of, stamp
 
 T = TypeVar("T")
 MOST_ROWS: Final = 100_000
 """Rows of a ledger that is shown, of all its tables."""
 MOST_ID: Final = 2_000
-"""Characters of an id."""
-_PAGES: Final = 32
-"""That are kept."""
-_HELD_BY: Final = "see all with leakmeter ledger show and query"
 _VIEWS: Final = (
     ("/ledger", "Overview"),
     *((f"/ledger/by/{by}", f"By {by}") for by in said.BY),
     ("/ledger/budgets", "Budgets"),
 )
-DAY: Final = "day"
-_OPENED: Final = (DOCUMENT, SUBJECT, RECIPIENT, DAY, said.ANSWER)
+_OPENED: Final = (*said.BY, said.ANSWER)
 _BUDGET_NATS: Final = "5"
-
-
-class TooLargeError(StoreError):
-    """A ledger has more rows than a page is made of."""
 
 
 class NotFoundError(UsageError):
@@ -71,22 +61,22 @@ class Reader:
     path: Path
     _state: object = None
     _book: Book | None = None
-    _pages: Remembered = field(default_factory=lambda: Remembered(_PAGES))
+    _pages: Remembered = field(default_factory=lambda: Remembered(32))
     _limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
 
     async def cached(self, key: object, make: Callable[[Book], T]) -> T | None:
-        """What is made of the whole ledger as it is, once for each key, in a thread, after what was asked for before;
-        None without a ledger."""
-        return await to_thread.run_sync(lambda: self._cached(key, make), limiter=self._limiter)
+        """What is made of the whole ledger, once for each key, in a thread; None without a ledger."""
 
-    def _cached(self, key: object, make: Callable[[Book], T]) -> T | None:
-        book = self._present()
-        return None if book is None else self._pages.cached(key, lambda: make(book))
+        def cached() -> T | None:
+            book = self._present()
+            return None if book is None else self._pages.cached(key, lambda: make(book))
+
+        return await to_thread.run_sync(cached, limiter=self._limiter)
 
     def _present(self) -> Book | None:
         # Of a directory without a ledger not even the key of pseudonyms is made.
         ledger = Ledger.of_user(self.path) if any((self.path / name).exists() for name in FILES) else None
-        state = (State() if ledger is None else ledger.state(), _stamp(self.path / SUBJECTS))
+        state = (State() if ledger is None else ledger.state(), stamp(self.path / SUBJECTS))
         if state == self._state:
             return self._book
         # What was read is let go before what is there now is read.
@@ -94,22 +84,13 @@ class Reader:
         self._pages.clear()
         if ledger is not None:
             if ledger.n_rows() > MOST_ROWS:  # which would take too much memory
-                raise TooLargeError(
+                raise StoreError(
                     f"the ledger has more than the {MOST_ROWS:,} rows that pages can show; use `leakmeter ledger query`"
                 )
             book = Book(ledger)
             self._book = book if book.events else None
         self._state = state
         return self._book
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    """Differs where a file was replaced or written."""
-    try:
-        stat = path.stat()
-    except OSError:
-        return ()
-    return stat.st_mtime_ns, stat.st_ino, stat.st_size
 
 
 def reader_of(serving: Serving) -> Reader:
@@ -121,29 +102,32 @@ def address(kind: str, id_: str) -> str:
     return f"/ledger/{kind}?{urlencode({'id': id_})}"
 
 
-def _names(book: Book) -> said.Names:
-    return said.Names(book, address=address)
-
-
-def _shown(blocks: Sequence[b.Block]) -> Markup:
-    return html.fragment(blocks, held_by=_HELD_BY)
-
-
 async def _page(
-    request: Request, title: str, key: object, make: Callable[[Book], tuple[Markup, JsonObject]], **more: Any
+    request: Request,
+    title: str,
+    key: object,
+    make: Callable[[Book, said.Names], tuple[Sequence[b.Block], str]],
+    **more: Any,
 ) -> Response:
-    """A page made of the ledger, or how to make a ledger."""
+    """A page made of the ledger, or how to make a ledger. `make` returns blocks and where their texts are, or ""."""
     serving = serving_of(request)
     problem, status = "", 200
+
+    def made(book: Book) -> tuple[Markup, str]:
+        blocks, texts = make(book, said.Names(book, address=address))
+        held_by = "see all with leakmeter ledger show and query"
+        return html.fragment(blocks, held_by=held_by) if blocks else Markup(""), texts
+
     try:
-        content = await reader_of(serving).cached(key, make)
+        content = await reader_of(serving).cached(key, made)
     except NotFoundError as error:
         return refusal(404, str(error))
     except LeakmeterError as error:
-        problem, status, content = without_paths(str(error)), 400, (Markup(""), {})
+        problem, status, content = without_paths(str(error)), 400, (Markup(""), "")
     context: JsonObject = {"blocks": "", "texts": "", "per": "", "budget": "", "pers": (), **more}
     if content is not None:
-        context |= {"blocks": content[0], **content[1]}
+        context |= {"blocks": content[0], "texts": content[1]}
+    folder, model = str(serving.ledger), serving.models.names[0]
     page = show(
         request,
         "ledger.html.j2",
@@ -151,27 +135,19 @@ async def _page(
         views=_VIEWS,
         problem=problem,
         is_there=content is not None,
-        folder=str(serving.ledger),
-        command=_command(serving),
+        folder=folder,
+        command=f"leakmeter ledger add TRACES --ledger {shlex.quote(folder)} --model {shlex.quote(model)}",
         **context,
     )
     page.status_code = status
     return page
 
 
-def _command(serving: Serving) -> str:
-    """The command line that makes a ledger where the server looks for one."""
-    folder, model = shlex.quote(str(serving.ledger)), shlex.quote(serving.models.names[0])
-    return f"leakmeter ledger add TRACES --ledger {folder} --model {model}"
-
-
 async def page(request: Request) -> Response:
-    """Documents and recipients as a matrix, a timeline, and the answers that leaked most."""
-    return await _page(request, "Ledger", "overview", lambda book: (_shown(said.overview(book, _names(book))), {}))
+    return await _page(request, "Ledger", "overview", lambda book, names: (said.overview(book, names), ""))
 
 
 async def by(request: Request) -> Response:
-    """One row for each document, subject, recipient or day."""
     grouping = request.path_params["by"]
     if grouping not in said.BY:
         return refusal(404, f"a ledger is shown by {', '.join(said.BY)}")
@@ -179,38 +155,31 @@ async def by(request: Request) -> Response:
         request,
         f"Ledger by {grouping}",
         ("by", grouping),
-        lambda book: (_shown([said.rows_table(book, grouping, _names(book))]), {}),
+        lambda book, names: ([said.rows_table(book, grouping, names)], ""),
     )
 
 
 async def opened(request: Request) -> Response:
-    """One document, subject, recipient, day or answer."""
     kind, id_ = request.path_params["kind"], request.query_params.get("id", "")
     if kind not in _OPENED or len(id_) > MOST_ID:
         return refusal(404, "the ledger has no such page")
-
-    def make(book: Book) -> tuple[Markup, JsonObject]:
-        blocks, kept = _opened(book, kind, id_)
-        texts = f"/ledger/texts?{urlencode({'id': id_})}" if kept else ""
-        return _shown(blocks), {"texts": texts}
-
-    return await _page(request, f"Ledger: one {kind}", (kind, id_), make)
+    title = f"Ledger: one {kind}"
+    return await _page(request, title, (kind, id_), lambda book, names: _opened(book, names, kind, id_))
 
 
-def _opened(book: Book, kind: str, id_: str) -> tuple[list[b.Block], bool]:
-    """Its blocks, and whether a heat map can be made of it."""
-    names = _names(book)
+def _opened(book: Book, names: said.Names, kind: str, id_: str) -> tuple[list[b.Block], str]:
     if kind == DOCUMENT and any(id_ == known_id for known_id, _ in book.documents):
-        return said.document_blocks(book, id_, names), False
+        return said.document_blocks(book, id_, names), ""
     if kind == SUBJECT:
-        return said.subject_blocks(book, _subject(book, id_.strip()), names), False
-    if kind == RECIPIENT and (id_ or None) in book.recipients:
-        return said.recipient_blocks(book, id_ or None, names), False
-    if kind == DAY and any(id_ == ("" if event["day"] is None else event["day"].isoformat()) for event in book.events):
-        return said.day_blocks(book, date.fromisoformat(id_) if id_ else None, names), False
+        return said.subject_blocks(book, _subject(book, id_.strip()), names), ""
+    if kind == RECIPIENT and (events := [event for event in book.events if event["recipient"] == (id_ or None)]):
+        return said.events_blocks(book, names.phrase(id_ or None), events, names), ""
+    if kind == "day" and (events := [event for event in book.events if str(event["day"] or "") == id_]):
+        return said.events_blocks(book, id_ or "No day is logged", events, names), ""
     if kind == said.ANSWER:
         event = _event(book, id_)
-        return said.answer_blocks(book, event, names), event["by_document"] in book.kept
+        texts = f"/ledger/texts?{urlencode({'id': id_})}" if event["by_document"] in book.kept else ""
+        return said.answer_blocks(book, event, names), texts
     raise NotFoundError(f"the ledger has no such {kind}; find the others through its pages")
 
 
@@ -236,7 +205,6 @@ async def report(request: Request) -> Response:
 
 
 async def texts(request: Request) -> Response:
-    """The heat map of an answer whose texts are kept."""
     id_ = request.query_params.get("id", "")
 
     def make(book: Book) -> Response:
@@ -253,22 +221,21 @@ async def texts(request: Request) -> Response:
 
 
 async def checked(request: Request) -> Response:
-    """A budget that was typed, held against what was told."""
     typed, per = request.query_params.get("budget", "")[:40], request.query_params.get("per", "")[:40]
     fields = {"budget": typed or _BUDGET_NATS, "per": per or budgets.PER[1], "pers": budgets.PER}
 
-    def make(book: Book) -> tuple[Markup, JsonObject]:
+    def make(book: Book, names: said.Names) -> tuple[Sequence[b.Block], str]:
         if not typed and not per:
-            return Markup(""), {}
+            return (), ""
         limit = Budget(_number(typed), per or budgets.PER[1])
-        over, check = budgets.check(book, limit)
-        unknown = [group for group in budgets.unknown(book, limit) if group not in over]
+        over, unknown, check = budgets.check(book, limit)
+        unknown = [group for group in unknown if group not in over]
         blocks = [
             b.Headline(check.explained, "good" if check.holds else "bad"),
-            *said.over_blocks(book, over, unknown, _names(book), by_recipient=limit.by_recipient),
+            *said.over_blocks(book, over, unknown, names, by_recipient=limit.by_recipient),
             b.Text(check.about, "soft"),
         ]
-        return _shown(blocks), {}
+        return blocks, ""
 
     return await _page(request, "Budgets", ("budget", typed, per), make, **fields)
 

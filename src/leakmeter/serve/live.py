@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from leakmeter.core.case import Case
@@ -32,7 +32,7 @@ from leakmeter.instruments.influence import context as wording
 from leakmeter.instruments.influence import disclosure_report, findings
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.instruments.influence.search import Found, Search
 from leakmeter.instruments.influence.sources import ContextPiece
 from leakmeter.instruments.redaction.measure import Redaction
@@ -43,7 +43,7 @@ from leakmeter.report import html, scale
 from leakmeter.serve import bodies, edits, mixtures
 from leakmeter.serve.pages import show
 from leakmeter.serve.queue import Job
-from leakmeter.serve.serving import Serving, serving_of, session_of
+from leakmeter.serve.serving import Serving, serving_of, streamed
 from leakmeter.serve.watching import Watch, cancellable, measured, prepared_case
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.templates import NAMED
@@ -52,20 +52,14 @@ UNITS: Final = ("sentence", "line", "paragraph", "document", "word", "ngram:5", 
 """Of the page's list; another can be typed where `leakmeter influence` is."""
 TEMPLATES: Final = ("chat", *NAMED)
 MOST_CHARACTERS: Final = 400_000
-"""Of a context, a query or an answer."""
 SEARCH: Final = "top:5"
-"""Offered for long contexts."""
-_TEXTS: Final = ("context", "query", "response", "unit", "template", "model", "search")
 _CASE: Final = "live"
-_TICKETS: Final = 8
 _BETWEEN: Final = re.compile(r"^-{3,}[ \t]*$", re.MULTILINE)
 _DEFAULT_LIMIT: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """What stands in the fields of the page."""
-
     model: str
     context: str
     query: str
@@ -79,9 +73,10 @@ class Typed:
 
     @classmethod
     def from_json(cls, body: JsonObject, serving: Serving) -> Typed:
-        texts = bodies.texts(body, *_TEXTS, most=MOST_CHARACTERS)
-        template = bodies.choice(texts["template"], "template", TEMPLATES, None)
-        unit = bodies.choice(texts["unit"], "unit on this page", UNITS, UNITS[0]) or UNITS[0]
+        names = ("context", "query", "response", "unit", "template", "model", "search")
+        texts = bodies.texts(body, *names, most=MOST_CHARACTERS)
+        template = bodies.choice(texts["template"], "template", TEMPLATES) or None
+        unit = bodies.choice(texts["unit"], "unit on this page", UNITS) or UNITS[0]
         n_tokens, seed = bodies.new_tokens(body), bodies.whole(body, "seed", 0)
         if seed < 0:
             raise UsageError(f"seed is {seed}; it has to be 0 or more")
@@ -114,8 +109,6 @@ class Typed:
 
 
 class Seen(Watch):
-    """Tells the page what comes of a job."""
-
     @override
     def on_whole(self, nats: float) -> None:
         self.job.tell("whole", nats=scale.nats_text(nats))
@@ -173,9 +166,8 @@ class Disclosing(Seen):
         *,
         is_complete: bool = True,
     ) -> JsonObject:
-        """Tokens of the answer, each with what the whole context did to it, marks upon them, a list, and the words of
-        the context that they came from. Until all pieces are scored, only one that says the words is shown as a
-        source."""
+        """The answer's tokens with the influence of the whole context, marks upon them, a list, and the words of the
+        context that they came from. Until all pieces are scored, only one that says the words is shown as a source."""
         numbers = {name: number for number, name in enumerate(self._names)}
         if not is_complete:
             disclosed = [row if row.relation == "copied" else replace(row, sources=()) for row in disclosed]
@@ -246,20 +238,18 @@ async def sample(request: Request) -> Response:
 
 
 def _streamed(work: Callable[[Serving, Typed, JsonObject, Job], JsonObject], *, to_the_end: bool = False) -> Any:
-    """A handler that has work done on what was typed, in the worker's thread, and answers with its events; `to_the_end`
-    where it goes on when the browser has gone."""
+    """A handler that does work on what was typed and streams its events; `to_the_end` if it goes on without a
+    browser."""
 
     async def handler(request: Request) -> Response:
         serving, body = serving_of(request), await bodies.json_object(request)
         typed = Typed.from_json(body, serving)
-        job = serving.queue.submit(lambda job: work(serving, typed, body, job), session_of(request))
-        return StreamingResponse(job.stream(and_cancel=not to_the_end), media_type="text/event-stream")
+        return streamed(request, lambda job: work(serving, typed, body, job), and_cancel=not to_the_end)
 
     return handler
 
 
 def _measure(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
-    """The influence of each piece; an answer is drawn first where none was typed."""
     kept = serving.use(typed.model, job)
     drawn = typed.response is None
     if drawn:
@@ -271,7 +261,9 @@ def _measure(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> Json
         serving.answers.put(_key(typed, job), (ids, source))
     measure = typed.influence
     prepared = _prepared(serving, kept, measure, typed, job)
-    job.tell("pieces", response=typed.response, segments=_segments(prepared), values=_values(prepared))
+    names = [span.name for span in prepared.item.spans]
+    segments = [{"text": part.text, "pieces": [names[i] for i in part.units]} for part in _stretches(prepared)]
+    job.tell("pieces", response=typed.response, segments=segments, values=_values(prepared))
     watch = Disclosing(job, prepared, kept)
     texts, measurements = measured(kept, measure, prepared, watch)
     texts = {**texts, "sampled": _was_drawn(serving, typed, job)}
@@ -285,7 +277,7 @@ def _measure(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> Json
         "found": html.fragment([block for block in order.lead if isinstance(block, b.Headline | b.Text)]),
         "advice": html.fragment([block for block in order.lead if not isinstance(block, b.Headline | b.Text)]),
         "rest": html.fragment(order.rest, level=3),
-        "pieces": [_piece(result_, number) for number in range(len(result_.pieces))],
+        "pieces": [_piece(result_, piece) for piece in result_.pieces],
         **watch.marked(
             result_.disclosed,
             list(zip(result_.response.tokens, result_.whole_per_token_nats, strict=True)),
@@ -295,8 +287,7 @@ def _measure(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> Json
     }
 
 
-def _piece(result: InfluenceResult, number: int) -> JsonObject:
-    piece = result.pieces[number]
+def _piece(result: InfluenceResult, piece: Piece) -> JsonObject:
     heat = scale.heat(piece.nats, findings.floor_nats(result, piece)) if findings.is_finding(result, piece) else 0
     return {
         "name": piece.name,
@@ -321,7 +312,6 @@ def _prepared(serving: Serving, kept: KeptModel, measure: Measure, typed: Typed,
 
 
 def _was_drawn(serving: Serving, typed: Typed, job: Job) -> bool:
-    """Whether the answer is what the model draws of exactly this."""
     answer = serving.answers.get(_key(typed, job))
     if answer is None:
         return False
@@ -343,12 +333,6 @@ def _drawn(kept: KeptModel, typed: Typed, watch: Watch) -> tuple[DecodeResult, t
     (result,) = DecodeResult.from_run([part], asdict(measure))
     ids = next(measurement.values for measurement in part[1] if measurement.statistic == RESPONSE)
     return result, tuple(ids.astype(int).tolist())
-
-
-def _segments(prepared: Prepared) -> list[JsonObject]:
-    """The context as the page shows it: stretches, and the names of the pieces that cover each."""
-    names = [span.name for span in prepared.item.spans]
-    return [{"text": stretch.text, "pieces": [names[i] for i in stretch.units]} for stretch in _stretches(prepared)]
 
 
 def _stretches(prepared: Prepared) -> list[wording.Stretch]:
@@ -386,7 +370,6 @@ def _values(prepared: Prepared) -> list[JsonObject]:
 
 
 def _cut(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
-    """The same answer without some pieces, or with surrogates in their place, and a new answer."""
     if typed.response is None:
         raise UsageError("measure an answer first, or type one")
     cut, swap = _names(body, "cut"), _names(body, "swap")
@@ -414,7 +397,6 @@ def _whole_result(serving: Serving, kept: KeptModel, typed: Typed, job: Job) -> 
 
 
 def _redact(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
-    """What to cut so that what is left influences the answer by no more than a limit."""
     limit = bodies.number(body, "max_loss", _DEFAULT_LIMIT)
     kept = serving.use(typed.model, job)
     measure = Redaction(max_loss=limit, search=typed.search, max_new_tokens=typed.max_new_tokens, seed=typed.seed)
@@ -428,7 +410,6 @@ def _redact(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonO
 
 
 def _mix(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
-    """The next token's distribution for every λ and ε of the sliders, behind so many tokens of the answer."""
     at = bodies.whole(body, "at", 0)
     kept = serving.use(typed.model, job)
     typed = _whole_of(typed)
@@ -474,7 +455,6 @@ def _names(body: JsonObject, name: str) -> Sequence[str]:
 
 @lru_cache(maxsize=1)
 def _samples() -> dict[str, dict[str, str]]:
-    """Invented cases, by name."""
     folder = resources.files("leakmeter.samples")
     note = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
     tickets = rows_of_text(folder.joinpath("tickets.csv").read_text(encoding="utf-8"), "tickets.csv")
@@ -487,7 +467,7 @@ def _samples() -> dict[str, dict[str, str]]:
         },
         "tickets": {
             "title": "Support tickets",
-            "context": "\n".join(str(row.fields["body"]) for row in islice(tickets, _TICKETS)),
+            "context": "\n".join(str(row.fields["body"]) for row in islice(tickets, 8)),
             "query": "Whose kettle stays cold, and how can we reach them?",
             "response": "It is the kettle of Ines Valtorp. Call 555-010-2231.",
         },

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 
 from leakmeter.core.json_object import JsonObject
 from leakmeter.data.rows import rows_of_text
@@ -17,7 +17,7 @@ from leakmeter.serve import bodies
 from leakmeter.serve.access import MOST_BYTES
 from leakmeter.serve.live import TEMPLATES, UNITS
 from leakmeter.serve.queue import Job
-from leakmeter.serve.serving import Serving, serving_of, session_of
+from leakmeter.serve.serving import Serving, serving_of, streamed
 from leakmeter.serve.watching import cancellable
 from leakmeter.storage.rundir import RunDirectory
 from leakmeter.storage.spec import checked_name
@@ -28,8 +28,6 @@ _STARTED: Final = "started runs"
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """Cases, and how they are to be measured."""
-
     model: str
     records: tuple[JsonObject, ...]
     unit: str
@@ -41,12 +39,16 @@ class RunRequest:
     @classmethod
     def from_json(cls, body: JsonObject, serving: Serving) -> RunRequest:
         texts = bodies.texts(body, "file", "text", "unit", "context_from", "template", "model", "name", most=MOST_BYTES)
+        model = serving.models.checked(texts["model"])
+        records = [row.fields for row in rows_of_text(texts["text"], texts["file"])] if texts["text"].strip() else []
+        if not records:
+            raise DataError("the file has no case")
         return cls(
-            serving.models.checked(texts["model"]),
-            tuple(_records(texts["text"], texts["file"])),
-            bodies.choice(texts["unit"], "unit on this page", UNITS, UNITS[0]) or UNITS[0],
+            model,
+            tuple(records),
+            bodies.choice(texts["unit"], "unit on this page", UNITS) or UNITS[0],
             texts["context_from"] or None,
-            bodies.choice(texts["template"], "template on this page", TEMPLATES, None),
+            bodies.choice(texts["template"], "template on this page", TEMPLATES) or None,
             bodies.new_tokens(body),
             checked_name(texts["name"].strip() or None),
         )
@@ -54,11 +56,8 @@ class RunRequest:
 
 @dataclass(slots=True)
 class Started:
-    """A run that this server began."""
-
     wanted: RunRequest
     job: Job
-    owner: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +73,8 @@ class Progress:
 
 
 def started(serving: Serving, name: str) -> Started | None:
-    """A run of this server's; None of others."""
     held: dict[str, Started] = serving.extras.setdefault(_STARTED, {})
     return held.get(name)
-
-
-def is_dropped(path: Path, begun: Started | None) -> bool:
-    """Whether a run that this server began was cancelled before there was anything to keep."""
-    return begun is not None and begun.job.is_over and not path.exists()
 
 
 def progress(path: Path, begun: Started | None) -> Progress:
@@ -96,16 +89,16 @@ def progress(path: Path, begun: Started | None) -> Progress:
 
 async def measure(request: Request) -> Response:
     serving = serving_of(request)
-    return _streamed(serving, RunRequest.from_json(await bodies.json_object(request), serving), session_of(request))
+    wanted = RunRequest.from_json(await bodies.json_object(request), serving)
+    return streamed(request, lambda job: _measure(serving, wanted, job), and_cancel=False)
 
 
 async def go_on(request: Request) -> Response:
-    """Continue a run that this server began and that was cancelled."""
     serving = serving_of(request)
     begun = started(serving, request.path_params["run"])
     if begun is None or not begun.job.is_over:
         raise UsageError("only a run that this server began, and that was cancelled, can be continued here")
-    return _streamed(serving, begun.wanted, session_of(request))
+    return streamed(request, lambda job: _measure(serving, begun.wanted, job), and_cancel=False)
 
 
 async def cancel(request: Request) -> Response:
@@ -117,12 +110,7 @@ async def cancel(request: Request) -> Response:
     return JSONResponse({})
 
 
-def _streamed(serving: Serving, wanted: RunRequest, owner: str) -> Response:
-    job = serving.queue.submit(lambda job: _measure(serving, wanted, owner, job), owner)
-    return StreamingResponse(job.stream(and_cancel=False), media_type="text/event-stream")
-
-
-def _measure(serving: Serving, wanted: RunRequest, owner: str, job: Job) -> JsonObject:
+def _measure(serving: Serving, wanted: RunRequest, job: Job) -> JsonObject:
     from leakmeter.core.loaded import LoadedCases, Plan
     from leakmeter.data.cases import cases_of
     from leakmeter.engine.ready import make_ready
@@ -137,18 +125,10 @@ def _measure(serving: Serving, wanted: RunRequest, owner: str, job: Job) -> Json
         n_cases = len(ready.prepared)
         with ready.measure_into(serving.runs, label=wanted.name) as run:
             name = Path(run.directory.place).name
-            serving.extras.setdefault(_STARTED, {})[name] = Started(wanted, job, owner)
+            serving.extras.setdefault(_STARTED, {})[name] = Started(wanted, job)
             job.tell("begun", run=name, of=n_cases)
             for n_done, _ in enumerate(run.parts, 1):
                 job.tell("case", done=n_done, of=n_cases)
                 if n_done < n_cases:
                     job.check()
     return {"run": name}
-
-
-def _records(text: str, file: str) -> list[JsonObject]:
-    """The cases of a file that a browser has read: JSON lines, JSON, or values with commas or tabs between them."""
-    records = [row.fields for row in rows_of_text(text, file)] if text.strip() else []
-    if not records:
-        raise DataError("the file has no case")
-    return records

@@ -24,7 +24,6 @@ from leakmeter.stats import logspace
 
 LAMBDAS: Final = tuple(round(0.1 * number, 1) for number in range(21))
 EPSILONS: Final = (0.01, 0.03, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0)
-_TOKENS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +34,11 @@ class NextDistribution(NextToken):
     continues: ClassVar[bool] = False
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """(prompt, 1, vocab), normalised."""
         return logspace.log_softmax(rows, 1.0)
 
 
 def table(kept: KeptModel, prepared: Prepared, at: int, job: Job) -> JsonObject:
-    """What the sliders show of the token that is drawn next, behind the first `at` of the response; may be cancelled
-    meanwhile."""
+    """What the sliders show of the token after the first `at` of the response."""
     item = prepared.item
     response = item.response or ()
     if not 0 <= at <= len(response):
@@ -63,33 +60,30 @@ def table(kept: KeptModel, prepared: Prepared, at: int, job: Job) -> JsonObject:
     for kind, value, decoding in settings:
         job.check()
         mixed = decoding.mix(full, bare)
-        content[kind].append(_shown(kept, kind, value, mixed.log_probs[0], bare[0], full[0], mixed))
+        content[kind].append(_shown(kept, kind, value, mixed, bare[0], full[0]))
     content["before"] = kept.backend.tokenizer.decode(list(response[:at])) if at else ""
     return content
 
 
-def _shown(kept: KeptModel, kind: str, value: float, mixed: Any, bare: Any, full: Any, mixture: Any) -> JsonObject:
-    order = np.argsort(-mixed, kind="stable")[:_TOKENS]
-    weight, loss = float(mixture.weight[0]), float(mixture.max_loss[0])
+def _shown(kept: KeptModel, kind: str, value: float, mixed: Any, bare: Any, full: Any) -> JsonObject:
+    log_probs = mixed.log_probs[0]
+    weight, loss = float(mixed.weight[0]), float(mixed.max_loss[0])
     cost = f"the largest loss of a token is {scale.nats_text(loss)}\u00a0nats"
     sentence = (
         f"λ = {value:g}: {cost}."
         if kind == "lambda"
         else f"ε = {value:g}: λ = {weight:.3g}; {cost}, and {scale.nats_text(2 * loss)} nats of ε are spent."
     )
-    return {"value": value, "said": sentence, "rows": [_row(kept, int(i), mixed[i], bare[i], full[i]) for i in order]}
-
-
-def _row(kept: KeptModel, token: int, mixed: float, bare: float, full: float) -> JsonObject:
-    shares = [math.exp(float(value)) for value in (mixed, bare, full)]
-    return {
-        "token": _shown_token(kept.backend.tokenizer.decode([token])),
-        "shares": [b.number_text(value, "share") for value in shares],
-        "width": round(100 * min(1.0, shares[0])),
-    }
-
-
-def _shown_token(text: str) -> str:
-    """A token whose white space is seen."""
-    marked = text.replace(" ", "␣").replace("\n", "↵").replace("\t", "⇥")
-    return b.Untrusted(marked, 24).shown or "nothing"
+    rows = []
+    for token in map(int, np.argsort(-log_probs, kind="stable")[:8]):
+        # White space is to be seen.
+        text = kept.backend.tokenizer.decode([token]).replace(" ", "␣").replace("\n", "↵").replace("\t", "⇥")
+        shares = [math.exp(float(row[token])) for row in (log_probs, bare, full)]
+        rows.append(
+            {
+                "token": b.Untrusted(text, 24).shown or "nothing",
+                "shares": [b.number_text(share, "share") for share in shares],
+                "width": round(100 * min(1.0, shares[0])),
+            }
+        )
+    return {"value": value, "said": sentence, "rows": rows}

@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from leakmeter.core.plain import visible
-from leakmeter.errors import LeakmeterError
 from leakmeter.report import blocks as b
 from leakmeter.report import html
 from leakmeter.serve.access import refusal
@@ -49,12 +48,6 @@ async def asset(request: Request) -> Response:
     return Response(content, media_type=_TYPES[name.rpartition(".")[2]], headers={"cache-control": "no-cache"})
 
 
-async def on_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, LeakmeterError)
-    # It may repeat what was sent, in which half of a surrogate pair may stand: no answer can hold that.
-    return refusal(400, visible(str(error)), request.url.path)
-
-
 @lru_cache(maxsize=1)
 def _assets() -> dict[str, str]:
     own = {name: _file(name) for name in _OWN}
@@ -63,7 +56,6 @@ def _assets() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def environment() -> Environment:
-    """The environment of reports, with the templates of the server beside theirs."""
     from jinja2 import ChoiceLoader, FunctionLoader
 
     of_reports = html.environment()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import secrets
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable
@@ -41,9 +39,6 @@ class Event:
     name: str
     data: JsonObject
 
-    def as_sse(self) -> bytes:
-        return f"event: {self.name}\ndata: {json.dumps(self.data, allow_nan=False)}\n\n".encode()
-
 
 Work = Callable[["Job"], "JsonObject | None"]
 """Does it, in the worker's thread; what it returns is told with the event `done`."""
@@ -56,7 +51,6 @@ class Job:
     work: Work = field(repr=False)
     owner: str = field(repr=False)
     """Who asked: a session, or whatever a program is known by."""
-    id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
     state: State = "waiting"
     events: list[Event] = field(default_factory=list, repr=False)
     _stop: threading.Event = field(default_factory=threading.Event, repr=False)
@@ -92,8 +86,8 @@ class Job:
         self.tell(state, **data)
 
     async def listen(self, *, and_cancel: bool = False) -> AsyncIterator[Event | None]:
-        """All events from the first, as they come; None now and then while there is none. With `and_cancel` the work is
-        cancelled when the listener goes before its end."""
+        """All events from the first, as they come, and None now and then while there is none. With `and_cancel`, the
+        work is cancelled when the listener leaves before its end."""
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
@@ -122,14 +116,6 @@ class Job:
             if and_cancel and not self.is_over:
                 self.cancel()
 
-    async def stream(self, *, and_cancel: bool = True) -> AsyncIterator[bytes]:
-        events = self.listen(and_cancel=and_cancel)
-        try:
-            async for event in events:
-                yield b": alive\n\n" if event is None else event.as_sse()
-        finally:
-            await events.aclose()  # type: ignore[attr-defined]
-
 
 class Queue:
     """One thread that does jobs in the order they came."""
@@ -144,7 +130,6 @@ class Queue:
 
     @property
     def length(self) -> int:
-        """Jobs that wait or are done at the moment."""
         with self._changed:
             return len(self._waiting) + (self._running is not None)
 
@@ -154,8 +139,7 @@ class Queue:
             return [job for job in (self._running, *self._waiting) if job is not None and job.owner == owner]
 
     def submit(self, work: Work, owner: str) -> Job:
-        """Have work done; it waits behind what was asked for before. `BusyError` where too much is waiting already, of
-        this owner or of all."""
+        """Add work to the queue. `BusyError` where too much is waiting already, of this owner or of all."""
         job = Job(work, owner)
         with self._changed:
             self._drop_cancelled()
@@ -177,7 +161,6 @@ class Queue:
             self._changed.notify()
 
     def join(self, seconds: float) -> None:
-        """Wait for the thread to end, after `close`."""
         self._thread.join(seconds)
 
     def _tell_places(self) -> None:

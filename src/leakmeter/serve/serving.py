@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import gc
+import json
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
 from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import UnknownNameError
 from leakmeter.serve.access import Access
-from leakmeter.serve.queue import Job, Queue
+from leakmeter.serve.queue import Job, Queue, Work
 
 
 class Models:
@@ -35,7 +37,6 @@ class Models:
         return None if self._kept is None else str(self._kept.source)
 
     def checked(self, name: str | None) -> str:
-        """A model's name; the default where none is given."""
         if not name:
             return self.names[0]
         if name not in self.names:
@@ -46,20 +47,16 @@ class Models:
         """A model, loaded; another that was in memory is freed before."""
         name = self.checked(name)
         if self._kept is None or self._kept.source != name:
-            self.free()
+            if self._kept is not None:
+                self._kept = None
+                gc.collect()
+                torch = sys.modules.get("torch")
+                if torch is not None and torch.cuda.is_available():
+                    torch.cuda.empty_cache()
             kept = KeptModel(name, **self._options)
             _ = kept.backend
             self._kept = kept
         return self._kept
-
-    def free(self) -> None:
-        if self._kept is None:
-            return
-        self._kept = None
-        gc.collect()
-        torch = sys.modules.get("torch")
-        if torch is not None and torch.cuda.is_available():
-            torch.cuda.empty_cache()
 
 
 MOST_REMEMBERED: Final = 64
@@ -84,17 +81,23 @@ class Remembered:
         return self._held.get(key)
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What is held, or made and held now."""
         return self.put(key, self._held[key] if key in self._held else make())
 
     def clear(self) -> None:
         self._held.clear()
 
 
+def stamp(path: Path) -> tuple[int, ...]:
+    """Differs where a file was replaced or written; () where there is none."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return ()
+    return stat.st_mtime_ns, stat.st_ino, stat.st_size
+
+
 @dataclass(frozen=True)
 class Serving:
-    """The models, the work, and where results are kept."""
-
     access: Access
     models: Models
     queue: Queue
@@ -124,3 +127,21 @@ def session_of(request: Request) -> str:
     """The session of a request, which owns its jobs; "" of a program's."""
     session: str = request.state.session
     return session
+
+
+def streamed(request: Request, work: Work, *, and_cancel: bool = True) -> Response:
+    """Have work done, and answer with its events; with `and_cancel` it ends when the browser goes."""
+    job = serving_of(request).queue.submit(work, session_of(request))
+
+    async def written() -> AsyncIterator[bytes]:
+        events = job.listen(and_cancel=and_cancel)
+        try:
+            async for event in events:
+                if event is None:
+                    yield b": alive\n\n"
+                else:
+                    yield f"event: {event.name}\ndata: {json.dumps(event.data, allow_nan=False)}\n\n".encode()
+        finally:
+            await events.aclose()  # type: ignore[attr-defined]
+
+    return StreamingResponse(written(), media_type="text/event-stream")

@@ -43,8 +43,7 @@ class SpentError(LeakmeterError):
 
 
 def nano(nats: float, *, up: bool, name: str = "epsilon") -> int:
-    """Nats, as the shortest decimal that names the number, to whole 1e-9 nats: rounded up, as what is spent, or down,
-    as what may be."""
+    """Whole 1e-9 nats of the shortest decimal that names a number, rounded up (what is spent) or down (what may be)."""
     if not 0 < nats <= _MOST_NATS:
         raise UsageError(f"{name} is {nats}; it has to be above 0, and {_MOST_NATS:,} at most")
     rounding = ROUND_CEILING if up else ROUND_FLOOR
@@ -76,14 +75,13 @@ class Spent:
         self._make()
 
     def names_of(self, text: str, identity: str | None = None) -> tuple[str, ...]:
-        """What is charged for a document: the keyed hash of its text, and that of its id where it has one, both as
-        `coarse` has them."""
+        """What is charged for a document: keyed hashes of its `coarse` text, and of its `coarse` id if it has one."""
         of_text = pseudonym(self._key, "text", coarse(text))
         return (of_text,) if identity is None else (of_text, pseudonym(self._key, "id", coarse(identity)))
 
     def charge(self, names: Iterable[str], amount: int) -> None:
-        """Charge each of some documents so many 1e-9 nats, or none of them; it is on the disk when this returns. One
-        that comes twice is charged once. `SpentError` where one of them has less than that left."""
+        """Charge each document, once, that many 1e-9 nats, or none of them; it is on the disk when this returns.
+        `SpentError` if one has less than that left."""
         charged = sorted(set(names))
         if amount > self._most:
             raise SpentError(_TOO_MUCH)
@@ -96,8 +94,7 @@ class Spent:
                 database.execute("UPDATE spent SET amount = amount + ? WHERE document = ?", (amount, name))
 
     def give_back(self, names: Iterable[str], amount: int) -> None:
-        """Take back a part of what was charged, for tokens that were never drawn; what cannot be written stays
-        charged."""
+        """Take back what was charged for tokens that were never drawn; what cannot be written stays charged."""
         with self._changing() as database:
             for name in set(names):
                 database.execute("UPDATE spent SET amount = amount - ? WHERE document = ?", (amount, name))

@@ -107,50 +107,45 @@ class _Watched:
         yield []
 
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
-        trial = self._measure.trial(item)
+        """The measure's own, each of whose rounds is answered in one or in several, and told of."""
+        answered: Callable[[Sequence[Asked]], Trial[list[Scores]]]
         if isinstance(self._measure, Influence):
             forks = getattr(self._kept.backend, "hides_pieces", False)
-            pieces = _Pieces(item, self._watch, forks, exhaustive=self._measure.search is None)
-            return self._driven(trial, pieces.answered, lambda requests, answers: None)
-        if isinstance(self._measure, Decode):
-            return self._driven(trial, _scores_of, self._on_tokens(item, self._measure))
-        return self._driven(trial, _scores_of, self._on_rounds())
-
-    def _driven(
-        self,
-        trial: Trial[list[Measurement]],
-        answered: Callable[[Sequence[Asked]], Trial[list[Scores]]],
-        on_answers: Callable[[Sequence[Asked], Sequence[Scores]], None],
-    ) -> Trial[list[Measurement]]:
-        """A trial, each of whose rounds is answered in one or in several, and told of."""
+            answered = _Pieces(item, self._watch, forks, exhaustive=self._measure.search is None).answered
+        elif isinstance(self._measure, Decode):
+            answered = self._watched_tokens(item, self._measure)
+        else:
+            answered = self._watched_rounds()
+        trial = self._measure.trial(item)
         try:
             requests: Sequence[Asked] = next(trial)
             while True:
                 self._watch.job.check()
                 answers = yield from answered(requests)
-                on_answers(requests, answers)
                 requests = trial.send(answers)
         except StopIteration as end:
             measurements: list[Measurement] = end.value
             return measurements
 
-    def _on_rounds(self) -> Callable[[Sequence[Asked], Sequence[Scores]], None]:
+    def _watched_rounds(self) -> Callable[[Sequence[Asked]], Trial[list[Scores]]]:
         n_prompts = 0
 
-        def on_answers(requests: Sequence[Asked], answers: Sequence[Scores]) -> None:
+        def answered(requests: Sequence[Asked]) -> Trial[list[Scores]]:
             nonlocal n_prompts
+            answers = yield requests
             n_prompts += sum(len(request.prompts) for request in requests if isinstance(request, Request))
             self._watch.on_round(n_prompts)
+            return answers
 
-        return on_answers
+        return answered
 
-    def _on_tokens(self, item: ContextItem, measure: Decode) -> Callable[[Sequence[Asked], Sequence[Scores]], None]:
-        """Each round draws a token: its row of the ledger is told."""
+    def _watched_tokens(self, item: ContextItem, measure: Decode) -> Callable[[Sequence[Asked]], Trial[list[Scores]]]:
         rows: list[Any] = []
 
-        def on_answers(requests: Sequence[Asked], answers: Sequence[Scores]) -> None:
+        def answered(requests: Sequence[Asked]) -> Trial[list[Scores]]:
+            answers = yield requests
             if item.response is not None:
-                return
+                return answers
             rows.append(answers[0].values[-1, 0])
             readings = list(measure.readings(item.id, 0, np.stack(rows)))
             ids = next(reading.values for reading in readings if reading.statistic == "token").astype(int).tolist()
@@ -160,12 +155,9 @@ class _Watched:
                 "" if text.endswith("\ufffd") else text,
                 {reading.statistic: float(reading.values[-1]) for reading in readings},
             )
+            return answers
 
-        return on_answers
-
-
-def _scores_of(requests: Sequence[Asked]) -> Trial[list[Scores]]:
-    return (yield requests)
+        return answered
 
 
 @dataclass
