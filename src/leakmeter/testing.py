@@ -158,7 +158,6 @@ def assert_no_disclosure(
 
 
 def _disclosed(result: InfluenceResult, disclosure: Disclosure, *, show_text: bool) -> str:
-    """A disclosure in one line."""
     from leakmeter.core.plain import excerpt
     from leakmeter.report.scale import nats_text, percent
 
@@ -235,7 +234,6 @@ def _nats(piece: Piece) -> float:
 def _line(
     result: InfluenceResult, piece: Piece, max_nats: float | None, max_posterior: float | None, *, show_text: bool
 ) -> str:
-    """A piece above a bound in one line."""
     from leakmeter.core.plain import excerpt
     from leakmeter.report.scale import nats_text, percent
 

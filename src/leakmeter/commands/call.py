@@ -64,7 +64,6 @@ class CallOptions:
     """Leave out cases that cannot be used, and name them in `problems`, rather than stop at the first."""
 
     def __post_init__(self) -> None:
-        """Refuse a name of nothing that is kept, or one that would not fit into a line."""
         if checked_name(self.name) is not None and self.out is None:
             raise UsageError("name is for runs that are kept; give `out` too")
 
@@ -140,7 +139,6 @@ class FunctionOptions:
         dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
 
     def __post_init__(self) -> None:
-        """Refuse what a part refuses."""
         for kind in reversed(type(self).__bases__):
             if is_dataclass(kind):
                 self.part(kind)
@@ -272,7 +270,6 @@ def _default(field: Field[Any]) -> Any:
 
 
 def _parameters(options: Any, call: Any) -> list[Parameter]:
-    """The function's own options, those of its parts, and how a model is loaded."""
     own = get_annotations(options)
     parameters = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=_default(field), annotation=field.type)
@@ -285,7 +282,6 @@ def _parameters(options: Any, call: Any) -> list[Parameter]:
 
 
 def _showing(function: Any, parameters: Sequence[Parameter], returned: str) -> Any:
-    """A function with the signature that `help` shows."""
     function.__signature__ = Signature(parameters, return_annotation=returned)
     return function
 

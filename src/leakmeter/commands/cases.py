@@ -145,7 +145,6 @@ def run_cases(
 
 
 def _show_interrupted(shown: Sequence[AnyResult], n_cases: int, run: RunOptions, command: str) -> None:
-    """What is measured so far, on the terminal and as a page."""
     if not run.json:
         output.print_results(shown, n_cases, explain=run.explain)
     if run.html is not None:
@@ -154,7 +153,6 @@ def _show_interrupted(shown: Sequence[AnyResult], n_cases: int, run: RunOptions,
 
 
 def _slice_of(run: RunOptions, *, draws: bool) -> Slice | None:
-    """The slice of the run that is to be measured; None for all of it."""
     if run.part is None:
         return None
     from leakmeter.engine.slices import Slice

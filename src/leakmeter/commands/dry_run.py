@@ -89,7 +89,6 @@ def _totals(predicted: PredictedCases) -> Table:
 
 
 def _without_search(predicted: PredictedCases) -> list[tuple[str, str, str]]:
-    """Rows of what scoring every piece would take, and of how often that is what the search takes."""
     from leakmeter.report.words import about_seconds
 
     every = predicted.without_search
@@ -107,7 +106,6 @@ def _without_search(predicted: PredictedCases) -> list[tuple[str, str, str]]:
 
 
 def _served(served: PredictedServed, most: str) -> list[tuple[str, str, str]]:
-    """Rows of what a server is asked; nothing tells how long it takes to answer."""
     rows = [
         (
             "requests to the server",

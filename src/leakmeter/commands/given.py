@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def read_cases(source: Source, response: str | None = None) -> LoadedCases[Case]:
-    """The cases that options name, and what was wrong with those left out."""
     from leakmeter.data.cases import cases_of, logged_case
     from leakmeter.traces.case import PRESETS
 

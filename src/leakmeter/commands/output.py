@@ -72,7 +72,6 @@ def tell(line: str) -> None:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where tables, bars and shaded texts are drawn, no wider than a person could read."""
     from rich.console import Console
 
     rich_console = Console(stderr=stderr, markup=False, highlight=False)
@@ -114,7 +113,6 @@ def print_text(text: str) -> None:
 
 
 def left_out(problems: Sequence[str], *, public: bool = False) -> str:
-    """How many bad cases were left out, and the first of them, but in public."""
     first = "" if public else f"; the first: {problems[0]}"
     return f"left out {len(problems)} bad case{'s' if len(problems) > 1 else ''}{first}"
 
@@ -161,14 +159,12 @@ def print_results(results: Sequence[AnyResult], n_cases: int | None = None, *, e
 
 
 def print_report(report: Report, *, explain: bool) -> None:
-    """A report on standard output: what was found and what to do, or with `explain` all of it."""
     from leakmeter.report import console as drawn
 
     console().print(drawn.view(report, explain=explain))
 
 
 def print_tables(tables: StudyTables, *, explain: bool) -> None:
-    """The tables of a study: without `explain` their titles, what they show and their rows."""
     from leakmeter.report.console import LEFT_OUT
 
     print_plain(tables.markdown() if explain else f"{tables.markdown(brief=True)}\n{LEFT_OUT}\n")

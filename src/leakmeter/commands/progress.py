@@ -104,7 +104,6 @@ class _State:
 
     @property
     def where(self) -> str:
-        """Which case is being measured, and of which cell where there are several."""
         case = f"case {min(self.case + 1, self.n_cases):,}/{self.n_cases:,}"
         # A copy: another thread adds to it.
         case += "".join(f", {words.format(number)}" for words, number in [*self.findings.items()])
@@ -112,7 +111,6 @@ class _State:
         return case if len(self.weights) == 1 else f"{self.noun} {n}, {case}"
 
     def rate(self, seconds: float) -> str:
-        """Tokens run by now, and in a second."""
         return f"{self.n_run:,} tokens, {self.n_run / seconds:,.0f} a second"
 
     def left(self, seconds: float) -> str:

@@ -117,7 +117,6 @@ def list_studies() -> list[JsonObject]:
 
 
 def shipped_studies() -> dict[str, dict[str, Study]]:
-    """Every study that ships with leakmeter, in each size."""
     from leakmeter.studies.grid import SIZES, load_study, shipped
 
     return {name: {size: load_study(name, size) for size in SIZES} for name in shipped()}
@@ -292,7 +291,6 @@ def _summed(study: Study, forecasts: Sequence[Forecast]) -> str:
 
 
 def time_of(forecasts: Sequence[Forecast]) -> str:
-    """Predicted time of cells, in words."""
     from leakmeter.report.words import about_seconds
 
     seconds = [forecast.seconds for forecast in forecasts if forecast.seconds is not None]

@@ -11,7 +11,6 @@ from leakmeter.core.json_object import JsonObject
 DECODINGS: Final = ("sampling", "greedy", "beam", "top-k", "top-p")
 """How a response may have been chosen; all but sampling leave tokens of the distribution out."""
 SYSTEM_ROLES: Final = ("system", "developer")
-"""Roles of messages that instruct."""
 _TURNS: Final = (*SYSTEM_ROLES, "user", "assistant")
 """Roles of messages that say nothing of where their texts come from."""
 _UNSAID: Final = (("decoding", None), ("retrieved", ()), ("fixed", False))
@@ -19,16 +18,12 @@ _UNSAID: Final = (("decoding", None), ("retrieved", ()), ("fixed", False))
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A named text of the context."""
-
     name: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One chat message: a role, and the named parts of its content."""
-
     role: str
     name: str
     parts: tuple[Document, ...]
@@ -56,7 +51,6 @@ class Case:
 
     @property
     def has_only_system_context(self) -> bool:
-        """Whether it is a chat whose only context is a system prompt, and nothing is marked as retrieved."""
         return self.has_unmarked_context and all(message.role in SYSTEM_ROLES for message in self._beside_query)
 
     @property
@@ -81,7 +75,6 @@ class Case:
 
     @property
     def asking(self) -> int | None:
-        """Number of the message that asks, from 0: the last of the user's."""
         return max((i for i, message in enumerate(self.messages) if message.role == "user"), default=None)
 
     def record(self) -> JsonObject:
@@ -94,6 +87,5 @@ def record_of(case: Any) -> JsonObject:
 
 
 def unmarked_context(documents: Iterable[str]) -> str:
-    """What the context is of a chat of which nothing is marked, by the names of its messages."""
     is_system = all(name.startswith(SYSTEM_ROLES) for name in documents)
     return "the system prompt" if is_system else "what was said before the last user message"

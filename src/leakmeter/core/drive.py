@@ -35,10 +35,7 @@ Part = list[tuple[int, Request]]
 
 @dataclass(slots=True)
 class Cost:
-    """What the work took, in prompts scored and tokens run."""
-
     n_prompts: int = 0
-    """Prompts scored, with repeats."""
     n_tokens_run: int = 0
     """Tokens put through the model: the distinct ones of each round's prefix tree, less what was still in memory."""
     n_full_pass_tokens: int = 0
@@ -204,7 +201,6 @@ def in_parts(requests: Sequence[Request], most_rows: int | None) -> list[Part]:
 
 
 def joined(answers: Sequence[tuple[int, Scores]], requests: Sequence[Request]) -> list[Scores]:
-    """Scores of the requests out of those of their pieces, in order."""
     by_request: list[list[Scores]] = [[] for _ in requests]
     for number, scores in answers:
         by_request[number].append(scores)

@@ -12,7 +12,6 @@ from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import DataError
 
 MOST_BYTES: Final = 2**30
-"""Largest file that is read whole."""
 
 
 def check_readable(path: Path, noun: str, *, most: int | None = MOST_BYTES) -> None:
@@ -60,5 +59,4 @@ def parsed_toml(text: str, where: str) -> JsonObject:
 
 
 def sample_path(name: str) -> Path:
-    """A file of the package's samples."""
     return Path(str(resources.files("leakmeter.samples").joinpath(name)))

@@ -40,7 +40,6 @@ class Lazily(Mapping[str, Prompt]):
 
     @property
     def prepared(self) -> dict[str, Prompt]:
-        """Those that were asked for so far."""
         return {name: prompt for name, prompt in self._made.items() if prompt is not None}
 
     @override
@@ -98,7 +97,6 @@ class Item:
     window: int | None = field(default=None, kw_only=True)
     """Most tokens that a prompt and what follows it may have; None for any number."""
     spans: tuple[Span, ...] = field(default=(), kw_only=True)
-    """What of the prompt may be removed."""
     model_noise_nats: float | None = field(default=None, kw_only=True)
     """How far one log-probability of the model moves with the way of asking, nats, where a run measured it once for all
     of its cases, as of a served model; None where each case measures the noise itself."""
@@ -133,7 +131,6 @@ class ContextItem(Item):
     @property
     @override
     def typical_prompts(self) -> tuple[Prompt, ...]:
-        """The whole prompt, the one without the first span, and the bare one."""
         return (self.prompt, *list(self.cuts.values())[:1], self.blank)
 
     def without(self, names: Collection[str]) -> Prompt:
@@ -179,7 +176,6 @@ class Prepared:
     unit: str
     n_truncated_tokens: int
     removal: str = field(default="drop", kw_only=True)
-    """How pieces are removed."""
     unmarked_query_tokens: int | None = field(default=None, kw_only=True)
     """Tokens of the rest of a chat of which nothing is marked as retrieved; None of other cases."""
     origin: Origin | None = field(default=None, kw_only=True, compare=False, repr=False)

@@ -26,15 +26,12 @@ _C = TypeVar("_C", bound=AnyCase)
 
 @dataclass(frozen=True, slots=True)
 class LoadedCases(Generic[_C]):
-    """Cases, and what becomes of those that cannot be used."""
-
     cases: tuple[_C, ...]
     problems: tuple[str, ...] = ()
     """What was wrong with each case that is left out already."""
     skip_bad: bool = False
     """Leave out further ones too, rather than stop at the first."""
     notes: tuple[str, ...] = ()
-    """What to tell of how the cases were read."""
     source: str | None = None
     """The file they are of, as it was given; None where they are of none, or its name may say whom they are about."""
 
@@ -80,7 +77,6 @@ class Plan:
     instrument: str
     measure: Measure
     settings: Settings
-    """How prompts are made."""
     cases: LoadedCases[Any]
     group_size: int = 1
     """Cases that are scored together; see `engine.measure.measure_cases`."""
@@ -110,11 +106,9 @@ class Preparations(Sequence[Prepared]):
         self.ids: list[str] = []
         self.contexts: list[str] = []
         self.origins: list[Origin | None] = []
-        """What each was prepared of; None where it was made otherwise."""
 
     @classmethod
     def from_prepared(cls, prepared: Sequence[Prepared]) -> Preparations:
-        """Cases that are in memory already, or are such a sequence."""
         if isinstance(prepared, cls):
             return prepared
         preparations = cls(None)

@@ -29,7 +29,6 @@ def checked_by(check: Callable[[], None]) -> Iterator[None]:
 
 
 SECONDS: Final = 10.0
-"""Between two signs."""
 
 
 @contextmanager

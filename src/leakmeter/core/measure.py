@@ -1,5 +1,3 @@
-"""What every measure is."""
-
 from __future__ import annotations
 
 from abc import ABC, abstractmethod

@@ -38,7 +38,6 @@ def excerpt(text: str, characters: int) -> str:
 
 
 def counted(n: int, noun: str) -> str:
-    """A number with its noun, in the plural if it needs one."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 

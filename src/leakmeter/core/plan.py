@@ -41,7 +41,6 @@ class Run:
     ids: IntArray
     """Token ids of the whole sequence, (token,)."""
     positions: IntArray
-    """Their positions, (token,)."""
     parent: int
     """Index of the run whose sequence this one forks from; −1 for none."""
     fork: int
@@ -267,7 +266,6 @@ def _decompose(keys: Sequence[Keys], lasting: Set[int], apart: Set[int]) -> tupl
 
 
 def _split(keys: Sequence[Keys], ordered: Sequence[int], depth: int) -> list[list[int]]:
-    """Split sorted sequences that agree up to `depth` by the token that stands there."""
     parts: dict[int, list[int]] = {}
     for i in ordered:
         parts.setdefault(int(keys[i][depth]), []).append(i)

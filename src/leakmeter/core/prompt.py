@@ -63,7 +63,6 @@ class Prompt:
         return sum(p.gap + len(p.ids) for p in self.pieces)
 
     def names(self, role: str = CONTEXT) -> tuple[str, ...]:
-        """Names of the pieces with this role, in order of first appearance."""
         return tuple(dict.fromkeys(p.name for p in self.pieces if p.role == role))
 
     def without(self, *names: str) -> Prompt:
@@ -111,7 +110,6 @@ class Prompt:
         return Prompt(tuple(p for p in self.pieces if p.role != role or p.name in kept))
 
     def with_inserted(self, index: int, piece: Piece) -> Prompt:
-        """The prompt with a piece put before the piece at `index`."""
         return Prompt((*self.pieces[:index], piece, *self.pieces[index:]))
 
     def n_tokens(self, role: str) -> int:

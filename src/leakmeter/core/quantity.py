@@ -83,7 +83,6 @@ class SoFar:
 
 
 def add_case(findings: dict[str, float], case: Case) -> None:
-    """Put a case that is done to the findings so far, numbers by their words."""
     for finding in case.so_far:
         words, number = finding.words, finding.compute(case)
         if number is not None:
@@ -128,7 +127,6 @@ def at(*path: str) -> Number:
 
 
 def most(numbers: Iterable[float]) -> float | None:
-    """The largest; None of no numbers."""
     return max(numbers, default=None)
 
 

@@ -98,7 +98,6 @@ def scalar_fields(kind: type[Record]) -> dict[str, type]:
 
 
 def _scalar(hint: Any) -> type | None:
-    """The scalar that a field holds beside None; a choice of words is a text."""
     kinds = {
         type(get_args(alternative)[0]) if get_origin(alternative) is Literal else alternative
         for alternative in _alternatives(hint)

@@ -46,7 +46,6 @@ class TargetLogProbs(PerToken):
 
     @property
     def needs(self) -> Needs:
-        """At T = 1 the tokens' own log-probabilities."""
         return "targets" if self.temperature == 1.0 else "rows"
 
     @property
@@ -55,7 +54,6 @@ class TargetLogProbs(PerToken):
         return self.temperature <= 1.0
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """(prompt, row, vocab) to (prompt, row)."""
         return logspace.target_log_probs(rows, targets, self.temperature)
 
 
@@ -79,7 +77,6 @@ class MixtureLogProbs(PerToken):
         return 0.0 <= self.context_weight <= 1.0 and self.temperature <= 1.0
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """(prompt, row, vocab) to (prompt, row)."""
         mixed = mix_with_first(rows, self.context_weight)
         return logspace.target_log_probs(mixed, targets, self.temperature)
 
@@ -110,7 +107,6 @@ class Stretch:
         return self.reduction.bounded_by_top
 
     def rows(self, n_response: int) -> range:
-        """One row for each response token from `start` to before `stop`."""
         return range(self.start, min(self.stop, n_response))
 
     def reduce(self, rows: Any, targets: Any) -> Any:
@@ -130,7 +126,6 @@ class PromptStates:
         return range(1 - self.n, 1)
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """Refused: no logits are made."""
         raise TypeError("states are no logits")
 
 
@@ -149,11 +144,9 @@ class NextTokenSample(NextToken):
 
     @property
     def rows_together(self) -> bool:
-        """True when two branches are mixed."""
         return self.context_weight != 1.0
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """(prompt, 1, vocab) to (prompt, 1, 2)."""
         mixed = mix_with_first(rows, self.context_weight) if self.rows_together else rows
         return draw(mixed, self.uniform, self.temperature)
 
@@ -170,11 +163,9 @@ class Labels(NextToken):
 
     @property
     def needs(self) -> Needs:
-        """At T = 1 the tokens' own log-probabilities."""
         return "labels" if self.temperature == 1.0 else "rows"
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """(prompt, 1, vocab) to (prompt, 1, label)."""
         return logspace.label_log_probs(rows, self.token_ids, self.temperature)
 
 
@@ -191,7 +182,6 @@ class FullDistribution:
         return range(n_response + 1)
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """(prompt, row, vocab), normalised."""
         return logspace.log_softmax(rows, self.temperature)
 
 
@@ -245,7 +235,6 @@ class Top(NextToken):
     needs: ClassVar[Needs] = "top"
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """(prompt, 1, vocab) to (prompt, 1, k, 2)."""
         return top(rows, self.k)
 
 

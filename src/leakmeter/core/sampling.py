@@ -104,7 +104,6 @@ def bits_of(measure: Any, item: ContextItem) -> Callable[[int, int], Bits]:
 
 
 def _described(value: Any) -> Any:
-    """A parameter that is no plain value: its class, and its fields, or what plain values it holds by name."""
     if is_dataclass(value) and not isinstance(value, type):
         parameters = asdict(value)
     else:

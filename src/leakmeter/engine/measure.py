@@ -199,7 +199,6 @@ def _ended(writing: Mapping[Future[None], Any], *, at_most: int) -> list[Future[
 
 
 def _failed(failed: Mapping[int, Failure], ids: Sequence[str], group_size: int, n_kept: int) -> LeakmeterError:
-    """What to tell where parts could not be measured, and all others could."""
     first = min(failed)
     groups = [ids[number * group_size : (number + 1) * group_size] for number in sorted(failed)[:_MOST_NAMED]]
     names = ", ".join(f"'{_named(group)}'" for group in groups)

@@ -43,7 +43,6 @@ class Slice:
         return f"{self.number}/{self.n_slices}"
 
     def parts(self, n_parts: int) -> range:
-        """Numbers of the run's parts that are the slice's."""
         if self.n_slices > n_parts:
             raise UsageError(
                 f"part is '{self}', and the run has {n_parts:,} part{'s' * (n_parts != 1)}; give N of {n_parts} at most"
@@ -51,7 +50,6 @@ class Slice:
         return range((self.number - 1) * n_parts // self.n_slices, self.number * n_parts // self.n_slices)
 
     def n_cases(self, n_cases: int, group_size: int) -> int:
-        """Cases of the slice, of a run of so many."""
         numbers = self.parts(n_parts(n_cases, group_size))
         return min(n_cases, numbers.stop * group_size) - numbers.start * group_size
 

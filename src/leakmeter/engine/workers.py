@@ -62,20 +62,14 @@ class Workers:
         if names_a_server(str(model)):
             raise UsageError("a served model does the work itself; give concurrency instead of workers")
         n, n_threads = self.n or 2, self.n_threads or 1
-        make = partial(_worker, loader, str(model), {**settings, "threads": n_threads}, allow_mixed=self.allow_mixed)
+        load = partial(loader, str(model), notify=_unheard, **{**settings, "threads": n_threads})
+        make = partial(PartWorker, load, allow_mixed=self.allow_mixed)
         engine = RayEngine(address_of(self.on), make, n_workers=n, n_cpus=n_threads, n_gpus=self.n_gpus or 0)
         try:
             return Fleet(engine, n, allow_mixed=self.allow_mixed, notify=notify)
         except BaseException:
             engine.close()
             raise
-
-
-def _worker(
-    loader: Callable[..., Backend], model: str, settings: Mapping[str, Any], *, allow_mixed: bool
-) -> PartWorker:
-    """What a worker is, made in its own process."""
-    return PartWorker(partial(loader, model, notify=_unheard, **settings), allow_mixed=allow_mixed)
 
 
 def _unheard(line: str) -> None:
@@ -102,7 +96,6 @@ class Described:
     machine: Mapping[str, Any]
     """Processor and threads, where they decide last digits."""
     libraries: Mapping[str, str]
-    """Versions of Python and of the libraries that compute."""
     worker: str
     """The worker's name: its machine's, and the number of its process."""
     tokenizer: Tokenizer = field(compare=False, repr=False)
@@ -127,8 +120,6 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class PartToDo:
-    """One part of a run, as a worker is given it."""
-
     measure: Measure
     origins: tuple[Origin, ...]
     in_groups: bool
@@ -140,8 +131,6 @@ class PartToDo:
 
 @dataclass(frozen=True, slots=True)
 class PartDone:
-    """One part of a run, as a worker has measured it."""
-
     parts: list[Part]
     n_tokens_run: int
     n_halvings: int
@@ -239,21 +228,19 @@ class Fleet:
 
     def planning(self) -> PlanningBackend:
         first = self.described
-        planning = PlanningBackend(
+        return PlanningBackend(
             name=first.name,
             tokenizer=first.tokenizer,
             dtype=first.dtype,
             window=first.window,
             sharing=first.sharing,
             most_rows=first.most_rows,
+            hides_pieces=first.hides_pieces,
+            check=self.check,
+            differentiates=first.differentiates,
         )
-        planning.hides_pieces = first.hides_pieces
-        planning.check = self.check
-        planning.differentiates = first.differentiates
-        return planning
 
     def check(self, chunk: Chunk) -> None:
-        """Refuse what the workers' back ends cannot answer."""
         if self.described.check is not None:
             self.described.check(chunk)
 

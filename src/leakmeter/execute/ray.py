@@ -117,7 +117,6 @@ class RayEngine:
         return Event(kind, worker, ticket, value)
 
     def _lost_node(self, worker: int, error: Exception) -> bool:
-        """Whether the actor's whole machine went."""
         alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
         # Ray may take a while to notice that a machine is gone, and says so in the error before.
         return self._nodes.get(worker) not in alive or "its node has died" in str(error)

@@ -25,8 +25,6 @@ _SETTINGS: Final = ("model", "params", "prompts")
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A finished run."""
-
     measure: str
     spec: Mapping[str, Any]
     cases: tuple[Case, ...]

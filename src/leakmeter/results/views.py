@@ -165,7 +165,6 @@ def _quantity_columns() -> list[Column]:
 def _rows(
     columns: Mapping[str, Sequence[Column]], run: Run, kind: Any, number: int, result: Any
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Rows of a case, each with the view's name."""
     id_, measure = run.path.resolve().name, run.measure
     if RESULTS in columns:
         values = {

@@ -73,11 +73,9 @@ class Redacted:
         }
 
     def case(self, case: JsonObject) -> JsonObject:
-        """The name that the measurements have for it, and a hash of its texts."""
         return {"id": self._name("item", case["id"]), "texts_hmac": self._hash(case)}
 
     def measurements(self, measurements: Sequence[Measurement]) -> list[Measurement]:
-        """All but tokens, under other names."""
         return [
             replace(r, item=self._name("item", r.item), piece=self._name("piece", r.piece))
             for r in measurements
@@ -89,7 +87,6 @@ class Redacted:
         return pseudonym(self.key, kind, name) if name else ""
 
     def _number(self, value: object) -> object:
-        """A setting: a number as it is, anything else as a hash."""
         return value if value is None or isinstance(value, (bool, int, float)) else self._hash(value)
 
     def _hash(self, value: object) -> str:

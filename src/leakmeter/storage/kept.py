@@ -108,8 +108,6 @@ class KeptSpan(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptPrediction(Record):
-    """What was predicted of the work."""
-
     tree_tokens: Count | None = None
     seconds: Amount | None = None
 
@@ -155,7 +153,6 @@ class KeptCase(Record):
     """Texts of tokens by id, beside those of responses."""
 
     def __post_init__(self) -> None:
-        """Refuse places that are none of the context, and names of spans that say nothing."""
         for number, document in enumerate(self.documents):
             if not document.start <= document.end <= len(self.context):
                 raise FieldError(f"documents.{number}", "lies outside of the context")

@@ -248,7 +248,6 @@ class RunDirectory:
         self._write(self._begun, _json({**begun, "n_cases": len(spec.cases), **self._noise_record}))
 
     def _abandon(self) -> None:
-        """Leave nothing where no part is finished."""
         if not self.parts:
             for path in (*self.path.glob("cases-*.json"), self._begun):
                 self._remove(path)
@@ -323,7 +322,6 @@ class RunDirectory:
         return self.numbers_of(number).exists()
 
     def _held_with(self, number: int) -> range:
-        """The parts that lie in the same file as a part."""
         return held_with(number, self._groups())
 
     def _groups(self, *, again: bool = False) -> list[range]:
@@ -352,7 +350,6 @@ class RunDirectory:
         self.write_part(number, *other.read_part(number))
 
     def _take_back(self) -> None:
-        """Make a complete run unfinished."""
         with suppress(FileNotFoundError):
             self._spec.replace(self._begun)
             self.__dict__.pop("_hashes", None)
@@ -481,7 +478,6 @@ class RunDirectory:
         """Refuse files that are not those that were written or fetched; of a directory, none."""
 
     def read_spec(self) -> JsonObject:
-        """What `finish` wrote."""
         with self.reading(SPEC):
             try:
                 content = read_whole(self._spec)

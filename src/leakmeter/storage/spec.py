@@ -27,9 +27,7 @@ class RunSpec:
     """A run: what determines its numbers, and what explains them. The former make its id."""
 
     measure: str
-    """Name of the measure."""
     params: JsonObject
-    """The measure's parameters, given and defaulted."""
     prompts: JsonObject
     """Unit, removal, template and the like, given and defaulted."""
     model: JsonObject

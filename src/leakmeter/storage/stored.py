@@ -76,21 +76,18 @@ class StoredRun(RunDirectory):
     @contextmanager
     @override
     def opened(self, spec: RunSpec) -> Iterator[RunDirectory]:
-        """See `RunDirectory.opened`; the copy goes when it is closed."""
         with self._copied(), super().opened(spec):
             yield self
 
     @contextmanager
     @override
     def opened_slice(self, spec: RunSpec, number: int, n_slices: int, n_parts: int) -> Iterator[RunDirectory]:
-        """See `RunDirectory.opened_slice`; the copy goes when it is closed."""
         with self._copied(), super().opened_slice(spec, number, n_slices, n_parts):
             yield self
 
     @contextmanager
     @override
     def reopened(self) -> Iterator[tuple[RunSpec, int, int]]:
-        """See `RunDirectory.reopened`; the copy goes when it is closed."""
         with self._copied(), super().reopened() as opened:
             yield opened
 

@@ -42,8 +42,6 @@ Version = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """One object."""
-
     name: str
     """Below the prefix."""
     version: Version
@@ -99,7 +97,6 @@ class Objects:
                         on_object(name, stored[0])
 
     def under(self, folder: str = "") -> Sequence[StoredObject]:
-        """Objects directly in a folder, by name."""
         return self.top(folder)[0]
 
     def top(self, folder: str = "") -> tuple[Sequence[StoredObject], Sequence[str]]:
