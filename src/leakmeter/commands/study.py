@@ -211,8 +211,8 @@ def run_study(
             if known:
                 cells = [known[number] for number in sorted(known)]
                 # Without the quality that takes a model of its own.
-                written = _written(replace(study, quality=Quality()), cells, directory, command)
-                interrupted(written.tables, interruption(len(cells), len(study.cells), "cells"))
+                tables, _, _ = _tables(replace(study, quality=Quality()), cells, directory, command)
+                interrupted(tables, interruption(len(cells), len(study.cells), "cells"))
             raise
     return directory, _write(study, [known[number] for number in range(len(study.cells))], directory, command)
 
@@ -225,20 +225,10 @@ def predictors(options: RunOptions) -> Callable[[str], Predictor]:
     return predictor_of
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """What is written of some cells."""
-
-    tables: StudyTables
-    rows: Sequence[Row]
-    """Of the figure."""
-    csvs: Mapping[str, Sequence[Row]]
-    """By the names of files."""
-    origin: list[str]
-    """Where the numbers come from."""
-
-
-def _written(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> _Written:
+def _tables(
+    study: Study, cells: Sequence[FinishedCell], directory: Path, command: str
+) -> tuple[StudyTables, Mapping[str, Sequence[Row]], list[str]]:
+    """The tables of some cells, their rows by the names of files, and where the numbers come from."""
     from leakmeter.studies.study_report import StudyTables, extremes
     from leakmeter.studies.table import SEEDS_ABOUT, SEEDS_COLUMNS, SEEDS_TITLE, over_seeds, provenance
     from leakmeter.studies.tables import readable
@@ -256,12 +246,7 @@ def _written(study: Study, cells: Sequence[FinishedCell], directory: Path, comma
         csvs["seeds.csv"] = seeds
         shown.append(readable(SEEDS_TITLE, [SEEDS_ABOUT], seeds, {**kind.columns, **SEEDS_COLUMNS}))
     headline = extremes(main, study_tables.summary, kind.columns)
-    return _Written(
-        StudyTables(tuple(shown), command, headline=headline),
-        study_tables.rows,
-        csvs,
-        [f"command: {command}", *origin],
-    )
+    return StudyTables(tuple(shown), command, headline=headline), csvs, [f"command: {command}", *origin]
 
 
 def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> StudyTables:
@@ -271,16 +256,16 @@ def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command
     kind = study.kind
     for finished in cells:
         write(directory / f"cell-{finished.cell.number:02}.csv", items_to_csv(kind.items(finished)))
-    written = _written(study, cells, directory, command)
-    pages = kind.pages(study, cells, [study.reproduces, *written.origin])
-    csvs = {name: to_csv(rows) for name, rows in written.csvs.items()}
-    for name, text in {**csvs, **written.tables.files(), **pages}.items():
+    tables, rows, origin = _tables(study, cells, directory, command)
+    pages = kind.pages(study, cells, [study.reproduces, *origin])
+    csvs = {name: to_csv(file_rows) for name, file_rows in rows.items()}
+    for name, text in {**csvs, **tables.files(), **pages}.items():
         write(directory / name, text)
     try:
-        kind.draw(study, written.rows, footer="; ".join(written.origin), stem=directory / "figure")
+        kind.draw(study, rows["table.csv"], footer="; ".join(origin), stem=directory / "figure")
     except UsageError as error:
         output.tell(str(error))
-    return written.tables
+    return tables
 
 
 def _summed(study: Study, forecasts: Sequence[Forecast]) -> str:

@@ -213,14 +213,14 @@ def plan_contexts(requests: Sequence[GradientRequest]) -> Chunk:
     """The runs that find the states of a place behind contexts, of all requests that need them: a chunk with a request
     for each context of each of these requests, in order; of its prompt the rows from the first token whose vectors vary
     to the last one, and nothing after that is run."""
-    asking = (request for request in requests if request.runs_contexts)
-    return plan([_states(prompt, request.place.role) for request in asking for prompt in request.contexts])
-
-
-def _states(prompt: Prompt, role: str) -> Request:
-    has_role = [piece.role == role for piece in prompt.pieces]
-    needed = Prompt(prompt.pieces[: len(has_role) - has_role[::-1].index(True)])
-    return Request((needed,), (), PromptStates(len(needed.ids) - int(tokens_of(needed, role)[0])))
+    states: list[Request] = []
+    for request in requests:
+        role = request.place.role
+        for prompt in request.contexts if request.runs_contexts else ():
+            last = max(i for i, piece in enumerate(prompt.pieces) if piece.role == role)
+            needed = Prompt(prompt.pieces[: last + 1])
+            states.append(Request((needed,), (), PromptStates(len(needed.ids) - int(tokens_of(needed, role)[0]))))
+    return plan(states)
 
 
 def _holder(branches: Sequence[_Branch], branch: int, token: int) -> int:

@@ -98,10 +98,8 @@ def scalar_fields(kind: type[Record]) -> dict[str, type]:
 
 
 def _scalar(hint: Any) -> type | None:
-    kinds = {
-        type(get_args(alternative)[0]) if get_origin(alternative) is Literal else alternative
-        for alternative in _alternatives(hint)
-    } - {NoneType}
+    alternatives = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    kinds = {type(get_args(kind)[0]) if get_origin(kind) is Literal else kind for kind in alternatives} - {NoneType}
     return kinds.pop() if len(kinds) == 1 and kinds <= {*_SCALARS} else None
 
 
@@ -114,10 +112,8 @@ def part_fields(kind: type[Record]) -> dict[str, type[Record]]:
     hints = get_type_hints(kind)
     for field in fields(kind):
         hint = hints[field.name]
-        inner = next(
-            (argument for argument in get_args(hint) if isinstance(argument, type) and issubclass(argument, Record)),
-            None,
-        )
+        records = (inner for inner in get_args(hint) if isinstance(inner, type) and issubclass(inner, Record))
+        inner = next(records, None)
         if inner is None:
             continue
         if get_origin(hint) is tuple:
@@ -146,10 +142,6 @@ def schema(kind: type[Record], name: str) -> JsonObject:
         "$id": f"urn:leakmeter:{name}",
         **json_schema,
     }
-
-
-def _alternatives(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 def records_in(kind: Any) -> Iterator[type]:

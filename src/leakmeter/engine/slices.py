@@ -72,8 +72,13 @@ def complete(paths: Sequence[Path]) -> RunDirectory:
         )
     first = run_directory(target.parent, target.name)
     with first.reopened() as (spec, n_parts, n_slices):
-        for path in paths[1:]:
-            _take(RunDirectory(path), first)
+        for other in map(RunDirectory, paths[1:]):
+            if twice := sorted(set(other.parts) & set(first.parts)):
+                raise StoreError(
+                    f"part {twice[0]} of the run is in '{first.path}' and in '{other.path}'; slices must not overlap"
+                )
+            for number in other.parts:
+                first.write_part(number, *other.read_part(number))
         missing = sorted(set(range(n_parts)) - set(first.parts))
         if missing:
             slices = [Slice(i, n_slices) for i in range(1, n_slices + 1)]
@@ -87,13 +92,3 @@ def complete(paths: Sequence[Path]) -> RunDirectory:
             reader.cases(number)
         first.finish(spec, n_parts)
     return first
-
-
-def _take(other: RunDirectory, first: RunDirectory) -> None:
-    twice = sorted(set(other.parts) & set(first.parts))
-    if twice:
-        raise StoreError(
-            f"part {twice[0]} of the run is in '{first.path}' and in '{other.path}'; slices must not overlap"
-        )
-    for number in other.parts:
-        first.copy_part(number, other)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from leakmeter.report.words import Findings
 
-_NAME_CHARACTERS: Final = 40
+NAME_CHARACTERS: Final = 40
 
 Part = tuple[Texts, Sequence[Measurement]]
 """A case's texts and its measurements."""
@@ -102,7 +102,7 @@ class AnyResult(ABC):
             headline = type(self).findings([self]).headline
         except (KeyError, IndexError, TypeError, ValueError, AttributeError):
             headline = ""  # a case that was made by hand may lack something; a repr has to come all the same
-        parts = [f"{type(self).__name__} {_name(self)}", sizes and f" ({sizes})", headline and f": {headline}"]
+        parts = [f"{type(self).__name__} {name_of(self)!r}", sizes and f" ({sizes})", headline and f": {headline}"]
         return f"<{''.join(parts)}>"
 
     @abstractmethod
@@ -280,10 +280,10 @@ def _warnings_of_case(texts: Texts) -> Iterator[str]:
         )
 
 
-def _name(result: Any) -> str:
-    """A case's id, cut where it is long, without anything that a terminal would obey."""
+def name_of(result: Any) -> str:
+    """A case's id, cut where it is long; of a terminal's own characters nothing is shown only by its `repr`."""
     id_ = str(getattr(result, "id", ""))
-    return repr(id_ if len(id_) <= _NAME_CHARACTERS else f"{id_[:_NAME_CHARACTERS]}…")
+    return id_ if len(id_) <= NAME_CHARACTERS else f"{id_[:NAME_CHARACTERS]}…"
 
 
 def _sizes(result: Any) -> dict[str, int]:

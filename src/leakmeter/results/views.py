@@ -6,6 +6,7 @@ report's own. Columns are the scalar fields of these records.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -124,7 +125,7 @@ def filled(runs: Sequence[Run], columns: Mapping[str, Sequence[Column]]) -> tupl
                 rows[name].append(row)
         if QUANTITIES in rows:
             rows[QUANTITIES] += _quantities(run)
-    return {name: _table(columns[name], view_rows) for name, view_rows in rows.items()}, problems
+    return {name: table_of(columns[name], view_rows) for name, view_rows in rows.items()}, problems
 
 
 def parts_of(result: Any, field: str) -> Sequence[Any]:
@@ -226,7 +227,16 @@ def _quantities(run: Run) -> Iterator[tuple[Any, ...]]:
         yield *of_run, number.n, quantity.about
 
 
-def _table(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+def table_of(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> pa.Table:
     across = list(zip(*rows, strict=True)) or [()] * len(columns)
-    arrays = [pa.array(values, type=TYPES[column.type]) for column, values in zip(columns, across, strict=True)]
+    arrays = []
+    for column, values in zip(columns, across, strict=True):
+        if column.type == "VARCHAR":
+            # A measure of another package may keep something else under the name.
+            values = [value if isinstance(value, str | None) else to_text(value) for value in values]
+        arrays.append(pa.array(values, type=TYPES[column.type]))
     return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
+
+
+def to_text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

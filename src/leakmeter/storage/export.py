@@ -35,7 +35,7 @@ from leakmeter.storage.catalogue import spec_of
 from leakmeter.storage.parts import PartReader
 from leakmeter.storage.pseudonym import pseudonym
 from leakmeter.storage.rundir import RunDirectory
-from leakmeter.storage.schema import REPEATED, SCHEMA, to_table
+from leakmeter.storage.schema import REPEATED, SCHEMA, stored_type, to_table
 from leakmeter.storage.spec import RunSpec
 
 _ROWS_A_GROUP: Final = 2**20
@@ -44,12 +44,7 @@ _KEPT_OF_MODEL: Final = (
     *("weights_sha256", "config_sha256", "tokenizer_sha256", "chat_template_sha256"),
     *("dtype", "device", "memory_bytes", "processor", "threads"),
 )
-_PLAIN: Final = pa.schema(
-    [
-        pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type, metadata=f.metadata)
-        for f in SCHEMA
-    ]
-)
+_PLAIN: Final = pa.schema([pa.field(f.name, stored_type(f.type), metadata=f.metadata) for f in SCHEMA])
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,10 +107,6 @@ class RunDirectory:
         """Where the run is, as a user names it."""
         return str(self.path)
 
-    @classmethod
-    def open(cls, root: Path, spec: RunSpec) -> AbstractContextManager[RunDirectory]:
-        return cls(root / spec.id).opened(spec)
-
     @contextmanager
     def opened(self, spec: RunSpec) -> Iterator[RunDirectory]:
         """The directory, made if need be, and locked against other processes meanwhile.
@@ -167,11 +163,6 @@ class RunDirectory:
     def sliced(self) -> bool:
         """Whether the run was begun in slices, which are still to be put together."""
         return self._sliced.exists()
-
-    @property
-    def slices(self) -> tuple[int, int] | None:
-        """Parts of the whole run, and slices it was begun in; None where it was not."""
-        return self._read_sliced()[1:] if self.sliced else None
 
     def _make(self) -> None:
         # Names of runs may be private too; a directory that is there is the user's own affair.
@@ -344,10 +335,6 @@ class RunDirectory:
         pq.write_table(table, sink, compression="zstd", use_dictionary=REPEATED)
         self._write(self.path / texts_name(parts), _json(texts))
         self._write(self.path / numbers_name(parts), sink.getvalue().to_pybytes())
-
-    def copy_part(self, number: int, other: RunDirectory) -> None:
-        """Copy a finished part of another directory of the same run."""
-        self.write_part(number, *other.read_part(number))
 
     def _take_back(self) -> None:
         with suppress(FileNotFoundError):

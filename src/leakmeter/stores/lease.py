@@ -51,7 +51,7 @@ class Lease:
         if stored is None:
             return _POLL_SECONDS
         content, version = stored
-        left = _until(content) + _SKEW_SECONDS - self._clock()
+        left = _read(content)[1] + _SKEW_SECONDS - self._clock()
         if left > 0:
             return left
         return 0.0 if self._written(lambda new: self._objects.replace(self._name, new, version)) else SECONDS
@@ -98,9 +98,12 @@ class Lease:
                 self._version = write(self._content(until))
             except FileExistsError:
                 stored = self._objects.get(self._name)
-                if stored is None or _token(stored[0]) != self._token:
+                if stored is None:
                     return False
-                until, self._version = _until(stored[0]), stored[1]
+                token, until = _read(stored[0])
+                if token != self._token:
+                    return False
+                self._version = stored[1]
             self._until = until
             return True
 
@@ -123,19 +126,14 @@ def held(objects: Objects, name: str, in_use: str, seconds: float = 0) -> Iterat
         lease.release()
 
 
-def _record(content: bytes) -> dict[str, object]:
+def _read(content: bytes) -> tuple[object, float]:
+    """Token and end of a lease."""
     try:
         record = json.loads(content)
     except (ValueError, RecursionError):
-        return {}
-    return record if isinstance(record, dict) else {}
-
-
-def _token(content: bytes) -> object:
-    return _record(content).get("token")
-
-
-def _until(content: bytes) -> float:
-    until = _record(content).get("until")
+        record = None
+    if not isinstance(record, dict):
+        record = {}
+    until = record.get("until")
     # What is no lease of ours was left by nobody who is still there.
-    return float(until) if isinstance(until, int | float) else 0.0
+    return record.get("token"), float(until) if isinstance(until, int | float) else 0.0
