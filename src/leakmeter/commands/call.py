@@ -76,7 +76,7 @@ class RowNames:
     """Map fields of the data that have other names: {'text': 'ticket.body'}, or 'text=ticket.body,label=team'."""
 
     def rows(self, data: Any, text_field: str, *, known: Collection[str] | None = None) -> list[Row]:
-        """Records of any data (see `data.rows.read_rows`), names of their fields in lower case; a bare text stands for
+        """Records of any data (see `data.rows.read_rows`) with names in lower case; a bare text stands for
         `text_field`."""
         from leakmeter.data.mapping import mapping_of
         from leakmeter.data.rows import read_rows
@@ -130,9 +130,9 @@ class CaseOptions:
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False, field_specifiers=(field,))
 class FunctionOptions:
-    """The first base of a function's options, which makes them a dataclass. Each dataclass among the other bases is a
-    part, made of the options that are its fields; those that the class has itself are the function's own, and keep the
-    defaults of the part."""
+    """First base of a function's options; makes them a dataclass. Each other base that is a dataclass is a part, made
+    of the options that are its fields. Options that the class itself has are the function's own: in parts they keep
+    their defaults."""
 
     @override
     def __init_subclass__(cls) -> None:
@@ -198,8 +198,8 @@ class _OfCases(Protocol[P, Loading, One]):
 def function(
     options: Callable[P, Made], call: Callable[Loading, Made]
 ) -> Callable[[Callable[[KeptModel, Any, Made], T]], Function[P, Loading, T]]:
-    """What makes a function of the library, of any model, with the fields of two dataclasses as options: those of the
-    function, and the same with those of `LoadOptions`."""
+    """Decorator: a function of the library, of any model, whose options are the fields of `options`; `call` adds those
+    of `LoadOptions`."""
     return lambda wrapped: _function(wrapped, options, call)
 
 

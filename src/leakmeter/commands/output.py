@@ -27,8 +27,8 @@ _PRIVATE_NAME: Final = re.compile(r"-[0-9a-f]{16}\b")
 
 
 def check_writable(path: Path, noun: str, *inputs: object) -> None:
-    """Refuse, before any work is done, a place where no file can be written, or must not: in a run, or over what the
-    command was given to read (see `files.files_among`)."""
+    """Refuse, before any work, a place where no file can be written, or that is in a run or an input (see
+    `files_among`)."""
     from leakmeter.core.written import check_place, try_place
 
     if path.is_dir():
@@ -153,8 +153,8 @@ def table(heads: Sequence[str | Text], rows: Iterable[Sequence[str | Text]], *, 
 
 
 def print_results(results: Sequence[AnyResult], n_cases: int | None = None, *, explain: bool = False) -> None:
-    """One result whole, of several what was found over all and the worst cases; all of one kind. `n_cases` says of how
-    many cases they are the first."""
+    """Print one result whole, or the summary and worst cases of several of one kind; `n_cases` is the number of all
+    cases where these are the first."""
     print_report(type(results[0]).report(results, n_cases=n_cases), explain=explain)
 
 

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,17 +24,16 @@ LINE_SECONDS = 10.0
 
 @contextmanager
 def progress(backend: Backend, n_cases: int, findings: Mapping[str, float] | None = None) -> Iterator[Callbacks]:
-    """A watch that draws a bar of cases done, moved on by the tokens run within each. Beside it stands what was found
-    in them, by `findings`, which may change meanwhile."""
+    """A bar of cases done, moved by the tokens run within each, with `findings`, which may change meanwhile."""
     drawn = {} if findings is None else findings
-    with _drawn(_State({0: float(n_cases)})) as state, state.of_cell(0)(backend, n_cases, drawn) as callbacks:
+    with _drawn(_State({0: float(n_cases)})) as state, state.watching(0, backend, n_cases, drawn) as callbacks:
         yield callbacks
 
 
 @contextmanager
 def study_progress(n_tokens: Mapping[int, float], *, noun: str = "cell", at_most: bool = False) -> Iterator[_State]:
-    """One bar for all cells of a study that are to be measured, or what else the `noun` says; predicted tokens are by
-    the cell's number, in the order they will be measured. With `at_most` there may be fewer of them."""
+    """One bar for all cells of a study, or of what `noun` says; `n_tokens` are predictions by cell, in the order of
+    work. With `at_most` there may be fewer cells."""
     with _drawn(_State(n_tokens, noun, at_most)) as state:
         yield state
 
@@ -73,22 +72,22 @@ class _State:
     """Tokens that the back end had run when this cell began."""
     backend: Backend | None = None
 
-    def of_cell(self, number: int) -> Callable[[Backend, int, Mapping[str, float]], AbstractContextManager[Callbacks]]:
-        @contextmanager
-        def watching(backend: Backend, n_cases: int, findings: Mapping[str, float]) -> Iterator[Callbacks]:
-            self.n_begun += 1
-            self.findings = findings
-            self.weight, self.n_cases, self.case, self.planned = self.weights[number], n_cases, 0, 0
-            self.backend, self.n_loaded = backend, backend.n_tokens_run
-            try:
-                from leakmeter.engine.measure import Callbacks
+    @contextmanager
+    def watching(
+        self, number: int, backend: Backend, n_cases: int, findings: Mapping[str, float]
+    ) -> Iterator[Callbacks]:
+        """Watch a cell, by its number."""
+        from leakmeter.engine.measure import Callbacks
 
-                yield Callbacks(on_case=self._begin_case, on_prediction=self._begin_work, on_halving=_tell_halving)
-            finally:
-                self.n_run_before, self.backend = self.n_run, None
-                self.done, self.weight = self.done + self.weight, 0.0
-
-        return watching
+        self.n_begun += 1
+        self.findings = findings
+        self.weight, self.n_cases, self.case, self.planned = self.weights[number], n_cases, 0, 0
+        self.backend, self.n_loaded = backend, backend.n_tokens_run
+        try:
+            yield Callbacks(on_case=self._begin_case, on_prediction=self._begin_work, on_halving=_tell_halving)
+        finally:
+            self.n_run_before, self.backend = self.n_run, None
+            self.done, self.weight = self.done + self.weight, 0.0
 
     @property
     def n_run(self) -> int:
@@ -177,8 +176,8 @@ def _draw(state: _State, ended: threading.Event) -> None:
 
 @contextmanager
 def counting(what: str, findings: Mapping[str, float] | None = None) -> Iterator[Callable[[int, int], None]]:
-    """A function to call with how many of how many are done, which shows it, and what was found in them (see
-    `progress`). On a terminal its bar ends with the last of them: two bars at a time would draw over each other."""
+    """A function to call with the numbers of what is done and of all; it shows them with the findings (see `progress`).
+    On a terminal its bar ends with the last: two bars at a time would draw over each other."""
 
     def findings_text() -> str:
         return "".join(f", {words.format(number)}" for words, number in (findings or {}).items())

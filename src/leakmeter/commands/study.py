@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,9 +129,8 @@ def loaded_study(
     paths: Callable[[Study], Mapping[str, str]],
     options: RunOptions,
 ) -> tuple[Study, Sequence[Sequence[Any]], RunOptions]:
-    """A study, the records of each cell, and the options that it is run with: scores of people's data are never kept.
-    Says where there are fewer records than it asks for. `changes` are values in the place of the study's own, `paths`
-    makes of a study the files of its data sets, by their names."""
+    """A study, the records of each cell, and its options: scores of people's data are never kept. Tells of missing
+    records. `changes` replace values of the study; `paths` gives the files of its data sets by name."""
     from leakmeter.studies.cells import load_records
     from leakmeter.studies.grid import load_study
 
@@ -174,9 +173,9 @@ def run_study(
     options: RunOptions,
     interrupted: Callable[[StudyTables, str], None] = lambda tables, warning: None,
 ) -> tuple[Path, StudyTables]:
-    """Measure the cells of a study that are not measured yet, and write its tables and figures; returns its directory,
-    and its tables. The command that is put into tables has all that determines the numbers, and nothing else; models
-    are the study's, not the options'. `interrupted` gets the tables of the cells that are measured, and a warning."""
+    """Measure the missing cells of a study, and write its tables and figures; returns directory and tables. `command`
+    has all that determines the numbers; models are the study's, not the options'. `interrupted` gets the tables so far,
+    and a warning."""
     from leakmeter.commands.progress import study_progress
     from leakmeter.engine.measure import PartsBackend
     from leakmeter.report.blocks import interrupted as interruption
@@ -203,7 +202,7 @@ def run_study(
                             backend.close()
                         backend = None
                         backend, loaded = replace(options, model=cell.model).load_backend(), cell.model
-                    of_cell, watch = records[cell.number], bar.of_cell(cell.number)
+                    of_cell, watch = records[cell.number], partial(bar.watching, cell.number)
                     known[cell.number] = measure_cell(study, cell, of_cell, directory, backend, watch, command=command)
                     seconds = time.perf_counter() - started
                     output.tell(f"cell {len(known)} of {len(study.cells)}: {cell.label}: {seconds:.0f} s")

@@ -55,9 +55,7 @@ class Case:
 
     @property
     def has_unmarked_context(self) -> bool:
-        """Whether it is a chat of which nothing is marked as retrieved: its context is a system prompt and earlier
-        turns, and what was retrieved may stand in the turn that asks.
-        """
+        """Whether it is a chat without a marked retrieved text: the turn that asks may hold some."""
         # A message with a name of its own is marked as a document, and so is what a tool has answered.
         names = (f"{message.role} {number}" for number, message in enumerate(self.messages, 1))
         own = {message.name for message, name in zip(self.messages, names, strict=True) if message.name != name}

@@ -49,8 +49,8 @@ class Cost:
 def drive(
     backend: Backend, trials: Sequence[Trial[T]], *, on_plan: Callable[[Chunk], None] | None = None
 ) -> tuple[list[T], Cost]:
-    """Run trials to their ends, round by round; returns their results in order, and the cost. A back end that has room
-    for so many rows (`most_rows`) gets a round's in parts. `on_plan` is called with each chunk before it is scored."""
+    """Run trials to their ends, round by round; returns their results in order, and the cost. A back end with
+    `most_rows` gets a round in parts. `on_plan` is called with each chunk before it is scored."""
     trials = [settled(backend, trial) for trial in trials]
     results: dict[int, T] = {}
     cost = Cost()
@@ -84,8 +84,8 @@ def drive(
 
 
 def settled(backend: Backend, trial: Trial[T]) -> Generator[Sequence[Asked], list[Scores], T]:
-    """The trial, told at once, without a round, where the back end draws no responses whole or hides no pieces
-    (`draws_responses`, `hides_pieces`); most draw token by token what `NextTokenSample` asks for."""
+    """The trial with empty answers to what the back end cannot do: draw whole responses (`draws_responses`) or hide
+    pieces (`hides_pieces`)."""
     draws, hides = getattr(backend, "draws_responses", False), getattr(backend, "hides_pieces", False)
     try:
         requests = next(trial)
@@ -129,8 +129,8 @@ def _scored(
 
 
 def _distinct(requests: Sequence[Request]) -> tuple[Sequence[Request], Sequence[int]]:
-    """Requests without those that ask for what another trial's asks for too, and where each one's answer is: in one
-    chunk they would be run once, but in the parts of a round several times."""
+    """Requests without those that repeat another trial's (`is_others`), and the index of each request's answer: a chunk
+    runs equal requests once, but parts of a round would not."""
     if not any(request.is_others for request in requests):
         return requests, range(len(requests))
     distinct: list[Request] = []

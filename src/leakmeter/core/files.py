@@ -15,8 +15,8 @@ MOST_BYTES: Final = 2**30
 
 
 def check_readable(path: Path, noun: str, *, most: int | None = MOST_BYTES) -> None:
-    """Refuse what never ends, or does not fit into memory: a directory, a device, a pipe, or a file of more than `most`
-    bytes, which is None for one that is read in parts. `noun` is for the message, such as 'context file'."""
+    """Refuse a directory, a device, a pipe, or a file of more than `most` bytes; None for a file that is read in parts.
+    `noun` is for the message, such as 'context file'."""
     try:
         state = path.stat()
     except OSError as error:

@@ -31,7 +31,6 @@ Shape = tuple[int, tuple[int, ...]]
 """How many of two prompts a reduction's answer tells apart, and the shape of what it keeps of a row."""
 _SHAPES: Final[dict[tuple[object, ...], Shape]] = {}
 """By reduction and vocabulary: to see one takes 10 ms, as long as a short case of a small model."""
-_MOST_SHAPES: Final = 4096
 _RANDOMNESS: Final = ("uniform", "random")
 """Fields of reductions that draw, on which no shape depends."""
 
@@ -203,7 +202,7 @@ class PlanningBackend:
             parameters = repr([(name, getattr(reduction, name)) for name in names])
         key = (type(reduction), parameters, draws, least, n_vocab)
         if key not in _SHAPES:
-            if len(_SHAPES) >= _MOST_SHAPES:
+            if len(_SHAPES) >= 4096:
                 _SHAPES.clear()
             try:
                 _SHAPES[key] = _shape_of(request, least if draws else n_vocab)

@@ -125,8 +125,8 @@ class ContextItem(Item):
     cut_together: Callable[[Collection[str]], Prompt] | None = field(default=None, compare=False, kw_only=True)
     """Makes the prompt without several spans, under the removal policy; None where none was made."""
     texts_of: Callable[[Sequence[int]], JsonObject] | None = field(default=None, compare=False, kw_only=True)
-    """Of a response, by its token ids: it, the context and the query in words, as a run keeps them; None where they are
-    not known."""
+    """Token ids of a response to the texts that a run keeps: response, context and query; None where they are
+    unknown."""
 
     @property
     @override

@@ -1,5 +1,4 @@
-"""Cases as they were loaded, ready to be measured in memory that does not grow with their number, and the plan of what
-to measure of them."""
+"""Loaded cases, prepared in memory that does not grow with their number, and the plan of what to measure."""
 
 from __future__ import annotations
 
@@ -36,8 +35,7 @@ class LoadedCases(Generic[_C]):
     """The file they are of, as it was given; None where they are of none, or its name may say whom they are about."""
 
     def prepared(self, backend: Backend, settings: Settings, measure: Measure) -> tuple[Preparations, LoadedCases[_C]]:
-        """The cases tokenised and cut; and these cases with the problems of all others, and what to tell of those
-        prepared."""
+        """The cases tokenised and cut; and these cases with all problems and notes."""
         prepared = Preparations(backend)
         unmarked: dict[str, list[int]] = {}
         kept: list[_C] = []
@@ -96,8 +94,7 @@ HELD_TOKENS: Final = 50_000
 
 
 class Preparations(Sequence[Prepared]):
-    """Prepared cases in order. Of many, only the first are held; the others are prepared anew when they are asked
-    for."""
+    """Prepared cases in order. Only the first are held in memory; others are prepared again when they are asked for."""
 
     def __init__(self, backend: Backend | None, held_tokens: int = HELD_TOKENS) -> None:
         self._backend = backend

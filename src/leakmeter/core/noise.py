@@ -35,10 +35,9 @@ def neighbourhood_noise(
     scores: FloatArray,
     begun: FloatArray | None = None,
 ) -> Generator[list[Request], list[Scores], FloatArray]:
-    """Largest difference, in nats, that neighbourhoods make to a contrast of each response token: (response,). A
-    measurement contrasts two prompts, so the differences of the full prompt and of the bare one are added up. `scores`
-    are those of the bare prompt and the full one as the measure got them, (2, response); `begun` is what
-    `token_by_token` gave, where a long context's states were at hand for it."""
+    """Largest difference, in nats, that neighbourhoods make to a contrast of each response token: (response,). The
+    differences of the full prompt and of the bare one are added up. `scores` are those of the bare prompt and the full
+    one, (2, response); `begun` is the result of `token_by_token`, if there is one already."""
     if item.model_noise_nats is not None:
         return np.full(len(response), of_contrast(item.model_noise_nats, reduction))
     prompts = (item.blank, item.prompt)

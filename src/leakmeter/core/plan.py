@@ -210,9 +210,8 @@ def _lay_out(requests: Sequence[Request]) -> Layout:
 
 
 def plan_contexts(requests: Sequence[GradientRequest]) -> Chunk:
-    """The runs that find the states of a place behind contexts, of all requests that need them: a chunk with a request
-    for each context of each of these requests, in order; of its prompt the rows from the first token whose vectors vary
-    to the last one, and nothing after that is run."""
+    """A chunk that finds the states of a place behind contexts: for each request that needs them, a request for each of
+    its contexts, in order, with rows from the first token whose vectors vary to the last one."""
     states: list[Request] = []
     for request in requests:
         role = request.place.role
@@ -239,8 +238,8 @@ def _sequence(prompt: Prompt, response: tuple[int, ...], n_rows: int) -> tuple[I
 
 
 def _decompose(keys: Sequence[Keys], lasting: Set[int], apart: Set[int]) -> tuple[list[_Branch], list[int]]:
-    """Cut the tree of sequences into branches; returns them, parents first, and each sequence's branch. Of sequences
-    that begin alike, those that last are run first, so that their states are held once; else the longest."""
+    """Cut the tree of sequences into branches, parents first; returns them and each sequence's branch. A branch's main
+    sequence is a lasting one, so that its states are held once, else the longest."""
     # Big-endian bytes sort as the numbers do, and compare in C.
     order = sorted(set(range(len(keys))) - apart, key=lambda i: keys[i].astype(">u8").tobytes())
     branches = [_Branch(i, -1, 0) for i in sorted(apart)]

@@ -92,8 +92,8 @@ def add_case(findings: dict[str, float], case: Case) -> None:
 def watched(
     parts: Iterable[T], make: Callable[[Iterable[T]], Iterator[Case]], findings: dict[str, float], *, is_of_run: bool
 ) -> Iterator[Case]:
-    """The results that `make` makes of the parts of a run, each put to the findings so far. Where a result has numbers
-    of the whole run, the result of its part alone is put there as soon as the part is done."""
+    """The results that `make` makes of a run's parts, each added to the findings. Where a result has numbers of the
+    whole run (`is_of_run`), a part alone is added as soon as it is done."""
 
     def taken() -> Iterator[T]:
         for part in parts:
@@ -112,8 +112,7 @@ Number = Callable[[Case], float | None]
 
 
 def at(*path: str) -> Number:
-    """What stands at a place of a result, by names, outermost first; where one of them is None, the case has no such
-    number."""
+    """The number at a path of attributes; None where one of them is None."""
 
     def number(case: Case) -> float | None:
         inner: Any = case

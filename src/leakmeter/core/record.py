@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_SCALARS = (bool, int, float, str)
-
-
 class _MayBeInfinite:
     """Says it in a schema; pydantic asks for it by this method's name."""
 
@@ -100,7 +97,7 @@ def scalar_fields(kind: type[Record]) -> dict[str, type]:
 def _scalar(hint: Any) -> type | None:
     alternatives = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     kinds = {type(get_args(kind)[0]) if get_origin(kind) is Literal else kind for kind in alternatives} - {NoneType}
-    return kinds.pop() if len(kinds) == 1 and kinds <= {*_SCALARS} else None
+    return kinds.pop() if len(kinds) == 1 and kinds <= {bool, int, float, str} else None
 
 
 def part_fields(kind: type[Record]) -> dict[str, type[Record]]:
@@ -124,8 +121,8 @@ def part_fields(kind: type[Record]) -> dict[str, type[Record]]:
 
 
 def schema(kind: type[Record], name: str) -> JsonObject:
-    """JSON schema (draft 2020-12) of what `to_dict` makes of a record, with the docstrings of its fields: the source of
-    it and of all that it holds has to be at hand."""
+    """JSON schema (draft 2020-12) of `to_dict`'s output, with the docstrings of the fields; needs the source of the
+    records."""
     from pydantic import TypeAdapter
 
     json_schema = TypeAdapter(kind).json_schema(mode="serialization")
@@ -156,8 +153,7 @@ def records_in(kind: Any) -> Iterator[type]:
 
 @cache
 def docstrings(record: type) -> dict[str, str]:
-    """Docstring of each field of a dataclass, those of the classes that it derives from too; its source has to be at
-    hand."""
+    """Docstring of each field of a dataclass, inherited ones too; needs its source."""
     by_field: dict[str, str] = {}
     for base in reversed(record.__mro__):
         if not is_dataclass(base):

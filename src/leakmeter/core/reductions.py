@@ -240,7 +240,7 @@ class Top(NextToken):
 
 def top(logits: Any, k: int) -> Any:
     """The `k` largest entries of each row, at most the vocabulary: (..., vocab) to (..., k, 2), token ids and log
-    softmax(z), nats, float64, the largest first, of equal ones the lowest id."""
+    softmax(z), nats, float64, largest first, ties by id."""
     xp = array_namespace(logits)
     n_vocab = logits.shape[-1]
     flat = xp.reshape(logits, (-1, n_vocab))
@@ -253,9 +253,8 @@ def top(logits: Any, k: int) -> Any:
 
 
 def _largest(rows: Any, k: int) -> Any:
-    """Ids of the `k` largest entries of each row, in order, of ties the lowest first: (row, vocab) to (row, k). They
-    stand in the k blocks whose largest entries are largest, of ties the first blocks: whatever stands in another block
-    comes after the largest entry of each of these."""
+    """Ids of the `k` largest entries of each row, largest first, ties by id: (row, vocab) to (row, k). They lie in the
+    k blocks with the largest maxima: an entry of another block is below each of these maxima."""
     xp, where = array_namespace(rows), device(rows)
     n_rows, n_vocab = rows.shape
     missing = -n_vocab % _BLOCK

@@ -55,8 +55,8 @@ class Predictor:
     _speed: Speed | None = None
 
     def predict(self, measure: Measure, *together: Prepared) -> Prediction:
-        """Counts of what cases that are scored together will take; nothing of it is computed. A case that stands for
-        others like it (`n_alike`) is counted without what those ask for too."""
+        """Counts of what cases that are scored together will take. Where a case stands for others (`n_alike`), requests
+        that these ask for too are left out."""
         if chooses(measure, *(case.item for case in together)):
             longest = self._as_one([measure.longest_trial(case.item) for case in together])
             return replace(predict(self.backend, longest), is_upper_bound=True)
@@ -171,11 +171,9 @@ class PredictedCases:
 def forecast(
     predictor: Predictor, plan: Plan, *, price_per_million: float | None = None
 ) -> tuple[PredictedCases, LoadedCases[Any]]:
-    """What measuring a plan will take, and its cases with the problems of those that cannot be used.
-
-    Each of a few cases is predicted, and of what a server is asked, for which it may take money. Of many cases some are
-    predicted and stand for the others (`engine.sampling`), which are not tokenised.
-    """
+    """What measuring a plan will take, and its cases with the problems of those that cannot be used. Each of a few
+    cases is predicted, and each that a server is asked (it may cost money). Of many cases a sample stands for the
+    others (`engine.sampling`), which are not tokenised."""
     cases, measure = plan.cases.cases, plan.measure
     every = getattr(measure, "exhaustive", None)
     if len(cases) > EXACT_CASES and predictor.sent_beside is None:
@@ -312,9 +310,8 @@ def predicted_cases(
     price_per_million: float | None = None,
     exhaustive: tuple[Measure, Sequence[Prepared]] | None = None,
 ) -> PredictedCases:
-    """What cases will take, one by one and together; cases that are scored together each have their share. `exhaustive`
-    is, of a search, what measures every piece, and the cases as it needs them; the price is that of a million prompt
-    tokens that are sent to a server."""
+    """What cases will take, one by one and together; cases that are scored together share. `exhaustive` has, of a
+    search, the measure of every piece and its cases; the price is that of a million prompt tokens."""
     if predictor.sent_beside is not None:
         prepared = with_noise(prepared, 0.0)  # whichever it is
 

@@ -56,9 +56,9 @@ _MOST_PENDING: Final = 256
 
 
 class ScoreCache:
-    """Arrays by key; the least recently used go first. Several threads and processes may use one file at once.
-    Entries made under another secret, of at most 64 bytes, are not found. Where the file cannot be used, nothing is
-    found and nothing kept from then on."""
+    """Arrays by key; the least recently used go first. Several threads and processes may use one file. Entries of
+    another secret (at most 64 bytes) are not found. If the file cannot be used, nothing is found or kept from then
+    on."""
 
     def __init__(
         self,
@@ -84,20 +84,15 @@ class ScoreCache:
 
     @property
     def n_entries(self) -> int:
-        def count(connection: sqlite3.Connection) -> int:
-            return int(connection.execute("SELECT count(*) FROM entries").fetchone()[0])
-
-        return self._do(count, 0) if self.path.exists() else 0
+        if not self.path.exists():
+            return 0
+        return self._do(lambda connection: int(connection.execute("SELECT count(*) FROM entries").fetchone()[0]), 0)
 
     def get(self, key: bytes) -> Array | None:
         """The array put under a key, read-only; None if there is none or it is damaged."""
         name = self._hash(b"name", key)
-
-        def find(connection: sqlite3.Connection) -> Any:
-            query = "SELECT dtype, shape, checksum, value FROM entries WHERE name = ?"
-            return connection.execute(query, (name,)).fetchone()
-
-        row = self._do(find, None)
+        query = "SELECT dtype, shape, checksum, value FROM entries WHERE name = ?"
+        row: Any = self._do(lambda connection: connection.execute(query, (name,)).fetchone(), None)
         if row is None:
             return None
         dtype, shape, checksum, value = row

@@ -55,8 +55,8 @@ class Slice:
 
 
 def complete(paths: Sequence[Path]) -> RunDirectory:
-    """Put the slices of a run together: parts of other directories are copied to the first, which is then complete. Of
-    slices that were written to one directory there is that one alone."""
+    """Put the slices of a run together: parts are copied to the first directory, which is then complete. Slices that
+    were written to one directory are given once."""
     target, paths = paths[0], [fetched(path) for path in paths]
     if RunDirectory(paths[0]).is_complete and len(paths) == 1:
         return run_directory(target.parent, target.name)

@@ -1,5 +1,4 @@
-"""A model that workers have loaded, here or on other machines, which measure the parts of runs; where they are, and how
-many: options to a fleet of them."""
+"""A fleet of workers, here or on other machines, that have loaded a model and measure parts of runs."""
 
 from __future__ import annotations
 
@@ -137,8 +136,7 @@ class PartDone:
 
 
 class PartWorker:
-    """Measures parts, in the process that has loaded the model; `allow_mixed` has each part say which kind of
-    machine measured it."""
+    """Measures parts in the process that loaded the model; with `allow_mixed` each part names its kind of machine."""
 
     def __init__(self, load: Callable[[], Any], *, allow_mixed: bool) -> None:
         self._backend = load()
@@ -187,8 +185,8 @@ class PartWorker:
 
 
 class Fleet:
-    """What the driver has of a model: all that prompts and runs need of it, and workers that measure with it.
-    `ModelError` where workers are not alike."""
+    """A back end whose workers measure; it knows what prompts and runs need of the model. `ModelError` where workers
+    differ."""
 
     def __init__(
         self, engine: Engine, n_workers: int, *, allow_mixed: bool, notify: Callable[[str], None] = lambda line: None

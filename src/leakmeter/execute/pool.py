@@ -116,8 +116,8 @@ class Engine(Protocol):
 
 
 class Pool:
-    """Workers of an engine, kept at a number: where one dies another is started. `accept` is told what a worker says
-    of itself before it is given anything."""
+    """A fixed number of workers: a dead one is replaced. `accept` gets what a worker says of itself before it gets
+    work."""
 
     def __init__(
         self,
@@ -148,8 +148,8 @@ class Pool:
     def run(
         self, tasks: Sequence[int], keys: Sequence[Hashable], payload: Callable[[int], Any]
     ) -> Iterator[tuple[int, Any]]:
-        """What each task gave, or its `Failure`, as they come. A first SIGINT lets the tasks that workers have begun be
-        done, and then ends as it would have; a second ends at once."""
+        """Each task's outcome, or its `Failure`, as they come. A first SIGINT lets begun tasks finish, and then raises;
+        a second ends at once."""
         queues = Queues(tasks, keys, self.n_workers)
         # Tickets, since a worker may still be at a task of an earlier call that was left.
         under_way: dict[int, dict[int, int]] = {worker: {} for worker in self._ready}

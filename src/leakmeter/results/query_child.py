@@ -45,7 +45,6 @@ _OF_THE_QUERY: Final = (
 _NO_ROOM: Final = re.compile(
     r"bad_alloc|allocat|out of memory|cannot create thread|resource.*unavailable", re.IGNORECASE
 )
-_MEMORY: Final = b'{"memory": true}\n'
 _PLAIN: Final = frozenset((type(None), bool, int, float, str))
 
 
@@ -64,7 +63,7 @@ def main() -> None:
     except BrokenPipeError:
         os._exit(1)
     except (MemoryError, duckdb.OutOfMemoryException):
-        os.write(1, _MEMORY)
+        os.write(1, b'{"memory": true}\n')
     except RefusedError as error:
         out.write(json.dumps({"refused": str(error)}).encode() + b"\n")
     except Exception:  # noqa: BLE001 - who asked tells of it as of its own

@@ -320,19 +320,14 @@ def in_notebook(report: Report) -> str:
 
 def show(shown: Any) -> None:
     """Show a result, or several, where the program runs: in a notebook its page, else in the terminal."""
-    if _is_notebook():
-        display = importlib.import_module("IPython.display").display
-        display(shown)
+    # Jupyter's kernels show HTML, and IPython in a terminal does not.
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if hasattr(shell, "kernel"):
+        importlib.import_module("IPython.display").display(shown)
         return
     from rich.console import Console
 
     Console(markup=False, highlight=False).print(shown.to_rich())
-
-
-def _is_notebook() -> bool:
-    """Whether what runs the program shows HTML, as Jupyter's kernels do and IPython in a terminal does not."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return shell is not None and hasattr(shell, "kernel")
 
 
 def saved(path: str | Path, page: str, *, public: bool = False) -> Path:

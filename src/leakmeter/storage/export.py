@@ -89,8 +89,8 @@ class Redacted:
 
 
 def write(run: Path, out: Path, redacted: Redacted | None = None) -> None:
-    """Write the export of a complete run, all of it or nothing: to a new or empty directory, or to a .csv file, which
-    gets the measurements alone."""
+    """Write the export of a complete run, whole or not at all: to a new or empty directory, or the measurements to a
+    .csv file."""
     directory = RunDirectory(run)
     spec = spec_of(directory)
     check_place(out, "export", [run])

@@ -184,8 +184,8 @@ class KeptCase(Record):
         return Series(RESPONSE, self.token_counts, unit=TOKEN_ID, below=MOST)
 
     def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterable[Series]:
-        """The measurements that belong to the case; others are left alone, as those of a later version. Some of those
-        that there are say which others there have to be."""
+        """The measurements that the case has to have, which may depend on those that are there; others are ignored, as
+        those of a later version."""
         return ()
 
     def check_measurements(self, params: Params, measurements: Sequence[Measurement]) -> None:

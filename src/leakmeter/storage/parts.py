@@ -159,7 +159,7 @@ def _names_in(kind: Any) -> frozenset[str]:
 
 
 def _damage(error: ValidationError, place: str, names: Collection[str]) -> FieldError:
-    """What is wrong first, at `place`. What pydantic calls a place by may be a text of the user's, unless it is in
+    """The first error, at `place`. Pydantic's path may hold a text of the user's: it is cut at a step that is not in
     `names`."""
     first = error.errors(include_url=False, include_input=False)[0]
     steps = takewhile(lambda step: isinstance(step, int) or step in names, first["loc"])

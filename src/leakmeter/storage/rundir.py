@@ -134,9 +134,9 @@ class RunDirectory:
 
     @contextmanager
     def opened_slice(self, spec: RunSpec, number: int, n_slices: int, n_parts: int) -> Iterator[RunDirectory]:
-        """The directory for slice `number`, from 1, of so many slices of the run's parts, which others may write to at
-        the same time. The spec is the whole run's and is kept until the slices are put together. `StoreError` where
-        another process writes this slice or the whole run, or the run was begun in other slices."""
+        """Open the directory for slice `number`, from 1; other processes may write other slices. The spec is the whole
+        run's. `StoreError` where another process writes this slice or the whole run, or the run was begun in other
+        slices."""
         check_outside_runs(self.path.parent, "directory of runs")
         with ExitStack() as locks:
             with self._writing():
@@ -152,8 +152,8 @@ class RunDirectory:
 
     @contextmanager
     def reopened(self) -> Iterator[tuple[RunSpec, int, int]]:
-        """The spec of a run that was begun in slices, how many parts it has and how many slices; `StoreError` while a
-        slice is being written."""
+        """Spec, number of parts and number of slices of a run that was begun in slices; `StoreError` while a slice is
+        being written."""
         with self._locked():
             self._fetch()
             self._refuse_slices()
@@ -360,7 +360,7 @@ class RunDirectory:
         return self._part_of(number, self._numbers_in)
 
     def _part_of(self, number: int, read: Callable[[range], list[list[_T]]]) -> list[_T]:
-        """A part of what `read` makes of a file; of a group, what was read last is kept, since its parts follow."""
+        """A part of what `read` makes of a file; the group that was read last is kept, since its parts follow."""
         with self._lock:
             parts = self._held_to_read(number)
             if len(parts) == 1:

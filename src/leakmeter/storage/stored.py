@@ -39,8 +39,7 @@ _ONCE: Final = (NUMBERS, _SPEC)
 
 
 def run_directory(root: Path, id_: str, slice_: str = "") -> RunDirectory:
-    """A run under a directory of runs, or under an object store's URL, to be written; each slice has a copy of its
-    own."""
+    """A run to be written, under a directory of runs or an object store's URL; each slice has a copy of its own."""
     url = url_of(root)
     return RunDirectory(root / id_) if url is None else StoredRun(url, id_, slice_)
 

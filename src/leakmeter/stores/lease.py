@@ -43,8 +43,7 @@ class Lease:
         return self._clock() < self._until
 
     def acquire(self) -> float:
-        """Take the lease, if nobody has it: 0 where it is ours; else the seconds until it runs out, if it is not
-        renewed."""
+        """Take the lease; returns 0, or the seconds until another holder's runs out."""
         if self._written(lambda content: self._objects.create(self._name, content)):
             return 0.0
         stored = self._objects.get(self._name)
@@ -57,8 +56,7 @@ class Lease:
         return 0.0 if self._written(lambda new: self._objects.replace(self._name, new, version)) else SECONDS
 
     def prove(self) -> None:
-        """Make sure of what a lease relies on: that the store refuses to write over what has changed, once it is
-        held."""
+        """Check, while it is held, that the store refuses to write over what has changed: a lease relies on it."""
         before = self._version
         self._renewed()
         for write in (self._objects.create, lambda name, content: self._objects.replace(name, content, before)):
@@ -110,8 +108,8 @@ class Lease:
 
 @contextmanager
 def held(objects: Objects, name: str, in_use: str, seconds: float = 0) -> Iterator[Lease]:
-    """Hold a lease, waiting for it so many seconds, and renew it meanwhile; `in_use` is called where another process
-    holds it."""
+    """Hold and renew a lease, waiting for it so many seconds; `in_use` begins the error where another process holds
+    it."""
     lease = Lease(objects, name)
     until = time.monotonic() + seconds
     while (left := lease.acquire()) > 0:

@@ -87,8 +87,7 @@ class Objects:
                 return None
 
     def get_all(self, names: Sequence[str], on_object: Callable[[str, bytes], None]) -> None:
-        """Read objects, several at a time; those that are gone are left out. `on_object` gets each one's name and
-        content, in order."""
+        """Read objects, several at a time; missing ones are left out. `on_object` gets name and content, in order."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for start in range(0, len(names), _AT_ONCE):
                 some = names[start : start + _AT_ONCE]

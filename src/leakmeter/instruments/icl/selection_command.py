@@ -111,7 +111,7 @@ def icl_select_command(
             def watch(
                 backend: Backend, n_cases: int, findings: Mapping[str, float]
             ) -> AbstractContextManager[Callbacks]:
-                return bar.of_cell(next(numbers))(backend, n_cases, findings)
+                return bar.watching(next(numbers), backend, n_cases, findings)
 
             lists = selection.Lists(backend, measure, settings, directory, watch, command)
             chosen, exemplars_file = selection.selected(lists, scope, rounds.tell)
