@@ -149,8 +149,6 @@ class FunctionOptions:
 
 
 class Method(Protocol[P, One]):
-    """What a meter has of a function."""
-
     def __call__(self, data: Any = None, *args: P.args, **kwargs: P.kwargs) -> One: ...
 
 
@@ -165,8 +163,6 @@ class Function(Protocol[P, Loading, One]):
 
 
 class CaseMethod(Protocol[P, One, Many]):
-    """What a meter has of a function of cases."""
-
     @overload
     def __call__(self, data: Any, *args: P.args, **kwargs: P.kwargs) -> Many: ...
     @overload
@@ -204,12 +200,12 @@ def function(
 
 
 def function_of_cases(options: Callable[P, Made], call: Callable[Loading, Made]) -> _OfCases[P, Loading, Made]:
-    """The same of a function whose options are `CaseOptions` too: the single case's result stands alone."""
+    """As `function`, for options with `CaseOptions`: without data, the result of the single case."""
     return cast("_OfCases[P, Loading, Made]", lambda wrapped: _function(wrapped, options, call, alone=True))
 
 
 def plain_function(options: Callable[P, Made]) -> Callable[[Callable[[Made], T]], Callable[P, T]]:
-    """What makes a function of the fields of a dataclass and nothing else."""
+    """As `function`, without a model and data."""
 
     def decorated(wrapped: Callable[[Made], T]) -> Callable[P, T]:
         @wraps(wrapped)
@@ -249,7 +245,7 @@ def _function(wrapped: Any, options: Any, call: Any, *, alone: bool = False) -> 
 
 
 def _made(wrapped: Any, options: Any, keywords: dict[str, Any]) -> Any:
-    """The options, with errors that name the function."""
+    """The options; their errors name the function."""
     # Python's own word on what is missing.
     options.__init__.__qualname__ = wrapped.__name__
     for name in keywords:

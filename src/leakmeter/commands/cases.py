@@ -1,4 +1,4 @@
-"""Given cases to a finished run, shown and reported: what the commands of all measures share."""
+"""From cases to a finished run, shown and reported: what commands of all measures share."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _slice_of(run: RunOptions, *, draws: bool) -> Slice | None:
 
 @contextmanager
 def _unexplained(public: bool) -> Iterator[None]:
-    """In public it is not said why a case cannot be used: the reason has its name, and its number of tokens."""
+    """In public, do not say why a case cannot be used: the reason names it, and its number of tokens."""
     try:
         yield
     except LeakmeterError:

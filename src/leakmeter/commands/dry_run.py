@@ -20,7 +20,6 @@ _CASES_AT_MOST = 20
 
 
 def predict_cases(plan: Plan, run: RunOptions) -> None:
-    """Print what measuring a plan would take; nothing is measured and nothing is written."""
     from leakmeter.engine.prediction import forecast
 
     prediction, kept = forecast(run.load_predictor(), plan, price_per_million=run.price_per_million)

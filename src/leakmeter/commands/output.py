@@ -45,7 +45,7 @@ def check_writable(path: Path, noun: str, *inputs: object) -> None:
 
 
 def check_apart(**written: Path | None) -> None:
-    """Refuse one place for two files, by the options that name them, '_' for '-'."""
+    """Refuse one place for two files; names are those of their options, with '_' for '-'."""
     seen: dict[Path, str] = {}
     for name, path in written.items():
         if path is not None:
@@ -66,7 +66,7 @@ def _own_files() -> Iterator[Path]:
 
 
 def tell(line: str) -> None:
-    """A line on standard error, at once: what happens beside what was asked for."""
+    """A line on standard error, at once."""
     sys.stderr.write(f"{visible(as_given(line))}\n")
     sys.stderr.flush()
 
@@ -82,7 +82,7 @@ def console(*, stderr: bool = False) -> Console:
 
 @contextmanager
 def unnamed(public: bool) -> Iterator[None]:
-    """In public, errors do without the names of runs and of what lies beside them, which are made of private texts."""
+    """In public, hide names of runs and of their neighbours in errors: they are made of private texts."""
     try:
         yield
     except LeakmeterError as error:
@@ -103,12 +103,12 @@ def print_json(value: Any) -> None:
 
 
 def print_plain(text: str) -> None:
-    """Text on standard output, of which a terminal is given nothing that it would obey."""
+    """Text on standard output, without control characters on a terminal."""
     sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
 
 
 def print_text(text: str) -> None:
-    """A paragraph on standard output, wrapped where somebody looks."""
+    """A paragraph on standard output, wrapped on a terminal."""
     console().print(visible(text), soft_wrap=not sys.stdout.isatty())
 
 
@@ -126,7 +126,6 @@ def write_page(
 
 
 def save_page(path: Path, page: str, *, public: bool = False) -> None:
-    """Write a page, for its owner alone unless it may be published."""
     from leakmeter.results.result import saved
 
     try:
@@ -136,7 +135,6 @@ def save_page(path: Path, page: str, *, public: bool = False) -> None:
 
 
 def tell_page(path: Path, *, public: bool) -> None:
-    """Say where a page is, and who can read it."""
     tell(f"report: {path}" if public else f"report: {path} (private, readable by you alone)")
 
 

@@ -48,7 +48,7 @@ def _tell_halving(case_id: str, n_halvings: int) -> None:
 
 @dataclass(slots=True)
 class _State:
-    """How far the work is; its cells weigh as much as is predicted of them."""
+    """How far the work is; cells weigh as much as is predicted."""
 
     weights: Mapping[int, float]
     noun: str = "cell"
@@ -103,9 +103,7 @@ class _State:
 
     @property
     def where(self) -> str:
-        case = f"case {min(self.case + 1, self.n_cases):,}/{self.n_cases:,}"
-        # A copy: another thread adds to it.
-        case += "".join(f", {words.format(number)}" for words, number in [*self.findings.items()])
+        case = f"case {min(self.case + 1, self.n_cases):,}/{self.n_cases:,}{_words(self.findings)}"
         n = f"{self.n_begun}/{len(self.weights)}{' at most' * self.at_most}"
         return case if len(self.weights) == 1 else f"{self.noun} {n}, {case}"
 
@@ -130,6 +128,11 @@ class _State:
 
     def _begin_work(self, n_tokens: int) -> None:
         self.planned, self.before = n_tokens, self.backend.n_tokens_run if self.backend is not None else 0
+
+
+def _words(findings: Mapping[str, float]) -> str:
+    # A copy: another thread adds to it.
+    return "".join(f", {words.format(number)}" for words, number in [*findings.items()])
 
 
 @contextmanager
@@ -179,9 +182,7 @@ def counting(what: str, findings: Mapping[str, float] | None = None) -> Iterator
     """A function to call with the numbers of what is done and of all; it shows them with the findings (see `progress`).
     On a terminal its bar ends with the last: two bars at a time would draw over each other."""
 
-    def findings_text() -> str:
-        return "".join(f", {words.format(number)}" for words, number in (findings or {}).items())
-
+    shown = {} if findings is None else findings
     if not sys.stderr.isatty():
         started = shown_at = time.monotonic()
 
@@ -192,7 +193,7 @@ def counting(what: str, findings: Mapping[str, float] | None = None) -> Iterator
             if (now := time.monotonic()) - shown_at >= LINE_SECONDS:
                 shown_at = now
                 left = f", {about_seconds((now - started) * (n - n_done) / n_done)} left" if n_done else ""
-                tell(f"{what}: {n_done:,} of {n:,}{findings_text()}{left}")
+                tell(f"{what}: {n_done:,} of {n:,}{_words(shown)}{left}")
 
         yield write
         return
@@ -218,7 +219,7 @@ def counting(what: str, findings: Mapping[str, float] | None = None) -> Iterator
         if not bar.tasks:
             bar.add_task("", total=n, findings="")
         bar.start()
-        bar.update(bar.task_ids[0], completed=n_done, total=n, findings=findings_text())
+        bar.update(bar.task_ids[0], completed=n_done, total=n, findings=_words(shown))
         if n_done >= n:
             bar.stop()
 

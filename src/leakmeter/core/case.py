@@ -65,7 +65,7 @@ class Case:
 
     @property
     def _beside_query(self) -> tuple[Message, ...]:
-        """Messages that are context; none where nothing asks, or a part of the turn that asks is marked."""
+        """Messages that are context; none if nothing asks, or if the turn that asks holds a marked text."""
         asking = self.asking
         if asking is None or self.messages[asking].retrieved:
             return ()
@@ -80,7 +80,7 @@ class Case:
 
 
 def record_of(case: Any) -> JsonObject:
-    """A case of any kind, or what holds one, as that which names a run: without what is not said of it."""
+    """A case, or what holds one, as what names a run: without the fields of `_UNSAID` that say nothing."""
     return asdict(case, dict_factory=lambda pairs: {key: value for key, value in pairs if (key, value) not in _UNSAID})
 
 

@@ -1,5 +1,3 @@
-"""What work takes: operations and seconds, from counts of tokens and rows, and numbers of model and machine."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""SQLite files that are their owner's alone: made, opened, changed in whole transactions, and errors in one line."""
+"""SQLite files of mode 0600: made, opened, changed in transactions, with errors in one line."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def transaction(database: sqlite3.Connection, *, writes: bool = True) -> Iterato
 
 @contextmanager
 def database_errors(failed: str) -> Iterator[None]:
-    """Say in one line what an error of SQLite or of the operating system meant: 'FAILED: why'."""
+    """Errors of SQLite or the operating system in one line: 'FAILED: why'."""
     try:
         with store_errors(failed):
             yield

@@ -51,36 +51,46 @@ def drive(
 ) -> tuple[list[T], Cost]:
     """Run trials to their ends, round by round; returns their results in order, and the cost. A back end with
     `most_rows` gets a round in parts. `on_plan` is called with each chunk before it is scored."""
-    trials = [settled(backend, trial) for trial in trials]
-    results: dict[int, T] = {}
-    cost = Cost()
-    waiting: dict[int, Sequence[Asked]] = {}
-    for index, trial in enumerate(trials):
-        _advance(index, trial, None, waiting, results)
+    cost, results = Cost(), list[T]()
+    whole, answer = together([settled(backend, trial) for trial in trials]), list[Scores]()
     for number in itertools.count():
-        if not waiting:
+        try:
+            requests = whole.send(answer) if number else next(whole)
+        except StopIteration as end:
+            results = end.value
             break
-        pending = dict(waiting)
-        all_requests = [request for requests in pending.values() for request in requests]
-        scored = [request for request in all_requests if isinstance(request, Request)]
+        scored = [request for request in requests if isinstance(request, Request)]
+        drawn = [request for request in requests if isinstance(request, DrawRequest)]
+        differentiated = [request for request in requests if isinstance(request, GradientRequest)]
         n_before = backend.n_tokens_run
-        answers = iter(_scored(backend, scored, number, on_plan))
-        drawn = iter(_drawn(backend, [entry for entry in all_requests if isinstance(entry, DrawRequest)], cost))
-        gradients = iter(
-            _differentiate(backend, [entry for entry in all_requests if isinstance(entry, GradientRequest)], cost)
-        )
+        answers: dict[type, Iterator[Scores]] = {
+            Request: iter(_scored(backend, scored, number, on_plan)),
+            DrawRequest: iter(_drawn(backend, drawn, cost)),
+            GradientRequest: iter(_differentiate(backend, differentiated, cost)),
+        }
         own = [request for request in scored if not request.is_others]
         cost.n_prompts += sum(len(request.prompts) for request in own)
         cost.n_tokens_run += backend.n_tokens_run - n_before
         cost.n_full_pass_tokens += n_full_pass_tokens(own)
-        waiting.clear()
-        for index, requests in pending.items():
-            answer = [
-                next(answers if isinstance(entry, Request) else drawn if isinstance(entry, DrawRequest) else gradients)
-                for entry in requests
-            ]
-            _advance(index, trials[index], answer, waiting, results)
-    return [results[index] for index in range(len(trials))], cost
+        answer = [next(answers[type(request)]) for request in requests]
+    return results, cost
+
+
+def together(trials: Sequence[Trial[T]]) -> Trial[list[T]]:
+    """Trials as one, whose rounds ask for all that they ask for; returns their results in order."""
+    results: dict[int, T] = {}
+    answers: dict[int, list[Scores] | None] = dict.fromkeys(range(len(trials)))
+    while True:
+        waiting: dict[int, Sequence[Asked]] = {}
+        for index, answer in answers.items():
+            try:
+                waiting[index] = next(trials[index]) if answer is None else trials[index].send(answer)
+            except StopIteration as end:
+                results[index] = end.value
+        if not waiting:
+            return [results[index] for index in range(len(trials))]
+        scores = iter((yield [request for requests in waiting.values() for request in requests]))
+        answers = {index: list(itertools.islice(scores, len(requests))) for index, requests in waiting.items()}
 
 
 def settled(backend: Backend, trial: Trial[T]) -> Generator[Sequence[Asked], list[Scores], T]:
@@ -159,19 +169,6 @@ def _differentiate(backend: Backend, requests: Sequence[GradientRequest], cost: 
     cost.n_full_pass_tokens += n_tokens
     cost.n_gradient_tokens += n_tokens
     return cast(DifferentiableBackend, backend).differentiate(requests, contexts)
-
-
-def _advance(
-    index: int,
-    trial: Trial[T],
-    answer: list[Scores] | None,
-    waiting: dict[int, Sequence[Asked]],
-    results: dict[int, T],
-) -> None:
-    try:
-        waiting[index] = next(trial) if answer is None else trial.send(answer)
-    except StopIteration as end:
-        results[index] = end.value
 
 
 def in_parts(requests: Sequence[Request], most_rows: int | None) -> list[Part]:

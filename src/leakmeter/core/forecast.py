@@ -171,7 +171,7 @@ class PlanningBackend:
         self._kept = {_key(run): run for run, is_kept in zip(chunk.runs, kept, strict=True) if is_kept}
 
     def _start(self, run: Run) -> int:
-        """Leading tokens that need not be run: the parent's, or those of a sequence that the last round continued."""
+        """Leading tokens that need not be run: the parent's, or those of a sequence that the last round kept."""
         if self.sharing != "prefixes":
             return 0
         if run.hidden:
@@ -264,13 +264,13 @@ def _shape_of(request: Request, n_vocab: int) -> Shape:
 
 
 def _draws(request: Request) -> bool:
-    """Whether a token is drawn: a response goes on for which the row behind it is wanted."""
+    """Whether a token is drawn: the response goes on, and the row behind it is wanted."""
     n_response = len(request.response)
     return request.reduction.continues and request.reduction.rows(n_response).start == n_response
 
 
 def _generations(chunk: Chunk) -> list[list[Run]]:
-    """Runs by how many others each is forked from: a back end runs parents before children."""
+    """Runs by their depth: a back end runs parents before children."""
     levels: list[list[Run]] = []
     level_of: list[int] = []
     for run in chunk.runs:

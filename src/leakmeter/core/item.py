@@ -156,8 +156,7 @@ class Origin:
     def prepare(self, backend: Backend) -> Prepared:
         prepared = self.settings.prepare(self.case, backend, self.measure)
         if isinstance(self.case, Case) and self.case.has_unmarked_context:
-            n_tokens = sum(len(piece.ids) for piece in prepared.item.prompt.pieces if piece.role == QUERY)
-            prepared = replace(prepared, unmarked_query_tokens=n_tokens)
+            prepared = replace(prepared, unmarked_query_tokens=prepared.item.prompt.n_tokens(QUERY))
         return replace(prepared, origin=self)
 
 

@@ -44,7 +44,6 @@ class Measure(ABC):
         item, the scores and the measure's own parameters, seed included; nothing else."""
 
     def record(self) -> JsonObject:
-        """The parameters that name a run, given and defaulted."""
         return asdict(self)
 
 

@@ -50,7 +50,7 @@ def neighbourhood_noise(
 
 
 def interval_noise_of(item: ContextItem) -> float:
-    """What log-probabilities of a case may be off where an interval is made of them, nats."""
+    """Noise of log-probabilities, nats, where they make an interval."""
     return item.model_noise_nats or 0.0
 
 
@@ -71,7 +71,7 @@ def of_contrast(model_nats: float, reduction: TargetLogProbs | MixtureLogProbs) 
 
 
 def going_on(prompt: Prompt) -> Request:
-    """The prompt's last token as a response that the next round takes further, so that its states are kept."""
+    """The prompt's last token as a response that the next round extends, so that its states are kept."""
     *before, last = (piece for piece in prompt.pieces if piece.ids)
     shorter = Prompt((*before, replace(last, ids=last.ids[:-1])))
     return Request((shorter,), last.ids[-1:], Stretch(TargetLogProbs(), 0, 1))
@@ -105,7 +105,7 @@ def _forked(
 def token_by_token(
     item: ContextItem, response: tuple[int, ...], reduction: TargetLogProbs | MixtureLogProbs
 ) -> Generator[list[Request], list[Scores], FloatArray]:
-    """What is measured of the bare prompt and of the full one where tokens are run one at a time, (2, response)."""
+    """Scores of the bare prompt and of the full one with tokens run one at a time, (2, response)."""
     prompts, noise_nats = (item.blank, item.prompt), interval_noise_of(item)
     n = len(response)
     single = min(_SINGLE_TOKENS, n)

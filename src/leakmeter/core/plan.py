@@ -223,7 +223,7 @@ def plan_contexts(requests: Sequence[GradientRequest]) -> Chunk:
 
 
 def _holder(branches: Sequence[_Branch], branch: int, token: int) -> int:
-    """The branch in which a token of a sequence is run, of that sequence's branch and those it forks from."""
+    """The branch that runs a token, among a sequence's branch and those it forks from."""
     while token < branches[branch].fork:
         branch = branches[branch].parent
     return branch

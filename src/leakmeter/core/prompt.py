@@ -101,7 +101,7 @@ class Prompt:
         return tuple(ranges)
 
     def blank(self, role: str = CONTEXT) -> Prompt:
-        """The prompt with everything of a role cut: the frame a stranger could have built."""
+        """The prompt without the pieces of a role."""
         return Prompt(tuple(p for p in self.pieces if p.role != role))
 
     def only(self, *names: str, role: str = CONTEXT) -> Prompt:

@@ -137,5 +137,5 @@ HALF_WIDTH: Final = at("half_width_nats")
 
 
 def of_response(name: str, about: str, compute: Number, lower_bound: LowerBound | None = None) -> Quantity:
-    """A sum over a response, nats, with its noise and its half-width."""
+    """A sum over a response, nats, with noise and half-width."""
     return Quantity(name, NATS, about, compute, floor=NOISE, half_width=HALF_WIDTH, lower_bound=lower_bound)

@@ -74,7 +74,7 @@ def reader_of(kind: Any) -> Any:
 
 
 def frame_of(kind: type[Record], records: Iterable[Record]) -> pd.DataFrame:
-    """One row a record: its numbers and texts, under the fields' names; tuples and records in it are left out."""
+    """One row a record, with its numbers and texts; fields that hold tuples or records are left out."""
     import pandas as pd
 
     records = list(records)
@@ -88,7 +88,7 @@ def frame_of(kind: type[Record], records: Iterable[Record]) -> pd.DataFrame:
 
 
 def scalar_fields(kind: type[Record]) -> dict[str, type]:
-    """Fields of a record that hold one number or text, or None, and which of bool, int, float and str it is."""
+    """Fields that hold one number or text, or None, and their type: bool, int, float or str."""
     hints = get_type_hints(kind)
     scalars = {field.name: _scalar(hints[field.name]) for field in fields(kind)}
     return {name: scalar for name, scalar in scalars.items() if scalar is not None}

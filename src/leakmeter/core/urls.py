@@ -54,7 +54,7 @@ def url_of(path: Path) -> str | None:
 
 
 def check_directory(path: Path) -> None:
-    """Refuse the URL of an object store where only a directory will do."""
+    """Refuse the URL of an object store."""
     if (url := url_of(path)) is not None:
         raise UsageError(f"'{url}' is in an object store, which keeps only runs of cases; give a directory")
 
@@ -71,7 +71,7 @@ _copies: Final[dict[str, Copy]] = {}
 
 
 def copy_of(path: Path, url: str) -> Copy:
-    """Remember what a path is a copy of, until that is forgotten."""
+    """Remember what a path is a copy of."""
     return _copies.setdefault(str(path), Copy(path, url))
 
 

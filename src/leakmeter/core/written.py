@@ -214,7 +214,7 @@ def _is_run(folder: Path) -> bool:
 
 @contextmanager
 def store_errors(failed: str) -> Iterator[None]:
-    """Say in one line what an operating system's error meant: 'FAILED: why'."""
+    """Errors of the operating system in one line: 'FAILED: why'."""
     try:
         yield
     except OSError as error:

@@ -188,7 +188,7 @@ def _measured_elsewhere(
 
 
 def _ended(writing: Mapping[Future[None], Any], *, at_most: int) -> list[Future[None]]:
-    """Writes that are done, so many of them that no more than `at_most` are left."""
+    """Finished writes, once at most `at_most` others are left."""
     while True:
         ended = [future for future in writing if future.done()]
         if len(writing) - len(ended) <= at_most:
@@ -287,7 +287,6 @@ def _costs(cost: Cost, seconds: float, predicted: KeptPrediction, n_halvings: in
 
 
 def texts_of(prepared: Prepared, measurements: Sequence[Measurement], backend: Backend) -> JsonObject:
-    """What a case's measurements are about, in words: the part of a result that is not numbers."""
     of_tokens = [measurement for measurement in measurements if measurement.unit == TOKEN_ID]
     responses = [
         measurement.values.astype(int).tolist() for measurement in of_tokens if measurement.statistic == RESPONSE

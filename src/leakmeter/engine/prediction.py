@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -16,13 +14,13 @@ import numpy as np
 from leakmeter.core import cost
 from leakmeter.core.backend import Backend
 from leakmeter.core.cost import Speed
-from leakmeter.core.drive import settled
+from leakmeter.core.drive import settled, together
 from leakmeter.core.forecast import PlanningBackend, Prediction, Sent, planning_backend, predict
 from leakmeter.core.item import Prepared
 from leakmeter.core.limits import parse_memory
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.measure import Measure, chooses
-from leakmeter.core.request import Asked, Request, Scores, Trial
+from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.engine.sampling import Sampling, outline_of
 from leakmeter.errors import LeakmeterError, ModelError, UsageError
 from leakmeter.storage.fingerprint import device_of
@@ -54,17 +52,17 @@ class Predictor:
     """Of a served model: what a run of items in so many parts has the server asked beside them."""
     _speed: Speed | None = None
 
-    def predict(self, measure: Measure, *together: Prepared) -> Prediction:
+    def predict(self, measure: Measure, *cases: Prepared) -> Prediction:
         """Counts of what cases that are scored together will take. Where a case stands for others (`n_alike`), requests
         that these ask for too are left out."""
-        if chooses(measure, *(case.item for case in together)):
-            longest = self._as_one([measure.longest_trial(case.item) for case in together])
+        if chooses(measure, *(case.item for case in cases)):
+            longest = self._together([measure.longest_trial(case.item) for case in cases])
             return replace(predict(self.backend, longest), is_upper_bound=True)
-        return predict(self.backend, self._as_one([measure.trial(case.item) for case in together]))
+        return predict(self.backend, self._together([measure.trial(case.item) for case in cases]))
 
-    def _as_one(self, trials: Sequence[Trial[Any]]) -> Trial[None]:
+    def _together(self, trials: Sequence[Trial[Any]]) -> Trial[list[Any]]:
         whole = [settled(self.backend, trial) for trial in trials]
-        return _as_one(whole if self.backend.n_alike == 1 else [_own(trial) for trial in whole])
+        return together(whole if self.backend.n_alike == 1 else [_own(trial) for trial in whole])
 
     def seconds(self, prediction: Prediction) -> float | None:
         size = self.backend.size
@@ -221,7 +219,7 @@ def _estimated(predictor: Predictor, plan: Plan, every: Measure | None) -> tuple
     if not predicted:
         raise UsageError(f"none of {len(problems)} cases that were tried can be used; the first: {problems[0]}")
     places = sorted(predicted)
-    weights = sampling.weights(places)
+    weights = sampling.weights(places).tolist()
     own = [predicted[place][0] for place in places]
 
     def range_of(values: Sequence[float], total: float) -> tuple[float, float] | None:
@@ -360,7 +358,7 @@ def _served(
 
 
 def with_noise(prepared: Sequence[Prepared], noise_nats: float | None) -> Sequence[Prepared]:
-    """Cases that know the noise of their model; as they are where each measures its own."""
+    """The cases with the noise of their model, if it is known."""
     if noise_nats is None:
         return prepared
     return [replace(case, item=replace(case.item, model_noise_nats=noise_nats)) for case in prepared]
@@ -429,7 +427,7 @@ def predictor_for(
 
 
 def _own(trial: Trial[Any]) -> Trial[None]:
-    """A trial without what other trials ask for too."""
+    """A trial without requests that repeat other trials' (`is_others`)."""
     try:
         requests = next(trial)
         while True:
@@ -438,20 +436,6 @@ def _own(trial: Trial[Any]) -> Trial[None]:
             requests = trial.send([next(answers) if is_own else Scores(np.empty(0)) for is_own in own])
     except StopIteration:
         return
-
-
-def _as_one(trials: Sequence[Trial[Any]]) -> Trial[None]:
-    """Trials as one, which asks in each round for all that they ask for."""
-    answers: dict[int, list[Scores] | None] = dict.fromkeys(range(len(trials)))
-    while answers:
-        by_trial: dict[int, Sequence[Asked]] = {}
-        for number, answer in answers.items():
-            with suppress(StopIteration):
-                by_trial[number] = next(trials[number]) if answer is None else trials[number].send(answer)
-        if not by_trial:
-            return
-        scores = iter((yield [request for requests in by_trial.values() for request in requests]))
-        answers = {number: list(islice(scores, len(requests))) for number, requests in by_trial.items()}
 
 
 def _unheard(line: str) -> None:

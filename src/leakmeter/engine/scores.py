@@ -301,7 +301,6 @@ def make_room(connection: sqlite3.Connection, n_bytes: int, max_bytes: int) -> N
 
 
 def empty(connection: sqlite3.Connection) -> None:
-    """Delete every entry, overwrite what it held, and give the disk its space back."""
     connection.execute("PRAGMA secure_delete = ON").fetchall()
     with transaction(connection):
         connection.execute("DROP TABLE entries")

@@ -50,7 +50,7 @@ class Workers:
     def load(
         self, loader: Callable[..., Backend], model: Any, settings: Mapping[str, Any], notify: Callable[[str], None]
     ) -> Fleet:
-        """Have workers load a model by what each of them can reach: a name, path or URL, no object of this process."""
+        """Have workers load a model by a name, path or URL that each of them can reach."""
         from leakmeter.backends.served import names_a_server
 
         if not isinstance(model, (str, Path)):
@@ -105,7 +105,7 @@ class Described:
     check: Callable[[Chunk], None] | None = field(default=None, compare=False, repr=False)
 
     def differs_from(self, other: Described, *, allow_mixed: bool) -> str | None:
-        """In what this worker and another differ so that one run cannot have both; None where it can."""
+        """Why one run cannot have both workers; None where it can."""
         apart = {"worker", "tokenizer", "check", *(_OF_MACHINE if allow_mixed else ())}
         for trait in fields(self):
             own, its = getattr(self, trait.name), getattr(other, trait.name)

@@ -72,8 +72,6 @@ _WAITING_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What became of a worker, or of a task that it had."""
-
     kind: Literal["ready", "done", "failed", "lost"]
     worker: int
     ticket: int | None = None
@@ -97,7 +95,7 @@ class Failure:
 
 
 class Engine(Protocol):
-    """What runs workers: each answers `describe()` once and then tasks, one at a time, in order."""
+    """Runs workers; each answers `describe()` once and then tasks, one at a time, in order."""
 
     def start(self) -> int:
         """Start a worker, wherever there is room, now or later; its number, from 0."""
@@ -241,7 +239,6 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def rebuilt(failure: Failure) -> LeakmeterError:
-    """The exception of ours that a failure tells of."""
     kind = getattr(sys.modules[ModelError.__module__], failure.kind, ModelError)
     error: LeakmeterError = kind.__new__(kind)
     error.args = (failure.message or _UNFORESEEN.get(failure.kind, f"internal error ({failure.kind})"),)

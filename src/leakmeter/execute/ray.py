@@ -109,16 +109,14 @@ class RayEngine:
             if worker not in self._alive:
                 return None
             self._drop(worker)
-            return Event("lost", worker, blames_task=not self._lost_node(worker, error))
+            alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
+            # Ray may take a while to notice that a machine is gone, and says so in the error before.
+            lost_machine = self._nodes.get(worker) not in alive or "its node has died" in str(error)
+            return Event("lost", worker, blames_task=not lost_machine)
         if ticket is None and kind == "done":
             self._nodes[worker], value = value
             return Event("ready", worker, value=value)
         return Event(kind, worker, ticket, value)
-
-    def _lost_node(self, worker: int, error: Exception) -> bool:
-        alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
-        # Ray may take a while to notice that a machine is gone, and says so in the error before.
-        return self._nodes.get(worker) not in alive or "its node has died" in str(error)
 
     def _drop(self, worker: int) -> None:
         self._alive.discard(worker)

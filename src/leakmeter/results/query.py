@@ -127,8 +127,11 @@ def ask(sql: str, runs: Sequence[Path], limits: Limits = DEFAULT_LIMITS) -> Answ
             raise StoreError(
                 f"'{where}' has one of * ? [ in its name, which DuckDB reads as a pattern; rename it, or link to it"
             )
-        if reads_parts:
-            _check_parts(map(RunDirectory, runs))
+        # DuckDB takes the columns of the first file for those of all, and does not say which is damaged.
+        for run in map(RunDirectory, runs if reads_parts else ()):
+            for part in run.numbers:
+                with run.reading(part.name), regular_file(part) as file:
+                    check_columns(pq.read_schema(file))
         if any(name in query_text for name in ("cases", "runs")):
             tables |= _filled(runs)
         if may_name_a_view(sql):
@@ -147,17 +150,9 @@ def ask_tables(sql: str, tables: Mapping[str, pa.Table], limits: Limits = DEFAUL
     return Answer(columns, rows)
 
 
-def _check_parts(directories: Iterable[RunDirectory]) -> None:
-    """DuckDB reads them itself, takes the first one's columns for those of all, and does not say which is damaged."""
-    for directory in directories:
-        for part in directory.numbers:
-            with directory.reading(part.name), regular_file(part) as file:
-                check_columns(pq.read_schema(file))
-
-
 @contextmanager
 def _asking(sql: str, limits: Limits) -> Iterator[QueryProcess]:
-    """A process that goes on with its rows, or has ended where no query came of it."""
+    """A query process, which is ended if the query fails."""
     try:
         sql.encode()
     except UnicodeEncodeError as error:

@@ -281,13 +281,12 @@ def _warnings_of_case(texts: Texts) -> Iterator[str]:
 
 
 def name_of(result: Any) -> str:
-    """A case's id, cut where it is long; of a terminal's own characters nothing is shown only by its `repr`."""
+    """A case's id, cut where it is long; its `repr` escapes control characters."""
     id_ = str(getattr(result, "id", ""))
     return id_ if len(id_) <= NAME_CHARACTERS else f"{id_[:NAME_CHARACTERS]}…"
 
 
 def _sizes(result: Any) -> dict[str, int]:
-    """How many objects each list of a result has, and tokens its response."""
     values = {field.name: getattr(result, field.name) for field in fields(result)}
     sizes = {
         name: len(value)

@@ -33,8 +33,6 @@ _STORED: Final = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a view."""
-
     name: str
     type: str
     """As DuckDB calls it."""
@@ -153,7 +151,6 @@ def _columns(kind: Any) -> tuple[Column, ...]:
 
 
 def _quantity_columns() -> list[Column]:
-    """The id, and each quantity of a case that some measure has."""
     columns = {"id": Column("id", "VARCHAR", "id of the case")}
     for measure in registry.instruments():
         for quantity in registry.instrument(measure).result.quantities:
@@ -229,12 +226,15 @@ def _quantities(run: Run) -> Iterator[tuple[Any, ...]]:
 
 def table_of(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> pa.Table:
     across = list(zip(*rows, strict=True)) or [()] * len(columns)
-    arrays = []
-    for column, values in zip(columns, across, strict=True):
-        if column.type == "VARCHAR":
-            # A measure of another package may keep something else under the name.
-            values = [value if isinstance(value, str | None) else to_text(value) for value in values]
-        arrays.append(pa.array(values, type=TYPES[column.type]))
+
+    def fitting(value: Any, column: Column) -> Any:
+        # Where a column holds texts, a measure of another package may keep something else under the name.
+        return value if column.type != "VARCHAR" or isinstance(value, str | None) else to_text(value)
+
+    arrays = [
+        pa.array([fitting(value, column) for value in values], type=TYPES[column.type])
+        for column, values in zip(columns, across, strict=True)
+    ]
     return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
 
 

@@ -25,7 +25,7 @@ _LARGEST: Final = 1e150
 
 @dataclass(frozen=True)
 class _Bounded:
-    """A number or truth value as JSON has it, rather than a text or another kind that could be made into one."""
+    """A number or truth value of JSON, not converted from a text or another kind."""
 
     least: float | None = None
     most: float | None = None

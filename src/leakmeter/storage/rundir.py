@@ -186,10 +186,10 @@ class RunDirectory:
         return f"{noun} '{self.place}' is being written by another process; wait for it to end"
 
     def _fetch(self) -> None:
-        """Get what is kept elsewhere; of a directory, nothing."""
+        """Get what is kept elsewhere; a directory has all."""
 
     def _refuse_slices(self) -> None:
-        """Refuse to go on where another process writes a slice; the run's own lock is held."""
+        """Refuse to go on while another process writes a slice; the run's own lock is held."""
         for name in self._slice_locks():
             with self._locked(name, "a slice of run"):
                 pass
@@ -226,7 +226,6 @@ class RunDirectory:
         return spec, n_parts, n_slices
 
     def _begin(self, spec: RunSpec) -> None:
-        """Say what is being measured, and clear what a kill left."""
         for left_over in self.path.glob(f"*{PARTIAL}"):
             left_over.unlink()
         if self.is_complete:
@@ -251,14 +250,14 @@ class RunDirectory:
 
     @property
     def noise(self) -> JsonObject | None:
-        """What `keep_noise` was given: how far log-probabilities of a served model move with the way of asking."""
+        """What `keep_noise` kept: how far log-probabilities of a served model move with the way of asking."""
         noise = (self.read_spec() if self.is_complete else self.read_begun()).get("noise")
         nats = None if noise is None else noise.get("nats")
         is_number = isinstance(nats, int | float) and not isinstance(nats, bool) and nats >= 0
         return dict(noise) if noise is not None and is_number else None
 
     def rename(self, name: str | None) -> None:
-        """Give the run another name, which only its reader needs; None takes its name away."""
+        """Give the run another name, or none."""
         with self._locked():
             self._fetch()
             path, record = (self._spec, self.read_spec()) if self.is_complete else (self._begun, self.read_begun())
@@ -293,7 +292,6 @@ class RunDirectory:
 
     @property
     def numbers(self) -> list[Path]:
-        """Files with the numbers of the finished parts, in order."""
         return [self.path / numbers_name(parts) for parts in self.files]
 
     def numbers_of(self, number: int) -> Path:
@@ -362,19 +360,15 @@ class RunDirectory:
     def _part_of(self, number: int, read: Callable[[range], list[list[_T]]]) -> list[_T]:
         """A part of what `read` makes of a file; the group that was read last is kept, since its parts follow."""
         with self._lock:
-            parts = self._held_to_read(number)
+            parts = self._held_with(number)
+            if not (self.path / numbers_name(parts)).exists():
+                # Another process may have put it into a group, or its group is missing.
+                parts = held_with(number, groups_in([*map(numbers_name, self._groups(again=True)), *self._hashes]))
             if len(parts) == 1:
                 return read(parts)[0]
             if self._last_read.get(read.__name__, (None,))[0] != parts:
                 self._last_read[read.__name__] = parts, read(parts)
             return self._last_read[read.__name__][1][number - parts.start]
-
-    def _held_to_read(self, number: int) -> range:
-        """`_held_with` of a part that another process may have put into a group, or whose group is missing."""
-        parts = self._held_with(number)
-        if not (self.path / numbers_name(parts)).exists():
-            parts = held_with(number, groups_in([*map(numbers_name, self._groups(again=True)), *self._hashes]))
-        return parts
 
     def _texts_in(self, parts: range) -> list[list[JsonObject]]:
         path = self.path / texts_name(parts)
@@ -462,7 +456,7 @@ class RunDirectory:
                 self._remove(path)
 
     def _check_files(self, files: Sequence[Path]) -> None:
-        """Refuse files that are not those that were written or fetched; of a directory, none."""
+        """Refuse files that differ from those written or fetched; a directory checks nothing."""
 
     def read_spec(self) -> JsonObject:
         with self.reading(SPEC):
@@ -516,7 +510,7 @@ class RunDirectory:
 
     @contextmanager
     def reading(self, file: str) -> Iterator[None]:
-        """Says which file of the run is damaged, and where, if what is done meanwhile fails (`DamagedError`)."""
+        """Errors within become a `DamagedError` that names a file of the run."""
         try:
             yield
         except FieldError as error:
@@ -584,7 +578,7 @@ def _check_kinds(record: JsonObject, kinds: Mapping[str, type | tuple[type, ...]
 
 
 def _check_letters(content: bytes, record: object) -> None:
-    """Refuse half a surrogate pair, which JSON can spell, and no text that leakmeter wrote holds."""
+    """Refuse half a surrogate pair: JSON can spell it, and leakmeter writes none."""
     if b"\\ud" in content.lower():
         try:
             json.dumps(record, ensure_ascii=False).encode()

@@ -254,7 +254,7 @@ def _are_of_a_run(files: Sequence[StoredObject]) -> bool:
 
 
 def _readable(objects: Objects, folder: str = "") -> list[StoredObject]:
-    """Files of a run that may be read together, while others may be written."""
+    """Files of a run that can be read while others are written."""
     files = objects.under(folder)
     if any(_own_name(file) == _SPEC for file in files):
         # A list is not of one moment; all of the run is there since its spec is.

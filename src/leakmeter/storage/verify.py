@@ -23,8 +23,6 @@ from leakmeter.storage.spec import RunSpec
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was found of one run."""
-
     path: Path
     state: Literal["whole", "unfinished", "wrong"]
     n_files: int

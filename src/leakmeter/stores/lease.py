@@ -25,8 +25,6 @@ _POLL_SECONDS: Final = 0.25
 
 
 class Lease:
-    """One holder's side of a lease."""
-
     def __init__(self, objects: Objects, name: str, clock: Callable[[], float] = time.time) -> None:
         self._objects = objects
         self._name = name
@@ -89,7 +87,7 @@ class Lease:
         return json.dumps({"token": self._token, "number": self._n_written, "until": until}).encode()
 
     def _written(self, write: Callable[[bytes], Version]) -> bool:
-        """Whether we wrote it; an answer that was lost on its way may have made the same request fail again."""
+        """Whether we wrote it. A request whose answer was lost may have been repeated, and failed then."""
         with self._writing:
             until = self._clock() + SECONDS
             try:
@@ -125,7 +123,6 @@ def held(objects: Objects, name: str, in_use: str, seconds: float = 0) -> Iterat
 
 
 def _read(content: bytes) -> tuple[object, float]:
-    """Token and end of a lease."""
     try:
         record = json.loads(content)
     except (ValueError, RecursionError):

@@ -123,7 +123,7 @@ class Objects:
                     self.delete(name)
 
     def unconditional(self) -> StoreError:
-        """What to tell of a store on which two could write the same object."""
+        """The error for a store on which two could write the same object."""
         return StoreError(
             f"'{self.url}': the store has no conditional writes, so two writers could damage a run; name another store"
         )
@@ -145,7 +145,7 @@ class Objects:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Errors of obstore, whose texts quote servers and requests, as one line of our own."""
+        """Errors of obstore as one line of our own: its texts quote servers and requests."""
         try:
             yield
         except (self._exceptions.UnauthenticatedError, self._exceptions.PermissionDeniedError):
