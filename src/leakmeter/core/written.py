@@ -63,28 +63,28 @@ def read_whole(path: Path) -> bytes:
 def write_whole(path: Path, content: bytes, *, public: bool = False, lasting: bool = True) -> None:
     """Write a file whole or not at all, for its owner alone (mode 0600) unless it is `public`. A link at its place is
     replaced, and its target stays. Without `lasting` this holds if the process is killed, not if the machine stops."""
-    handle, temporary = _new_file(path, public=public)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            if lasting:
-                os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with _renamed(path, public=public) as (handle, _), os.fdopen(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        if lasting:
+            os.fsync(file.fileno())
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A new file of mode 0600 to write to, renamed to `path` at the end; see `write_whole`."""
-    handle, temporary = _new_file(path, public=False)
-    try:
+    with _renamed(path, public=False) as (handle, temporary):
         os.close(handle)
         yield temporary
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
+
+
+@contextmanager
+def _renamed(path: Path, *, public: bool) -> Iterator[tuple[int, Path]]:
+    handle, temporary = _new_file(path, public=public)
+    try:
+        yield handle, temporary
         temporary.replace(path)
     except BaseException:
         # An interrupt too leaves nothing half-written.

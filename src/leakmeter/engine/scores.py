@@ -135,12 +135,7 @@ class ScoreCache:
             if not self.path.exists():
                 return
             try:
-                try:
-                    empty(self._file.connect())
-                except sqlite3.DatabaseError as error:
-                    if not is_damage(error):
-                        raise
-                    self._file.replace()
+                self._on_file(empty)
             except (OSError, sqlite3.Error, NotImplementedError) as error:
                 message = f"the score cache '{self.path}' cannot be cleared: {_reason(error)}; delete it by hand"
                 raise StoreError(message) from error
@@ -156,17 +151,20 @@ class ScoreCache:
             if self._is_off:
                 return otherwise
             try:
-                try:
-                    return work(self._file.connect())
-                except sqlite3.DatabaseError as error:
-                    if not is_damage(error):
-                        raise
-                    return work(self._file.replace())
+                return self._on_file(work)
             except (OSError, sqlite3.Error, NotImplementedError) as error:
                 self._is_off = True
                 self._file.close()
                 self._notify(f"continuing without the score cache '{self.path}': {_reason(error)}")
                 return otherwise
+
+    def _on_file(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            return work(self._file.connect())
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            return work(self._file.replace())
 
     def _hash(self, purpose: bytes, *parts: bytes | memoryview) -> bytes:
         digest = hashlib.blake2b(digest_size=32, key=self._secret, person=purpose)

@@ -90,6 +90,7 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._spec, self._begun, self._sliced = path / SPEC, path / "begun.json", path / "sliced.json"
         self.lasting = True
         """Whether what is written outlives a stop of the machine, for which each file waits for the disk."""
         self._lock = RLock()
@@ -488,18 +489,6 @@ class RunDirectory:
             begun.pop("measure", None)
         # A complete run of which a part was removed and written anew: its spec was moved here.
         return {"n_cases": len(begun["cases"]), **begun} if "cases" in begun else begun
-
-    @property
-    def _spec(self) -> Path:
-        return self.path / SPEC
-
-    @property
-    def _begun(self) -> Path:
-        return self.path / "begun.json"
-
-    @property
-    def _sliced(self) -> Path:
-        return self.path / "sliced.json"
 
     @cached_property
     def _hashes(self) -> dict[str, str]:
