@@ -51,12 +51,9 @@ class Sent:
 @dataclass(frozen=True, slots=True)
 class Prediction:
     n_prompts: int
-    """Prompts scored, with repeats."""
     n_tokens_run: int
     n_full_pass_tokens: int
-    """Tokens that one full pass for each prompt would run."""
     n_token_pass_tokens: int
-    """Tokens that one full pass for each prompt and response token would run."""
     is_upper_bound: bool
     """Whether a response is still to be drawn, or a trial may end early: it counts with the most it may take."""
     work: Work
