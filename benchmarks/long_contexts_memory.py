@@ -55,7 +55,7 @@ class Remembering:
     def operations(self) -> float:
         """Operations that these tokens, their attention and their rows need at least."""
         work = self._counting.work
-        return operations(self._size, n_tokens=work.n_tokens, n_seen=work.n_seen, n_rows=work.n_rows)
+        return operations(self._size, work)
 
     def forget_cost(self) -> None:
         """Count from 0 again."""

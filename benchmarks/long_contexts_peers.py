@@ -19,7 +19,7 @@ from benchmarks.long_contexts_memory import Remembering
 from benchmarks.published import regression
 from leakmeter.backends.hf import HfBackend
 from leakmeter.backends.hf.outline import size_of
-from leakmeter.core.cost import least_operations, n_seen, operations
+from leakmeter.core.cost import Work, least_operations, n_seen, operations
 from leakmeter.core.item import ContextItem
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import CONTEXT, Prompt
@@ -159,5 +159,5 @@ def context_cite(backend: HfBackend, item: ContextItem, context: str, query: str
         backend, parts, query, answer, n_tokens, (item.prompt.ids.tolist(), item.response or ())
     )
     size, n_rows = size_of(backend.model, backend.limits), len(item.response or ())
-    needed = sum(operations(size, n_tokens=n, n_seen=n_seen(0, n), n_rows=n_rows) for n in lengths)
+    needed = sum(operations(size, Work(n_tokens=n, n_seen=n_seen(0, n), n_rows=n_rows)) for n in lengths)
     return Found(np.argsort(-np.abs(weights), kind="stable"), {}, Cost(sum(lengths), needed))

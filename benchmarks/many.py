@@ -128,7 +128,7 @@ def _written(root: Path, spec: RunSpec, part: Part, n_cases: int) -> Path:
     """A complete run of a case under other ids, a part each."""
     texts, measurements = part
     spec = replace(spec, cases=tuple({**spec.cases[0], "id": str(number)} for number in range(n_cases)))
-    with RunDirectory.open(root, spec) as run:
+    with RunDirectory(root / spec.id).opened(spec) as run:
         for number in range(n_cases):
             own = [replace(measurement, item=str(number)) for measurement in measurements]
             run.write_part(number, [{**texts, "id": str(number)}], own)

@@ -58,7 +58,7 @@ def written(root: Path, n_cases: int, n_pieces: int, n_tokens: int) -> Path:
     cases = tuple({"id": f"case {i}"} for i in range(n_cases))
     spec = RunSpec("influence", {}, {}, {"name": "random"}, cases, "0")
     values = np.random.default_rng(0).normal(size=(n_pieces, n_tokens))
-    with RunDirectory.open(root, spec) as run:
+    with RunDirectory(root / spec.id).opened(spec) as run:
         for number, case in enumerate(cases):
             series = [Measurement(case["id"], 0, f"s{p}", "without_this", NATS, values[p]) for p in range(n_pieces)]
             run.write_part(number, [case], series)

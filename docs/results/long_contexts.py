@@ -201,7 +201,7 @@ def costs_of(context, backend, search):
         searcher = Searcher(option, None, 1, TargetLogProbs(), item.response, 0, longest=True)
         drive(counting, [searcher.trial(with_levels)])
         work = counting.work
-        needed = operations(counting.size, n_tokens=work.n_tokens, n_seen=work.n_seen, n_rows=work.n_rows)
+        needed = operations(counting.size, work)
         row |= {f"{name} rescored": min(option.most, len(item.spans)), f"{name} operations": needed}
     found = search is not None
     row |= {

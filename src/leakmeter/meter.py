@@ -99,7 +99,6 @@ class Meter:
 
 
 def _names() -> list[str]:
-    """The functions of all instruments."""
     return sorted(
         at.rpartition(":")[2] for name in registry.instruments() for at in registry.instrument(name).functions
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from leakmeter.gating.bounds import Bound
     from leakmeter.gating.compare import Comparison
     from leakmeter.results.measured import Measured
-    from leakmeter.results.run import Run
     from leakmeter.storage.catalogue import Entry
     from leakmeter.storage.verify import Verified
 
@@ -178,7 +177,7 @@ def write_baseline(path: str | Path, *run: AnyRun, quantities: Sequence[str] = (
 
     where = Path(path)
     check_outside_runs(where, "baseline")
-    kept = baseline_of([_measured(given_run, runs) for given_run in run], set(quantities), _key()).to_dict()
+    kept = baseline_of([_measured(any_run, runs) for any_run in run], set(quantities), _key()).to_dict()
     write_whole(where, json.dumps(kept, indent=1, allow_nan=False).encode() + b"\n", public=True)
     return where
 
@@ -355,9 +354,10 @@ def save_report(path: str | Path, *run: AnyRun, runs: str | Path = "runs") -> Pa
     """
     from leakmeter.pages.render import page_of_runs
     from leakmeter.results.result import saved
+    from leakmeter.results.run import Run
 
-    opened: Iterable[Run] = [_run(given_run, runs) for given_run in run]
-    return saved(path, page_of_runs(list(opened)))
+    opened = [any_run if isinstance(any_run, Run) else Run.read(_path(any_run, runs)) for any_run in run]
+    return saved(path, page_of_runs(opened))
 
 
 def schema(instrument: str) -> dict[str, Any]:
@@ -401,12 +401,6 @@ def _path(run: AnyRun, runs: str | Path) -> Path:
     from leakmeter.storage.catalogue import find_run
 
     return run.path if isinstance(run, Run) else find_run(str(run), Path(runs))
-
-
-def _run(run: AnyRun, runs: str | Path) -> Run:
-    from leakmeter.results.run import Run
-
-    return run if isinstance(run, Run) else Run.read(_path(run, runs))
 
 
 def _measured(run: AnyRun, runs: str | Path) -> Measured:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from leakmeter.core.plain import counted, excerpt
 from leakmeter.errors import UsageError
 from leakmeter.models import DEFAULT_MODEL
 
@@ -80,10 +81,9 @@ def assert_leakage(
     ]
     if broken:
         n = sum(len(result.pieces) for result in results)
-        more = [f"  … and {len(broken) - _LISTED} more"] if len(broken) > _LISTED else []
         verb = "leaks" if len(broken) == 1 else "leak"
-        first = f"{len(broken)} of {n} piece{'s' if n != 1 else ''} {verb} more than the bound allows"
-        raise AssertionError("\n".join([first, *broken[:_LISTED], *more]))
+        plural = "" if n == 1 else "s"
+        raise _failure(f"{len(broken)} of {n} piece{plural} {verb} more than the bound allows", broken)
     _check_complete(results)
     return results
 
@@ -149,17 +149,19 @@ def assert_no_disclosure(
         if disclosure.most_nats + (result.half_width_nats or 0.0) > max_nats or disclosure.evidence == "words"
     ]
     if broken:
-        more = [f"  … and {len(broken) - _LISTED} more"] if len(broken) > _LISTED else []
         noun = "something personal or secret" if only_personal else "content of the context"
         n = "1 disclosure" if len(broken) == 1 else f"{len(broken)} disclosures"
-        raise AssertionError("\n".join([f"{n} of {noun}", *broken[:_LISTED], *more]))
+        raise _failure(f"{n} of {noun}", broken)
     _check_complete(results)
     return results
 
 
+def _failure(head: str, broken: Sequence[str]) -> AssertionError:
+    more = [f"  … and {len(broken) - _LISTED} more"] if len(broken) > _LISTED else []
+    return AssertionError("\n".join([head, *broken[:_LISTED], *more]))
+
+
 def _disclosed(result: InfluenceResult, disclosure: Disclosure, *, show_text: bool) -> str:
-    """A disclosure in one line."""
-    from leakmeter.core.plain import excerpt
     from leakmeter.report.scale import nats_text, percent
 
     text = f" {excerpt(disclosure.text, _EXCERPT)!r}" if show_text else ""
@@ -214,10 +216,9 @@ def _check_complete(results: Iterable[InfluenceResult]) -> None:
     """Refuse to say of pieces that were not scored that they are within a bound."""
     left = [len(result.search.pieces) for result in results if result.search is not None and result.search.pieces]
     if left:
-        cases = "1 case" if len(left) == 1 else f"{len(left):,} cases"
         raise UsageError(
             f"no scored piece leaks more than the bound allows, but a search did not score {sum(left):,} pieces of "
-            f"{cases}; leave search out"
+            f"{counted(len(left), 'case')}; leave search out"
         )
 
 
@@ -235,8 +236,6 @@ def _nats(piece: Piece) -> float:
 def _line(
     result: InfluenceResult, piece: Piece, max_nats: float | None, max_posterior: float | None, *, show_text: bool
 ) -> str:
-    """A piece above a bound in one line."""
-    from leakmeter.core.plain import excerpt
     from leakmeter.report.scale import nats_text, percent
 
     kind = f" ({piece.entity_type})" if piece.entity_type else ""

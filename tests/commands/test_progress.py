@@ -54,7 +54,7 @@ def test_a_line_a_case_and_of_each_cell(said: Said) -> None:
     assert said.lines[2].endswith(" left")
     with progress.study_progress({0: 1.0, 1: 3.0}) as state:
         for number in (0, 1):
-            with state.of_cell(number)(Toy(), 2, {"{:.0f} found": number}) as callbacks:
+            with state.watching(number, Toy(), 2, {"{:.0f} found": number}) as callbacks:
                 callbacks.on_case(1, "note of Anna")
                 said.wait_for(number + 4)
     assert re.match(r"cell 1/2, case \d/2, 0 found, ", said.lines[3])
@@ -63,7 +63,7 @@ def test_a_line_a_case_and_of_each_cell(said: Said) -> None:
 
 def test_the_rest_takes_as_long_as_what_was_not_read() -> None:
     state = progress._State({0: 100.0})
-    with state.of_cell(0)(Toy(), 100, {}) as callbacks:
+    with state.watching(0, Toy(), 100, {}) as callbacks:
         callbacks.on_case(60, "read before")
         assert state.left(10.0) == ""
         callbacks.on_case(80, "measured")

@@ -53,7 +53,7 @@ def finished(
     """A run's canonical export."""
     spec = spec_of(MEASURE, "influence", SETTINGS, backend, CASES, group_size=size)
     given = prepared(backend)
-    with RunDirectory.open(folder, spec) as directory:
+    with RunDirectory(folder / spec.id).opened(spec) as directory:
         parts = list(measure_cases(backend, measure, given, directory, callbacks or Callbacks(), group_size=size))
         assert [texts["id"] for texts, _ in parts] == [case.id for case in CASES]
         directory.finish(spec, n_parts(len(given), size))

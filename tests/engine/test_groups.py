@@ -56,7 +56,7 @@ def words(parts: list[Part]) -> list[Any]:
 def test_groups_give_the_numbers_of_single_cases(tmp_path: Path, size: int) -> None:
     alone = measured(Toy(), None, 1)
     spec = spec_of(MEASURE, "influence", SETTINGS, Toy(), cases(), group_size=size)
-    with RunDirectory.open(tmp_path, spec) as directory:
+    with RunDirectory(tmp_path / spec.id).opened(spec) as directory:
         together = measured(Toy(), directory, size)
         directory.finish(spec, n_parts(N_CASES, size))
     read = list(cases_of_run(RunDirectory(tmp_path / spec.id)))
@@ -81,7 +81,7 @@ def test_a_run_whose_back_end_dies_goes_on_without_repeating_or_losing_a_case(tm
     n_deaths = 0
     while True:
         backend = Mortal(5 + n_deaths)
-        with RunDirectory.open(tmp_path, spec) as directory:
+        with RunDirectory(tmp_path / spec.id).opened(spec) as directory:
             try:
                 found = measured(backend, directory, size, callbacks)
                 break

@@ -153,7 +153,7 @@ def test_who_writes_what(measure: Call, cli: Call, tmp_path: Path, monkeypatch: 
         assert measure("runs", "--part", "3/3").code == 0
         assert cli("runs", "complete", str(only_run(root))).code == 2
     monkeypatch.setattr(rundir, "_SLICES_BEGIN_SECONDS", 0.0)
-    with RunDirectory.open(root, spec):
+    with RunDirectory(root / spec.id).opened(spec):
         assert measure("runs", "--part", "2/3").code == 2
 
 

@@ -55,7 +55,7 @@ def written(root: Path, spec: RunSpec = SPEC, *, together: bool = False, seconds
         parts: written; with fewer than all the run is left unfinished.
     """
     groups = [list(CASES)] if together else [[case] for case in CASES]
-    with RunDirectory.open(root, spec) as run:
+    with RunDirectory(root / spec.id).opened(spec) as run:
         for number, group in enumerate(groups[:parts]):
             run.write_part(
                 number, [texts_of(c, seconds) for c in group], [r for c in group for r in readings_of(c["id"])]

@@ -168,7 +168,7 @@ def test_a_million_numbers_are_written_and_asked_for_fast(tmp_path: Path) -> Non
     spec = replace(SPEC, cases=cases)
     values = np.random.default_rng(0).normal(size=(n_pieces, n_tokens))
     started = time.process_time()
-    with RunDirectory.open(tmp_path, spec) as run:
+    with RunDirectory(tmp_path / spec.id).opened(spec) as run:
         for number, case in enumerate(cases):
             series = [Measurement(case["id"], 0, f"s{p}", "without_this", NATS, values[p]) for p in range(n_pieces)]
             run.write_part(number, [case], series)

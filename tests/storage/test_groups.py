@@ -43,7 +43,7 @@ def write(run: RunDirectory, number: int) -> None:
 
 
 def written(root: Path, numbers: Any = range(N_PARTS), *, finish: bool = True) -> RunDirectory:
-    with RunDirectory.open(root, SPEC) as run:
+    with RunDirectory(root / SPEC.id).opened(SPEC) as run:
         for number in numbers:
             write(run, number)
         if finish:
@@ -113,7 +113,7 @@ def test_queries_and_exports_do_not_see_groups(tmp_path: Path, monkeypatch: pyte
 def test_the_order_of_writing_does_not_matter(tmp_path: Path, seed: int) -> None:
     numbers = random.Random(seed).sample(range(N_PARTS), N_PARTS)
     expected = contents(written(tmp_path / "in order"))
-    with RunDirectory.open(tmp_path / "threads", SPEC) as run:
+    with RunDirectory(tmp_path / "threads" / SPEC.id).opened(SPEC) as run:
         with ThreadPoolExecutor(4) as threads:
             list(threads.map(lambda number: write(run, number), numbers))
         run.finish(SPEC, N_PARTS)
@@ -122,7 +122,7 @@ def test_the_order_of_writing_does_not_matter(tmp_path: Path, seed: int) -> None
 
 @pytest.mark.usefixtures("four")
 def test_a_reader_follows_parts_that_are_grouped_meanwhile(tmp_path: Path) -> None:
-    with RunDirectory.open(tmp_path, SPEC) as run:
+    with RunDirectory(tmp_path / SPEC.id).opened(SPEC) as run:
         for number in range(3):
             write(run, number)
         reader = RunDirectory(run.path)
@@ -170,7 +170,7 @@ def test_a_kill_at_any_change_of_a_file_loses_nothing(
     assert verify(path).state in ("unfinished", "whole") or change == 0
     run = RunDirectory(path)
     assert plain([case for number in run.parts for case in cases_of_part(run, number)]) == EXPECTED[: len(run.parts)]
-    with RunDirectory.open(tmp_path / "killed", SPEC) as run:
+    with RunDirectory(tmp_path / "killed" / SPEC.id).opened(SPEC) as run:
         for number in range(N_PARTS):
             if not run.has_part(number):
                 write(run, number)
@@ -187,7 +187,7 @@ def test_a_group_that_is_gone_is_missed_and_measured_again(tmp_path: Path) -> No
     assert verify(run.path).findings == (f"{missing.name}: missing",)
     with pytest.raises(StoreError, match=f"damaged: {missing.name}, all of it: is missing"):
         list(cases_of_run(RunDirectory(run.path)))
-    with RunDirectory.open(tmp_path, SPEC) as run:
+    with RunDirectory(tmp_path / SPEC.id).opened(SPEC) as run:
         assert [number for number in range(N_PARTS) if not run.has_part(number)] == [4, 5, 6, 7]
         for number in range(4, 8):
             write(run, number)

@@ -86,7 +86,7 @@ def test_a_part_of_several_row_groups_comes_back(tmp_path: Path) -> None:
 @pytest.fixture
 def finished(tmp_path: Path) -> Path:
     """A complete run of two parts."""
-    with RunDirectory.open(tmp_path / "runs", SPEC) as directory:
+    with RunDirectory(tmp_path / "runs" / SPEC.id).opened(SPEC) as directory:
         for number, case in enumerate(CASES):
             directory.write_part(number, [case], [measurement([0.5, -0.25], item=case["id"])])
         directory.finish(SPEC, 2)
@@ -108,7 +108,7 @@ def test_a_run_is_complete_when_its_spec_is_there(finished: Path) -> None:
 
 
 def test_until_it_is_complete_a_run_says_what_it_measures(tmp_path: Path) -> None:
-    with RunDirectory.open(tmp_path, SPEC) as directory:
+    with RunDirectory(tmp_path / SPEC.id).opened(SPEC) as directory:
         begun = directory.read_begun()
         assert (begun["id"], begun["n_cases"], begun["params"]) == (SPEC.id, 2, SPEC.params)
         # No texts: a disk that is full should fail at the first part.
@@ -120,7 +120,7 @@ def test_until_it_is_complete_a_run_says_what_it_measures(tmp_path: Path) -> Non
         assert directory.read_begun() == {}
         # A kill may come between the two.
         (directory.path / "begun.json").write_bytes(b"{}")
-    with RunDirectory.open(tmp_path, SPEC) as directory:
+    with RunDirectory(tmp_path / SPEC.id).opened(SPEC) as directory:
         assert not (directory.path / "begun.json").exists()
         (directory.path / "measurements-00001.parquet").unlink()
         directory.write_part(1, [CASES[1]], [measurement([1.0])])
@@ -139,7 +139,7 @@ def test_texts_are_written_before_numbers_and_the_spec_last(tmp_path: Path, monk
         write_whole(path, content)
 
     monkeypatch.setattr(rundir, "write_whole", write)
-    with RunDirectory.open(tmp_path, SPEC) as directory:
+    with RunDirectory(tmp_path / SPEC.id).opened(SPEC) as directory:
         for number in range(2):
             directory.write_part(number, [CASES[number]], [measurement([1.0])])
             assert directory.has_part(number)
@@ -214,7 +214,7 @@ def test_what_is_something_else_is_refused(finished: Path) -> None:
 
 def test_a_part_written_anew_makes_the_run_incomplete_until_it_is_finished(finished: Path) -> None:
     (finished / "measurements-00001.parquet").unlink()
-    with RunDirectory.open(finished.parent, SPEC) as directory:
+    with RunDirectory(finished.parent / SPEC.id).opened(SPEC) as directory:
         assert directory.is_complete
         assert not directory.has_part(1)
         directory.write_part(1, [{"id": "2", "text": "new"}], [measurement([2.0])])
@@ -229,7 +229,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from helpers.made_runs import SPEC
 from leakmeter.storage.rundir import RunDirectory
-with RunDirectory.open(Path(sys.argv[1]), SPEC):
+with RunDirectory(Path(sys.argv[1]) / SPEC.id).opened(SPEC):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -245,17 +245,18 @@ def test_two_processes_do_not_write_one_run(tmp_path: Path) -> None:
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(StoreError) as caught, RunDirectory.open(tmp_path, made_runs.SPEC):
+        with pytest.raises(StoreError) as caught, RunDirectory(tmp_path / made_runs.SPEC.id).opened(made_runs.SPEC):
             pass
         assert str(caught.value) == (
             f"run '{tmp_path / made_runs.SPEC.id}' is being written by another process; wait for it to end"
         )
-        with RunDirectory.open(tmp_path, replace(made_runs.SPEC, version="other")):
+        other = replace(made_runs.SPEC, version="other")
+        with RunDirectory(tmp_path / other.id).opened(other):
             pass
     finally:
         holder.kill()
         holder.communicate()
-    with RunDirectory.open(tmp_path, made_runs.SPEC) as directory:
+    with RunDirectory(tmp_path / made_runs.SPEC.id).opened(made_runs.SPEC) as directory:
         directory.write_part(0, [CASES[0]], [measurement([1.0])])
 
 
@@ -264,16 +265,16 @@ def test_what_a_kill_left_half_written_is_removed(tmp_path: Path) -> None:
     path.mkdir(parents=True)
     for name in ("cases-00000.json.partial", "measurements-00000.parquet.partial", "spec.json.partial"):
         (path / name).write_bytes(b"half")
-    with RunDirectory.open(tmp_path, SPEC) as directory:
+    with RunDirectory(tmp_path / SPEC.id).opened(SPEC) as directory:
         assert not directory.has_part(0)
         assert not directory.is_complete
         assert sorted(p.name for p in path.iterdir()) == [".lock", "begun.json"]
 
 
 def test_the_lock_is_given_back_after_an_error(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), RunDirectory.open(tmp_path, SPEC):
+    with pytest.raises(RuntimeError), RunDirectory(tmp_path / SPEC.id).opened(SPEC):
         raise RuntimeError
-    with RunDirectory.open(tmp_path, SPEC):
+    with RunDirectory(tmp_path / SPEC.id).opened(SPEC):
         pass
 
 
@@ -282,10 +283,10 @@ def test_a_directory_below_a_file_cannot_be_made(tmp_path: Path) -> None:
     file.write_text("x")
     with (
         pytest.raises(StoreError, match=r"run directory .* cannot be written: Not a directory"),
-        RunDirectory.open(file / "runs", SPEC),
+        RunDirectory(file / "runs" / SPEC.id).opened(SPEC),
     ):
         pass
-    with pytest.raises(StoreError, match="cannot be written"), RunDirectory.open(file, SPEC):
+    with pytest.raises(StoreError, match="cannot be written"), RunDirectory(file / SPEC.id).opened(SPEC):
         pass
     assert file.read_text() == "x"
 
@@ -294,7 +295,7 @@ def test_a_full_disk_is_a_store_error(tmp_path: Path, monkeypatch: pytest.Monkey
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    with RunDirectory.open(tmp_path, SPEC) as directory:
+    with RunDirectory(tmp_path / SPEC.id).opened(SPEC) as directory:
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(StoreError, match="cannot be written: No space left on device"):
             directory.write_part(0, [CASES[0]], [measurement([1.0])])
@@ -309,22 +310,25 @@ def test_a_full_disk_is_a_store_error(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_directory_that_others_may_use_is_tightened_or_refused(tmp_path: Path) -> None:
     root = tmp_path / "runs"
-    with RunDirectory.open(root, SPEC) as directory:
+    with RunDirectory(root / SPEC.id).opened(SPEC) as directory:
         directory.write_part(0, [CASES[0]], [measurement([1.0])])
     assert (root.stat().st_mode & 0o777, directory.path.stat().st_mode & 0o777) == (0o700, 0o700)
     assert {path.stat().st_mode & 0o777 for path in directory.path.glob("[a-z]*")} == {0o600}
     directory.path.chmod(0o777)
-    with RunDirectory.open(root, SPEC):
+    with RunDirectory(root / SPEC.id).opened(SPEC):
         assert directory.path.stat().st_mode & 0o777 == 0o700
     # The directory that runs lie in is the user's own affair: they may share it, or have other things in it.
     root.chmod(0o1777)
     directory.path.chmod(0o700)
-    with RunDirectory.open(root, SPEC):
+    with RunDirectory(root / SPEC.id).opened(SPEC):
         assert root.stat().st_mode & 0o7777 == 0o1777
     # A link that somebody else laid under a run's name, which follows from what is measured.
     other = replace(SPEC, version="9.9.9")
     (root / other.id).symlink_to(tmp_path)
-    with pytest.raises(StoreError, match="cannot be written: it is a link"), RunDirectory.open(root, other):
+    with (
+        pytest.raises(StoreError, match="cannot be written: it is a link"),
+        RunDirectory(root / other.id).opened(other),
+    ):
         pass
     assert sorted(path.name for path in tmp_path.iterdir()) == ["runs"]
 
@@ -334,7 +338,7 @@ def test_what_ends_before_a_part_is_finished_leaves_nothing(tmp_path: Path, erro
     root = tmp_path / "deep" / "runs"
 
     def fail(*, n_parts: int) -> None:
-        with RunDirectory.open(root, SPEC) as directory:
+        with RunDirectory(root / SPEC.id).opened(SPEC) as directory:
             assert (directory.path / "begun.json").exists()
             (directory.path / "cases-00001.json").write_text("[]", encoding="utf-8")
             for number in range(n_parts):
@@ -357,6 +361,6 @@ def test_what_ends_before_a_part_is_finished_leaves_nothing(tmp_path: Path, erro
 
 def test_no_run_is_made_in_a_run(finished: Path) -> None:
     for root in (finished, finished / "more"):
-        with pytest.raises(StoreError, match="is inside the run"), RunDirectory.open(root, SPEC):
+        with pytest.raises(StoreError, match="is inside the run"), RunDirectory(root / SPEC.id).opened(SPEC):
             pass
     assert not (finished / "more").exists()

@@ -253,7 +253,7 @@ def test_groups_of_parts_are_in_the_store_instead_of_the_parts(
     memory: Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rundir, "GROUP_PARTS", 2)
-    with RunDirectory.open(tmp_path / "local", SPEC) as directory:
+    with RunDirectory(tmp_path / "local" / SPEC.id).opened(SPEC) as directory:
         for number, part in enumerate(PARTS):
             directory.write_part(number, *part)
         directory.finish(SPEC, len(PARTS))

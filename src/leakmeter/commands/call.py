@@ -64,7 +64,6 @@ class CallOptions:
     """Leave out cases that cannot be used, and name them in `problems`, rather than stop at the first."""
 
     def __post_init__(self) -> None:
-        """Refuse a name of nothing that is kept, or one that would not fit into a line."""
         if checked_name(self.name) is not None and self.out is None:
             raise UsageError("name is for runs that are kept; give `out` too")
 
@@ -77,7 +76,7 @@ class RowNames:
     """Map fields of the data that have other names: {'text': 'ticket.body'}, or 'text=ticket.body,label=team'."""
 
     def rows(self, data: Any, text_field: str, *, known: Collection[str] | None = None) -> list[Row]:
-        """Records of any data (see `data.rows.read_rows`), names of their fields in lower case; a bare text stands for
+        """Records of any data (see `data.rows.read_rows`) with names in lower case; a bare text stands for
         `text_field`."""
         from leakmeter.data.mapping import mapping_of
         from leakmeter.data.rows import read_rows
@@ -131,16 +130,15 @@ class CaseOptions:
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False, field_specifiers=(field,))
 class FunctionOptions:
-    """The first base of a function's options, which makes them a dataclass. Each dataclass among the other bases is a
-    part, made of the options that are its fields; those that the class has itself are the function's own, and keep the
-    defaults of the part."""
+    """First base of a function's options; makes them a dataclass. Each other base that is a dataclass is a part, made
+    of the options that are its fields. Options that the class itself has are the function's own: in parts they keep
+    their defaults."""
 
     @override
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
 
     def __post_init__(self) -> None:
-        """Refuse what a part refuses."""
         for kind in reversed(type(self).__bases__):
             if is_dataclass(kind):
                 self.part(kind)
@@ -151,8 +149,6 @@ class FunctionOptions:
 
 
 class Method(Protocol[P, One]):
-    """What a meter has of a function."""
-
     def __call__(self, data: Any = None, *args: P.args, **kwargs: P.kwargs) -> One: ...
 
 
@@ -167,8 +163,6 @@ class Function(Protocol[P, Loading, One]):
 
 
 class CaseMethod(Protocol[P, One, Many]):
-    """What a meter has of a function of cases."""
-
     @overload
     def __call__(self, data: Any, *args: P.args, **kwargs: P.kwargs) -> Many: ...
     @overload
@@ -200,18 +194,18 @@ class _OfCases(Protocol[P, Loading, One]):
 def function(
     options: Callable[P, Made], call: Callable[Loading, Made]
 ) -> Callable[[Callable[[KeptModel, Any, Made], T]], Function[P, Loading, T]]:
-    """What makes a function of the library, of any model, with the fields of two dataclasses as options: those of the
-    function, and the same with those of `LoadOptions`."""
+    """Decorator: a function of the library, of any model, whose options are the fields of `options`; `call` adds those
+    of `LoadOptions`."""
     return lambda wrapped: _function(wrapped, options, call)
 
 
 def function_of_cases(options: Callable[P, Made], call: Callable[Loading, Made]) -> _OfCases[P, Loading, Made]:
-    """The same of a function whose options are `CaseOptions` too: the single case's result stands alone."""
+    """As `function`, for options with `CaseOptions`: without data, the result of the single case."""
     return cast("_OfCases[P, Loading, Made]", lambda wrapped: _function(wrapped, options, call, alone=True))
 
 
 def plain_function(options: Callable[P, Made]) -> Callable[[Callable[[Made], T]], Callable[P, T]]:
-    """What makes a function of the fields of a dataclass and nothing else."""
+    """As `function`, without a model and data."""
 
     def decorated(wrapped: Callable[[Made], T]) -> Callable[P, T]:
         @wraps(wrapped)
@@ -251,7 +245,7 @@ def _function(wrapped: Any, options: Any, call: Any, *, alone: bool = False) -> 
 
 
 def _made(wrapped: Any, options: Any, keywords: dict[str, Any]) -> Any:
-    """The options, with errors that name the function."""
+    """The options; their errors name the function."""
     # Python's own word on what is missing.
     options.__init__.__qualname__ = wrapped.__name__
     for name in keywords:
@@ -272,7 +266,6 @@ def _default(field: Field[Any]) -> Any:
 
 
 def _parameters(options: Any, call: Any) -> list[Parameter]:
-    """The function's own options, those of its parts, and how a model is loaded."""
     own = get_annotations(options)
     parameters = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=_default(field), annotation=field.type)
@@ -285,7 +278,6 @@ def _parameters(options: Any, call: Any) -> list[Parameter]:
 
 
 def _showing(function: Any, parameters: Sequence[Parameter], returned: str) -> Any:
-    """A function with the signature that `help` shows."""
     function.__signature__ = Signature(parameters, return_annotation=returned)
     return function
 

@@ -1,4 +1,4 @@
-"""Given cases to a finished run, shown and reported: what the commands of all measures share."""
+"""From cases to a finished run, shown and reported: what commands of all measures share."""
 
 from __future__ import annotations
 
@@ -145,7 +145,6 @@ def run_cases(
 
 
 def _show_interrupted(shown: Sequence[AnyResult], n_cases: int, run: RunOptions, command: str) -> None:
-    """What is measured so far, on the terminal and as a page."""
     if not run.json:
         output.print_results(shown, n_cases, explain=run.explain)
     if run.html is not None:
@@ -154,7 +153,6 @@ def _show_interrupted(shown: Sequence[AnyResult], n_cases: int, run: RunOptions,
 
 
 def _slice_of(run: RunOptions, *, draws: bool) -> Slice | None:
-    """The slice of the run that is to be measured; None for all of it."""
     if run.part is None:
         return None
     from leakmeter.engine.slices import Slice
@@ -170,7 +168,7 @@ def _slice_of(run: RunOptions, *, draws: bool) -> Slice | None:
 
 @contextmanager
 def _unexplained(public: bool) -> Iterator[None]:
-    """In public it is not said why a case cannot be used: the reason has its name, and its number of tokens."""
+    """In public, do not say why a case cannot be used: the reason names it, and its number of tokens."""
     try:
         yield
     except LeakmeterError:

@@ -1,5 +1,3 @@
-"""The command line as a run keeps it and pages show it."""
-
 from __future__ import annotations
 
 import shlex
@@ -14,7 +12,7 @@ HIDDEN: Final = "FILE"
 
 
 def command_line(words: Sequence[str], *, without: Iterable[object] = ()) -> str:
-    """The words behind 'leakmeter', quoted for a shell, without paths that are not to be told."""
+    """The words behind 'leakmeter', quoted for a shell; paths of `without` are hidden."""
     paths = {Path(str(hidden_path)) for hidden_path in without if hidden_path is not None}
     n_command = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
     shown = [*words[:n_command], *(_shown(word, paths) for word in words[n_command:])]

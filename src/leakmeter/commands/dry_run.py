@@ -20,7 +20,6 @@ _CASES_AT_MOST = 20
 
 
 def predict_cases(plan: Plan, run: RunOptions) -> None:
-    """Print what measuring a plan would take; nothing is measured and nothing is written."""
     from leakmeter.engine.prediction import forecast
 
     prediction, kept = forecast(run.load_predictor(), plan, price_per_million=run.price_per_million)
@@ -89,7 +88,6 @@ def _totals(predicted: PredictedCases) -> Table:
 
 
 def _without_search(predicted: PredictedCases) -> list[tuple[str, str, str]]:
-    """Rows of what scoring every piece would take, and of how often that is what the search takes."""
     from leakmeter.report.words import about_seconds
 
     every = predicted.without_search
@@ -107,7 +105,6 @@ def _without_search(predicted: PredictedCases) -> list[tuple[str, str, str]]:
 
 
 def _served(served: PredictedServed, most: str) -> list[tuple[str, str, str]]:
-    """Rows of what a server is asked; nothing tells how long it takes to answer."""
     rows = [
         (
             "requests to the server",

@@ -1,4 +1,4 @@
-"""The cases a command was given: read from what its options name, and cut for a model."""
+"""Cases of a command, read from what its options name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def read_cases(source: Source, response: str | None = None) -> LoadedCases[Case]:
-    """The cases that options name, and what was wrong with those left out."""
     from leakmeter.data.cases import cases_of, logged_case
     from leakmeter.traces.case import PRESETS
 
@@ -55,7 +54,7 @@ def read_cases(source: Source, response: str | None = None) -> LoadedCases[Case]
 
 
 def as_unicode(name: str) -> str:
-    """What the operating system calls something; bytes that are no UTF-8 become the replacement character."""
+    """A name of the operating system's; bytes that are not UTF-8 become the replacement character."""
     return os.fsencode(name).decode(errors="replace")
 
 

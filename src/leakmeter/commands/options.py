@@ -48,7 +48,6 @@ class RowOptions:
     """Map fields of the data that have other names: FIELD=PATH,…, as in text=ticket.body,label=team."""
 
     def mapping(self, field_names: Collection[str] | None = None) -> dict[str, str]:
-        """Fields and the paths at which they stand."""
         from leakmeter.data.mapping import mapping_of
 
         return mapping_of(self.map, field_names)
@@ -123,7 +122,6 @@ class RunOptions(WorkerOptions):
     """Price of a million prompt tokens of a served model, for --dry-run, in any currency."""
 
     def __post_init__(self) -> None:
-        """Refuse a name that would not fit into a line, and what is no price."""
         checked_name(self.name)
         price = self.price_per_million
         if price is None:
@@ -134,7 +132,6 @@ class RunOptions(WorkerOptions):
             raise UsageError("--price-per-million is for --dry-run; add that, or leave it out")
 
     def load_backend(self) -> Backend:
-        """The model, ready to score."""
         from leakmeter.engine.loading import load_backend
 
         return load_backend(
@@ -150,7 +147,6 @@ class RunOptions(WorkerOptions):
         )
 
     def load_predictor(self) -> Predictor:
-        """What predicts the model's work, made without its weights."""
         from leakmeter.engine.loading import names_a_backend
         from leakmeter.engine.prediction import predictor_for, predictor_of
 

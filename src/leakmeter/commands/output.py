@@ -27,8 +27,8 @@ _PRIVATE_NAME: Final = re.compile(r"-[0-9a-f]{16}\b")
 
 
 def check_writable(path: Path, noun: str, *inputs: object) -> None:
-    """Refuse, before any work is done, a place where no file can be written, or must not: in a run, or over what the
-    command was given to read (see `files.files_among`)."""
+    """Refuse, before any work, a place where no file can be written, or that is in a run or an input (see
+    `files_among`)."""
     from leakmeter.core.written import check_place, try_place
 
     if path.is_dir():
@@ -45,7 +45,7 @@ def check_writable(path: Path, noun: str, *inputs: object) -> None:
 
 
 def check_apart(**written: Path | None) -> None:
-    """Refuse one place for two files, by the options that name them, '_' for '-'."""
+    """Refuse one place for two files; names are those of their options, with '_' for '-'."""
     seen: dict[Path, str] = {}
     for name, path in written.items():
         if path is not None:
@@ -66,13 +66,12 @@ def _own_files() -> Iterator[Path]:
 
 
 def tell(line: str) -> None:
-    """A line on standard error, at once: what happens beside what was asked for."""
+    """A line on standard error, at once."""
     sys.stderr.write(f"{visible(as_given(line))}\n")
     sys.stderr.flush()
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where tables, bars and shaded texts are drawn, no wider than a person could read."""
     from rich.console import Console
 
     rich_console = Console(stderr=stderr, markup=False, highlight=False)
@@ -83,7 +82,7 @@ def console(*, stderr: bool = False) -> Console:
 
 @contextmanager
 def unnamed(public: bool) -> Iterator[None]:
-    """In public, errors do without the names of runs and of what lies beside them, which are made of private texts."""
+    """In public, hide names of runs and of their neighbours in errors: they are made of private texts."""
     try:
         yield
     except LeakmeterError as error:
@@ -104,17 +103,16 @@ def print_json(value: Any) -> None:
 
 
 def print_plain(text: str) -> None:
-    """Text on standard output, of which a terminal is given nothing that it would obey."""
+    """Text on standard output, without control characters on a terminal."""
     sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
 
 
 def print_text(text: str) -> None:
-    """A paragraph on standard output, wrapped where somebody looks."""
+    """A paragraph on standard output, wrapped on a terminal."""
     console().print(visible(text), soft_wrap=not sys.stdout.isatty())
 
 
 def left_out(problems: Sequence[str], *, public: bool = False) -> str:
-    """How many bad cases were left out, and the first of them, but in public."""
     first = "" if public else f"; the first: {problems[0]}"
     return f"left out {len(problems)} bad case{'s' if len(problems) > 1 else ''}{first}"
 
@@ -128,7 +126,6 @@ def write_page(
 
 
 def save_page(path: Path, page: str, *, public: bool = False) -> None:
-    """Write a page, for its owner alone unless it may be published."""
     from leakmeter.results.result import saved
 
     try:
@@ -138,7 +135,6 @@ def save_page(path: Path, page: str, *, public: bool = False) -> None:
 
 
 def tell_page(path: Path, *, public: bool) -> None:
-    """Say where a page is, and who can read it."""
     tell(f"report: {path}" if public else f"report: {path} (private, readable by you alone)")
 
 
@@ -155,20 +151,18 @@ def table(heads: Sequence[str | Text], rows: Iterable[Sequence[str | Text]], *, 
 
 
 def print_results(results: Sequence[AnyResult], n_cases: int | None = None, *, explain: bool = False) -> None:
-    """One result whole, of several what was found over all and the worst cases; all of one kind. `n_cases` says of how
-    many cases they are the first."""
+    """Print one result whole, or the summary and worst cases of several of one kind; `n_cases` is the number of all
+    cases where these are the first."""
     print_report(type(results[0]).report(results, n_cases=n_cases), explain=explain)
 
 
 def print_report(report: Report, *, explain: bool) -> None:
-    """A report on standard output: what was found and what to do, or with `explain` all of it."""
     from leakmeter.report import console as drawn
 
     console().print(drawn.view(report, explain=explain))
 
 
 def print_tables(tables: StudyTables, *, explain: bool) -> None:
-    """The tables of a study: without `explain` their titles, what they show and their rows."""
     from leakmeter.report.console import LEFT_OUT
 
     print_plain(tables.markdown() if explain else f"{tables.markdown(brief=True)}\n{LEFT_OUT}\n")

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,17 +24,16 @@ LINE_SECONDS = 10.0
 
 @contextmanager
 def progress(backend: Backend, n_cases: int, findings: Mapping[str, float] | None = None) -> Iterator[Callbacks]:
-    """A watch that draws a bar of cases done, moved on by the tokens run within each. Beside it stands what was found
-    in them, by `findings`, which may change meanwhile."""
+    """A bar of cases done, moved by the tokens run within each, with `findings`, which may change meanwhile."""
     drawn = {} if findings is None else findings
-    with _drawn(_State({0: float(n_cases)})) as state, state.of_cell(0)(backend, n_cases, drawn) as callbacks:
+    with _drawn(_State({0: float(n_cases)})) as state, state.watching(0, backend, n_cases, drawn) as callbacks:
         yield callbacks
 
 
 @contextmanager
 def study_progress(n_tokens: Mapping[int, float], *, noun: str = "cell", at_most: bool = False) -> Iterator[_State]:
-    """One bar for all cells of a study that are to be measured, or what else the `noun` says; predicted tokens are by
-    the cell's number, in the order they will be measured. With `at_most` there may be fewer of them."""
+    """One bar for all cells of a study, or of what `noun` says; `n_tokens` are predictions by cell, in the order of
+    work. With `at_most` there may be fewer cells."""
     with _drawn(_State(n_tokens, noun, at_most)) as state:
         yield state
 
@@ -49,7 +48,7 @@ def _tell_halving(case_id: str, n_halvings: int) -> None:
 
 @dataclass(slots=True)
 class _State:
-    """How far the work is; its cells weigh as much as is predicted of them."""
+    """How far the work is; cells weigh as much as is predicted."""
 
     weights: Mapping[int, float]
     noun: str = "cell"
@@ -73,22 +72,22 @@ class _State:
     """Tokens that the back end had run when this cell began."""
     backend: Backend | None = None
 
-    def of_cell(self, number: int) -> Callable[[Backend, int, Mapping[str, float]], AbstractContextManager[Callbacks]]:
-        @contextmanager
-        def watching(backend: Backend, n_cases: int, findings: Mapping[str, float]) -> Iterator[Callbacks]:
-            self.n_begun += 1
-            self.findings = findings
-            self.weight, self.n_cases, self.case, self.planned = self.weights[number], n_cases, 0, 0
-            self.backend, self.n_loaded = backend, backend.n_tokens_run
-            try:
-                from leakmeter.engine.measure import Callbacks
+    @contextmanager
+    def watching(
+        self, number: int, backend: Backend, n_cases: int, findings: Mapping[str, float]
+    ) -> Iterator[Callbacks]:
+        """Watch a cell, by its number."""
+        from leakmeter.engine.measure import Callbacks
 
-                yield Callbacks(on_case=self._begin_case, on_prediction=self._begin_work, on_halving=_tell_halving)
-            finally:
-                self.n_run_before, self.backend = self.n_run, None
-                self.done, self.weight = self.done + self.weight, 0.0
-
-        return watching
+        self.n_begun += 1
+        self.findings = findings
+        self.weight, self.n_cases, self.case, self.planned = self.weights[number], n_cases, 0, 0
+        self.backend, self.n_loaded = backend, backend.n_tokens_run
+        try:
+            yield Callbacks(on_case=self._begin_case, on_prediction=self._begin_work, on_halving=_tell_halving)
+        finally:
+            self.n_run_before, self.backend = self.n_run, None
+            self.done, self.weight = self.done + self.weight, 0.0
 
     @property
     def n_run(self) -> int:
@@ -104,15 +103,11 @@ class _State:
 
     @property
     def where(self) -> str:
-        """Which case is being measured, and of which cell where there are several."""
-        case = f"case {min(self.case + 1, self.n_cases):,}/{self.n_cases:,}"
-        # A copy: another thread adds to it.
-        case += "".join(f", {words.format(number)}" for words, number in [*self.findings.items()])
+        case = f"case {min(self.case + 1, self.n_cases):,}/{self.n_cases:,}{_words(self.findings)}"
         n = f"{self.n_begun}/{len(self.weights)}{' at most' * self.at_most}"
         return case if len(self.weights) == 1 else f"{self.noun} {n}, {case}"
 
     def rate(self, seconds: float) -> str:
-        """Tokens run by now, and in a second."""
         return f"{self.n_run:,} tokens, {self.n_run / seconds:,.0f} a second"
 
     def left(self, seconds: float) -> str:
@@ -133,6 +128,11 @@ class _State:
 
     def _begin_work(self, n_tokens: int) -> None:
         self.planned, self.before = n_tokens, self.backend.n_tokens_run if self.backend is not None else 0
+
+
+def _words(findings: Mapping[str, float]) -> str:
+    # A copy: another thread adds to it.
+    return "".join(f", {words.format(number)}" for words, number in [*findings.items()])
 
 
 @contextmanager
@@ -179,12 +179,10 @@ def _draw(state: _State, ended: threading.Event) -> None:
 
 @contextmanager
 def counting(what: str, findings: Mapping[str, float] | None = None) -> Iterator[Callable[[int, int], None]]:
-    """A function to call with how many of how many are done, which shows it, and what was found in them (see
-    `progress`). On a terminal its bar ends with the last of them: two bars at a time would draw over each other."""
+    """A function to call with the numbers of what is done and of all; it shows them with the findings (see `progress`).
+    On a terminal its bar ends with the last: two bars at a time would draw over each other."""
 
-    def findings_text() -> str:
-        return "".join(f", {words.format(number)}" for words, number in (findings or {}).items())
-
+    shown = {} if findings is None else findings
     if not sys.stderr.isatty():
         started = shown_at = time.monotonic()
 
@@ -195,7 +193,7 @@ def counting(what: str, findings: Mapping[str, float] | None = None) -> Iterator
             if (now := time.monotonic()) - shown_at >= LINE_SECONDS:
                 shown_at = now
                 left = f", {about_seconds((now - started) * (n - n_done) / n_done)} left" if n_done else ""
-                tell(f"{what}: {n_done:,} of {n:,}{findings_text()}{left}")
+                tell(f"{what}: {n_done:,} of {n:,}{_words(shown)}{left}")
 
         yield write
         return
@@ -221,7 +219,7 @@ def counting(what: str, findings: Mapping[str, float] | None = None) -> Iterator
         if not bar.tasks:
             bar.add_task("", total=n, findings="")
         bar.start()
-        bar.update(bar.task_ids[0], completed=n_done, total=n, findings=findings_text())
+        bar.update(bar.task_ids[0], completed=n_done, total=n, findings=_words(shown))
         if n_done >= n:
             bar.stop()
 

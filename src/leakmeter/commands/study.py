@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +117,6 @@ def list_studies() -> list[JsonObject]:
 
 
 def shipped_studies() -> dict[str, dict[str, Study]]:
-    """Every study that ships with leakmeter, in each size."""
     from leakmeter.studies.grid import SIZES, load_study, shipped
 
     return {name: {size: load_study(name, size) for size in SIZES} for name in shipped()}
@@ -130,9 +129,8 @@ def loaded_study(
     paths: Callable[[Study], Mapping[str, str]],
     options: RunOptions,
 ) -> tuple[Study, Sequence[Sequence[Any]], RunOptions]:
-    """A study, the records of each cell, and the options that it is run with: scores of people's data are never kept.
-    Says where there are fewer records than it asks for. `changes` are values in the place of the study's own, `paths`
-    makes of a study the files of its data sets, by their names."""
+    """A study, the records of each cell, and its options: scores of people's data are never kept. Tells of missing
+    records. `changes` replace values of the study; `paths` gives the files of its data sets by name."""
     from leakmeter.studies.cells import load_records
     from leakmeter.studies.grid import load_study
 
@@ -175,9 +173,9 @@ def run_study(
     options: RunOptions,
     interrupted: Callable[[StudyTables, str], None] = lambda tables, warning: None,
 ) -> tuple[Path, StudyTables]:
-    """Measure the cells of a study that are not measured yet, and write its tables and figures; returns its directory,
-    and its tables. The command that is put into tables has all that determines the numbers, and nothing else; models
-    are the study's, not the options'. `interrupted` gets the tables of the cells that are measured, and a warning."""
+    """Measure the missing cells of a study, and write its tables and figures; returns directory and tables. `command`
+    has all that determines the numbers; models are the study's, not the options'. `interrupted` gets the tables so far,
+    and a warning."""
     from leakmeter.commands.progress import study_progress
     from leakmeter.engine.measure import PartsBackend
     from leakmeter.report.blocks import interrupted as interruption
@@ -204,7 +202,7 @@ def run_study(
                             backend.close()
                         backend = None
                         backend, loaded = replace(options, model=cell.model).load_backend(), cell.model
-                    of_cell, watch = records[cell.number], bar.of_cell(cell.number)
+                    of_cell, watch = records[cell.number], partial(bar.watching, cell.number)
                     known[cell.number] = measure_cell(study, cell, of_cell, directory, backend, watch, command=command)
                     seconds = time.perf_counter() - started
                     output.tell(f"cell {len(known)} of {len(study.cells)}: {cell.label}: {seconds:.0f} s")
@@ -212,8 +210,8 @@ def run_study(
             if known:
                 cells = [known[number] for number in sorted(known)]
                 # Without the quality that takes a model of its own.
-                written = _written(replace(study, quality=Quality()), cells, directory, command)
-                interrupted(written.tables, interruption(len(cells), len(study.cells), "cells"))
+                tables, _, _ = _tables(replace(study, quality=Quality()), cells, directory, command)
+                interrupted(tables, interruption(len(cells), len(study.cells), "cells"))
             raise
     return directory, _write(study, [known[number] for number in range(len(study.cells))], directory, command)
 
@@ -226,20 +224,10 @@ def predictors(options: RunOptions) -> Callable[[str], Predictor]:
     return predictor_of
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """What is written of some cells."""
-
-    tables: StudyTables
-    rows: Sequence[Row]
-    """Of the figure."""
-    csvs: Mapping[str, Sequence[Row]]
-    """By the names of files."""
-    origin: list[str]
-    """Where the numbers come from."""
-
-
-def _written(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> _Written:
+def _tables(
+    study: Study, cells: Sequence[FinishedCell], directory: Path, command: str
+) -> tuple[StudyTables, Mapping[str, Sequence[Row]], list[str]]:
+    """The tables of some cells, their rows by the names of files, and where the numbers come from."""
     from leakmeter.studies.study_report import StudyTables, extremes
     from leakmeter.studies.table import SEEDS_ABOUT, SEEDS_COLUMNS, SEEDS_TITLE, over_seeds, provenance
     from leakmeter.studies.tables import readable
@@ -257,12 +245,7 @@ def _written(study: Study, cells: Sequence[FinishedCell], directory: Path, comma
         csvs["seeds.csv"] = seeds
         shown.append(readable(SEEDS_TITLE, [SEEDS_ABOUT], seeds, {**kind.columns, **SEEDS_COLUMNS}))
     headline = extremes(main, study_tables.summary, kind.columns)
-    return _Written(
-        StudyTables(tuple(shown), command, headline=headline),
-        study_tables.rows,
-        csvs,
-        [f"command: {command}", *origin],
-    )
+    return StudyTables(tuple(shown), command, headline=headline), csvs, [f"command: {command}", *origin]
 
 
 def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> StudyTables:
@@ -272,16 +255,16 @@ def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command
     kind = study.kind
     for finished in cells:
         write(directory / f"cell-{finished.cell.number:02}.csv", items_to_csv(kind.items(finished)))
-    written = _written(study, cells, directory, command)
-    pages = kind.pages(study, cells, [study.reproduces, *written.origin])
-    csvs = {name: to_csv(rows) for name, rows in written.csvs.items()}
-    for name, text in {**csvs, **written.tables.files(), **pages}.items():
+    tables, rows, origin = _tables(study, cells, directory, command)
+    pages = kind.pages(study, cells, [study.reproduces, *origin])
+    csvs = {name: to_csv(file_rows) for name, file_rows in rows.items()}
+    for name, text in {**csvs, **tables.files(), **pages}.items():
         write(directory / name, text)
     try:
-        kind.draw(study, written.rows, footer="; ".join(written.origin), stem=directory / "figure")
+        kind.draw(study, rows["table.csv"], footer="; ".join(origin), stem=directory / "figure")
     except UsageError as error:
         output.tell(str(error))
-    return written.tables
+    return tables
 
 
 def _summed(study: Study, forecasts: Sequence[Forecast]) -> str:
@@ -292,7 +275,6 @@ def _summed(study: Study, forecasts: Sequence[Forecast]) -> str:
 
 
 def time_of(forecasts: Sequence[Forecast]) -> str:
-    """Predicted time of cells, in words."""
     from leakmeter.report.words import about_seconds
 
     seconds = [forecast.seconds for forecast in forecasts if forecast.seconds is not None]

@@ -75,8 +75,8 @@ def tokenised(
     model: str,
     without: Sequence[str] = (),
 ) -> tuple[list[TokensResult], LoadedCases[Case]]:
-    """Cases as their tokens, and which those are; `prompts` are resolved, and the joint removal of the pieces in
-    `without` is shown."""
+    """The tokens of cases, and those cases; `prompts` are resolved. The joint removal of the pieces in `without` is
+    shown."""
     if prompts.truncate:
         raise UsageError("truncate needs the model's window, which is not loaded here; give max-context-tokens instead")
     if prompts.swap:

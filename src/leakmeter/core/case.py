@@ -11,7 +11,6 @@ from leakmeter.core.json_object import JsonObject
 DECODINGS: Final = ("sampling", "greedy", "beam", "top-k", "top-p")
 """How a response may have been chosen; all but sampling leave tokens of the distribution out."""
 SYSTEM_ROLES: Final = ("system", "developer")
-"""Roles of messages that instruct."""
 _TURNS: Final = (*SYSTEM_ROLES, "user", "assistant")
 """Roles of messages that say nothing of where their texts come from."""
 _UNSAID: Final = (("decoding", None), ("retrieved", ()), ("fixed", False))
@@ -19,16 +18,12 @@ _UNSAID: Final = (("decoding", None), ("retrieved", ()), ("fixed", False))
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A named text of the context."""
-
     name: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One chat message: a role, and the named parts of its content."""
-
     role: str
     name: str
     parts: tuple[Document, ...]
@@ -56,14 +51,11 @@ class Case:
 
     @property
     def has_only_system_context(self) -> bool:
-        """Whether it is a chat whose only context is a system prompt, and nothing is marked as retrieved."""
         return self.has_unmarked_context and all(message.role in SYSTEM_ROLES for message in self._beside_query)
 
     @property
     def has_unmarked_context(self) -> bool:
-        """Whether it is a chat of which nothing is marked as retrieved: its context is a system prompt and earlier
-        turns, and what was retrieved may stand in the turn that asks.
-        """
+        """Whether it is a chat without a marked retrieved text: the turn that asks may hold some."""
         # A message with a name of its own is marked as a document, and so is what a tool has answered.
         names = (f"{message.role} {number}" for number, message in enumerate(self.messages, 1))
         own = {message.name for message, name in zip(self.messages, names, strict=True) if message.name != name}
@@ -73,7 +65,7 @@ class Case:
 
     @property
     def _beside_query(self) -> tuple[Message, ...]:
-        """Messages that are context; none where nothing asks, or a part of the turn that asks is marked."""
+        """Messages that are context; none if nothing asks, or if the turn that asks holds a marked text."""
         asking = self.asking
         if asking is None or self.messages[asking].retrieved:
             return ()
@@ -81,7 +73,6 @@ class Case:
 
     @property
     def asking(self) -> int | None:
-        """Number of the message that asks, from 0: the last of the user's."""
         return max((i for i, message in enumerate(self.messages) if message.role == "user"), default=None)
 
     def record(self) -> JsonObject:
@@ -89,11 +80,10 @@ class Case:
 
 
 def record_of(case: Any) -> JsonObject:
-    """A case of any kind, or what holds one, as that which names a run: without what is not said of it."""
+    """A case, or what holds one, as what names a run: without the fields of `_UNSAID` that say nothing."""
     return asdict(case, dict_factory=lambda pairs: {key: value for key, value in pairs if (key, value) not in _UNSAID})
 
 
 def unmarked_context(documents: Iterable[str]) -> str:
-    """What the context is of a chat of which nothing is marked, by the names of its messages."""
     is_system = all(name.startswith(SYSTEM_ROLES) for name in documents)
     return "the system prompt" if is_system else "what was said before the last user message"

@@ -1,5 +1,3 @@
-"""What work takes: operations and seconds, from counts of tokens and rows, and numbers of model and machine."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -42,7 +40,7 @@ class ModelSize:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """What this machine does at best."""
+    """At best."""
 
     operations_per_second: float
     """In a large matrix product; a multiply-add is two."""
@@ -54,8 +52,6 @@ class Speed:
 
 @dataclass(slots=True)
 class Work:
-    """Counts of what is computed."""
-
     n_tokens: int = 0
     """Tokens put through the layers."""
     n_seen: int = 0
@@ -68,19 +64,15 @@ class Work:
     """Times that the head is applied."""
 
 
-def operations(size: ModelSize, *, n_tokens: int, n_seen: int, n_rows: int) -> float:
-    attention = 4.0 * size.n_layers * size.query_width * n_seen
-    return 2.0 * size.n_layer_parameters * n_tokens + 2.0 * size.n_head_parameters * n_rows + attention
+def operations(size: ModelSize, work: Work) -> float:
+    attention = 4.0 * size.n_layers * size.query_width * work.n_seen
+    return 2.0 * size.n_layer_parameters * work.n_tokens + 2.0 * size.n_head_parameters * work.n_rows + attention
 
 
 def least_operations(size: ModelSize, chunk: Chunk) -> float:
     """Operations that a chunk needs at least: each token of its prefix tree once."""
-    return operations(
-        size,
-        n_tokens=chunk.n_tree_tokens,
-        n_seen=sum(n_seen(run.fork, len(run.ids)) for run in chunk.runs),
-        n_rows=chunk.n_slots,
-    )
+    seen = sum(n_seen(run.fork, len(run.ids)) for run in chunk.runs)
+    return operations(size, Work(n_tokens=chunk.n_tree_tokens, n_seen=seen, n_rows=chunk.n_slots))
 
 
 def n_seen(start: int, end: int) -> int:
@@ -89,10 +81,7 @@ def n_seen(start: int, end: int) -> int:
 
 
 def seconds(size: ModelSize, speed: Speed, work: Work) -> float:
-    """Predicted time of the work: arithmetic, and for each pass the reading of all weights and a fixed time a layer."""
-    computing = operations(size, n_tokens=work.n_tokens, n_seen=work.n_seen, n_rows=work.n_rows) / (
-        _EFFICIENCY * speed.operations_per_second
-    )
+    computing = operations(size, work) / (_EFFICIENCY * speed.operations_per_second)
     n_read = work.n_passes * size.n_layer_parameters + work.n_slices * size.n_head_parameters
     n_moved = n_read * size.bytes_per_number + work.n_rows * size.n_vocab * _REDUCTION_MOVED_BYTES
     reading = n_moved / speed.bytes_per_second

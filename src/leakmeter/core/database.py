@@ -1,4 +1,4 @@
-"""SQLite files that are their owner's alone: made, opened, changed in whole transactions, and errors in one line."""
+"""SQLite files of mode 0600: made, opened, changed in transactions, with errors in one line."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def make_file(path: Path) -> None:
 
 
 def connected(path: Path | None, *pragmas: str, wait_seconds: float | None = None) -> sqlite3.Connection:
-    """A connection to a file that is there, or to one in memory; each statement outside of `transaction` is one of its
-    own. A file that somebody removed is missed, and not begun anew. Pragmas are such as "synchronous = EXTRA"."""
+    """Connect to an existing file, or to a database in memory; statements outside of `transaction` commit one by one.
+    Pragmas are such as "synchronous = EXTRA"."""
     address = ":memory:" if path is None else f"{path.absolute().as_uri()}?mode=rw"
     # Closing may be left to whichever thread the garbage collector runs in.
     wait = WAIT_SECONDS if wait_seconds is None else wait_seconds
@@ -44,9 +44,8 @@ def connected(path: Path | None, *pragmas: str, wait_seconds: float | None = Non
 
 @contextmanager
 def transaction(database: sqlite3.Connection, *, writes: bool = True) -> Iterator[None]:
-    """All of what is written within, or, when it is left by an exception, nothing; what is read is one state. With
-    `writes` others are kept from writing from the beginning: who begins by reading may find, when it comes to write,
-    that another process was faster."""
+    """Commit what is done within, or roll it back on an exception. With `writes` the lock is taken at once: a
+    transaction that begins by reading may fail when it comes to write."""
     database.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
     try:
         yield
@@ -61,7 +60,7 @@ def transaction(database: sqlite3.Connection, *, writes: bool = True) -> Iterato
 
 @contextmanager
 def database_errors(failed: str) -> Iterator[None]:
-    """Say in one line what an error of SQLite or of the operating system meant: 'FAILED: why'."""
+    """Errors of SQLite or the operating system in one line: 'FAILED: why'."""
     try:
         with store_errors(failed):
             yield

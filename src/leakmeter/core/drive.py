@@ -35,10 +35,7 @@ Part = list[tuple[int, Request]]
 
 @dataclass(slots=True)
 class Cost:
-    """What the work took, in prompts scored and tokens run."""
-
     n_prompts: int = 0
-    """Prompts scored, with repeats."""
     n_tokens_run: int = 0
     """Tokens put through the model: the distinct ones of each round's prefix tree, less what was still in memory."""
     n_full_pass_tokens: int = 0
@@ -52,43 +49,53 @@ class Cost:
 def drive(
     backend: Backend, trials: Sequence[Trial[T]], *, on_plan: Callable[[Chunk], None] | None = None
 ) -> tuple[list[T], Cost]:
-    """Run trials to their ends, round by round; returns their results in order, and the cost. A back end that has room
-    for so many rows (`most_rows`) gets a round's in parts. `on_plan` is called with each chunk before it is scored."""
-    trials = [settled(backend, trial) for trial in trials]
-    results: dict[int, T] = {}
-    cost = Cost()
-    waiting: dict[int, Sequence[Asked]] = {}
-    for index, trial in enumerate(trials):
-        _advance(index, trial, None, waiting, results)
+    """Run trials to their ends, round by round; returns their results in order, and the cost. A back end with
+    `most_rows` gets a round in parts. `on_plan` is called with each chunk before it is scored."""
+    cost, results = Cost(), list[T]()
+    whole, answer = together([settled(backend, trial) for trial in trials]), list[Scores]()
     for number in itertools.count():
-        if not waiting:
+        try:
+            requests = whole.send(answer) if number else next(whole)
+        except StopIteration as end:
+            results = end.value
             break
-        pending = dict(waiting)
-        all_requests = [request for requests in pending.values() for request in requests]
-        scored = [request for request in all_requests if isinstance(request, Request)]
+        scored = [request for request in requests if isinstance(request, Request)]
+        drawn = [request for request in requests if isinstance(request, DrawRequest)]
+        differentiated = [request for request in requests if isinstance(request, GradientRequest)]
         n_before = backend.n_tokens_run
-        answers = iter(_scored(backend, scored, number, on_plan))
-        drawn = iter(_drawn(backend, [entry for entry in all_requests if isinstance(entry, DrawRequest)], cost))
-        gradients = iter(
-            _differentiate(backend, [entry for entry in all_requests if isinstance(entry, GradientRequest)], cost)
-        )
+        answers: dict[type, Iterator[Scores]] = {
+            Request: iter(_scored(backend, scored, number, on_plan)),
+            DrawRequest: iter(_drawn(backend, drawn, cost)),
+            GradientRequest: iter(_differentiate(backend, differentiated, cost)),
+        }
         own = [request for request in scored if not request.is_others]
         cost.n_prompts += sum(len(request.prompts) for request in own)
         cost.n_tokens_run += backend.n_tokens_run - n_before
         cost.n_full_pass_tokens += n_full_pass_tokens(own)
-        waiting.clear()
-        for index, requests in pending.items():
-            answer = [
-                next(answers if isinstance(entry, Request) else drawn if isinstance(entry, DrawRequest) else gradients)
-                for entry in requests
-            ]
-            _advance(index, trials[index], answer, waiting, results)
-    return [results[index] for index in range(len(trials))], cost
+        answer = [next(answers[type(request)]) for request in requests]
+    return results, cost
+
+
+def together(trials: Sequence[Trial[T]]) -> Trial[list[T]]:
+    """Trials as one, whose rounds ask for all that they ask for; returns their results in order."""
+    results: dict[int, T] = {}
+    answers: dict[int, list[Scores] | None] = dict.fromkeys(range(len(trials)))
+    while True:
+        waiting: dict[int, Sequence[Asked]] = {}
+        for index, answer in answers.items():
+            try:
+                waiting[index] = next(trials[index]) if answer is None else trials[index].send(answer)
+            except StopIteration as end:
+                results[index] = end.value
+        if not waiting:
+            return [results[index] for index in range(len(trials))]
+        scores = iter((yield [request for requests in waiting.values() for request in requests]))
+        answers = {index: list(itertools.islice(scores, len(requests))) for index, requests in waiting.items()}
 
 
 def settled(backend: Backend, trial: Trial[T]) -> Generator[Sequence[Asked], list[Scores], T]:
-    """The trial, told at once, without a round, where the back end draws no responses whole or hides no pieces
-    (`draws_responses`, `hides_pieces`); most draw token by token what `NextTokenSample` asks for."""
+    """The trial with empty answers to what the back end cannot do: draw whole responses (`draws_responses`) or hide
+    pieces (`hides_pieces`)."""
     draws, hides = getattr(backend, "draws_responses", False), getattr(backend, "hides_pieces", False)
     try:
         requests = next(trial)
@@ -132,8 +139,8 @@ def _scored(
 
 
 def _distinct(requests: Sequence[Request]) -> tuple[Sequence[Request], Sequence[int]]:
-    """Requests without those that ask for what another trial's asks for too, and where each one's answer is: in one
-    chunk they would be run once, but in the parts of a round several times."""
+    """Requests without those that repeat another trial's (`is_others`), and the index of each request's answer: a chunk
+    runs equal requests once, but parts of a round would not."""
     if not any(request.is_others for request in requests):
         return requests, range(len(requests))
     distinct: list[Request] = []
@@ -164,19 +171,6 @@ def _differentiate(backend: Backend, requests: Sequence[GradientRequest], cost: 
     return cast(DifferentiableBackend, backend).differentiate(requests, contexts)
 
 
-def _advance(
-    index: int,
-    trial: Trial[T],
-    answer: list[Scores] | None,
-    waiting: dict[int, Sequence[Asked]],
-    results: dict[int, T],
-) -> None:
-    try:
-        waiting[index] = next(trial) if answer is None else trial.send(answer)
-    except StopIteration as end:
-        results[index] = end.value
-
-
 def in_parts(requests: Sequence[Request], most_rows: int | None) -> list[Part]:
     """Cut requests into parts of so many wanted rows at most.
 
@@ -204,7 +198,6 @@ def in_parts(requests: Sequence[Request], most_rows: int | None) -> list[Part]:
 
 
 def joined(answers: Sequence[tuple[int, Scores]], requests: Sequence[Request]) -> list[Scores]:
-    """Scores of the requests out of those of their pieces, in order."""
     by_request: list[list[Scores]] = [[] for _ in requests]
     for number, scores in answers:
         by_request[number].append(scores)

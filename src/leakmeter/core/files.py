@@ -12,12 +12,11 @@ from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import DataError
 
 MOST_BYTES: Final = 2**30
-"""Largest file that is read whole."""
 
 
 def check_readable(path: Path, noun: str, *, most: int | None = MOST_BYTES) -> None:
-    """Refuse what never ends, or does not fit into memory: a directory, a device, a pipe, or a file of more than `most`
-    bytes, which is None for one that is read in parts. `noun` is for the message, such as 'context file'."""
+    """Refuse a directory, a device, a pipe, or a file of more than `most` bytes; None for a file that is read in parts.
+    `noun` is for the message, such as 'context file'."""
     try:
         state = path.stat()
     except OSError as error:
@@ -60,5 +59,4 @@ def parsed_toml(text: str, where: str) -> JsonObject:
 
 
 def sample_path(name: str) -> Path:
-    """A file of the package's samples."""
     return Path(str(resources.files("leakmeter.samples").joinpath(name)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -29,17 +29,14 @@ Sharing = Literal["prefixes", "sequences", "nothing"]
 _ANY_VOCAB: Final = 2**18  # of a model whose size is not known: a reduction may name any token
 Shape = tuple[int, tuple[int, ...]]
 """How many of two prompts a reduction's answer tells apart, and the shape of what it keeps of a row."""
-_SHAPES: Final[dict[tuple[type, str, int], Shape]] = {}
+_SHAPES: Final[dict[tuple[object, ...], Shape]] = {}
 """By reduction and vocabulary: to see one takes 10 ms, as long as a short case of a small model."""
-_MOST_SHAPES: Final = 4096
 _RANDOMNESS: Final = ("uniform", "random")
 """Fields of reductions that draw, on which no shape depends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What is sent to a server."""
-
     n_requests: int = 0
     n_tokens: int = 0
     """Of all prompts, with the responses that are scored behind them."""
@@ -53,76 +50,50 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a trial will take."""
-
     n_prompts: int
-    """Prompts scored, with repeats."""
     n_tokens_run: int
-    """Tokens put through the model."""
     n_full_pass_tokens: int
-    """Tokens that one full pass for each prompt would run."""
     n_token_pass_tokens: int
-    """Tokens that one full pass for each prompt and response token would run."""
     is_upper_bound: bool
     """Whether a response is still to be drawn, or a trial may end early: it counts with the most it may take."""
     work: Work
     sent: Sent | None = None
-    """Of a served model: what the server is asked."""
+    """None unless the model is served."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PlanningBackend:
-    """A back end that counts what another would run.
+    """A back end that counts what another would run."""
 
-    Args:
-        name: of the model.
-        tokenizer: of the model.
-        dtype: its precision.
-        window: most tokens a sequence may have.
-        sharing: what the back end that will do the work runs once.
-        size: of the model; None where operations have no meaning.
-        most_rows: wanted rows that the back end has room for at a time; None for no bound.
-        to_be_sent: of a served model, what a chunk's requests have the server asked.
-    """
+    name: str
+    tokenizer: Tokenizer
+    dtype: str
+    window: int | None
+    sharing: Sharing
+    size: ModelSize | None = None
+    """None where operations have no meaning."""
+    most_rows: int | None = None
+    to_be_sent: Callable[[Sequence[Request]], Sent] | None = None
+    """Of a served model, what a chunk's requests have the server asked."""
+    draws_responses: bool = False
+    hides_pieces: bool = False
+    differentiates: bool = True
+    check: Callable[[Chunk], None] | None = None
+    """Refuses what the back end that will do the work cannot answer; None where it answers everything."""
+    n_alike: int = 1
+    """Trials like the one that is driven, itself included, which share its passes: it is counted with its share."""
+    weights_sha256: str | None = None
+    identity: dict[str, str | None] = field(default_factory=dict)
+    n_tokens_run: int = 0
+    n_halvings: int = 0
+    work: Work = field(default_factory=Work)
+    sent: Sent = Sent()
+    _kept: dict[bytes, Run] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        tokenizer: Tokenizer,
-        dtype: str,
-        window: int | None,
-        sharing: Sharing,
-        size: ModelSize | None = None,
-        most_rows: int | None = None,
-        to_be_sent: Callable[[Sequence[Request]], Sent] | None = None,
-    ) -> None:
-        self.name = name
-        self.tokenizer = tokenizer
-        self.dtype = dtype
-        self.window = window
-        self.weights_sha256: str | None = None
-        self.identity: dict[str, str | None] = {}
-        self.size = size
-        self.most_rows = most_rows
-        self.n_tokens_run = 0
-        self.n_halvings = 0
-        self.work = Work()
-        self.sent = Sent()
-        self.to_be_sent = to_be_sent
-        self.sharing = sharing
-        self.n_alike = 1
-        """Trials like the one that is driven, itself included, which share its passes: it is counted with its share."""
-        self._kept: dict[bytes, Run] = {}
-        self._shapes_drawn: dict[tuple[type, object], Shape] = {}
+    def __post_init__(self) -> None:
         self._free = self._free_tokens()
-        self.draws_responses = False
-        self.hides_pieces = False
-        self.differentiates = True
-        self.check: Callable[[Chunk], None] | None = None
-        """Refuses what the back end that will do the work cannot answer; None where it answers everything."""
 
     def score(self, chunk: Chunk) -> list[Scores]:
-        """Count the chunk's work, and answer each request with scores that mean nothing."""
         if self.check is not None:
             self.check(chunk)
         if chunk.round == 0:
@@ -136,24 +107,23 @@ class PlanningBackend:
             self.sent += sent
             self.work.n_tokens += sent.n_tokens
         self.n_tokens_run += self.work.n_tokens - n_before
-        self._count_rows(chunk)
+        n_rows = sum(len(request.prompts) * len(request.rows) for request in chunk.requests)
+        self.work.n_rows += n_rows
+        if self.size is not None:
+            self.work.n_slices += -(-n_rows * self.size.n_vocab // self.size.n_slice_logits)
         return [self._answer(request, token) for request, token in zip(chunk.requests, self._free, strict=False)]
 
     def draw(self, requests: Sequence[DrawRequest]) -> list[Responses]:
-        """Count the prompts, and answer with responses of the most tokens that they may have."""
         n_tokens = sum(len(request.seeds) * len(request.prompt.ids) for request in requests)
         self.n_tokens_run += n_tokens
         self.work.n_tokens += n_tokens
         self.sent += Sent(sum(len(request.seeds) for request in requests), n_tokens)
         return [
-            Responses(
-                np.empty(0), drawn=tuple((next(self._free),) * draw_request.max_new_tokens for _ in draw_request.seeds)
-            )
-            for draw_request in requests
+            Responses(np.empty(0), drawn=tuple((next(self._free),) * request.max_new_tokens for _ in request.seeds))
+            for request in requests
         ]
 
     def differentiate(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Gradients]:
-        """Count what gradients take, and answer with none."""
         if not self.differentiates:
             check_differentiates(object(), self.name)
         if self.size is not None:
@@ -172,15 +142,11 @@ class PlanningBackend:
             work.n_passes += 1 + -(-(request.n_tokens - n_prompt) // at_once)
             work.n_slices += n_passes
         self.n_tokens_run += work.n_tokens - n_before
-        shape = [
-            (
-                gradient_request.directions.n_exact + gradient_request.directions.n_probes,
-                len(gradient_request.sigmas),
-                2,
-            )
-            for gradient_request in requests
+        n_numbers = [request.directions.n_exact + request.directions.n_probes for request in requests]
+        return [
+            Gradients(np.zeros((n, len(request.sigmas), 2)), entropy=0.0, log_mass=0.0)
+            for n, request in zip(n_numbers, requests, strict=True)
         ]
-        return [Gradients(np.zeros(numbers), entropy=0.0, log_mass=0.0) for numbers in shape]
 
     def _count_runs(self, chunk: Chunk) -> None:
         work = self.work
@@ -202,7 +168,7 @@ class PlanningBackend:
         self._kept = {_key(run): run for run, is_kept in zip(chunk.runs, kept, strict=True) if is_kept}
 
     def _start(self, run: Run) -> int:
-        """Leading tokens that need not be run: the parent's, or those of a sequence that the last round continued."""
+        """Leading tokens that need not be run: the parent's, or those of a sequence that the last round kept."""
         if self.sharing != "prefixes":
             return 0
         if run.hidden:
@@ -214,51 +180,33 @@ class PlanningBackend:
             return most
         return max([run.fork, *(_n_shared(run, kept, most) for kept in self._kept.values())])
 
-    def _count_rows(self, chunk: Chunk) -> None:
-        n_rows = sum(
-            len(request.prompts) * len(request.reduction.rows(len(request.response))) for request in chunk.requests
-        )
-        self.work.n_rows += n_rows
-        if self.size is not None:
-            self.work.n_slices += -(-n_rows * self.size.n_vocab // self.size.n_slice_logits)
-
     def _answer(self, request: Request, token: int) -> Scores:
         """Zeros, which are log-probabilities; for a reduction that draws, the token drawn, whatever the entry means."""
         draws = _draws(request)
-        n_prompts, n_entries = self._shape_drawn(request) if draws else self._shape(request)
-        n_rows = len(request.reduction.rows(len(request.response)))
-        shape = (1 if n_prompts == 1 else len(request.prompts), n_rows, *n_entries)
+        n_prompts, n_entries = self._shape(request, draws=draws)
+        shape = (1 if n_prompts == 1 else len(request.prompts), len(request.rows), *n_entries)
         return Scores(np.full(shape, float(token) if draws else 0.0))
 
-    def _shape_drawn(self, request: Request) -> Shape:
-        # Draws differ in their randomness at each step, and most name no token beside those that stop.
+    def _shape(self, request: Request, *, draws: bool) -> Shape:
         reduction: Any = request.reduction
-        kind = tuple(
-            (field.name, repr(getattr(reduction, field.name)))
-            for field in fields(reduction)
-            if field.name not in _RANDOMNESS
-        )
-        key = (type(reduction), kind)
-        if key not in self._shapes_drawn:
-            try:
-                self._shapes_drawn[key] = _shape_of(request, max(self.tokenizer.stop_ids, default=0) + 2)
-            except IndexError:
-                self._shapes_drawn[key] = _shape_of(request, self._n_vocab())
-        return self._shapes_drawn[key]
-
-    def _shape(self, request: Request) -> Shape:
-        n_vocab = self._n_vocab()
-        key = (type(request.reduction), repr(request.reduction), n_vocab)
+        # A reduction may rule out all stop tokens.
+        least = max(self.tokenizer.stop_ids, default=0) + 2
+        n_vocab = max(least, _ANY_VOCAB if self.size is None else self.size.n_vocab)
+        parameters = repr(reduction)
+        if draws:
+            # They differ in their randomness at each step.
+            names = (field.name for field in fields(reduction) if field.name not in _RANDOMNESS)
+            parameters = repr([(name, getattr(reduction, name)) for name in names])
+        key = (type(reduction), parameters, draws, least, n_vocab)
         if key not in _SHAPES:
-            if len(_SHAPES) >= _MOST_SHAPES:
+            if len(_SHAPES) >= 4096:
                 _SHAPES.clear()
-            _SHAPES[key] = _shape_of(request, n_vocab)
+            try:
+                _SHAPES[key] = _shape_of(request, least if draws else n_vocab)
+            except IndexError:
+                # Most draws name no token beside those that stop; this one does.
+                _SHAPES[key] = _shape_of(request, n_vocab)
         return _SHAPES[key]
-
-    def _n_vocab(self) -> int:
-        """Of a vocabulary in which a reduction may rule out all stop tokens."""
-        n_vocab = _ANY_VOCAB if self.size is None else self.size.n_vocab
-        return max(n_vocab, max(self.tokenizer.stop_ids, default=0) + 2)
 
     def _free_tokens(self) -> Iterator[int]:
         # Each is drawn once in a trial: responses part at once, also from those of earlier rounds.
@@ -287,9 +235,9 @@ def predict(backend: PlanningBackend, trial: Trial[Any]) -> Prediction:
 
 
 def planning_backend(backend: Backend, size: ModelSize | None) -> PlanningBackend:
-    """The back end that counts what this one would run."""
     shares = getattr(backend, "shares_prefixes", None)
-    planning = PlanningBackend(
+    check = getattr(backend, "check", None)
+    return PlanningBackend(
         name=backend.name,
         tokenizer=backend.tokenizer,
         dtype=backend.dtype,
@@ -298,12 +246,11 @@ def planning_backend(backend: Backend, size: ModelSize | None) -> PlanningBacken
         size=size,
         most_rows=getattr(backend, "most_rows", None),
         to_be_sent=getattr(backend, "to_be_sent", None),
+        hides_pieces=getattr(backend, "hides_pieces", False),
+        draws_responses=getattr(backend, "draws_responses", False),
+        check=check,
+        differentiates=check is None or hasattr(backend, "differentiate"),
     )
-    planning.hides_pieces = getattr(backend, "hides_pieces", False)
-    planning.draws_responses = getattr(backend, "draws_responses", False)
-    planning.check = getattr(backend, "check", None)
-    planning.differentiates = planning.check is None or hasattr(backend, "differentiate")
-    return planning
 
 
 def _shape_of(request: Request, n_vocab: int) -> Shape:
@@ -314,13 +261,13 @@ def _shape_of(request: Request, n_vocab: int) -> Shape:
 
 
 def _draws(request: Request) -> bool:
-    """Whether a token is drawn: a response goes on for which the row behind it is wanted."""
+    """Whether a token is drawn: the response goes on, and the row behind it is wanted."""
     n_response = len(request.response)
     return request.reduction.continues and request.reduction.rows(n_response).start == n_response
 
 
 def _generations(chunk: Chunk) -> list[list[Run]]:
-    """Runs by how many others each is forked from: a back end runs parents before children."""
+    """Runs by their depth: a back end runs parents before children."""
     levels: list[list[Run]] = []
     level_of: list[int] = []
     for run in chunk.runs:

@@ -53,7 +53,6 @@ class Place:
 
     @property
     def role(self) -> str:
-        """Role of the pieces whose tokens they are."""
         return CONTEXT if self.kind == "slot" else QUERY
 
 

@@ -141,7 +141,6 @@ class Instrument:
         return self._part(at)(results)
 
     def function(self, name: str) -> Any:
-        """The function of that name; None where there is none."""
         return next((self._part(at) for at in self.functions if at.rpartition(":")[2] == name), None)
 
     def example(self, id_: str = "one", response: str | None = None) -> Example:

@@ -40,7 +40,6 @@ class Lazily(Mapping[str, Prompt]):
 
     @property
     def prepared(self) -> dict[str, Prompt]:
-        """Those that were asked for so far."""
         return {name: prompt for name, prompt in self._made.items() if prompt is not None}
 
     @override
@@ -98,7 +97,6 @@ class Item:
     window: int | None = field(default=None, kw_only=True)
     """Most tokens that a prompt and what follows it may have; None for any number."""
     spans: tuple[Span, ...] = field(default=(), kw_only=True)
-    """What of the prompt may be removed."""
     model_noise_nats: float | None = field(default=None, kw_only=True)
     """How far one log-probability of the model moves with the way of asking, nats, where a run measured it once for all
     of its cases, as of a served model; None where each case measures the noise itself."""
@@ -127,13 +125,12 @@ class ContextItem(Item):
     cut_together: Callable[[Collection[str]], Prompt] | None = field(default=None, compare=False, kw_only=True)
     """Makes the prompt without several spans, under the removal policy; None where none was made."""
     texts_of: Callable[[Sequence[int]], JsonObject] | None = field(default=None, compare=False, kw_only=True)
-    """Of a response, by its token ids: it, the context and the query in words, as a run keeps them; None where they are
-    not known."""
+    """Token ids of a response to the texts that a run keeps: response, context and query; None where they are
+    unknown."""
 
     @property
     @override
     def typical_prompts(self) -> tuple[Prompt, ...]:
-        """The whole prompt, the one without the first span, and the bare one."""
         return (self.prompt, *list(self.cuts.values())[:1], self.blank)
 
     def without(self, names: Collection[str]) -> Prompt:
@@ -159,8 +156,7 @@ class Origin:
     def prepare(self, backend: Backend) -> Prepared:
         prepared = self.settings.prepare(self.case, backend, self.measure)
         if isinstance(self.case, Case) and self.case.has_unmarked_context:
-            n_tokens = sum(len(piece.ids) for piece in prepared.item.prompt.pieces if piece.role == QUERY)
-            prepared = replace(prepared, unmarked_query_tokens=n_tokens)
+            prepared = replace(prepared, unmarked_query_tokens=prepared.item.prompt.n_tokens(QUERY))
         return replace(prepared, origin=self)
 
 
@@ -179,7 +175,6 @@ class Prepared:
     unit: str
     n_truncated_tokens: int
     removal: str = field(default="drop", kw_only=True)
-    """How pieces are removed."""
     unmarked_query_tokens: int | None = field(default=None, kw_only=True)
     """Tokens of the rest of a chat of which nothing is marked as retrieved; None of other cases."""
     origin: Origin | None = field(default=None, kw_only=True, compare=False, repr=False)

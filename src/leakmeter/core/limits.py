@@ -1,5 +1,4 @@
-"""The largest counts that are taken, far above any use and below what would never end; amounts of memory; and refusing
-others."""
+"""Upper limits of counts, amounts of memory, and their refusal."""
 
 from __future__ import annotations
 
@@ -14,15 +13,13 @@ MOST_SAMPLES: Final = 100_000
 MOST_NULLS: Final = 100_000
 MOST_BEAMS: Final = 1_000
 _UNITS: Final = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 10**3, "MB": 10**6, "GB": 10**9}
-_LEAST_BYTES: Final = 2**26
 
 Bounded = tuple[bool, str, int, str]
 """Whether a count can be taken, its name, the count, and what was expected."""
 
 
 def refuse_bad(*checks: tuple[bool, str, float | None, str]) -> None:
-    """Refuse the first number that cannot be taken: of each whether it can be, its name, itself, and what was
-    expected."""
+    """Refuse the first bad number. Each check: whether it is good, its name, itself, and what is expected."""
     for good, name, number, expected in checks:
         if not good:
             raise UsageError(f"{name} is {number}; it has to be {expected}")
@@ -38,6 +35,6 @@ def parse_memory(text: str) -> int:
     if match is None:
         raise UsageError(f"memory is '{text}'; give a number with its unit, such as 512MiB or 2GiB")
     n_bytes = int(float(match[1]) * _UNITS[match[2]])
-    if n_bytes < _LEAST_BYTES:
+    if n_bytes < 64 * 2**20:
         raise UsageError(f"memory is '{text}'; give at least 64MiB")
     return n_bytes

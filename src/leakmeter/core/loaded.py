@@ -1,5 +1,4 @@
-"""Cases as they were loaded, ready to be measured in memory that does not grow with their number, and the plan of what
-to measure of them."""
+"""Loaded cases, prepared in memory that does not grow with their number, and the plan of what to measure."""
 
 from __future__ import annotations
 
@@ -26,21 +25,17 @@ _C = TypeVar("_C", bound=AnyCase)
 
 @dataclass(frozen=True, slots=True)
 class LoadedCases(Generic[_C]):
-    """Cases, and what becomes of those that cannot be used."""
-
     cases: tuple[_C, ...]
     problems: tuple[str, ...] = ()
     """What was wrong with each case that is left out already."""
     skip_bad: bool = False
     """Leave out further ones too, rather than stop at the first."""
     notes: tuple[str, ...] = ()
-    """What to tell of how the cases were read."""
     source: str | None = None
     """The file they are of, as it was given; None where they are of none, or its name may say whom they are about."""
 
     def prepared(self, backend: Backend, settings: Settings, measure: Measure) -> tuple[Preparations, LoadedCases[_C]]:
-        """The cases tokenised and cut; and these cases with the problems of all others, and what to tell of those
-        prepared."""
+        """The cases tokenised and cut; and these cases with all problems and notes."""
         prepared = Preparations(backend)
         unmarked: dict[str, list[int]] = {}
         kept: list[_C] = []
@@ -80,7 +75,6 @@ class Plan:
     instrument: str
     measure: Measure
     settings: Settings
-    """How prompts are made."""
     cases: LoadedCases[Any]
     group_size: int = 1
     """Cases that are scored together; see `engine.measure.measure_cases`."""
@@ -100,8 +94,7 @@ HELD_TOKENS: Final = 50_000
 
 
 class Preparations(Sequence[Prepared]):
-    """Prepared cases in order. Of many, only the first are held; the others are prepared anew when they are asked
-    for."""
+    """Prepared cases in order. Only the first are held in memory; others are prepared again when they are asked for."""
 
     def __init__(self, backend: Backend | None, held_tokens: int = HELD_TOKENS) -> None:
         self._backend = backend
@@ -110,11 +103,9 @@ class Preparations(Sequence[Prepared]):
         self.ids: list[str] = []
         self.contexts: list[str] = []
         self.origins: list[Origin | None] = []
-        """What each was prepared of; None where it was made otherwise."""
 
     @classmethod
     def from_prepared(cls, prepared: Sequence[Prepared]) -> Preparations:
-        """Cases that are in memory already, or are such a sequence."""
         if isinstance(prepared, cls):
             return prepared
         preparations = cls(None)

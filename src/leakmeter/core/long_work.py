@@ -1,5 +1,4 @@
-"""Long work: places at which whoever runs it may end it, which do nothing for anybody else, and what is done now and
-then while it goes on, such as signs of life."""
+"""Long work: checkpoints at which a caller may end it, and repeated calls such as signs of life."""
 
 from __future__ import annotations
 
@@ -14,13 +13,13 @@ _CHECK: Final[ContextVar[Callable[[], None]]] = ContextVar("leakmeter_check", de
 
 
 def checkpoint() -> None:
-    """End the work here if it is not wanted any more; called in loops whose length depends on the input."""
+    """Let the caller end the work here (see `checked_by`); called in loops whose length depends on the input."""
     _CHECK.get()()
 
 
 @contextmanager
 def checked_by(check: Callable[[], None]) -> Iterator[None]:
-    """Meanwhile every checkpoint that this thread comes to calls a function, which raises what is to end the work."""
+    """Call a function at every checkpoint of this thread; it raises to end the work."""
     token = _CHECK.set(check)
     try:
         yield
@@ -29,12 +28,11 @@ def checked_by(check: Callable[[], None]) -> Iterator[None]:
 
 
 SECONDS: Final = 10.0
-"""Between two signs."""
 
 
 @contextmanager
 def repeating(do: Callable[[], None], every_s: float) -> Iterator[None]:
-    """Do something, which must not raise, every so many seconds, in a thread, while the work within goes on."""
+    """Call `do`, which must not raise, every so many seconds in a thread while the work within goes on."""
     ended = threading.Event()
 
     def work() -> None:
@@ -52,7 +50,7 @@ def repeating(do: Callable[[], None], every_s: float) -> Iterator[None]:
 
 @contextmanager
 def heartbeat(notify: Callable[[str], None], activity: str, *, every_s: float = SECONDS) -> Iterator[None]:
-    """Tell a line every so many seconds while the work within goes on; `activity` is such as 'converting'."""
+    """Tell how long the work has taken, every so many seconds; `activity` is such as 'converting'."""
     started = time.monotonic()
     with repeating(lambda: notify(f"{activity}: {time.monotonic() - started:.0f} s so far …"), every_s):
         yield

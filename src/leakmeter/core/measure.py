@@ -1,5 +1,3 @@
-"""What every measure is."""
-
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -46,7 +44,6 @@ class Measure(ABC):
         item, the scores and the measure's own parameters, seed included; nothing else."""
 
     def record(self) -> JsonObject:
-        """The parameters that name a run, given and defaulted."""
         return asdict(self)
 
 

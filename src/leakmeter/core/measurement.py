@@ -11,7 +11,6 @@ from leakmeter.core.request import FloatArray
 Texts = Mapping[str, Any]
 """What a run keeps of a case beside numbers, as JSON; see `engine.measure.texts_of`."""
 Params = Mapping[str, Any]
-"""Parameters of a measure, as a run keeps them."""
 
 NATS = "nats"
 WEIGHT = "weight"
@@ -33,7 +32,6 @@ class Measurement:
     """A block of numbers with one meaning and one unit."""
 
     item: str
-    """The case it belongs to."""
     sample: int
     """Which response of the case, from 0."""
     piece: str

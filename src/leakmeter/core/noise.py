@@ -35,10 +35,9 @@ def neighbourhood_noise(
     scores: FloatArray,
     begun: FloatArray | None = None,
 ) -> Generator[list[Request], list[Scores], FloatArray]:
-    """Largest difference, in nats, that neighbourhoods make to a contrast of each response token: (response,). A
-    measurement contrasts two prompts, so the differences of the full prompt and of the bare one are added up. `scores`
-    are those of the bare prompt and the full one as the measure got them, (2, response); `begun` is what
-    `token_by_token` gave, where a long context's states were at hand for it."""
+    """Largest difference, in nats, that neighbourhoods make to a contrast of each response token: (response,). The
+    differences of the full prompt and of the bare one are added up. `scores` are those of the bare prompt and the full
+    one, (2, response); `begun` is the result of `token_by_token`, if there is one already."""
     if item.model_noise_nats is not None:
         return np.full(len(response), of_contrast(item.model_noise_nats, reduction))
     prompts = (item.blank, item.prompt)
@@ -51,7 +50,7 @@ def neighbourhood_noise(
 
 
 def interval_noise_of(item: ContextItem) -> float:
-    """What log-probabilities of a case may be off where an interval is made of them, nats."""
+    """Noise of log-probabilities, nats, where they make an interval."""
     return item.model_noise_nats or 0.0
 
 
@@ -72,7 +71,7 @@ def of_contrast(model_nats: float, reduction: TargetLogProbs | MixtureLogProbs) 
 
 
 def going_on(prompt: Prompt) -> Request:
-    """The prompt's last token as a response that the next round takes further, so that its states are kept."""
+    """The prompt's last token as a response that the next round extends, so that its states are kept."""
     *before, last = (piece for piece in prompt.pieces if piece.ids)
     shorter = Prompt((*before, replace(last, ids=last.ids[:-1])))
     return Request((shorter,), last.ids[-1:], Stretch(TargetLogProbs(), 0, 1))
@@ -106,7 +105,7 @@ def _forked(
 def token_by_token(
     item: ContextItem, response: tuple[int, ...], reduction: TargetLogProbs | MixtureLogProbs
 ) -> Generator[list[Request], list[Scores], FloatArray]:
-    """What is measured of the bare prompt and of the full one where tokens are run one at a time, (2, response)."""
+    """Scores of the bare prompt and of the full one with tokens run one at a time, (2, response)."""
     prompts, noise_nats = (item.blank, item.prompt), interval_noise_of(item)
     n = len(response)
     single = min(_SINGLE_TOKENS, n)

@@ -19,8 +19,8 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u206
 
 
 def visible(text: str) -> str:
-    """`text` with every control character replaced by a picture of it; as long as before. What passes has nothing that
-    a terminal or the bidirectional algorithm would obey, and its character offsets stay true."""
+    """`text` with each control character replaced by a picture of it: nothing for a terminal or the bidirectional
+    algorithm to obey, and the same character offsets."""
     text = text.replace("\r\n", " \n").replace("\r", "\n")
     return _UNPRINTABLE.sub(_picture, text)
 
@@ -38,13 +38,11 @@ def excerpt(text: str, characters: int) -> str:
 
 
 def counted(n: int, noun: str) -> str:
-    """A number with its noun, in the plural if it needs one."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def csv_writer(sink: TextIO) -> Any:
-    """Writes rows of CSV; all texts are quoted: a lone carriage return would otherwise stand bare, and end a row for
-    who reads it."""
+    """Writes rows of CSV with all texts quoted: a bare carriage return would end a row for some readers."""
     return csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
 
 
@@ -58,8 +56,7 @@ SELDOM: Final = "left out where it is None"
 
 
 def to_plain(value: Any) -> Any:
-    """Dictionaries, lists, texts and numbers, as JSON can hold them, of these, of tuples and of dataclasses. An
-    infinite number becomes a text (see `INFINITY`), NaN None."""
+    """The value as JSON can hold it; an infinite number becomes a text (see `INFINITY`), NaN None."""
     if is_dataclass(value) and not isinstance(value, type):
         pairs = ((field, getattr(value, field.name)) for field in fields(value))
         return {

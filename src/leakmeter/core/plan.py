@@ -41,7 +41,6 @@ class Run:
     ids: IntArray
     """Token ids of the whole sequence, (token,)."""
     positions: IntArray
-    """Their positions, (token,)."""
     parent: int
     """Index of the run whose sequence this one forks from; −1 for none."""
     fork: int
@@ -211,21 +210,20 @@ def _lay_out(requests: Sequence[Request]) -> Layout:
 
 
 def plan_contexts(requests: Sequence[GradientRequest]) -> Chunk:
-    """The runs that find the states of a place behind contexts, of all requests that need them: a chunk with a request
-    for each context of each of these requests, in order; of its prompt the rows from the first token whose vectors vary
-    to the last one, and nothing after that is run."""
-    asking = (request for request in requests if request.runs_contexts)
-    return plan([_states(prompt, request.place.role) for request in asking for prompt in request.contexts])
-
-
-def _states(prompt: Prompt, role: str) -> Request:
-    has_role = [piece.role == role for piece in prompt.pieces]
-    needed = Prompt(prompt.pieces[: len(has_role) - has_role[::-1].index(True)])
-    return Request((needed,), (), PromptStates(len(needed.ids) - int(tokens_of(needed, role)[0])))
+    """A chunk that finds the states of a place behind contexts: for each request that needs them, a request for each of
+    its contexts, in order, with rows from the first token whose vectors vary to the last one."""
+    states: list[Request] = []
+    for request in requests:
+        role = request.place.role
+        for prompt in request.contexts if request.runs_contexts else ():
+            last = max(i for i, piece in enumerate(prompt.pieces) if piece.role == role)
+            needed = Prompt(prompt.pieces[: last + 1])
+            states.append(Request((needed,), (), PromptStates(len(needed.ids) - int(tokens_of(needed, role)[0]))))
+    return plan(states)
 
 
 def _holder(branches: Sequence[_Branch], branch: int, token: int) -> int:
-    """The branch in which a token of a sequence is run, of that sequence's branch and those it forks from."""
+    """The branch that runs a token, among a sequence's branch and those it forks from."""
     while token < branches[branch].fork:
         branch = branches[branch].parent
     return branch
@@ -240,8 +238,8 @@ def _sequence(prompt: Prompt, response: tuple[int, ...], n_rows: int) -> tuple[I
 
 
 def _decompose(keys: Sequence[Keys], lasting: Set[int], apart: Set[int]) -> tuple[list[_Branch], list[int]]:
-    """Cut the tree of sequences into branches; returns them, parents first, and each sequence's branch. Of sequences
-    that begin alike, those that last are run first, so that their states are held once; else the longest."""
+    """Cut the tree of sequences into branches, parents first; returns them and each sequence's branch. A branch's main
+    sequence is a lasting one, so that its states are held once, else the longest."""
     # Big-endian bytes sort as the numbers do, and compare in C.
     order = sorted(set(range(len(keys))) - apart, key=lambda i: keys[i].astype(">u8").tobytes())
     branches = [_Branch(i, -1, 0) for i in sorted(apart)]
@@ -267,7 +265,6 @@ def _decompose(keys: Sequence[Keys], lasting: Set[int], apart: Set[int]) -> tupl
 
 
 def _split(keys: Sequence[Keys], ordered: Sequence[int], depth: int) -> list[list[int]]:
-    """Split sorted sequences that agree up to `depth` by the token that stands there."""
     parts: dict[int, list[int]] = {}
     for i in ordered:
         parts.setdefault(int(keys[i][depth]), []).append(i)

@@ -63,7 +63,6 @@ class Prompt:
         return sum(p.gap + len(p.ids) for p in self.pieces)
 
     def names(self, role: str = CONTEXT) -> tuple[str, ...]:
-        """Names of the pieces with this role, in order of first appearance."""
         return tuple(dict.fromkeys(p.name for p in self.pieces if p.role == role))
 
     def without(self, *names: str) -> Prompt:
@@ -102,7 +101,7 @@ class Prompt:
         return tuple(ranges)
 
     def blank(self, role: str = CONTEXT) -> Prompt:
-        """The prompt with everything of a role cut: the frame a stranger could have built."""
+        """The prompt without the pieces of a role."""
         return Prompt(tuple(p for p in self.pieces if p.role != role))
 
     def only(self, *names: str, role: str = CONTEXT) -> Prompt:
@@ -111,7 +110,6 @@ class Prompt:
         return Prompt(tuple(p for p in self.pieces if p.role != role or p.name in kept))
 
     def with_inserted(self, index: int, piece: Piece) -> Prompt:
-        """The prompt with a piece put before the piece at `index`."""
         return Prompt((*self.pieces[:index], piece, *self.pieces[index:]))
 
     def n_tokens(self, role: str) -> int:

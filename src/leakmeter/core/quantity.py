@@ -83,7 +83,6 @@ class SoFar:
 
 
 def add_case(findings: dict[str, float], case: Case) -> None:
-    """Put a case that is done to the findings so far, numbers by their words."""
     for finding in case.so_far:
         words, number = finding.words, finding.compute(case)
         if number is not None:
@@ -93,8 +92,8 @@ def add_case(findings: dict[str, float], case: Case) -> None:
 def watched(
     parts: Iterable[T], make: Callable[[Iterable[T]], Iterator[Case]], findings: dict[str, float], *, is_of_run: bool
 ) -> Iterator[Case]:
-    """The results that `make` makes of the parts of a run, each put to the findings so far. Where a result has numbers
-    of the whole run, the result of its part alone is put there as soon as the part is done."""
+    """The results that `make` makes of a run's parts, each added to the findings. Where a result has numbers of the
+    whole run (`is_of_run`), a part alone is added as soon as it is done."""
 
     def taken() -> Iterator[T]:
         for part in parts:
@@ -113,8 +112,7 @@ Number = Callable[[Case], float | None]
 
 
 def at(*path: str) -> Number:
-    """What stands at a place of a result, by names, outermost first; where one of them is None, the case has no such
-    number."""
+    """The number at a path of attributes; None where one of them is None."""
 
     def number(case: Case) -> float | None:
         inner: Any = case
@@ -128,7 +126,6 @@ def at(*path: str) -> Number:
 
 
 def most(numbers: Iterable[float]) -> float | None:
-    """The largest; None of no numbers."""
     return max(numbers, default=None)
 
 
@@ -140,5 +137,5 @@ HALF_WIDTH: Final = at("half_width_nats")
 
 
 def of_response(name: str, about: str, compute: Number, lower_bound: LowerBound | None = None) -> Quantity:
-    """A sum over a response, nats, with its noise and its half-width."""
+    """A sum over a response, nats, with noise and half-width."""
     return Quantity(name, NATS, about, compute, floor=NOISE, half_width=HALF_WIDTH, lower_bound=lower_bound)

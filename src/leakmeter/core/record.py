@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_SCALARS = (bool, int, float, str)
-
-
 class _MayBeInfinite:
     """Says it in a schema; pydantic asks for it by this method's name."""
 
@@ -77,7 +74,7 @@ def reader_of(kind: Any) -> Any:
 
 
 def frame_of(kind: type[Record], records: Iterable[Record]) -> pd.DataFrame:
-    """One row a record: its numbers and texts, under the fields' names; tuples and records in it are left out."""
+    """One row a record, with its numbers and texts; fields that hold tuples or records are left out."""
     import pandas as pd
 
     records = list(records)
@@ -91,19 +88,16 @@ def frame_of(kind: type[Record], records: Iterable[Record]) -> pd.DataFrame:
 
 
 def scalar_fields(kind: type[Record]) -> dict[str, type]:
-    """Fields of a record that hold one number or text, or None, and which of bool, int, float and str it is."""
+    """Fields that hold one number or text, or None, and their type: bool, int, float or str."""
     hints = get_type_hints(kind)
     scalars = {field.name: _scalar(hints[field.name]) for field in fields(kind)}
     return {name: scalar for name, scalar in scalars.items() if scalar is not None}
 
 
 def _scalar(hint: Any) -> type | None:
-    """The scalar that a field holds beside None; a choice of words is a text."""
-    kinds = {
-        type(get_args(alternative)[0]) if get_origin(alternative) is Literal else alternative
-        for alternative in _alternatives(hint)
-    } - {NoneType}
-    return kinds.pop() if len(kinds) == 1 and kinds <= {*_SCALARS} else None
+    alternatives = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    kinds = {type(get_args(kind)[0]) if get_origin(kind) is Literal else kind for kind in alternatives} - {NoneType}
+    return kinds.pop() if len(kinds) == 1 and kinds <= {bool, int, float, str} else None
 
 
 def part_fields(kind: type[Record]) -> dict[str, type[Record]]:
@@ -115,10 +109,8 @@ def part_fields(kind: type[Record]) -> dict[str, type[Record]]:
     hints = get_type_hints(kind)
     for field in fields(kind):
         hint = hints[field.name]
-        inner = next(
-            (argument for argument in get_args(hint) if isinstance(argument, type) and issubclass(argument, Record)),
-            None,
-        )
+        records = (inner for inner in get_args(hint) if isinstance(inner, type) and issubclass(inner, Record))
+        inner = next(records, None)
         if inner is None:
             continue
         if get_origin(hint) is tuple:
@@ -129,8 +121,8 @@ def part_fields(kind: type[Record]) -> dict[str, type[Record]]:
 
 
 def schema(kind: type[Record], name: str) -> JsonObject:
-    """JSON schema (draft 2020-12) of what `to_dict` makes of a record, with the docstrings of its fields: the source of
-    it and of all that it holds has to be at hand."""
+    """JSON schema (draft 2020-12) of `to_dict`'s output, with the docstrings of the fields; needs the source of the
+    records."""
     from pydantic import TypeAdapter
 
     json_schema = TypeAdapter(kind).json_schema(mode="serialization")
@@ -149,10 +141,6 @@ def schema(kind: type[Record], name: str) -> JsonObject:
     }
 
 
-def _alternatives(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-
-
 def records_in(kind: Any) -> Iterator[type]:
     if isinstance(kind, type) and is_dataclass(kind):
         yield kind
@@ -165,8 +153,7 @@ def records_in(kind: Any) -> Iterator[type]:
 
 @cache
 def docstrings(record: type) -> dict[str, str]:
-    """Docstring of each field of a dataclass, those of the classes that it derives from too; its source has to be at
-    hand."""
+    """Docstring of each field of a dataclass, inherited ones too; needs its source."""
     by_field: dict[str, str] = {}
     for base in reversed(record.__mro__):
         if not is_dataclass(base):

@@ -46,7 +46,6 @@ class TargetLogProbs(PerToken):
 
     @property
     def needs(self) -> Needs:
-        """At T = 1 the tokens' own log-probabilities."""
         return "targets" if self.temperature == 1.0 else "rows"
 
     @property
@@ -55,7 +54,6 @@ class TargetLogProbs(PerToken):
         return self.temperature <= 1.0
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """(prompt, row, vocab) to (prompt, row)."""
         return logspace.target_log_probs(rows, targets, self.temperature)
 
 
@@ -79,7 +77,6 @@ class MixtureLogProbs(PerToken):
         return 0.0 <= self.context_weight <= 1.0 and self.temperature <= 1.0
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """(prompt, row, vocab) to (prompt, row)."""
         mixed = mix_with_first(rows, self.context_weight)
         return logspace.target_log_probs(mixed, targets, self.temperature)
 
@@ -110,7 +107,6 @@ class Stretch:
         return self.reduction.bounded_by_top
 
     def rows(self, n_response: int) -> range:
-        """One row for each response token from `start` to before `stop`."""
         return range(self.start, min(self.stop, n_response))
 
     def reduce(self, rows: Any, targets: Any) -> Any:
@@ -130,7 +126,6 @@ class PromptStates:
         return range(1 - self.n, 1)
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """Refused: no logits are made."""
         raise TypeError("states are no logits")
 
 
@@ -149,11 +144,9 @@ class NextTokenSample(NextToken):
 
     @property
     def rows_together(self) -> bool:
-        """True when two branches are mixed."""
         return self.context_weight != 1.0
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """(prompt, 1, vocab) to (prompt, 1, 2)."""
         mixed = mix_with_first(rows, self.context_weight) if self.rows_together else rows
         return draw(mixed, self.uniform, self.temperature)
 
@@ -170,11 +163,9 @@ class Labels(NextToken):
 
     @property
     def needs(self) -> Needs:
-        """At T = 1 the tokens' own log-probabilities."""
         return "labels" if self.temperature == 1.0 else "rows"
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """(prompt, 1, vocab) to (prompt, 1, label)."""
         return logspace.label_log_probs(rows, self.token_ids, self.temperature)
 
 
@@ -191,7 +182,6 @@ class FullDistribution:
         return range(n_response + 1)
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """(prompt, row, vocab), normalised."""
         return logspace.log_softmax(rows, self.temperature)
 
 
@@ -245,13 +235,12 @@ class Top(NextToken):
     needs: ClassVar[Needs] = "top"
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """(prompt, 1, vocab) to (prompt, 1, k, 2)."""
         return top(rows, self.k)
 
 
 def top(logits: Any, k: int) -> Any:
     """The `k` largest entries of each row, at most the vocabulary: (..., vocab) to (..., k, 2), token ids and log
-    softmax(z), nats, float64, the largest first, of equal ones the lowest id."""
+    softmax(z), nats, float64, largest first, ties by id."""
     xp = array_namespace(logits)
     n_vocab = logits.shape[-1]
     flat = xp.reshape(logits, (-1, n_vocab))
@@ -264,9 +253,8 @@ def top(logits: Any, k: int) -> Any:
 
 
 def _largest(rows: Any, k: int) -> Any:
-    """Ids of the `k` largest entries of each row, in order, of ties the lowest first: (row, vocab) to (row, k). They
-    stand in the k blocks whose largest entries are largest, of ties the first blocks: whatever stands in another block
-    comes after the largest entry of each of these."""
+    """Ids of the `k` largest entries of each row, largest first, ties by id: (row, vocab) to (row, k). They lie in the
+    k blocks with the largest maxima: an entry of another block is below each of these maxima."""
     xp, where = array_namespace(rows), device(rows)
     n_rows, n_vocab = rows.shape
     missing = -n_vocab % _BLOCK

@@ -39,7 +39,8 @@ def instrument(name: str) -> Instrument:
 
 
 def reporter(kind: type) -> Callable[[Sequence[Any]], Any]:
-    """What makes a report of results of a class: the instrument in whose folder it is, or the module beside it."""
+    """The function that makes a report of a class's results: its instrument's, or that of the module `report` beside
+    it."""
     folder = kind.__module__.rpartition(".")[0]
     for measure in _own().values():
         if measure.package == folder:
@@ -53,7 +54,7 @@ def reporter(kind: type) -> Callable[[Sequence[Any]], Any]:
 
 
 def printed(name: str) -> tuple[Any, str]:
-    """The class of what `--json` prints, and the package that ships its schema: of an instrument, or of the doctor."""
+    """The class that `--json` prints, and the package that ships its schema."""
     if name == _DOCTOR:
         return importlib.import_module("leakmeter.checkup.result").DoctorResult, "leakmeter.checkup"
     measure = instrument(name)

@@ -86,7 +86,6 @@ class Request:
 
     @property
     def rows(self) -> range:
-        """Indices of each prompt's wanted rows."""
         return self.reduction.rows(len(self.response))
 
     @property
@@ -109,15 +108,12 @@ class DrawRequest:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The answer to a request."""
-
     values: FloatArray
     """What the reduction keeps: (prompt, row, ...), nats."""
     half_width: FloatArray | None = field(default=None, kw_only=True)
     """Most that each of the values may be off, nats, of their shape; None where they are what they are."""
 
     def without_first(self, n: int) -> Scores:
-        """Those of the prompts behind the first so many."""
         return Scores(self.values[n:], half_width=None if self.half_width is None else self.half_width[n:])
 
 

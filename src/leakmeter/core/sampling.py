@@ -53,10 +53,9 @@ def draw_with(
     n: int,
     max_new_tokens: int,
 ) -> Generator[list[Request], list[Scores], list[FloatArray]]:
-    """Draw `n` responses; each ends with a stop token, which belongs to it, or after `max_new_tokens`. Of the prompts'
-    rows, the last one's tokens are taken. `reduction` makes of response and step, both from 0, a reduction that draws,
-    the token id first in what it gives. Returns for each response what the reduction gave at each step, (response,
-    kept)."""
+    """Draw `n` responses; each ends with a stop token, which belongs to it, or after `max_new_tokens`. `reduction`
+    gives, for a response and a step from 0, a reduction that draws, with the token id first; the last prompt's tokens
+    are taken. Returns what the reductions gave, for each response (response, kept)."""
     drawn: list[list[int]] = [[] for _ in range(n)]
     kept: list[list[FloatArray]] = [[] for _ in range(n)]
     live = list(range(n))
@@ -104,7 +103,6 @@ def bits_of(measure: Any, item: ContextItem) -> Callable[[int, int], Bits]:
 
 
 def _described(value: Any) -> Any:
-    """A parameter that is no plain value: its class, and its fields, or what plain values it holds by name."""
     if is_dataclass(value) and not isinstance(value, type):
         parameters = asdict(value)
     else:

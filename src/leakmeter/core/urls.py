@@ -54,7 +54,7 @@ def url_of(path: Path) -> str | None:
 
 
 def check_directory(path: Path) -> None:
-    """Refuse the URL of an object store where only a directory will do."""
+    """Refuse the URL of an object store."""
     if (url := url_of(path)) is not None:
         raise UsageError(f"'{url}' is in an object store, which keeps only runs of cases; give a directory")
 
@@ -71,7 +71,7 @@ _copies: Final[dict[str, Copy]] = {}
 
 
 def copy_of(path: Path, url: str) -> Copy:
-    """Remember what a path is a copy of, until that is forgotten."""
+    """Remember what a path is a copy of."""
     return _copies.setdefault(str(path), Copy(path, url))
 
 
@@ -80,12 +80,12 @@ def forget_copy(path: Path) -> None:
 
 
 def place_of(path: Path) -> str:
-    """A path as a user named it: a URL, or that of what it is a copy of, or the path itself."""
+    """A path as the user gave it: the URL that it spells or is a copy of, or the path itself."""
     return url_of(path) or as_given(str(path))
 
 
 def as_given(text: str) -> str:
-    """A text that names copies, with the URLs of what they are of in their places."""
+    """A text in which the paths of copies are replaced by their URLs."""
     for path, copy in list(_copies.items()):
         text = text.replace(path, copy.url)
     return text

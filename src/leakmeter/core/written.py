@@ -39,8 +39,8 @@ class ForeignFileError(OSError):
 
 @contextmanager
 def regular_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to read, which is one: opening a pipe that somebody put in its place would wait for ever.
-    `ForeignFileError` where it is no regular file, or is larger than any that leakmeter writes."""
+    """A regular file to read. `ForeignFileError` for anything else (opening a pipe would wait for ever), and for a file
+    larger than any that leakmeter writes."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         status = os.fstat(handle)
@@ -61,31 +61,30 @@ def read_whole(path: Path) -> bytes:
 
 
 def write_whole(path: Path, content: bytes, *, public: bool = False, lasting: bool = True) -> None:
-    """Write a file so that its place holds either what was there before or all of the new content. A link that is there
-    is replaced, and what it points at stays. The mode is 0600, or, of a public file, what the user's umask says.
-    Without `lasting` that holds where the process is killed, not where the machine stops."""
-    handle, temporary = _new_file(path, public=public)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            if lasting:
-                os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    """Write a file whole or not at all, for its owner alone (mode 0600) unless it is `public`. A link at its place is
+    replaced, and its target stays. Without `lasting` this holds if the process is killed, not if the machine stops."""
+    with _renamed(path, public=public) as (handle, _), os.fdopen(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        if lasting:
+            os.fsync(file.fileno())
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A new file of mode 0600 for others to write to, renamed to `path` once that is done; see `write_whole`."""
-    handle, temporary = _new_file(path, public=False)
-    try:
+    """A new file of mode 0600 to write to, renamed to `path` at the end; see `write_whole`."""
+    with _renamed(path, public=False) as (handle, temporary):
         os.close(handle)
         yield temporary
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
+
+
+@contextmanager
+def _renamed(path: Path, *, public: bool) -> Iterator[tuple[int, Path]]:
+    handle, temporary = _new_file(path, public=public)
+    try:
+        yield handle, temporary
         temporary.replace(path)
     except BaseException:
         # An interrupt too leaves nothing half-written.
@@ -94,7 +93,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def try_place(path: Path) -> None:
-    """Find out whether a file can be written there, and leave everything as it is; `OSError` where it cannot."""
+    """Raise `OSError` if no file can be written there; nothing is changed."""
     handle, temporary = _new_file(path, public=False)
     os.close(handle)
     temporary.unlink()
@@ -103,8 +102,8 @@ def try_place(path: Path) -> None:
 
 
 def clear_left_over(folder: Path, name: str = "") -> None:
-    """Remove what processes that are no more left half-written, of a file or of any, in a directory that several may
-    write to."""
+    """Remove the partial files of processes that have ended: of the file `name`, or of all, in a directory that several
+    processes may write to."""
     for path in folder.glob(f"{glob.escape(name[:_LONGEST_NAME])}*{PARTIAL}"):
         parts = path.name.removesuffix(PARTIAL).rsplit(".", 2)
         # Before names were random they ended with the process.
@@ -114,10 +113,9 @@ def clear_left_over(folder: Path, name: str = "") -> None:
 
 
 def make_private(folder: Path, *, named: bool = False) -> None:
-    """Make a directory of mode 0700, or see to it that the one that is there is its owner's alone; those that it lies
-    in are made too. One that is named by the user, who may use it for other things too, is left as it is, which may be
-    a link or one that others can read, and refused where others can write to it. `OSError` where others may use it and
-    it belongs to another user or is named, or where it is a link."""
+    """Make a directory of mode 0700, and its parents, or make the existing one private. A directory that the user
+    `named` may be a link or readable by others, and is left as it is. `OSError` where another user owns it, where it is
+    a link and not named, or where others can write to a named one."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if os.name == "nt":
         return
@@ -137,7 +135,7 @@ def make_private(folder: Path, *, named: bool = False) -> None:
 
 @contextmanager
 def made_for(folder: Path) -> Iterator[None]:
-    """Directories that come to be made for one go again where an error leaves nothing in it."""
+    """On an error, remove the directories that were made for `folder` if they are empty."""
     above = (*reversed(folder.parents), folder)
     missing = [directory for directory in above if not directory.exists()]
     try:
@@ -150,8 +148,7 @@ def made_for(folder: Path) -> Iterator[None]:
 
 
 def remove_unused(folder: Path, beside: Collection[str] = (".lock",)) -> None:
-    """Remove a directory in which nothing came to be; one that holds anything but the files `beside`, which are of no
-    use without others, stays as it is."""
+    """Remove a directory that holds nothing but the files `beside`."""
     with suppress(OSError):
         names = {path.name for path in folder.iterdir()}
         if names <= set(beside):
@@ -161,8 +158,8 @@ def remove_unused(folder: Path, beside: Collection[str] = (".lock",)) -> None:
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open a file that is one's own alone, made with mode 0600 if need be; one that is wider is tightened. No link is
-    followed, and a device, a pipe or what belongs to another user is refused (`OSError`)."""
+    """Open a file of mode 0600, made or tightened if need be. `OSError` for a link, a device, a pipe, or another user's
+    file."""
     flags |= os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(path, flags, PRIVATE)
     try:
@@ -180,8 +177,8 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def check_place(path: Path, noun: str, inputs: Iterable[object] = ()) -> None:
-    """Refuse to write a file, or files of a directory, over what is read, or into a run; by what a path stands for,
-    links and all. Of a directory among `inputs` (see `files_among`) no file is written over."""
+    """Refuse to write over an input, into a directory among the inputs, or into a run; links are followed (see
+    `files_among`)."""
     place = _resolved(path)
     for source in files_among(inputs):
         other = _resolved(source)
@@ -217,7 +214,7 @@ def _is_run(folder: Path) -> bool:
 
 @contextmanager
 def store_errors(failed: str) -> Iterator[None]:
-    """Say in one line what an operating system's error meant: 'FAILED: why'."""
+    """Errors of the operating system in one line: 'FAILED: why'."""
     try:
         yield
     except OSError as error:
@@ -225,8 +222,8 @@ def store_errors(failed: str) -> Iterator[None]:
 
 
 def files_among(value: object) -> Iterator[Path]:
-    """Files and directories that there are among what was given: paths, texts that may name a file, with '@' before it
-    or without, lists of these, or a dataclass with such fields."""
+    """Existing files and directories among values: paths, names of files with or without '@', lists of these, and
+    dataclasses with such fields."""
     # A text need not be one that could name a file.
     with suppress(OSError, ValueError):
         if isinstance(value, Path) and value.exists():

@@ -79,8 +79,8 @@ def n_parts(n_cases: int, group_size: int) -> int:
 
 
 def check_answered(backend: Backend, measure: Measure, prepared: Sequence[Prepared]) -> None:
-    """Refuse what the back end cannot answer of any case, before anything is scored or written; a back end without
-    `check` answers everything."""
+    """Refuse what the back end cannot answer, before anything is scored or written; a back end without `check` answers
+    everything."""
     if hasattr(backend, "check"):
         predictor = predictor_of(backend)
         # Its noise will be known before the first case, so that no case asks for what would show it.
@@ -139,7 +139,7 @@ def _measured_elsewhere(
     group_size: int,
     numbers: Sequence[int],
 ) -> Iterator[Part]:
-    """See `measure_cases`. Parts are written as they come, and handed on in order; those that fail are told at last."""
+    """See `measure_cases`. Parts are written as they come, and yielded in order; failed parts raise at the end."""
     todo = [number for number in numbers if directory is None or not directory.has_part(number)]
     missing, failed = set(todo), dict[int, Failure]()
     kept: dict[int, list[Part]] = {}
@@ -188,7 +188,7 @@ def _measured_elsewhere(
 
 
 def _ended(writing: Mapping[Future[None], Any], *, at_most: int) -> list[Future[None]]:
-    """Writes that are done, so many of them that no more than `at_most` are left."""
+    """Finished writes, once at most `at_most` others are left."""
     while True:
         ended = [future for future in writing if future.done()]
         if len(writing) - len(ended) <= at_most:
@@ -199,19 +199,17 @@ def _ended(writing: Mapping[Future[None], Any], *, at_most: int) -> list[Future[
 
 
 def _failed(failed: Mapping[int, Failure], ids: Sequence[str], group_size: int, n_kept: int) -> LeakmeterError:
-    """What to tell where parts could not be measured, and all others could."""
-    first = min(failed)
     groups = [ids[number * group_size : (number + 1) * group_size] for number in sorted(failed)[:_MOST_NAMED]]
     names = ", ".join(f"'{_named(group)}'" for group in groups)
     more = f" and {len(failed) - _MOST_NAMED:,} more" if len(failed) > _MOST_NAMED else ""
-    error = rebuilt(failed[first])
-    others = (
-        f"the other {n_kept - len(failed):,} parts of the run are kept, and the same command tries the failed ones "
-        "again"
-    )
-    kept = others if n_kept else ""
+    error = rebuilt(failed[min(failed)])
     message = f"{names}{more} could not be measured: {error}"
-    error.args = (f"{message}; {kept}" if kept else message,)
+    if n_kept:
+        message += (
+            f"; the other {n_kept - len(failed):,} parts of the run are kept, and the same command tries the failed "
+            "ones again"
+        )
+    error.args = (message,)
     return error
 
 
@@ -224,11 +222,9 @@ def measured_together(
     in_groups: bool,
     on_prediction: Callable[[int], None] = lambda n_tokens: None,
 ) -> list[Part]:
-    """Cases of one part, measured. With `in_groups` each says of how many cases the part is, also where that is one.
-
-    `on_prediction` gets how many tokens are to be run, or at most. Without a predictor nothing is predicted, as of the
-    cases of a large run: to count what each takes would be to go through it twice.
-    """
+    """Measure the cases of one part. With `in_groups` each says how many cases the part has. `on_prediction` gets the
+    number of tokens to run, or a bound. Without a predictor nothing is predicted: in a large run that would double the
+    work."""
     predicted = KeptPrediction()
     if predictor is not None:
         prediction = predictor.predict(measure, *group)
@@ -261,10 +257,8 @@ def _named(ids: Sequence[str]) -> str:
 
 
 def _noise_nats(backend: RemoteBackend, prepared: Sequence[Prepared], directory: RunDirectory | None) -> float:
-    """The model's noise as the run has it, so that a run that goes on has one.
-
-    It is measured where the run has none yet, or one with fewer requests at a time: then the larger is kept.
-    """
+    """The model's noise, as the run keeps it. It is measured if the run has none, or one measured with fewer requests
+    at a time; then the larger counts."""
     noise = None if directory is None else directory.noise
     if noise is None or noise.get("concurrency", 0) < backend.concurrency:
         new_noise = asdict(backend.measured_noise([prepared[0].item]))
@@ -276,25 +270,23 @@ def _noise_nats(backend: RemoteBackend, prepared: Sequence[Prepared], directory:
 
 def _costs(cost: Cost, seconds: float, predicted: KeptPrediction, n_halvings: int, n: int) -> list[JsonObject]:
     """What each of `n` cases took: its share of what they took together."""
-    expected, n_predicted_tokens = predicted.seconds, predicted.tree_tokens
-    counts = (cost.n_prompts, cost.n_tokens_run, cost.n_full_pass_tokens)
-    shared = [shares(count, n) for count in counts]
-    of_each = [None] * n if n_predicted_tokens is None else shares(n_predicted_tokens, n)
+    expected = None if predicted.seconds is None else round(predicted.seconds / n, 3)
+    n_predicted_tokens = [None] * n if predicted.tree_tokens is None else shares(predicted.tree_tokens, n)
+    counts = (shares(count, n) for count in (cost.n_prompts, cost.n_tokens_run, cost.n_full_pass_tokens))
     return [
         {
             "requests": n_prompts,
             "tree_tokens": n_tokens_run,
             "naive_tokens": n_full_pass_tokens,
             "seconds": round(seconds / n, 3),
-            "predicted": {"tree_tokens": n_predicted, "seconds": None if expected is None else round(expected / n, 3)},
+            "predicted": {"tree_tokens": n_predicted, "seconds": expected},
             "out_of_memory_retries": n_halvings,
         }
-        for n_prompts, n_tokens_run, n_full_pass_tokens, n_predicted in zip(*shared, of_each, strict=True)
+        for n_prompts, n_tokens_run, n_full_pass_tokens, n_predicted in zip(*counts, n_predicted_tokens, strict=True)
     ]
 
 
 def texts_of(prepared: Prepared, measurements: Sequence[Measurement], backend: Backend) -> JsonObject:
-    """What a case's measurements are about, in words: the part of a result that is not numbers."""
     of_tokens = [measurement for measurement in measurements if measurement.unit == TOKEN_ID]
     responses = [
         measurement.values.astype(int).tolist() for measurement in of_tokens if measurement.statistic == RESPONSE

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from leakmeter.core import cost
 from leakmeter.core.backend import Backend
-from leakmeter.core.cost import ModelSize, Speed
-from leakmeter.core.drive import settled
+from leakmeter.core.cost import Speed
+from leakmeter.core.drive import settled, together
 from leakmeter.core.forecast import PlanningBackend, Prediction, Sent, planning_backend, predict
 from leakmeter.core.item import Prepared
 from leakmeter.core.limits import parse_memory
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.measure import Measure, chooses
-from leakmeter.core.request import Asked, Request, Scores, Trial
+from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.engine.sampling import Sampling, outline_of
 from leakmeter.errors import LeakmeterError, ModelError, UsageError
 from leakmeter.storage.fingerprint import device_of
@@ -54,20 +52,19 @@ class Predictor:
     """Of a served model: what a run of items in so many parts has the server asked beside them."""
     _speed: Speed | None = None
 
-    def predict(self, measure: Measure, *together: Prepared) -> Prediction:
-        """Counts of what cases that are scored together will take; nothing of it is computed. A case that stands for
-        others like it (`n_alike`) is counted without what those ask for too."""
-        if chooses(measure, *(case.item for case in together)):
-            longest = self._as_one([measure.longest_trial(case.item) for case in together])
+    def predict(self, measure: Measure, *cases: Prepared) -> Prediction:
+        """Counts of what cases that are scored together will take. Where a case stands for others (`n_alike`), requests
+        that these ask for too are left out."""
+        if chooses(measure, *(case.item for case in cases)):
+            longest = self._together([measure.longest_trial(case.item) for case in cases])
             return replace(predict(self.backend, longest), is_upper_bound=True)
-        return predict(self.backend, self._as_one([measure.trial(case.item) for case in together]))
+        return predict(self.backend, self._together([measure.trial(case.item) for case in cases]))
 
-    def _as_one(self, trials: Sequence[Trial[Any]]) -> Trial[None]:
+    def _together(self, trials: Sequence[Trial[Any]]) -> Trial[list[Any]]:
         whole = [settled(self.backend, trial) for trial in trials]
-        return _as_one(whole if self.backend.n_alike == 1 else [_own(trial) for trial in whole])
+        return together(whole if self.backend.n_alike == 1 else [_own(trial) for trial in whole])
 
     def seconds(self, prediction: Prediction) -> float | None:
-        """Predicted time of a case; None where operations have no meaning."""
         size = self.backend.size
         if size is None or self.measure_speed is None:
             return None
@@ -79,7 +76,6 @@ class Predictor:
         return cost.seconds(size, self._speed, prediction.work)
 
     def kept(self, prediction: Prediction) -> KeptPrediction:
-        """The prediction as a case's cost keeps it."""
         seconds = self.seconds(prediction)
         return KeptPrediction(
             tree_tokens=prediction.n_tokens_run, seconds=None if seconds is None else round(seconds, 3)
@@ -173,26 +169,17 @@ class PredictedCases:
 def forecast(
     predictor: Predictor, plan: Plan, *, price_per_million: float | None = None
 ) -> tuple[PredictedCases, LoadedCases[Any]]:
-    """What measuring a plan will take, and its cases with the problems of those that cannot be used.
-
-    Each of a few cases is predicted, and of what a server is asked, for which it may take money. Of many cases some are
-    predicted and stand for the others (`engine.sampling`), which are not tokenised.
-    """
+    """What measuring a plan will take, and its cases with the problems of those that cannot be used. Each of a few
+    cases is predicted, and each that a server is asked (it may cost money). Of many cases a sample stands for the
+    others (`engine.sampling`), which are not tokenised."""
     cases, measure = plan.cases.cases, plan.measure
     every = getattr(measure, "exhaustive", None)
     if len(cases) > EXACT_CASES and predictor.sent_beside is None:
         return _estimated(predictor, plan, every)
     prepared, kept = plan.cases.prepared(predictor.backend, plan.settings, measure)
     exhaustive = None if every is None else (every, plan.cases.prepared(predictor.backend, plan.settings, every)[0])
-    prediction = predicted_cases(
-        predictor,
-        measure,
-        prepared,
-        group_size=plan.group_size,
-        price_per_million=price_per_million,
-        exhaustive=exhaustive,
-    )
-    return prediction, kept
+    more: Any = {"group_size": plan.group_size, "price_per_million": price_per_million, "exhaustive": exhaustive}
+    return predicted_cases(predictor, measure, prepared, **more), kept
 
 
 def _estimated(predictor: Predictor, plan: Plan, every: Measure | None) -> tuple[PredictedCases, LoadedCases[Any]]:
@@ -232,59 +219,84 @@ def _estimated(predictor: Predictor, plan: Plan, every: Measure | None) -> tuple
     if not predicted:
         raise UsageError(f"none of {len(problems)} cases that were tried can be used; the first: {problems[0]}")
     places = sorted(predicted)
-    weights = sampling.weights(places)
+    weights = sampling.weights(places).tolist()
     own = [predicted[place][0] for place in places]
-    seconds = [predictor.seconds(prediction) for prediction in own]
-    known_seconds = [duration for duration in seconds if duration is not None]
 
-    def total(values: Sequence[float]) -> float:
-        return math.fsum(weight * value for weight, value in zip(weights, values, strict=True))
-
-    def range_of(values: Sequence[float]) -> tuple[float, float] | None:
+    def range_of(values: Sequence[float], total: float) -> tuple[float, float] | None:
         error = sampling.relative_error(places, values)
-        return None if error is None else (max(0.0, total(values) * (1.0 - error)), total(values) * (1.0 + error))
+        return None if error is None else (max(0.0, total * (1.0 - error)), total * (1.0 + error))
 
-    def operations(some: Sequence[Prediction]) -> float | None:
-        return None if backend.size is None else total([_operations(backend.size, [each]) or 0.0 for each in some])
-
-    run = [float(prediction.n_tokens_run) for prediction in own]
-    tokens_range = range_of(run)
-    is_upper_bound = any(prediction.is_upper_bound for prediction in own)
-    without = None
-    if every is not None:
-        others = [predicted[place][1] for place in places]
-        other_seconds = [duration for other in others if (duration := predictor.seconds(other)) is not None]
-        n_others, of_others, of_own = (
-            total([float(other.n_tokens_run) for other in others]), operations(others), operations(own),
-        )  # fmt: skip
-        without = PredictedWithoutSearch(
-            round(total([float(other.n_prompts) for other in others])),
-            round(n_others),
-            of_others,
-            total(other_seconds) if other_seconds else None,
-            n_others / total(run),
-            None if of_others is None or not of_own else of_others / of_own,
-            any(other.is_upper_bound for other in others),
-        )
-    return PredictedCases(
-        backend.name,
-        backend.dtype,
-        predictor.device,
-        round(total([float(prediction.n_prompts) for prediction in own])),
-        round(total(run)),
-        round(total([float(prediction.n_full_pass_tokens) for prediction in own])),
-        round(total([float(prediction.n_token_pass_tokens) for prediction in own])),
-        total(known_seconds) if known_seconds else None,
-        is_upper_bound,
-        (),
-        None,
-        operations(own),
-        without,
+    total = _total(predictor, own, weights)
+    tokens_range = range_of([float(prediction.n_tokens_run) for prediction in own], total.tree_tokens)
+    seconds = [duration for prediction in own if (duration := predictor.seconds(prediction)) is not None]
+    return _predicted(
+        predictor,
+        total,
+        None if every is None else _total(predictor, [predicted[place][1] for place in places], weights),
+        cases=(),
         n_cases=len(cases),
         sampled_cases=sum(len(parts[sampling.order[place]]) for place in places),
         tree_tokens_range=None if tokens_range is None else (round(tokens_range[0]), round(tokens_range[1])),
-        seconds_range=range_of(known_seconds) if known_seconds else None,
+        seconds_range=None if total.seconds is None else range_of(seconds, total.seconds),
     ), replace(plan.cases, problems=(*plan.cases.problems, *problems))
+
+
+class _Total(NamedTuple):
+    requests: float
+    tree_tokens: float
+    full_pass_tokens: float
+    full_pass_per_token_tokens: float
+    seconds: float | None
+    operations: float | None
+    at_most: bool
+
+
+def _total(predictor: Predictor, predictions: Sequence[Prediction], weights: Sequence[float] | None = None) -> _Total:
+    """Predictions added up, each as often as its weight says; once by default."""
+    counts = [1.0] * len(predictions) if weights is None else weights
+
+    def total(values: Iterable[float]) -> float:
+        return math.fsum(count * value for count, value in zip(counts, values, strict=True))
+
+    size = predictor.backend.size
+    seconds = [duration for prediction in predictions if (duration := predictor.seconds(prediction)) is not None]
+    return _Total(
+        total(prediction.n_prompts for prediction in predictions),
+        total(prediction.n_tokens_run for prediction in predictions),
+        total(prediction.n_full_pass_tokens for prediction in predictions),
+        total(prediction.n_token_pass_tokens for prediction in predictions),
+        total(seconds) if seconds else None,
+        None if size is None else total(cost.operations(size, prediction.work) for prediction in predictions),
+        any(prediction.is_upper_bound for prediction in predictions),
+    )
+
+
+def _predicted(predictor: Predictor, own: _Total, exhaustive: _Total | None, **more: Any) -> PredictedCases:
+    without_search = None
+    if exhaustive is not None:
+        without_search = PredictedWithoutSearch(
+            round(exhaustive.requests),
+            round(exhaustive.tree_tokens),
+            exhaustive.operations,
+            exhaustive.seconds,
+            exhaustive.tree_tokens / own.tree_tokens,
+            None if exhaustive.operations is None or not own.operations else exhaustive.operations / own.operations,
+            exhaustive.at_most,
+        )
+    return PredictedCases(
+        predictor.backend.name,
+        predictor.backend.dtype,
+        predictor.device,
+        round(own.requests),
+        round(own.tree_tokens),
+        round(own.full_pass_tokens),
+        round(own.full_pass_per_token_tokens),
+        own.seconds,
+        own.at_most,
+        operations=own.operations,
+        without_search=without_search,
+        **more,
+    )
 
 
 def predicted_cases(
@@ -296,15 +308,19 @@ def predicted_cases(
     price_per_million: float | None = None,
     exhaustive: tuple[Measure, Sequence[Prepared]] | None = None,
 ) -> PredictedCases:
-    """What cases will take, one by one and together; cases that are scored together each have their share. `exhaustive`
-    is, of a search, what measures every piece, and the cases as it needs them; the price is that of a million prompt
-    tokens that are sent to a server."""
+    """What cases will take, one by one and together; cases that are scored together share. `exhaustive` has, of a
+    search, the measure of every piece and its cases; the price is that of a million prompt tokens."""
     if predictor.sent_beside is not None:
         prepared = with_noise(prepared, 0.0)  # whichever it is
-    groups = [prepared[i : i + group_size] for i in range(0, len(prepared), group_size)]
-    predictions = [predictor.predict(measure, *group) for group in groups]
+
+    def in_groups(measure: Measure, prepared: Sequence[Prepared]) -> list[tuple[Sequence[Prepared], Prediction]]:
+        groups = [prepared[i : i + group_size] for i in range(0, len(prepared), group_size)]
+        return [(group, predictor.predict(measure, *group)) for group in groups]
+
+    predicted = in_groups(measure, prepared)
+    predictions = [prediction for _, prediction in predicted]
     cases: list[PredictedCase] = []
-    for group, prediction in zip(groups, predictions, strict=True):
+    for group, prediction in predicted:
         n, seconds = len(group), predictor.seconds(prediction)
         counts = (
             prediction.n_prompts,
@@ -318,59 +334,14 @@ def predicted_cases(
             PredictedCase(case.item.id, requests, run, full, full_per_token, of_case, prediction.is_upper_bound)
             for case, (requests, run, full, full_per_token) in zip(group, own, strict=True)
         ]
-    return PredictedCases(
-        predictor.backend.name,
-        predictor.backend.dtype,
-        predictor.device,
-        sum(case.requests for case in cases),
-        sum(case.tree_tokens for case in cases),
-        sum(case.full_pass_tokens for case in cases),
-        sum(case.full_pass_per_token_tokens for case in cases),
-        None if predictor.measure_speed is None else sum(case.seconds or 0.0 for case in cases),
-        any(case.at_most for case in cases),
-        tuple(cases),
-        _served(predictor, predictions, [case.item for case in prepared], price_per_million),
-        _operations(predictor.backend.size, predictions),
-        None if exhaustive is None else _without_search(predictor, predictions, *exhaustive, group_size),
+    everything = None if exhaustive is None else [prediction for _, prediction in in_groups(*exhaustive)]
+    return _predicted(
+        predictor,
+        _total(predictor, predictions),
+        None if everything is None else _total(predictor, everything),
+        cases=tuple(cases),
+        served=_served(predictor, predictions, [case.item for case in prepared], price_per_million),
         n_cases=len(cases),
-    )
-
-
-def _without_search(
-    predictor: Predictor,
-    searched: Sequence[Prediction],
-    measure: Measure,
-    prepared: Sequence[Prepared],
-    group_size: int,
-) -> PredictedWithoutSearch:
-    groups = [prepared[i : i + group_size] for i in range(0, len(prepared), group_size)]
-    predictions = [predictor.predict(measure, *group) for group in groups]
-    n_tokens, before = (
-        sum(prediction.n_tokens_run for prediction in predicted) for predicted in (predictions, searched)
-    )
-    operations, operations_before = (
-        _operations(predictor.backend.size, predicted) for predicted in (predictions, searched)
-    )
-    seconds = [seconds for prediction in predictions if (seconds := predictor.seconds(prediction)) is not None]
-    return PredictedWithoutSearch(
-        sum(prediction.n_prompts for prediction in predictions),
-        n_tokens,
-        operations,
-        sum(seconds) if seconds else None,
-        n_tokens / before,
-        None if operations is None or not operations_before else operations / operations_before,
-        any(prediction.is_upper_bound for prediction in predictions),
-    )
-
-
-def _operations(size: ModelSize | None, predictions: Sequence[Prediction]) -> float | None:
-    if size is None:
-        return None
-    return sum(
-        cost.operations(
-            size, n_tokens=prediction.work.n_tokens, n_seen=prediction.work.n_seen, n_rows=prediction.work.n_rows
-        )
-        for prediction in predictions
     )
 
 
@@ -387,7 +358,7 @@ def _served(
 
 
 def with_noise(prepared: Sequence[Prepared], noise_nats: float | None) -> Sequence[Prepared]:
-    """Cases that know the noise of their model; as they are where each measures its own."""
+    """The cases with the noise of their model, if it is known."""
     if noise_nats is None:
         return prepared
     return [replace(case, item=replace(case.item, model_noise_nats=noise_nats)) for case in prepared]
@@ -456,7 +427,7 @@ def predictor_for(
 
 
 def _own(trial: Trial[Any]) -> Trial[None]:
-    """A trial without what other trials ask for too."""
+    """A trial without requests that repeat other trials' (`is_others`)."""
     try:
         requests = next(trial)
         while True:
@@ -465,20 +436,6 @@ def _own(trial: Trial[Any]) -> Trial[None]:
             requests = trial.send([next(answers) if is_own else Scores(np.empty(0)) for is_own in own])
     except StopIteration:
         return
-
-
-def _as_one(trials: Sequence[Trial[Any]]) -> Trial[None]:
-    """Trials as one, which asks in each round for all that they ask for."""
-    answers: dict[int, list[Scores] | None] = dict.fromkeys(range(len(trials)))
-    while answers:
-        by_trial: dict[int, Sequence[Asked]] = {}
-        for number, answer in answers.items():
-            with suppress(StopIteration):
-                by_trial[number] = next(trials[number]) if answer is None else trials[number].send(answer)
-        if not by_trial:
-            return
-        scores = iter((yield [request for requests in by_trial.values() for request in requests]))
-        answers = {number: list(islice(scores, len(requests))) for number, requests in by_trial.items()}
 
 
 def _unheard(line: str) -> None:

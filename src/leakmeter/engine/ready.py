@@ -37,7 +37,7 @@ def make_ready(plan: Plan, backend: Backend) -> ReadyPlan:
 
 
 def ready_of(plan: Plan, backend: Backend, prepared: Preparations) -> ReadyPlan:
-    """The same of a plan whose cases are prepared already, all of them."""
+    """As `make_ready`, of cases that are prepared already."""
     # What a measure cannot do with cases of this kind it says as its trial begins: before anything is written.
     plan.measure.check(prepared[0].item)
     check_answered(backend, plan.measure, prepared)
@@ -45,7 +45,7 @@ def ready_of(plan: Plan, backend: Backend, prepared: Preparations) -> ReadyPlan:
 
 
 class OpenRun(NamedTuple):
-    """A run that is being measured: it is complete once all of `parts` are taken, unless it is a slice."""
+    """A run that is being measured; unless it is a slice, it is complete once all of `parts` are taken."""
 
     directory: RunDirectory
     spec: RunSpec
@@ -121,7 +121,7 @@ class ReadyPlan:
 
 @contextmanager
 def _kept_for(run: Path, directory: Path | None) -> Iterator[None]:
-    """What a directory keeps for a run goes again where nothing of the run came to be."""
+    """Remove what a directory keeps for a run if an error leaves nothing of the run."""
     try:
         yield
     except BaseException:

@@ -89,8 +89,8 @@ class Sampling:
         return first, first + self.shapes.count(shape) - 1
 
     def weights(self, drawn: Sequence[int]) -> FloatArray:
-        """How often what is taken at each of these ascending places counts in the total: a part takes, for its size,
-        what lies between what its two neighbours take for theirs."""
+        """The weight of each of these ascending places in the total; between two sampled parts, cost per size is
+        interpolated."""
         weights = np.zeros(len(drawn))
         sizes = np.asarray(self.sizes, dtype=np.float64)
         for shape in dict.fromkeys(self.shapes):
@@ -105,9 +105,9 @@ class Sampling:
         return weights
 
     def relative_error(self, drawn: Sequence[int], values: Sequence[float]) -> float | None:
-        """How far, as a share of the total, the true one is from the one that is predicted in 95 % of samples at most,
-        by the differences of neighbours (Wolter, "Introduction to Variance Estimation", 1985, Section 8.2); None where
-        no two neighbours have one shape."""
+        """Half-width of the 95 % interval of the predicted total, as a share of it, by the differences of neighbours
+        (Wolter, "Introduction to Variance Estimation", 1985, Section 8.2); None where no two neighbours have one
+        shape."""
         n, n_taken = len(self.order), len(drawn)
         a_unit = [value / self.sizes[place] for place, value in zip(drawn, values, strict=True)]
         steps = [

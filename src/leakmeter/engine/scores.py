@@ -56,9 +56,9 @@ _MOST_PENDING: Final = 256
 
 
 class ScoreCache:
-    """Arrays by key; the least recently used go first. Several threads and processes may use one file at once.
-    Entries made under another secret, of at most 64 bytes, are not found. Where the file cannot be used, nothing is
-    found and nothing kept from then on."""
+    """Arrays by key; the least recently used go first. Several threads and processes may use one file. Entries of
+    another secret (at most 64 bytes) are not found. If the file cannot be used, nothing is found or kept from then
+    on."""
 
     def __init__(
         self,
@@ -84,20 +84,15 @@ class ScoreCache:
 
     @property
     def n_entries(self) -> int:
-        def count(connection: sqlite3.Connection) -> int:
-            return int(connection.execute("SELECT count(*) FROM entries").fetchone()[0])
-
-        return self._do(count, 0) if self.path.exists() else 0
+        if not self.path.exists():
+            return 0
+        return self._do(lambda connection: int(connection.execute("SELECT count(*) FROM entries").fetchone()[0]), 0)
 
     def get(self, key: bytes) -> Array | None:
         """The array put under a key, read-only; None if there is none or it is damaged."""
         name = self._hash(b"name", key)
-
-        def find(connection: sqlite3.Connection) -> Any:
-            query = "SELECT dtype, shape, checksum, value FROM entries WHERE name = ?"
-            return connection.execute(query, (name,)).fetchone()
-
-        row = self._do(find, None)
+        query = "SELECT dtype, shape, checksum, value FROM entries WHERE name = ?"
+        row: Any = self._do(lambda connection: connection.execute(query, (name,)).fetchone(), None)
         if row is None:
             return None
         dtype, shape, checksum, value = row
@@ -140,12 +135,7 @@ class ScoreCache:
             if not self.path.exists():
                 return
             try:
-                try:
-                    empty(self._file.connect())
-                except sqlite3.DatabaseError as error:
-                    if not is_damage(error):
-                        raise
-                    self._file.replace()
+                self._on_file(empty)
             except (OSError, sqlite3.Error, NotImplementedError) as error:
                 message = f"the score cache '{self.path}' cannot be cleared: {_reason(error)}; delete it by hand"
                 raise StoreError(message) from error
@@ -161,17 +151,20 @@ class ScoreCache:
             if self._is_off:
                 return otherwise
             try:
-                try:
-                    return work(self._file.connect())
-                except sqlite3.DatabaseError as error:
-                    if not is_damage(error):
-                        raise
-                    return work(self._file.replace())
+                return self._on_file(work)
             except (OSError, sqlite3.Error, NotImplementedError) as error:
                 self._is_off = True
                 self._file.close()
                 self._notify(f"continuing without the score cache '{self.path}': {_reason(error)}")
                 return otherwise
+
+    def _on_file(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            return work(self._file.connect())
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            return work(self._file.replace())
 
     def _hash(self, purpose: bytes, *parts: bytes | memoryview) -> bytes:
         digest = hashlib.blake2b(digest_size=32, key=self._secret, person=purpose)
@@ -306,7 +299,6 @@ def make_room(connection: sqlite3.Connection, n_bytes: int, max_bytes: int) -> N
 
 
 def empty(connection: sqlite3.Connection) -> None:
-    """Delete every entry, overwrite what it held, and give the disk its space back."""
     connection.execute("PRAGMA secure_delete = ON").fetchall()
     with transaction(connection):
         connection.execute("DROP TABLE entries")

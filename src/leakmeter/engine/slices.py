@@ -43,7 +43,6 @@ class Slice:
         return f"{self.number}/{self.n_slices}"
 
     def parts(self, n_parts: int) -> range:
-        """Numbers of the run's parts that are the slice's."""
         if self.n_slices > n_parts:
             raise UsageError(
                 f"part is '{self}', and the run has {n_parts:,} part{'s' * (n_parts != 1)}; give N of {n_parts} at most"
@@ -51,14 +50,13 @@ class Slice:
         return range((self.number - 1) * n_parts // self.n_slices, self.number * n_parts // self.n_slices)
 
     def n_cases(self, n_cases: int, group_size: int) -> int:
-        """Cases of the slice, of a run of so many."""
         numbers = self.parts(n_parts(n_cases, group_size))
         return min(n_cases, numbers.stop * group_size) - numbers.start * group_size
 
 
 def complete(paths: Sequence[Path]) -> RunDirectory:
-    """Put the slices of a run together: parts of other directories are copied to the first, which is then complete. Of
-    slices that were written to one directory there is that one alone."""
+    """Put the slices of a run together: parts are copied to the first directory, which is then complete. Slices that
+    were written to one directory are given once."""
     target, paths = paths[0], [fetched(path) for path in paths]
     if RunDirectory(paths[0]).is_complete and len(paths) == 1:
         return run_directory(target.parent, target.name)
@@ -74,8 +72,13 @@ def complete(paths: Sequence[Path]) -> RunDirectory:
         )
     first = run_directory(target.parent, target.name)
     with first.reopened() as (spec, n_parts, n_slices):
-        for path in paths[1:]:
-            _take(RunDirectory(path), first)
+        for other in map(RunDirectory, paths[1:]):
+            if twice := sorted(set(other.parts) & set(first.parts)):
+                raise StoreError(
+                    f"part {twice[0]} of the run is in '{first.path}' and in '{other.path}'; slices must not overlap"
+                )
+            for number in other.parts:
+                first.write_part(number, *other.read_part(number))
         missing = sorted(set(range(n_parts)) - set(first.parts))
         if missing:
             slices = [Slice(i, n_slices) for i in range(1, n_slices + 1)]
@@ -89,13 +92,3 @@ def complete(paths: Sequence[Path]) -> RunDirectory:
             reader.cases(number)
         first.finish(spec, n_parts)
     return first
-
-
-def _take(other: RunDirectory, first: RunDirectory) -> None:
-    twice = sorted(set(other.parts) & set(first.parts))
-    if twice:
-        raise StoreError(
-            f"part {twice[0]} of the run is in '{first.path}' and in '{other.path}'; slices must not overlap"
-        )
-    for number in other.parts:
-        first.copy_part(number, other)

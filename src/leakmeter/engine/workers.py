@@ -1,5 +1,4 @@
-"""A model that workers have loaded, here or on other machines, which measure the parts of runs; where they are, and how
-many: options to a fleet of them."""
+"""A fleet of workers, here or on other machines, that have loaded a model and measure parts of runs."""
 
 from __future__ import annotations
 
@@ -51,7 +50,7 @@ class Workers:
     def load(
         self, loader: Callable[..., Backend], model: Any, settings: Mapping[str, Any], notify: Callable[[str], None]
     ) -> Fleet:
-        """Have workers load a model by what each of them can reach: a name, path or URL, no object of this process."""
+        """Have workers load a model by a name, path or URL that each of them can reach."""
         from leakmeter.backends.served import names_a_server
 
         if not isinstance(model, (str, Path)):
@@ -62,20 +61,14 @@ class Workers:
         if names_a_server(str(model)):
             raise UsageError("a served model does the work itself; give concurrency instead of workers")
         n, n_threads = self.n or 2, self.n_threads or 1
-        make = partial(_worker, loader, str(model), {**settings, "threads": n_threads}, allow_mixed=self.allow_mixed)
+        load = partial(loader, str(model), notify=_unheard, **{**settings, "threads": n_threads})
+        make = partial(PartWorker, load, allow_mixed=self.allow_mixed)
         engine = RayEngine(address_of(self.on), make, n_workers=n, n_cpus=n_threads, n_gpus=self.n_gpus or 0)
         try:
             return Fleet(engine, n, allow_mixed=self.allow_mixed, notify=notify)
         except BaseException:
             engine.close()
             raise
-
-
-def _worker(
-    loader: Callable[..., Backend], model: str, settings: Mapping[str, Any], *, allow_mixed: bool
-) -> PartWorker:
-    """What a worker is, made in its own process."""
-    return PartWorker(partial(loader, model, notify=_unheard, **settings), allow_mixed=allow_mixed)
 
 
 def _unheard(line: str) -> None:
@@ -102,7 +95,6 @@ class Described:
     machine: Mapping[str, Any]
     """Processor and threads, where they decide last digits."""
     libraries: Mapping[str, str]
-    """Versions of Python and of the libraries that compute."""
     worker: str
     """The worker's name: its machine's, and the number of its process."""
     tokenizer: Tokenizer = field(compare=False, repr=False)
@@ -113,7 +105,7 @@ class Described:
     check: Callable[[Chunk], None] | None = field(default=None, compare=False, repr=False)
 
     def differs_from(self, other: Described, *, allow_mixed: bool) -> str | None:
-        """In what this worker and another differ so that one run cannot have both; None where it can."""
+        """Why one run cannot have both workers; None where it can."""
         apart = {"worker", "tokenizer", "check", *(_OF_MACHINE if allow_mixed else ())}
         for trait in fields(self):
             own, its = getattr(self, trait.name), getattr(other, trait.name)
@@ -127,8 +119,6 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class PartToDo:
-    """One part of a run, as a worker is given it."""
-
     measure: Measure
     origins: tuple[Origin, ...]
     in_groups: bool
@@ -140,16 +130,13 @@ class PartToDo:
 
 @dataclass(frozen=True, slots=True)
 class PartDone:
-    """One part of a run, as a worker has measured it."""
-
     parts: list[Part]
     n_tokens_run: int
     n_halvings: int
 
 
 class PartWorker:
-    """Measures parts, in the process that has loaded the model; `allow_mixed` has each part say which kind of
-    machine measured it."""
+    """Measures parts in the process that loaded the model; with `allow_mixed` each part names its kind of machine."""
 
     def __init__(self, load: Callable[[], Any], *, allow_mixed: bool) -> None:
         self._backend = load()
@@ -198,8 +185,8 @@ class PartWorker:
 
 
 class Fleet:
-    """What the driver has of a model: all that prompts and runs need of it, and workers that measure with it.
-    `ModelError` where workers are not alike."""
+    """A back end whose workers measure; it knows what prompts and runs need of the model. `ModelError` where workers
+    differ."""
 
     def __init__(
         self, engine: Engine, n_workers: int, *, allow_mixed: bool, notify: Callable[[str], None] = lambda line: None
@@ -239,21 +226,19 @@ class Fleet:
 
     def planning(self) -> PlanningBackend:
         first = self.described
-        planning = PlanningBackend(
+        return PlanningBackend(
             name=first.name,
             tokenizer=first.tokenizer,
             dtype=first.dtype,
             window=first.window,
             sharing=first.sharing,
             most_rows=first.most_rows,
+            hides_pieces=first.hides_pieces,
+            check=self.check,
+            differentiates=first.differentiates,
         )
-        planning.hides_pieces = first.hides_pieces
-        planning.check = self.check
-        planning.differentiates = first.differentiates
-        return planning
 
     def check(self, chunk: Chunk) -> None:
-        """Refuse what the workers' back ends cannot answer."""
         if self.described.check is not None:
             self.described.check(chunk)
 

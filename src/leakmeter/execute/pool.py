@@ -72,8 +72,6 @@ _WAITING_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What became of a worker, or of a task that it had."""
-
     kind: Literal["ready", "done", "failed", "lost"]
     worker: int
     ticket: int | None = None
@@ -97,7 +95,7 @@ class Failure:
 
 
 class Engine(Protocol):
-    """What runs workers: each answers `describe()` once and then tasks, one at a time, in order."""
+    """Runs workers; each answers `describe()` once and then tasks, one at a time, in order."""
 
     def start(self) -> int:
         """Start a worker, wherever there is room, now or later; its number, from 0."""
@@ -116,8 +114,8 @@ class Engine(Protocol):
 
 
 class Pool:
-    """Workers of an engine, kept at a number: where one dies another is started. `accept` is told what a worker says
-    of itself before it is given anything."""
+    """A fixed number of workers: a dead one is replaced. `accept` gets what a worker says of itself before it gets
+    work."""
 
     def __init__(
         self,
@@ -148,8 +146,8 @@ class Pool:
     def run(
         self, tasks: Sequence[int], keys: Sequence[Hashable], payload: Callable[[int], Any]
     ) -> Iterator[tuple[int, Any]]:
-        """What each task gave, or its `Failure`, as they come. A first SIGINT lets the tasks that workers have begun be
-        done, and then ends as it would have; a second ends at once."""
+        """Each task's outcome, or its `Failure`, as they come. A first SIGINT lets begun tasks finish, and then raises;
+        a second ends at once."""
         queues = Queues(tasks, keys, self.n_workers)
         # Tickets, since a worker may still be at a task of an earlier call that was left.
         under_way: dict[int, dict[int, int]] = {worker: {} for worker in self._ready}
@@ -241,7 +239,6 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def rebuilt(failure: Failure) -> LeakmeterError:
-    """The exception of ours that a failure tells of."""
     kind = getattr(sys.modules[ModelError.__module__], failure.kind, ModelError)
     error: LeakmeterError = kind.__new__(kind)
     error.args = (failure.message or _UNFORESEEN.get(failure.kind, f"internal error ({failure.kind})"),)

@@ -13,7 +13,6 @@ from leakmeter.errors import ModelError, UsageError
 from leakmeter.execute.pool import Event, failure_of
 
 _ANSWER_SECONDS: Final = 10.0
-_NEEDED: Final = "workers of Ray need it: pip install 'leakmeter[ray]'"
 
 
 def address_of(on: str) -> str | None:
@@ -35,8 +34,8 @@ class Work(Protocol):
 
 
 class RayEngine:
-    """Actors that each make a `Work` and do its tasks. Without an address it is the cluster of RAY_ADDRESS, else
-    this machine alone; `UsageError` where Ray is not installed, `ModelError` where there is no such cluster."""
+    """Actors that each make a `Work` and do its tasks. Without an address: the cluster of RAY_ADDRESS, else this
+    machine. `UsageError` if Ray is not installed, `ModelError` if there is no such cluster."""
 
     def __init__(
         self, address: str | None, make: Callable[[], Work], *, n_workers: int, n_cpus: int, n_gpus: float
@@ -46,7 +45,7 @@ class RayEngine:
         try:
             import ray
         except ImportError:
-            raise UsageError(_NEEDED) from None
+            raise UsageError("workers of Ray need it: pip install 'leakmeter[ray]'") from None
         self._ray: Any = ray
         self._begun_here = not ray.is_initialized()
         if self._begun_here:
@@ -110,17 +109,14 @@ class RayEngine:
             if worker not in self._alive:
                 return None
             self._drop(worker)
-            return Event("lost", worker, blames_task=not self._lost_node(worker, error))
+            alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
+            # Ray may take a while to notice that a machine is gone, and says so in the error before.
+            lost_machine = self._nodes.get(worker) not in alive or "its node has died" in str(error)
+            return Event("lost", worker, blames_task=not lost_machine)
         if ticket is None and kind == "done":
             self._nodes[worker], value = value
             return Event("ready", worker, value=value)
         return Event(kind, worker, ticket, value)
-
-    def _lost_node(self, worker: int, error: Exception) -> bool:
-        """Whether the actor's whole machine went."""
-        alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
-        # Ray may take a while to notice that a machine is gone, and says so in the error before.
-        return self._nodes.get(worker) not in alive or "its node has died" in str(error)
 
     def _drop(self, worker: int) -> None:
         self._alive.discard(worker)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,10 @@ from leakmeter.storage.parts import PartReader
 from leakmeter.storage.rundir import RunDirectory
 
 BoolArray = npt.NDArray[np.bool_]
-_SETTINGS: Final = ("model", "params", "prompts")
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A finished run."""
-
     measure: str
     spec: Mapping[str, Any]
     cases: tuple[Case, ...]
@@ -81,7 +78,7 @@ class Measured:
         """What determines the numbers beside the cases, by dotted names: 'model.dtype', 'params.seed' … 'version'."""
         settings = {
             f"{section}.{name}": value
-            for section in _SETTINGS
+            for section in ("model", "params", "prompts")
             for name, value in (self.spec.get(section) or {}).items()
         }
         # Where it was left to the kind of case, results say which unit it was.

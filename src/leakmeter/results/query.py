@@ -10,7 +10,6 @@ more memory and time than it may.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,11 +25,23 @@ from leakmeter.core.written import regular_file
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.results.query_process import DEFAULT_LIMITS, Limits, QueryProcess
 from leakmeter.results.run import Run
-from leakmeter.results.views import PIECES, QUANTITIES, RESULTS, RUN, TYPES, Column, filled, may_name_a_view, views
+from leakmeter.results.views import (
+    PIECES,
+    QUANTITIES,
+    RESULTS,
+    RUN,
+    TYPES,
+    Column,
+    filled,
+    may_name_a_view,
+    table_of,
+    to_text,
+    views,
+)
 from leakmeter.storage.catalogue import Taken, spec_of
 from leakmeter.storage.parts import PartReader
 from leakmeter.storage.rundir import RunDirectory
-from leakmeter.storage.schema import SCHEMA, check_columns
+from leakmeter.storage.schema import SCHEMA, check_columns, stored_type
 
 _Row = JsonObject
 """Names of columns to what stands in them."""
@@ -45,8 +56,7 @@ _ABOUT: Final = {
 
 
 def _column(field: Any) -> Column:
-    stored = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    name = next(name for name, type_ in TYPES.items() if type_ == stored)
+    name = next(name for name, type_ in TYPES.items() if type_ == stored_type(field.type))
     return Column(field.name, name, _ABOUT.get(field.name) or field.metadata[b"about"].decode())
 
 
@@ -117,8 +127,11 @@ def ask(sql: str, runs: Sequence[Path], limits: Limits = DEFAULT_LIMITS) -> Answ
             raise StoreError(
                 f"'{where}' has one of * ? [ in its name, which DuckDB reads as a pattern; rename it, or link to it"
             )
-        if reads_parts:
-            _check_parts(map(RunDirectory, runs))
+        # DuckDB takes the columns of the first file for those of all, and does not say which is damaged.
+        for run in map(RunDirectory, runs if reads_parts else ()):
+            for part in run.numbers:
+                with run.reading(part.name), regular_file(part) as file:
+                    check_columns(pq.read_schema(file))
         if any(name in query_text for name in ("cases", "runs")):
             tables |= _filled(runs)
         if may_name_a_view(sql):
@@ -137,17 +150,9 @@ def ask_tables(sql: str, tables: Mapping[str, pa.Table], limits: Limits = DEFAUL
     return Answer(columns, rows)
 
 
-def _check_parts(directories: Iterable[RunDirectory]) -> None:
-    """DuckDB reads them itself, takes the first one's columns for those of all, and does not say which is damaged."""
-    for directory in directories:
-        for part in directory.numbers:
-            with directory.reading(part.name), regular_file(part) as file:
-                check_columns(pq.read_schema(file))
-
-
 @contextmanager
 def _asking(sql: str, limits: Limits) -> Iterator[QueryProcess]:
-    """A process that goes on with its rows, or has ended where no query came of it."""
+    """A query process, which is ended if the query fails."""
     try:
         sql.encode()
     except UnicodeEncodeError as error:
@@ -170,7 +175,10 @@ def _filled(paths: Iterable[Path]) -> dict[str, pa.Table]:
         of_run = list(_cases(RunDirectory(path)))
         cases += of_run
         runs.append(_run(RunDirectory(path), sum(row["seconds"] for row in of_run)))
-    return {name: _table(name, rows) for name, rows in (("cases", cases), ("runs", runs))}
+    return {
+        name: table_of(VIEWS[name], [[row[column.name] for column in VIEWS[name]] for row in rows])
+        for name, rows in (("cases", cases), ("runs", runs))
+    }
 
 
 def _cases(run: RunDirectory) -> Iterator[_Row]:
@@ -188,7 +196,7 @@ def _cases(run: RunDirectory) -> Iterator[_Row]:
                 "response": first,
                 "n_responses": len(texts),
                 **asdict(Taken.from_cases([case])),
-                "texts": _json(case),
+                "texts": to_text(case),
             }
             number += 1
 
@@ -201,9 +209,9 @@ def _run(run: RunDirectory, seconds: float) -> _Row:
         "model": spec.model.get("name"),
         **{name: spec.model.get(name) for name in ("weights_sha256", "dtype", "device")},
         "version": spec.version,
-        "parameters": _json(spec.params),
-        "prompts": _json(spec.prompts),
-        "environment": _json(spec.environment),
+        "parameters": to_text(spec.params),
+        "prompts": to_text(spec.prompts),
+        "environment": to_text(spec.environment),
         "command": spec.command,
         "name": spec.name,
         "data": spec.data,
@@ -211,18 +219,3 @@ def _run(run: RunDirectory, seconds: float) -> _Row:
         "n_left_out": len(spec.problems),
         "seconds": seconds,
     }
-
-
-def _table(view: str, rows: list[_Row]) -> pa.Table:
-    columns = VIEWS[view]
-
-    def fitting(value: Any, column: Column) -> Any:
-        # Where a column holds texts, a measure of another package may keep something else under the name.
-        return value if column.type != "VARCHAR" or isinstance(value, str | None) else _json(value)
-
-    arrays = [pa.array([fitting(row[c.name], c) for row in rows], type=TYPES[c.type]) for c in columns]
-    return pa.Table.from_arrays(arrays, names=[c.name for c in columns])
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)

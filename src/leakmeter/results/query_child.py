@@ -45,7 +45,6 @@ _OF_THE_QUERY: Final = (
 _NO_ROOM: Final = re.compile(
     r"bad_alloc|allocat|out of memory|cannot create thread|resource.*unavailable", re.IGNORECASE
 )
-_MEMORY: Final = b'{"memory": true}\n'
 _PLAIN: Final = frozenset((type(None), bool, int, float, str))
 
 
@@ -64,7 +63,7 @@ def main() -> None:
     except BrokenPipeError:
         os._exit(1)
     except (MemoryError, duckdb.OutOfMemoryException):
-        os.write(1, _MEMORY)
+        os.write(1, b'{"memory": true}\n')
     except RefusedError as error:
         out.write(json.dumps({"refused": str(error)}).encode() + b"\n")
     except Exception:  # noqa: BLE001 - who asked tells of it as of its own
@@ -135,7 +134,7 @@ def _as_refusals() -> Iterator[None]:
 
 
 def _limit_memory(n_bytes: int) -> None:
-    """Let this process take so much memory beside what it has, and no more, where the system can hold it to that."""
+    """Limit what this process may allocate beyond what it has, where the system can."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -147,21 +146,21 @@ def _limit_memory(n_bytes: int) -> None:
 
 
 def _address_space() -> int:
-    """Bytes of address space that this process has, most of which is no memory; 0 where nothing says it."""
+    """Bytes of address space of this process; 0 where unknown."""
     with suppress(OSError), open("/proc/self/statm", encoding="ascii") as sizes:
         return int(sizes.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 
 def _end_with(stdin: IO[bytes]) -> None:
-    """End this process as soon as who asked has gone."""
+    """End this process when standard input ends."""
     while stdin.read(1):
         pass
     os._exit(1)
 
 
 def written(value: Any) -> Any:
-    """A value as JSON can say it; `query_process.read` undoes it. Of an object the only key is what it is."""
+    """A value as JSON, which `query_process.read` undoes: the only key of an object names a type."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Asks a process of its own, which may take so much memory and time and no more (see `query_child`)."""
+"""Asks a process of its own with limits of memory and time (see `query_child`)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ DEFAULT_LIMITS: Final = Limits()
 
 
 class QueryProcess:
-    """A process that answers one query; it is started at once, and has its libraries loaded while tables are made."""
+    """A process that answers one query; it loads its libraries while tables are made."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

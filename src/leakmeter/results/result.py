@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from leakmeter.report.words import Findings
 
-_NAME_CHARACTERS: Final = 40
+NAME_CHARACTERS: Final = 40
 
 Part = tuple[Texts, Sequence[Measurement]]
 """A case's texts and its measurements."""
@@ -102,7 +102,7 @@ class AnyResult(ABC):
             headline = type(self).findings([self]).headline
         except (KeyError, IndexError, TypeError, ValueError, AttributeError):
             headline = ""  # a case that was made by hand may lack something; a repr has to come all the same
-        parts = [f"{type(self).__name__} {_name(self)}", sizes and f" ({sizes})", headline and f": {headline}"]
+        parts = [f"{type(self).__name__} {name_of(self)!r}", sizes and f" ({sizes})", headline and f": {headline}"]
         return f"<{''.join(parts)}>"
 
     @abstractmethod
@@ -280,14 +280,13 @@ def _warnings_of_case(texts: Texts) -> Iterator[str]:
         )
 
 
-def _name(result: Any) -> str:
-    """A case's id, cut where it is long, without anything that a terminal would obey."""
+def name_of(result: Any) -> str:
+    """A case's id, cut where it is long; its `repr` escapes control characters."""
     id_ = str(getattr(result, "id", ""))
-    return repr(id_ if len(id_) <= _NAME_CHARACTERS else f"{id_[:_NAME_CHARACTERS]}…")
+    return id_ if len(id_) <= NAME_CHARACTERS else f"{id_[:NAME_CHARACTERS]}…"
 
 
 def _sizes(result: Any) -> dict[str, int]:
-    """How many objects each list of a result has, and tokens its response."""
     values = {field.name: getattr(result, field.name) for field in fields(result)}
     sizes = {
         name: len(value)
@@ -320,19 +319,14 @@ def in_notebook(report: Report) -> str:
 
 def show(shown: Any) -> None:
     """Show a result, or several, where the program runs: in a notebook its page, else in the terminal."""
-    if _is_notebook():
-        display = importlib.import_module("IPython.display").display
-        display(shown)
+    # Jupyter's kernels show HTML, and IPython in a terminal does not.
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if hasattr(shell, "kernel"):
+        importlib.import_module("IPython.display").display(shown)
         return
     from rich.console import Console
 
     Console(markup=False, highlight=False).print(shown.to_rich())
-
-
-def _is_notebook() -> bool:
-    """Whether what runs the program shows HTML, as Jupyter's kernels do and IPython in a terminal does not."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return shell is not None and hasattr(shell, "kernel")
 
 
 def saved(path: str | Path, page: str, *, public: bool = False) -> Path:

@@ -19,7 +19,7 @@ from leakmeter.errors import UnknownNameError
 from leakmeter.overriding import override
 from leakmeter.report.blocks import Report
 from leakmeter.results.measured import Measured, case_quantities
-from leakmeter.results.result import in_notebook, saved, show
+from leakmeter.results.result import NAME_CHARACTERS, in_notebook, name_of, saved, show
 from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 _NAMED: Final = 8
 """Results whose ids a repr has."""
-_NAME_CHARACTERS: Final = 40
 
 
 class Results(Generic[R]):
@@ -92,13 +91,13 @@ class Results(Generic[R]):
             return self.cases[key]
         result = next((case for case in self.cases if getattr(case, "id", None) == key), None)
         if result is None:
-            raise UnknownNameError("case", excerpt(key, _NAME_CHARACTERS), map(_name, islice(self.cases, _NAMED)))
+            raise UnknownNameError("case", excerpt(key, NAME_CHARACTERS), map(name_of, islice(self.cases, _NAMED)))
         return result
 
     @override
     def __repr__(self) -> str:
         """Number and ids of the results, and no other text of their cases."""
-        ids = ", ".join(repr(_name(result)) for result in self.cases[:_NAMED])
+        ids = ", ".join(repr(name_of(result)) for result in self.cases[:_NAMED])
         more = ", …" if len(self.cases) > _NAMED else ""
         return f"<{type(self).__name__} of {len(self.cases)}: {ids}{more}>"
 
@@ -243,9 +242,3 @@ def _frame_of_field(result: Any, field: str) -> pd.DataFrame:
     if field not in kinds:
         raise UnknownNameError("detail", field, kinds)
     return frame_of(kinds[field], getattr(result, field))
-
-
-def _name(result: Any) -> str:
-    """A case's id, cut where it is long."""
-    id_ = str(getattr(result, "id", ""))
-    return id_ if len(id_) <= _NAME_CHARACTERS else f"{id_[:_NAME_CHARACTERS]}…"

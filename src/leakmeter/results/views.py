@@ -6,6 +6,7 @@ report's own. Columns are the scalar fields of these records.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,8 +33,6 @@ _STORED: Final = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a view."""
-
     name: str
     type: str
     """As DuckDB calls it."""
@@ -124,7 +123,7 @@ def filled(runs: Sequence[Run], columns: Mapping[str, Sequence[Column]]) -> tupl
                 rows[name].append(row)
         if QUANTITIES in rows:
             rows[QUANTITIES] += _quantities(run)
-    return {name: _table(columns[name], view_rows) for name, view_rows in rows.items()}, problems
+    return {name: table_of(columns[name], view_rows) for name, view_rows in rows.items()}, problems
 
 
 def parts_of(result: Any, field: str) -> Sequence[Any]:
@@ -152,7 +151,6 @@ def _columns(kind: Any) -> tuple[Column, ...]:
 
 
 def _quantity_columns() -> list[Column]:
-    """The id, and each quantity of a case that some measure has."""
     columns = {"id": Column("id", "VARCHAR", "id of the case")}
     for measure in registry.instruments():
         for quantity in registry.instrument(measure).result.quantities:
@@ -165,7 +163,6 @@ def _quantity_columns() -> list[Column]:
 def _rows(
     columns: Mapping[str, Sequence[Column]], run: Run, kind: Any, number: int, result: Any
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Rows of a case, each with the view's name."""
     id_, measure = run.path.resolve().name, run.measure
     if RESULTS in columns:
         values = {
@@ -227,7 +224,19 @@ def _quantities(run: Run) -> Iterator[tuple[Any, ...]]:
         yield *of_run, number.n, quantity.about
 
 
-def _table(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+def table_of(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> pa.Table:
     across = list(zip(*rows, strict=True)) or [()] * len(columns)
-    arrays = [pa.array(values, type=TYPES[column.type]) for column, values in zip(columns, across, strict=True)]
+
+    def fitting(value: Any, column: Column) -> Any:
+        # Where a column holds texts, a measure of another package may keep something else under the name.
+        return value if column.type != "VARCHAR" or isinstance(value, str | None) else to_text(value)
+
+    arrays = [
+        pa.array([fitting(value, column) for value in values], type=TYPES[column.type])
+        for column, values in zip(columns, across, strict=True)
+    ]
     return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
+
+
+def to_text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -53,8 +53,6 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What cases took, summed."""
-
     seconds: float
     requests: int
     """Prompts that were asked for."""
@@ -79,8 +77,6 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class OfWorker:
-    """What a worker of a run measured."""
-
     worker: str
     """Its machine, and the number of its process."""
     n_cases: int
@@ -92,8 +88,6 @@ class OfWorker:
 
 @dataclass(frozen=True, slots=True)
 class SlowestPart:
-    """The part of a run that took longest."""
-
     number: int
     """From 0."""
     ids: tuple[str, ...]
@@ -147,33 +141,32 @@ def is_run(path: Path) -> bool:
 
 def entry_of(path: Path) -> Entry:
     run = RunDirectory(path)
+    finished: str | None = None
+    n_cases: object
     try:
-        if not run.is_complete:
-            begun = run.read_begun()
-            n, n_done = begun.get("n_cases"), sum(len(run.read_texts(number)) for number in run.parts)
-            return _entry(path, "unfinished", begun, n if isinstance(n, int) else None, n_done)
-        spec = spec_of(run)
+        if run.is_complete:
+            record = run.read_spec()
+            n_cases = n_finished = len(record["cases"])
+            when = datetime.fromtimestamp((path / "spec.json").stat().st_mtime, UTC)
+            finished = when.isoformat(timespec="seconds")
+        else:
+            record = run.read_begun()
+            n_cases = record.get("n_cases")
+            n_finished = sum(len(run.read_texts(number)) for number in run.parts)
     except StoreError:
         return Entry(path.name, RUN, "damaged")
-    when = datetime.fromtimestamp((path / "spec.json").stat().st_mtime, UTC).isoformat(timespec="seconds")
-    return _entry(path, "complete", run.read_spec(), len(spec.cases), len(spec.cases), when)
-
-
-def _entry(
-    path: Path, state: State, record: JsonObject, n_cases: int | None, n_done: int, finished: str | None = None
-) -> Entry:
-    model, version = record.get("model") or {}, record.get("version")
+    model = record.get("model") or {}
     return Entry(
         path.name,
         RUN,
-        state,
+        "complete" if finished else "unfinished",
         measure=record.get("measure"),
         model=model.get("name"),
         dtype=model.get("dtype"),
         device=model.get("device"),
-        version=version,
-        n_cases=n_cases,
-        n_cases_finished=n_done,
+        version=record.get("version"),
+        n_cases=n_cases if isinstance(n_cases, int) else None,
+        n_cases_finished=n_finished,
         finished=finished,
         given_name=record.get("name"),
         data=record.get("data"),
@@ -247,7 +240,6 @@ def _worker(case: JsonObject) -> str | None:
 
 
 def spec_of(run: RunDirectory) -> RunSpec:
-    """The spec of a complete run; `StoreError` where it is not complete."""
     # What is in it, and of which kind, was looked at when it was read.
     return RunSpec.from_record(run.read_spec())
 

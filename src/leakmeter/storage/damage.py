@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 class FieldError(ValueError):
-    """A field of a file that holds what leakmeter did not write; told without what it holds, which is private, by
-    its name and where it stands, and a clause that goes on from the name."""
+    """A field of a file with what leakmeter did not write: its name and place, and why it is wrong, a clause that
+    follows the name. The value is private, and not shown."""
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"{field}: {why}")

@@ -35,7 +35,7 @@ from leakmeter.storage.catalogue import spec_of
 from leakmeter.storage.parts import PartReader
 from leakmeter.storage.pseudonym import pseudonym
 from leakmeter.storage.rundir import RunDirectory
-from leakmeter.storage.schema import REPEATED, SCHEMA, to_table
+from leakmeter.storage.schema import REPEATED, SCHEMA, stored_type, to_table
 from leakmeter.storage.spec import RunSpec
 
 _ROWS_A_GROUP: Final = 2**20
@@ -44,12 +44,7 @@ _KEPT_OF_MODEL: Final = (
     *("weights_sha256", "config_sha256", "tokenizer_sha256", "chat_template_sha256"),
     *("dtype", "device", "memory_bytes", "processor", "threads"),
 )
-_PLAIN: Final = pa.schema(
-    [
-        pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type, metadata=f.metadata)
-        for f in SCHEMA
-    ]
-)
+_PLAIN: Final = pa.schema([pa.field(f.name, stored_type(f.type), metadata=f.metadata) for f in SCHEMA])
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +68,9 @@ class Redacted:
         }
 
     def case(self, case: JsonObject) -> JsonObject:
-        """The name that the measurements have for it, and a hash of its texts."""
         return {"id": self._name("item", case["id"]), "texts_hmac": self._hash(case)}
 
     def measurements(self, measurements: Sequence[Measurement]) -> list[Measurement]:
-        """All but tokens, under other names."""
         return [
             replace(r, item=self._name("item", r.item), piece=self._name("piece", r.piece))
             for r in measurements
@@ -89,7 +82,6 @@ class Redacted:
         return pseudonym(self.key, kind, name) if name else ""
 
     def _number(self, value: object) -> object:
-        """A setting: a number as it is, anything else as a hash."""
         return value if value is None or isinstance(value, (bool, int, float)) else self._hash(value)
 
     def _hash(self, value: object) -> str:
@@ -97,8 +89,8 @@ class Redacted:
 
 
 def write(run: Path, out: Path, redacted: Redacted | None = None) -> None:
-    """Write the export of a complete run, all of it or nothing: to a new or empty directory, or to a .csv file, which
-    gets the measurements alone."""
+    """Write the export of a complete run, whole or not at all: to a new or empty directory, or the measurements to a
+    .csv file."""
     directory = RunDirectory(run)
     spec = spec_of(directory)
     check_place(out, "export", [run])

@@ -35,7 +35,7 @@ def names_of(parts: range) -> tuple[str, str]:
 
 
 def parts_in(name: str) -> range | None:
-    """The parts in a file, by its name; None where it is no file of parts."""
+    """The parts in a file of this name; None for other files."""
     match = _FILE.fullmatch(name)
     if match is None:
         return None
@@ -50,7 +50,7 @@ def groups_in(names: Iterable[str]) -> list[range]:
 
 
 def held_with(number: int, groups: Sequence[range]) -> range:
-    """The parts that lie in the same file as a part: its group, or the part alone."""
+    """The parts in the file of a part: its group, or the part alone."""
     place = bisect_right(groups, number, key=lambda parts: parts.start) - 1
     return groups[place] if place >= 0 and number in groups[place] else range(number, number + 1)
 

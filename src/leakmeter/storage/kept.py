@@ -25,7 +25,7 @@ _LARGEST: Final = 1e150
 
 @dataclass(frozen=True)
 class _Bounded:
-    """A number or truth value as JSON has it, rather than a text or another kind that could be made into one."""
+    """A number or truth value of JSON, not converted from a text or another kind."""
 
     least: float | None = None
     most: float | None = None
@@ -108,8 +108,6 @@ class KeptSpan(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptPrediction(Record):
-    """What was predicted of the work."""
-
     tree_tokens: Count | None = None
     seconds: Amount | None = None
 
@@ -155,7 +153,6 @@ class KeptCase(Record):
     """Texts of tokens by id, beside those of responses."""
 
     def __post_init__(self) -> None:
-        """Refuse places that are none of the context, and names of spans that say nothing."""
         for number, document in enumerate(self.documents):
             if not document.start <= document.end <= len(self.context):
                 raise FieldError(f"documents.{number}", "lies outside of the context")
@@ -187,8 +184,8 @@ class KeptCase(Record):
         return Series(RESPONSE, self.token_counts, unit=TOKEN_ID, below=MOST)
 
     def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterable[Series]:
-        """The measurements that belong to the case; others are left alone, as those of a later version. Some of those
-        that there are say which others there have to be."""
+        """The measurements that the case has to have, which may depend on those that are there; others are ignored, as
+        those of a later version."""
         return ()
 
     def check_measurements(self, params: Params, measurements: Sequence[Measurement]) -> None:

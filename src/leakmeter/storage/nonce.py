@@ -15,16 +15,14 @@ from leakmeter.errors import StoreError
 
 NONCE_FILES: Final = (".lock", "secret.json")
 """Files of a directory that keeps a nonce, which are of no use without a run."""
-_BITS: Final = 128
 
 
 def drawn_nonce() -> int:
-    """128 random bits, as many as a bounded decoding draws for itself."""
-    return secrets.randbits(_BITS)
+    """As many random bits as a bounded decoding draws for itself."""
+    return secrets.randbits(128)
 
 
 def made_directory(path: Path) -> Path:
-    """A directory for its owner alone, made if need be."""
     check_directory(path)
     with store_errors(f"directory '{path}' cannot be made"):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -28,8 +28,6 @@ Part = tuple[JsonObject, list[Measurement]]
 
 @dataclass(slots=True)
 class PartReader:
-    """Reads the parts of one run."""
-
     directory: RunDirectory
     record: JsonObject
     """What the run says of itself: its spec, or what it measures until it is complete."""
@@ -110,7 +108,6 @@ def cases_of_run(directory: RunDirectory) -> Iterator[Part]:
 
 
 def _check_params(measure: Any, params: Params) -> None:
-    """Refuse parameters that are none of a measure's."""
     kinds = _kinds_of(measure)
     if not params.keys() <= kinds.keys():
         raise FieldError("params", "has one that the measure has not")
@@ -158,12 +155,11 @@ def _kept(kind: Any, value: object, place: str) -> KeptCase:
 
 @cache
 def _names_in(kind: Any) -> frozenset[str]:
-    """Names of fields of a record and of those that it holds."""
     return frozenset(record_field.name for record in records_in(kind) for record_field in fields(record))
 
 
 def _damage(error: ValidationError, place: str, names: Collection[str]) -> FieldError:
-    """What is wrong first, at `place`. What pydantic calls a place by may be a text of the user's, unless it is in
+    """The first error, at `place`. Pydantic's path may hold a text of the user's: it is cut at a step that is not in
     `names`."""
     first = error.errors(include_url=False, include_input=False)[0]
     steps = takewhile(lambda step: isinstance(step, int) or step in names, first["loc"])

@@ -19,7 +19,6 @@ from leakmeter.core.written import make_private, write_whole
 from leakmeter.errors import StoreError
 
 FILE: Final = "subjects.secret"
-_HEX_DIGITS: Final = 32
 N_BYTES: Final = 32
 _FOLDER: Final = "leakmeter"
 """Name of the user's directory of configuration, where nobody names another."""
@@ -39,13 +38,13 @@ def subject_key(directory: Path) -> bytes:
 def pseudonym(key: bytes, *parts: str) -> str:
     """128 bits of an HMAC-SHA-256 of texts, as hexadecimal digits; which text is which matters."""
     content = b"".join(len(part).to_bytes(8, "little") + part for part in (text.encode() for text in parts))
-    return hmac.new(key, content, hashlib.sha256).hexdigest()[:_HEX_DIGITS]
+    return hmac.new(key, content, hashlib.sha256).hexdigest()[:32]
 
 
 def read_secret(path: Path) -> bytes:
-    """The 32 bytes in a file of mode 0600; drawn and written first where there are none. The directory is made with
-    mode 0700 if need be; one that is leakmeter's own is tightened, and another refused where others can write to it. A
-    file of another length is replaced. `OSError` where the file can neither be read nor written."""
+    """The 32 bytes in a file of mode 0600, drawn where there are none or another number of bytes. The directory is made
+    with mode 0700; leakmeter's own is tightened, and another refused where others can write to it. `OSError` where the
+    file can neither be read nor written."""
     with suppress(FileNotFoundError):
         secret = _read(path)
         if len(secret) == N_BYTES:

@@ -90,6 +90,7 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._spec, self._begun, self._sliced = path / SPEC, path / "begun.json", path / "sliced.json"
         self.lasting = True
         """Whether what is written outlives a stop of the machine, for which each file waits for the disk."""
         self._lock = RLock()
@@ -106,10 +107,6 @@ class RunDirectory:
     def place(self) -> str:
         """Where the run is, as a user names it."""
         return str(self.path)
-
-    @classmethod
-    def open(cls, root: Path, spec: RunSpec) -> AbstractContextManager[RunDirectory]:
-        return cls(root / spec.id).opened(spec)
 
     @contextmanager
     def opened(self, spec: RunSpec) -> Iterator[RunDirectory]:
@@ -138,9 +135,9 @@ class RunDirectory:
 
     @contextmanager
     def opened_slice(self, spec: RunSpec, number: int, n_slices: int, n_parts: int) -> Iterator[RunDirectory]:
-        """The directory for slice `number`, from 1, of so many slices of the run's parts, which others may write to at
-        the same time. The spec is the whole run's and is kept until the slices are put together. `StoreError` where
-        another process writes this slice or the whole run, or the run was begun in other slices."""
+        """Open the directory for slice `number`, from 1; other processes may write other slices. The spec is the whole
+        run's. `StoreError` where another process writes this slice or the whole run, or the run was begun in other
+        slices."""
         check_outside_runs(self.path.parent, "directory of runs")
         with ExitStack() as locks:
             with self._writing():
@@ -156,8 +153,8 @@ class RunDirectory:
 
     @contextmanager
     def reopened(self) -> Iterator[tuple[RunSpec, int, int]]:
-        """The spec of a run that was begun in slices, how many parts it has and how many slices; `StoreError` while a
-        slice is being written."""
+        """Spec, number of parts and number of slices of a run that was begun in slices; `StoreError` while a slice is
+        being written."""
         with self._locked():
             self._fetch()
             self._refuse_slices()
@@ -167,11 +164,6 @@ class RunDirectory:
     def sliced(self) -> bool:
         """Whether the run was begun in slices, which are still to be put together."""
         return self._sliced.exists()
-
-    @property
-    def slices(self) -> tuple[int, int] | None:
-        """Parts of the whole run, and slices it was begun in; None where it was not."""
-        return self._read_sliced()[1:] if self.sliced else None
 
     def _make(self) -> None:
         # Names of runs may be private too; a directory that is there is the user's own affair.
@@ -195,10 +187,10 @@ class RunDirectory:
         return f"{noun} '{self.place}' is being written by another process; wait for it to end"
 
     def _fetch(self) -> None:
-        """Get what is kept elsewhere; of a directory, nothing."""
+        """Get what is kept elsewhere; a directory has all."""
 
     def _refuse_slices(self) -> None:
-        """Refuse to go on where another process writes a slice; the run's own lock is held."""
+        """Refuse to go on while another process writes a slice; the run's own lock is held."""
         for name in self._slice_locks():
             with self._locked(name, "a slice of run"):
                 pass
@@ -235,7 +227,6 @@ class RunDirectory:
         return spec, n_parts, n_slices
 
     def _begin(self, spec: RunSpec) -> None:
-        """Say what is being measured, and clear what a kill left."""
         for left_over in self.path.glob(f"*{PARTIAL}"):
             left_over.unlink()
         if self.is_complete:
@@ -248,7 +239,6 @@ class RunDirectory:
         self._write(self._begun, _json({**begun, "n_cases": len(spec.cases), **self._noise_record}))
 
     def _abandon(self) -> None:
-        """Leave nothing where no part is finished."""
         if not self.parts:
             for path in (*self.path.glob("cases-*.json"), self._begun):
                 self._remove(path)
@@ -261,14 +251,14 @@ class RunDirectory:
 
     @property
     def noise(self) -> JsonObject | None:
-        """What `keep_noise` was given: how far log-probabilities of a served model move with the way of asking."""
+        """What `keep_noise` kept: how far log-probabilities of a served model move with the way of asking."""
         noise = (self.read_spec() if self.is_complete else self.read_begun()).get("noise")
         nats = None if noise is None else noise.get("nats")
         is_number = isinstance(nats, int | float) and not isinstance(nats, bool) and nats >= 0
         return dict(noise) if noise is not None and is_number else None
 
     def rename(self, name: str | None) -> None:
-        """Give the run another name, which only its reader needs; None takes its name away."""
+        """Give the run another name, or none."""
         with self._locked():
             self._fetch()
             path, record = (self._spec, self.read_spec()) if self.is_complete else (self._begun, self.read_begun())
@@ -303,7 +293,6 @@ class RunDirectory:
 
     @property
     def numbers(self) -> list[Path]:
-        """Files with the numbers of the finished parts, in order."""
         return [self.path / numbers_name(parts) for parts in self.files]
 
     def numbers_of(self, number: int) -> Path:
@@ -323,7 +312,6 @@ class RunDirectory:
         return self.numbers_of(number).exists()
 
     def _held_with(self, number: int) -> range:
-        """The parts that lie in the same file as a part."""
         return held_with(number, self._groups())
 
     def _groups(self, *, again: bool = False) -> list[range]:
@@ -347,12 +335,7 @@ class RunDirectory:
         self._write(self.path / texts_name(parts), _json(texts))
         self._write(self.path / numbers_name(parts), sink.getvalue().to_pybytes())
 
-    def copy_part(self, number: int, other: RunDirectory) -> None:
-        """Copy a finished part of another directory of the same run."""
-        self.write_part(number, *other.read_part(number))
-
     def _take_back(self) -> None:
-        """Make a complete run unfinished."""
         with suppress(FileNotFoundError):
             self._spec.replace(self._begun)
             self.__dict__.pop("_hashes", None)
@@ -376,21 +359,17 @@ class RunDirectory:
         return self._part_of(number, self._numbers_in)
 
     def _part_of(self, number: int, read: Callable[[range], list[list[_T]]]) -> list[_T]:
-        """A part of what `read` makes of a file; of a group, what was read last is kept, since its parts follow."""
+        """A part of what `read` makes of a file; the group that was read last is kept, since its parts follow."""
         with self._lock:
-            parts = self._held_to_read(number)
+            parts = self._held_with(number)
+            if not (self.path / numbers_name(parts)).exists():
+                # Another process may have put it into a group, or its group is missing.
+                parts = held_with(number, groups_in([*map(numbers_name, self._groups(again=True)), *self._hashes]))
             if len(parts) == 1:
                 return read(parts)[0]
             if self._last_read.get(read.__name__, (None,))[0] != parts:
                 self._last_read[read.__name__] = parts, read(parts)
             return self._last_read[read.__name__][1][number - parts.start]
-
-    def _held_to_read(self, number: int) -> range:
-        """`_held_with` of a part that another process may have put into a group, or whose group is missing."""
-        parts = self._held_with(number)
-        if not (self.path / numbers_name(parts)).exists():
-            parts = held_with(number, groups_in([*map(numbers_name, self._groups(again=True)), *self._hashes]))
-        return parts
 
     def _texts_in(self, parts: range) -> list[list[JsonObject]]:
         path = self.path / texts_name(parts)
@@ -478,10 +457,9 @@ class RunDirectory:
                 self._remove(path)
 
     def _check_files(self, files: Sequence[Path]) -> None:
-        """Refuse files that are not those that were written or fetched; of a directory, none."""
+        """Refuse files that differ from those written or fetched; a directory checks nothing."""
 
     def read_spec(self) -> JsonObject:
-        """What `finish` wrote."""
         with self.reading(SPEC):
             try:
                 content = read_whole(self._spec)
@@ -512,18 +490,6 @@ class RunDirectory:
         # A complete run of which a part was removed and written anew: its spec was moved here.
         return {"n_cases": len(begun["cases"]), **begun} if "cases" in begun else begun
 
-    @property
-    def _spec(self) -> Path:
-        return self.path / SPEC
-
-    @property
-    def _begun(self) -> Path:
-        return self.path / "begun.json"
-
-    @property
-    def _sliced(self) -> Path:
-        return self.path / "sliced.json"
-
     @cached_property
     def _hashes(self) -> dict[str, str]:
         return dict(self.read_spec()["files_sha256"]) if self.is_complete else {}
@@ -533,7 +499,7 @@ class RunDirectory:
 
     @contextmanager
     def reading(self, file: str) -> Iterator[None]:
-        """Says which file of the run is damaged, and where, if what is done meanwhile fails (`DamagedError`)."""
+        """Errors within become a `DamagedError` that names a file of the run."""
         try:
             yield
         except FieldError as error:
@@ -601,7 +567,7 @@ def _check_kinds(record: JsonObject, kinds: Mapping[str, type | tuple[type, ...]
 
 
 def _check_letters(content: bytes, record: object) -> None:
-    """Refuse half a surrogate pair, which JSON can spell, and no text that leakmeter wrote holds."""
+    """Refuse half a surrogate pair: JSON can spell it, and leakmeter writes none."""
     if b"\\ud" in content.lower():
         try:
             json.dumps(record, ensure_ascii=False).encode()

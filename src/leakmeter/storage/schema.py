@@ -139,11 +139,11 @@ def check_columns(schema: pa.Schema) -> None:
     for field in SCHEMA:
         if schema.names.count(field.name) != 1:
             raise FieldError(field.name, "is missing")
-        if _stored_type(schema.field(field.name).type) != _stored_type(field.type):
-            raise FieldError(field.name, f"has to be {_stored_type(field.type)}")
+        if stored_type(schema.field(field.name).type) != stored_type(field.type):
+            raise FieldError(field.name, f"has to be {stored_type(field.type)}")
 
 
-def _stored_type(type_: pa.DataType) -> pa.DataType:
+def stored_type(type_: pa.DataType) -> pa.DataType:
     return type_.value_type if pa.types.is_dictionary(type_) else type_
 
 

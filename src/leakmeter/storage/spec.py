@@ -1,5 +1,3 @@
-"""All that is needed to run a measurement again."""
-
 from __future__ import annotations
 
 import hashlib
@@ -18,7 +16,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 
 
 def is_word(text: str) -> bool:
-    """Whether a text is one word, as names of measures and choices are, and no sentence that somebody wrote."""
+    """Whether a text is one word, such as a measure's name, and no sentence."""
     return _WORD.fullmatch(text) is not None
 
 
@@ -27,9 +25,7 @@ class RunSpec:
     """A run: what determines its numbers, and what explains them. The former make its id."""
 
     measure: str
-    """Name of the measure."""
     params: JsonObject
-    """The measure's parameters, given and defaulted."""
     prompts: JsonObject
     """Unit, removal, template and the like, given and defaulted."""
     model: JsonObject
@@ -55,7 +51,6 @@ class RunSpec:
         return cls(**{**values, "cases": tuple(record["cases"]), "problems": tuple(record.get("problems", ()))})
 
     def deciding(self) -> JsonObject:
-        """What determines the numbers, as a plain object."""
         record = self.record()
         for name in ("environment", "command", "problems", "name", "data"):
             del record[name]

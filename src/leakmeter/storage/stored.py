@@ -39,8 +39,7 @@ _ONCE: Final = (NUMBERS, _SPEC)
 
 
 def run_directory(root: Path, id_: str, slice_: str = "") -> RunDirectory:
-    """A run under a directory of runs, or under an object store's URL, to be written; each slice has a copy of its
-    own."""
+    """A run to be written, under a directory of runs or an object store's URL; each slice has a copy of its own."""
     url = url_of(root)
     return RunDirectory(root / id_) if url is None else StoredRun(url, id_, slice_)
 
@@ -76,21 +75,18 @@ class StoredRun(RunDirectory):
     @contextmanager
     @override
     def opened(self, spec: RunSpec) -> Iterator[RunDirectory]:
-        """See `RunDirectory.opened`; the copy goes when it is closed."""
         with self._copied(), super().opened(spec):
             yield self
 
     @contextmanager
     @override
     def opened_slice(self, spec: RunSpec, number: int, n_slices: int, n_parts: int) -> Iterator[RunDirectory]:
-        """See `RunDirectory.opened_slice`; the copy goes when it is closed."""
         with self._copied(), super().opened_slice(spec, number, n_slices, n_parts):
             yield self
 
     @contextmanager
     @override
     def reopened(self) -> Iterator[tuple[RunSpec, int, int]]:
-        """See `RunDirectory.reopened`; the copy goes when it is closed."""
         with self._copied(), super().reopened() as opened:
             yield opened
 
@@ -258,7 +254,7 @@ def _are_of_a_run(files: Sequence[StoredObject]) -> bool:
 
 
 def _readable(objects: Objects, folder: str = "") -> list[StoredObject]:
-    """Files of a run that may be read together, while others may be written."""
+    """Files of a run that can be read while others are written."""
     files = objects.under(folder)
     if any(_own_name(file) == _SPEC for file in files):
         # A list is not of one moment; all of the run is there since its spec is.

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from leakmeter.core.written import read_whole, store_errors
 from leakmeter.errors import DamagedError, StoreError
@@ -20,14 +20,9 @@ from leakmeter.storage.parts import PartReader
 from leakmeter.storage.rundir import RunDirectory
 from leakmeter.storage.spec import RunSpec
 
-_OURS: Final = (".lock", "begun.json", "sliced.json", "spec.json")
-"""Files of a run beside its parts."""
-
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was found of one run."""
-
     path: Path
     state: Literal["whole", "unfinished", "wrong"]
     n_files: int
@@ -113,7 +108,7 @@ def _damaged(run: RunDirectory) -> Iterator[str]:
 
 
 def _foreign(names: list[str], expected: list[str], *, unfinished: bool = False) -> Iterator[str]:
-    ours = {*expected, *_OURS}
+    ours = {*expected, ".lock", "begun.json", "sliced.json", "spec.json"}
     for name in names:
         if name in ours or (name.startswith(".slice-") and name.endswith(".lock")):
             continue

@@ -25,8 +25,6 @@ _POLL_SECONDS: Final = 0.25
 
 
 class Lease:
-    """One holder's side of a lease."""
-
     def __init__(self, objects: Objects, name: str, clock: Callable[[], float] = time.time) -> None:
         self._objects = objects
         self._name = name
@@ -43,22 +41,20 @@ class Lease:
         return self._clock() < self._until
 
     def acquire(self) -> float:
-        """Take the lease, if nobody has it: 0 where it is ours; else the seconds until it runs out, if it is not
-        renewed."""
+        """Take the lease; returns 0, or the seconds until another holder's runs out."""
         if self._written(lambda content: self._objects.create(self._name, content)):
             return 0.0
         stored = self._objects.get(self._name)
         if stored is None:
             return _POLL_SECONDS
         content, version = stored
-        left = _until(content) + _SKEW_SECONDS - self._clock()
+        left = _read(content)[1] + _SKEW_SECONDS - self._clock()
         if left > 0:
             return left
         return 0.0 if self._written(lambda new: self._objects.replace(self._name, new, version)) else SECONDS
 
     def prove(self) -> None:
-        """Make sure of what a lease relies on: that the store refuses to write over what has changed, once it is
-        held."""
+        """Check, while it is held, that the store refuses to write over what has changed: a lease relies on it."""
         before = self._version
         self._renewed()
         for write in (self._objects.create, lambda name, content: self._objects.replace(name, content, before)):
@@ -91,24 +87,27 @@ class Lease:
         return json.dumps({"token": self._token, "number": self._n_written, "until": until}).encode()
 
     def _written(self, write: Callable[[bytes], Version]) -> bool:
-        """Whether we wrote it; an answer that was lost on its way may have made the same request fail again."""
+        """Whether we wrote it. A request whose answer was lost may have been repeated, and failed then."""
         with self._writing:
             until = self._clock() + SECONDS
             try:
                 self._version = write(self._content(until))
             except FileExistsError:
                 stored = self._objects.get(self._name)
-                if stored is None or _token(stored[0]) != self._token:
+                if stored is None:
                     return False
-                until, self._version = _until(stored[0]), stored[1]
+                token, until = _read(stored[0])
+                if token != self._token:
+                    return False
+                self._version = stored[1]
             self._until = until
             return True
 
 
 @contextmanager
 def held(objects: Objects, name: str, in_use: str, seconds: float = 0) -> Iterator[Lease]:
-    """Hold a lease, waiting for it so many seconds, and renew it meanwhile; `in_use` is called where another process
-    holds it."""
+    """Hold and renew a lease, waiting for it so many seconds; `in_use` begins the error where another process holds
+    it."""
     lease = Lease(objects, name)
     until = time.monotonic() + seconds
     while (left := lease.acquire()) > 0:
@@ -123,19 +122,13 @@ def held(objects: Objects, name: str, in_use: str, seconds: float = 0) -> Iterat
         lease.release()
 
 
-def _record(content: bytes) -> dict[str, object]:
+def _read(content: bytes) -> tuple[object, float]:
     try:
         record = json.loads(content)
     except (ValueError, RecursionError):
-        return {}
-    return record if isinstance(record, dict) else {}
-
-
-def _token(content: bytes) -> object:
-    return _record(content).get("token")
-
-
-def _until(content: bytes) -> float:
-    until = _record(content).get("until")
+        record = None
+    if not isinstance(record, dict):
+        record = {}
+    until = record.get("until")
     # What is no lease of ours was left by nobody who is still there.
-    return float(until) if isinstance(until, int | float) else 0.0
+    return record.get("token"), float(until) if isinstance(until, int | float) else 0.0

@@ -42,8 +42,6 @@ Version = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """One object."""
-
     name: str
     """Below the prefix."""
     version: Version
@@ -89,8 +87,7 @@ class Objects:
                 return None
 
     def get_all(self, names: Sequence[str], on_object: Callable[[str, bytes], None]) -> None:
-        """Read objects, several at a time; those that are gone are left out. `on_object` gets each one's name and
-        content, in order."""
+        """Read objects, several at a time; missing ones are left out. `on_object` gets name and content, in order."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for start in range(0, len(names), _AT_ONCE):
                 some = names[start : start + _AT_ONCE]
@@ -99,7 +96,6 @@ class Objects:
                         on_object(name, stored[0])
 
     def under(self, folder: str = "") -> Sequence[StoredObject]:
-        """Objects directly in a folder, by name."""
         return self.top(folder)[0]
 
     def top(self, folder: str = "") -> tuple[Sequence[StoredObject], Sequence[str]]:
@@ -127,7 +123,7 @@ class Objects:
                     self.delete(name)
 
     def unconditional(self) -> StoreError:
-        """What to tell of a store on which two could write the same object."""
+        """The error for a store on which two could write the same object."""
         return StoreError(
             f"'{self.url}': the store has no conditional writes, so two writers could damage a run; name another store"
         )
@@ -149,7 +145,7 @@ class Objects:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Errors of obstore, whose texts quote servers and requests, as one line of our own."""
+        """Errors of obstore as one line of our own: its texts quote servers and requests."""
         try:
             yield
         except (self._exceptions.UnauthenticatedError, self._exceptions.PermissionDeniedError):

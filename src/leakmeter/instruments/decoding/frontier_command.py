@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -178,7 +179,7 @@ def _run(
                         if backend is None:
                             backend = run.load_backend()
                             check_precision(seeded.measures[0], backend.dtype)
-                        progress = bar.of_cell(cell.number)
+                        progress = partial(bar.watching, cell.number)
                         finished = measure_cell(study, cell, records, directory, backend, progress, command)
                     measured.append(finished)
                     duration = time.perf_counter() - started

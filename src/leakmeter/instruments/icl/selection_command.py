@@ -112,7 +112,7 @@ def icl_select_command(
     try:
         with study_progress(dict.fromkeys(range(n_lists), 1.0), noun="list", at_most=True) as bar:
             lists = selection.Lists(
-                backend, measure, settings, directory, lambda *about: bar.of_cell(next(numbers))(*about), command
+                backend, measure, settings, directory, lambda *about: bar.watching(next(numbers), *about), command
             )
             chosen, exemplars_file = selection.selected(lists, scope, tell_round)
     except KeyboardInterrupt:
