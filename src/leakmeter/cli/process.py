@@ -19,7 +19,7 @@ _MOST_LOGS: Final = 20
 def keep_freed_memory() -> bool:
     """Have glibc keep freed memory instead of giving it back to the kernel: a forward pass allocates and frees the same
     megabytes in every layer, and on a CPU the page faults cost about a tenth of its time. It counts as memory of the
-    engine, which gives it back where it is too much (`backends.hf.memory.Surplus`). Returns whether glibc took the
+    engine, which gives it back where it is too much (`backends.hf.machine.Surplus`). Returns whether glibc took the
     settings."""
     if sys.platform != "linux":
         return False
