@@ -478,9 +478,26 @@ def jobs() -> Table:
     return out
 
 
+def jobs_answers() -> Table:
+    out: Table = []
+    for row in read("jobs_answers"):
+        tokens, seconds, difference = float(row["tokens"]), float(row["seconds"]), row["max_abs_diff_nats"]
+        times = ([seconds], [seconds / 40], [1000 * seconds / tokens])
+        out.append([row["way"], [tokens], *times, [float(difference)] if difference else "–"])
+    return out
+
+
+def jobs_int8() -> Table:
+    columns = ("pass_seconds", "engine_seconds", "log_prob_rms_error_nats", "log_prob_largest_error_nats")
+    columns = (*columns, "influence_largest_change_nats", "noise_floor_median_nats")
+    missing = {"engine_seconds": "refused", "noise_floor_median_nats": "–"}
+    order = sorted(read("jobs_int8"), key=lambda row: row["engine_seconds"] == "")
+    return [[row["way"], *([float(row[name])] if row[name] else missing[name] for name in columns)] for row in order]
+
+
 TABLES: dict[str, Callable[[], list[Table]]] = {
     "engine": lambda: [unkept(11, 8), unkept(4, 6)],
-    "jobs": lambda: [jobs(), unkept(5, 3), unkept(3, 4), unkept(4, 6)],
+    "jobs": lambda: [jobs(), jobs_answers(), unkept(5, 3), jobs_int8(), unkept(3, 4), unkept(4, 9)],
     "figure_2a": lambda: [figure_2a()],
     "figure_2b": lambda: [over("figure_2b", "max_context_tokens", *_RESPONSES)],
     "figure_2c": lambda: [figure_2c()],
