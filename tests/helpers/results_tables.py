@@ -488,8 +488,8 @@ def jobs_answers() -> Table:
 
 
 def jobs_int8() -> Table:
-    columns = ("pass_seconds", "engine_seconds", "log_prob_rms_error_nats", "log_prob_largest_error_nats")
-    columns = (*columns, "influence_largest_change_nats", "noise_floor_median_nats")
+    errors = ("log_prob_rms_error_nats", "log_prob_largest_error_nats", "influence_largest_change_nats")
+    columns = ("pass_seconds", "engine_seconds", *errors, "noise_floor_median_nats")
     missing = {"engine_seconds": "refused", "noise_floor_median_nats": "–"}
     order = sorted(read("jobs_int8"), key=lambda row: row["engine_seconds"] == "")
     return [[row["way"], *([float(row[name])] if row[name] else missing[name] for name in columns)] for row in order]
@@ -527,7 +527,7 @@ TABLES: dict[str, Callable[[], list[Table]]] = {
     "pii_check": lambda: [pii_check(), unkept(6, 5)],
     "scale": lambda: [
         *(unkept(3, 4), unkept(2, 2), scale_overhead(), scale(), scale_prefixes()),
-        *(unkept(2, 7), unkept(2, 5), unkept(4, 6)),
+        *(unkept(3, 7), unkept(2, 5), unkept(4, 6)),
     ],
     "disclosures": lambda: [
         disclosures("held-out", ("leakmeter at a7af27d1", *_METHODS, "context-cite")),
