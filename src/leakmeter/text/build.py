@@ -38,7 +38,7 @@ _NOTHING_TO_REMOVE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class PromptSettings:
+class PromptSettings(templates.TemplateOptions):
     """How prompts are made and cut."""
 
     unit: str | None = None
@@ -48,13 +48,8 @@ class PromptSettings:
     removal: Removal = "drop"
     """How pieces are ablated: drop cuts their tokens out, mask leaves their positions empty, retokenize renders and
     tokenises the remaining text again."""
-    template: str | None = None
-    """Prompt template: chat, plain, document, article, @FILE, or a text with {context} and {query}; chat by default, if
-    the model has a chat template."""
     group: bool = False
     """Also measure each repeated value with all its mentions ablated."""
-    truncate: bool = False
-    """Cut the end off a context that does not fit the model's window, and report it."""
     max_context_tokens: int | None = None
     """Cut the end off a context of more tokens than this, whatever the window, and report it."""
 

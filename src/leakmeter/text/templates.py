@@ -38,6 +38,15 @@ PART_SEPARATOR: Final = "\n"
 """Between the parts of a message."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class TemplateOptions:
+    template: str | None = None
+    """Prompt template: chat, plain, document, article, @FILE, or a text with {context} and {query}; chat by default, if
+    the model has a chat template."""
+    truncate: bool = False
+    """Cut the end off a context that does not fit the model's window, and report it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     role: str

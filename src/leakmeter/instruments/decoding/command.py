@@ -19,6 +19,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.frontier_command import Drawing, frontier_command
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.text.build import PromptSettings
+from leakmeter.text.templates import TemplateOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -51,8 +52,7 @@ def decode_command(
     source: Source | None = None,
     measure: Annotated[_Options | None, Parameter(name="*")] = None,
     delta: float = 1e-5,
-    template: str | None = None,
-    truncate: Flag = False,
+    prompt: Annotated[TemplateOptions | None, Parameter(name="*")] = None,
     run: RunOptions | None = None,
     public: Flag = False,
 ) -> None:
@@ -69,11 +69,6 @@ def decode_command(
         scored as if it had been drawn; a bound does not allow one.
     delta
         With epsilon: δ of the tighter composition over many tokens; basic composition needs none.
-    template
-        Prompt template: chat, plain, document, article, @FILE, or a text with {context} and {query}; chat by default,
-        if the model has a chat template.
-    truncate
-        Cut the end off a context that does not fit the model's window, and report it.
     run.dtype
         float32, bfloat16 or float16; by default float32 on a CPU or with epsilon, which the others would void, and
         bfloat16 on CUDA.
@@ -98,7 +93,7 @@ def decode_command(
     if measure.epsilon is not None and measure.seed is not None:
         output.tell(SEED_WARNING)
     seeded = measure.seeded()
-    settings = PromptSettings(unit=WHOLE, template=template, truncate=truncate)
+    settings = PromptSettings(unit=WHOLE, **asdict(prompt or TemplateOptions()))
 
     def results(parts: Iterable[Part]) -> Iterator[AnyResult]:
         from leakmeter.instruments.decoding.result import DecodeResult
@@ -126,10 +121,8 @@ def decode_command(
         raise KeyboardInterrupt(why) from None
 
 
-class DecodeOptions(FunctionOptions, CallOptions, Decode, CaseOptions):
+class DecodeOptions(FunctionOptions, CallOptions, TemplateOptions, Decode, CaseOptions):
     delta: float = 1e-5
-    template: str | None = None
-    truncate: bool = False
     response: None = field(default=None, init=False)
     nonce: None = field(default=None, init=False)
 
@@ -181,18 +174,16 @@ def decode(model: KeptModel, data: Any, options: DecodeOptions) -> Results[Decod
         return DecodeResult.from_run(parts, asdict(seeded), delta=options.delta)
 
     size = seeded.together if len(cases.cases) > 1 else 1
-    prompts = PromptSettings(unit=WHOLE, template=options.template, truncate=options.truncate)
+    prompts = PromptSettings(unit=WHOLE, **asdict(options.part(TemplateOptions)))
     return measured(model, Plan("decode", seeded, prompts, cases, size), options, results=results)
 
 
-class FrontierOptions(FunctionOptions, Drawing):
+class FrontierOptions(FunctionOptions, TemplateOptions, Drawing):
     lambdas: Sequence[float] | None = None
     epsilons: Sequence[float] | None = None
     context_from: str | None = None
     bertscore: str | None = None
     bertscore_layer: int | None = None
-    template: str | None = None
-    truncate: bool = False
     cid_lambda: float = field(default=1.0, init=False)
     epsilon: None = field(default=None, init=False)
     nonce: None = field(default=None, init=False)
@@ -246,7 +237,7 @@ def frontier(model: KeptModel, data: Any, options: FrontierOptions) -> Frontier:
 
     sweep = sweep_of(options.lambdas, options.epsilons, asdict(options.part(Drawing)))
     loaded = load_referenced(data, context_from=options.context_from, logs=PRESETS)
-    records, settings = loaded.records, settings_of(loaded, options.template, truncate=options.truncate)
+    records, settings = loaded.records, settings_of(loaded, options.part(TemplateOptions))
     if options.epsilons is not None and sweep.given_seed is not None:
         tell(SEED_WARNING)
     model = model.in_precision(precision_for(sweep.measures[0], model.source, model.dtype))

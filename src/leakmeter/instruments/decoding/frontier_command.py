@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.options import Flag, RunOptions, Text
+from leakmeter.commands.options import RunOptions, Text
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.overriding import override
+from leakmeter.text.templates import TemplateOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,8 +59,7 @@ def frontier_command(
     records: int | None = None,
     bertscore: str | None = None,
     bertscore_layer: int | None = None,
-    template: str | None = None,
-    truncate: Flag = False,
+    prompt: Annotated[TemplateOptions | None, Parameter(name="*")] = None,
     run: RunOptions | None = None,
 ) -> None:
     """Sweep λ or ε over your own cases and compare the leakage and utility of each setting.
@@ -89,11 +89,6 @@ def frontier_command(
         Also score with BERTScore: its encoder, a directory or a name of the hub such as roberta-large-mnli.
     bertscore_layer
         Layer of the encoder; 19 for roberta-large-mnli, 17 for roberta-large, the last for others.
-    template
-        Prompt template: chat, plain, document, article, @FILE, or a text with {context} and {query}; chat by default,
-        if the model has a chat template.
-    truncate
-        Cut the end off a context that does not fit the model's window, and report it.
     drawing.samples
         Number of responses to draw for each case.
     drawing.seed
@@ -121,7 +116,8 @@ def frontier_command(
     loaded = load_referenced(data, n=records, map=map, format=format, context_from=context_from, logs=PRESETS)
     for note in loaded.notes:
         output.tell(note)
-    settings = settings_of(loaded, template, truncate=truncate)
+    prompt = prompt or TemplateOptions()
+    settings = settings_of(loaded, prompt)
     options = run or RunOptions()
     run = replace(options, dtype=precision_for(sweep.measures[0], options.model, options.dtype))
     if run.dry_run:
@@ -139,8 +135,8 @@ def frontier_command(
         "--records": records,
         "--bertscore": bertscore,
         "--bertscore-layer": bertscore_layer,
-        "--template": template,
-        "--truncate": truncate or None,
+        "--template": prompt.template,
+        "--truncate": prompt.truncate or None,
     }
     words |= {f"--{name}": getattr(options, name) for name in ("model", "dtype", "device", "memory")}
     _run(sweep, loaded.records, settings, Quality(bertscore, bertscore_layer), run, _command(sweep, words))

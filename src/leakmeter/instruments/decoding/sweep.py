@@ -89,13 +89,13 @@ def sweep_of(lambdas: Sequence[float] | None, epsilons: Sequence[float] | None, 
     return Sweep(kind, tuple(values), measures)
 
 
-def settings_of(loaded: Referenced, template: str | None, *, truncate: bool) -> PromptSettings:
+def settings_of(loaded: Referenced, prompt: templates.TemplateOptions) -> PromptSettings:
     return PromptSettings(
         # Nothing but the whole context is left out.
         unit="whole",
-        template=templates.resolved(template or loaded.template),
+        template=templates.resolved(prompt.template or loaded.template),
         # Data sets by name are cut to what the model takes, as in `leakmeter study`.
-        truncate=truncate or loaded.max_context_tokens is not None,
+        truncate=prompt.truncate or loaded.max_context_tokens is not None,
         max_context_tokens=loaded.max_context_tokens,
     )
 
