@@ -141,7 +141,7 @@ class Pool:
                 self._met(event)
             if not has_told and not self._ready and time.monotonic() - since > _WAITING_SECONDS:
                 has_told = True
-                self._notify("waiting for a machine that has room for a worker")
+                self._notify("no worker is ready yet: they start, or wait for a machine that has room")
 
     def run(
         self, tasks: Sequence[int], keys: Sequence[Hashable], payload: Callable[[int], Any]

@@ -253,10 +253,6 @@ def tune(
     groups = tuned_on_and_others(people, apart, type, seed=settings.seed)
     backend = chosen.load("tune for")
     tuned_on, others = (examples_of(group, type, backend.tokenizer) for group in groups)
-    if not tuned_on or not others:
-        raise UsageError(
-            f"none of the people {'to tune on' if not tuned_on else 'to choose the epoch by'} has the value '{type}'"
-        )
     with counting("epochs") as advance:
         result = tune_into(
             *(out, backend, tuned_on, others, settings),

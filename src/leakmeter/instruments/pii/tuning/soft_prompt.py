@@ -61,6 +61,9 @@ def tuned_on_and_others(
     """
     people = list(dict.fromkeys(case.subject for case in _cases_of(subjects, type_)))
     if validation is not None:
+        for group, purpose in ((people, "to tune on"), (_cases_of(validation, type_), "to choose the epoch by")):
+            if not group:
+                raise UsageError(f"none of the people {purpose} has the value '{type_}'")
         _check_disjoint(people, validation)
         return people, list(validation)
     n_others = max(1, round(0.2 * len(people)))
