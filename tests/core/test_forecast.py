@@ -19,7 +19,7 @@ from leakmeter.core import cost, registry
 from leakmeter.core.case import Case, Document
 from leakmeter.core.cost import Work
 from leakmeter.core.drive import Cost, drive
-from leakmeter.core.forecast import PlanningBackend, Prediction, Sharing, planning_backend, predict
+from leakmeter.core.forecast import PlanningBackend, Prediction, Sent, Sharing, planning_backend, predict
 from leakmeter.core.gradient import GradientRequest, Place, TopTokens
 from leakmeter.core.item import Item
 from leakmeter.core.measure import Measure, chooses
@@ -37,6 +37,11 @@ from leakmeter.text.build import PromptSettings, prepare
 TEXT = "the patient writes to the clinic. the clinic writes back. the patient writes on the same day."
 MEASURES = [Influence(), Influence(cid_lambda=1.5)]
 IDS = ["ordinary", "mixed"]
+
+
+def test_a_sum_is_an_upper_bound_where_a_part_is() -> None:
+    for first, second in ((True, False), (False, True), (False, False)):
+        assert Sent(1, 2, first) + Sent(3, 4, second) == Sent(4, 6, first or second)
 
 
 def item_of(backend: Any, response: str | None, *, stops: bool = True, unit: str = "sentence") -> Item:

@@ -8,6 +8,7 @@ import pytest
 from helpers.measure_items import make_item
 from helpers.naive import random_prompt
 from leakmeter.core.noise import neighbourhood_noise
+from leakmeter.core.prompt import CONTEXT
 from leakmeter.core.reductions import Stretch, TargetLogProbs
 from leakmeter.core.request import Scores
 
@@ -20,6 +21,9 @@ def test_the_larger_difference_counts(among_others: float, token_by_token: float
     scores = np.random.default_rng(1).normal(size=(2, N_TOKENS))
     trial = neighbourhood_noise(item, tuple(range(N_TOKENS)), TargetLogProbs(), scores)
     requests, found = next(trial), None
+    # What runs beside the prompt differs from it in the context alone.
+    frames = {tuple(piece for piece in request.prompts[-1].pieces if piece.role != CONTEXT) for request in requests}
+    assert frames == {tuple(piece for piece in item.prompt.pieces if piece.role != CONTEXT)}
     while found is None:
         moved = token_by_token if isinstance(requests[0].reduction, Stretch) else among_others
         rows = requests[0].reduction.rows(len(requests[0].response))

@@ -125,6 +125,14 @@ def test_every_slot_is_its_prefix_and_no_token_is_run_twice(requests: list[Reque
     check(plan(requests), requests)
 
 
+def test_a_full_pass_reads_all_but_the_last_token_of_a_response() -> None:
+    prompts = (Prompt((Piece("a", "frame", (5, 6, 7)),)), Prompt((Piece("a", "frame", (5, 6)),)))
+    for n in (1, 2, 3):
+        request = Request(prompts, tuple(range(n)), TargetLogProbs())
+        assert plan([request]).n_full_pass_tokens == 3 + 2 + 2 * (n - 1)
+    assert plan([request]).round == 0
+
+
 @seed(4)
 @settings(max_examples=examples(100))
 @given(request_lists(), st.randoms(use_true_random=False))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leakmeter.stats.segments import maximal_segments
@@ -22,6 +22,7 @@ def by_definition(scores: list[float], start: int = 0, end: int | None = None) -
 
 
 @given(st.lists(st.integers(-6, 6), max_size=14))
+@example([5, -3, 2, -3, 5])
 def test_segments_are_those_of_the_definition(whole: list[int]) -> None:
     """Exact numbers of which no two stretches have the same sum: of equal ones there are several best."""
     scores: list[Any] = [n + Fraction(2**i, 10**6) for i, n in enumerate(whole)]

@@ -67,8 +67,9 @@ def test_which_pieces_there_are(tokenizer: Any, prepared: Prepare) -> None:
     item = prepared("Nobody is named here.", unit="entity", swap=True).item
     assert (item.spans, item.placebos, dict(item.swaps)) == ((), (), {})
     # Groups add only what no entity holds.
-    one = prepared(NOTE + " Code AB-1234, AB-1234.", unit="entity", group=True)
-    assert [one.context[a:b] for s in one.item.spans if s.kind == "value" for a, b in s.ranges] == ["AB-1234"] * 2
+    for swap in (False, True):
+        one = prepared(NOTE + " Code AB-1234, AB-1234.", unit="entity", group=True, swap=swap)
+        assert [one.context[a:b] for s in one.item.spans if s.kind == "value" for a, b in s.ranges] == ["AB-1234"] * 2
     spans = prepared("File MRN-004711 of Nobody.", unit="entity", entity_patterns="mrn = MRN-\\d+").item.spans
     assert [span.name for span in spans] == ["mrn1"]
     # Two bytes a character: each is a token of its own, and all of them go.

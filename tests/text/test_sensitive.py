@@ -24,6 +24,12 @@ def test_values_of_a_table_are_found_in_whole_words_under_their_columns() -> Non
     assert sensitive.read(str(TABLE)).find("Marisol Vantreights mother") == []
 
 
+def test_rows_of_a_table_may_be_shorter_or_longer_than_its_headings(tmp_path: Path) -> None:
+    file = tmp_path / "x.csv"
+    file.write_text("a,b\nFoo Bar\nBaz Qux,Ann Lee,surplus\n", encoding="utf-8")
+    assert sensitive.read(str(file)).find("Foo Bar, Ann Lee, surplus") == [(0, 7, "a"), (9, 16, "b")]
+
+
 def test_patterns_are_found_too(tmp_path: Path) -> None:
     file = tmp_path / "patterns.txt"
     file.write_text("# ours\nmrn = MRN-\\d{4}\n", encoding="utf-8")

@@ -19,10 +19,12 @@ def shaped(text: str, around: str = "") -> list[tuple[str, str]]:
         ("Log in with hunter#2207 today.", ("key", "hunter#2207")),
         ("Your code BREWCREW-30 still works.", ("code", "BREWCREW-30")),
         ("Ticket 91005-XT is open.", ("code", "91005-XT")),
+        ("The seat is AB123.", ("code", "AB123")),
         ("Type 7306, then the hash.", ("number", "7306")),
         ("Call 0161 496 0382 after noon.", ("number", "0161 496 0382")),
         ("Pay into GB95 NWBK 5954 0847 6307 34.", ("account", "GB95 NWBK 5954 0847 6307 34")),
         ("He owes £7,050 still.", ("amount", "£7,050")),
+        ("It costs £350 a month.", ("amount", "£350")),
         ("Er zahlt 2.250 Euro im Monat.", ("amount", "2.250 Euro")),
         ("It is zero seven, seven four one.", ("number in words", "zero seven, seven four one")),
         ("Die Nummer ist null drei null zwei.", ("number in words", "null drei null zwei")),
@@ -33,6 +35,11 @@ def shaped(text: str, around: str = "") -> list[tuple[str, str]]:
         ("Vive en la glorieta de los Tilos, 5, desde mayo.", ("address", "glorieta de los Tilos, 5")),
         ("It belongs to Fergus Adeyinka now.", ("person", "Fergus Adeyinka")),
         ("It was lent to Oluchi Oyelaran's sister.", ("name", "Oluchi Oyelaran")),
+        (
+            "When all the plants die in the winter of the north, it is lent to Oluchi Oyelaran.",
+            ("name", "Oluchi Oyelaran"),
+        ),
+        ("à Fergus, merci.", ("person", "Fergus")),
         ("Die Wohnung bekam Milan Brinkschulte im Mai.", ("person", "Milan Brinkschulte")),
     ],
 )
@@ -46,7 +53,7 @@ def test_a_shape_says_what_it_is(text: str, expected: tuple[str, str]) -> None:
         "Descale it every 3 months with 250ml of water, at 8:30am, for 24-hour use.",
         "It was built in 1998 and sold in 2024.",
         "The tent holds 4000 millimetres of water and weighs 2.1 kilos.",
-        "Delivery costs £7.50 or £12.",
+        "Delivery costs £7.50, £12 or £35.",
         "Come on Monday in January, or at Easter.",
         "Der Zug hält zwei Tage in der Stadt, die Rate der Bank steigt.",
         "If you like, I can help. However, Please wait.",
@@ -76,6 +83,8 @@ def test_a_pair_of_words_is_a_name_where_nouns_are_capitalised_if_no_article_sta
     around = "Der Balkon gehört Thanh Brinkschulte. Das Zelt Fjella steht im Keller, und die Tür ist nass."
     assert shaped("Es gibt eine Aussage von Thanh Brinkschulte dazu.", around) == [("name", "Thanh Brinkschulte")]
     assert shaped("Es gibt das Zelt Fjella dazu.", around) == []
+    # Of two words that open a sentence, the first may be any.
+    assert shaped("Thanh Brinkschulte weiß es.", around) == []
 
 
 def test_values_of_the_question_are_none() -> None:
@@ -108,6 +117,14 @@ def test_a_value_is_found_however_it_is_written(said: str, text: str, where: str
     place = values.Folded(text).where(said)
     assert place is not None
     assert text[slice(*place)] == where
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [("Gil", "Ask Gills now"), ("rill", "a drill bit"), ("ill", "Gill bit"), ("4120", "Take 41 or 20 of them")],
+)
+def test_a_part_of_a_word_or_of_a_number_is_not_the_value(said: str, text: str) -> None:
+    assert values.Folded(text).where(said) is None
 
 
 def test_a_code_is_not_found_by_its_digits_alone() -> None:

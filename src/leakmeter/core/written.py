@@ -168,8 +168,7 @@ def open_private(path: Path, flags: int) -> int:
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(errno.EINVAL, "it is a device or a pipe", str(path))
             _check_owner(status, path)
-            if status.st_mode & 0o077:
-                os.fchmod(handle, PRIVATE)
+            os.fchmod(handle, PRIVATE)
     except BaseException:
         os.close(handle)
         raise

@@ -91,8 +91,6 @@ def _names(text: str, occupied: list[tuple[int, int]]) -> list[list[tuple[int, i
     group_of: dict[str, _Group] = {}
     for span, sure, unsure in spans:
         its = sure | (unsure & sure_words)
-        if not its:
-            continue
         # The largest takes in the others, so that a name changes its group a few times at most.
         joined = {id(group): group for word in its if (group := group_of.get(word))}
         merged = max(joined.values(), key=lambda group: len(group.spans), default=_Group())

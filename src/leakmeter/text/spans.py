@@ -191,7 +191,7 @@ def not_entities(values: Iterable[Cover], entities: Sequence[Cover]) -> list[Cov
 def swapped(
     layout: Layout, covers: Sequence[Cover], *, region: str, seed: int, case_id: str, spare: int | None
 ) -> tuple[list[Cover], Mapping[str, Prompt]]:
-    """Spans, of which each entity knows its surrogate, and by its name the prompt that says the surrogate instead,
+    """Entities, each of which knows its surrogate, and by its name the prompt that says the surrogate instead,
     tokenised anew. Seed, case and entity decide what is drawn. There is no prompt that would grow by more than `spare`
     tokens; None for any number."""
     from leakmeter.text.surrogates.entity import surrogate_of
@@ -199,9 +199,7 @@ def swapped(
     swapped_covers: list[Cover] = []
     prompts: dict[str, Prompt] = {}
     for cover in covers:
-        if cover.entity is None:
-            swapped_covers.append(cover)
-            continue
+        assert cover.entity is not None
         entity = Entity(cover.entity.type, cover.entity.value, cover.entity.text, cover.chars)
         surrogate = surrogate_of(entity, layout.context, region=region, seed=seed, case_id=case_id)
         swapped_covers.append(replace(cover, entity=replace(cover.entity, invented=surrogate.text)))

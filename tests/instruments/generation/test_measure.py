@@ -239,3 +239,7 @@ def test_what_has_no_meaning_is_refused(given: dict[str, Any], said: str) -> Non
         drawn(batch([]))
     with pytest.raises(UsageError, match="case 'hand' has a response with a stop token among its first 2"):
         drawn(batch([(3,)], stop_ids=(9,), response=(1, 9, 2)), min_new_tokens=2)
+
+
+def test_the_default_temperature_is_that_of_epsilon_10_with_50_exemplars() -> None:
+    assert round(PrivateGeneration(seed=0).calibrated(10.0, 50).temperature, 1) == PrivateGeneration().temperature

@@ -87,6 +87,7 @@ def test_what_is_a_whole_name() -> None:
     assert (whole_name(" Ada\n Vale, "), whole_name("王小明")) == ("Ada Vale", "王小明")
     no_names = ("Ada", "Ada 7", "a@x b", "Ada\0 Vale", "{0} <|endoftext|> Vale", "A" * 60 + " " + "B" * 60, "…")
     assert {whole_name(text) for text in no_names} == {None}
+    assert [whole_name(f"Ada {'x' * n}") is None for n in (96, 97)] == [False, True]
     # A given name is a name too.
     assert (any_name("Bo"), any_name("小明")) == ("Bo", "小明")
     assert any_name("The") is any_name("the old baker") is None

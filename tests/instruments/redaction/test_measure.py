@@ -178,6 +178,17 @@ def test_with_everything_cut_nothing_is_left_and_each_round_asks_once_for_every_
     assert len(steps_of(measurements)) == n
 
 
+def test_nothing_is_put_back_where_one_piece_was_cut() -> None:
+    item = item_of(5)
+    hand = Enumerated(item, Redaction(max_loss=1.0))
+    limit = min(loss(hand.left((name,))) for name in hand.names)
+    measurements, chunks = planned(item, Redaction(max_loss=limit + 1e-9))
+    assert [step.statistic for step in steps_of(measurements)] == [REMOVED]
+    asked = [[len(request.prompts) for request in chunk.requests] for chunk in chunks]
+    assert asked[:2] == [[2], [len(item.spans) + 1]]
+    assert len(asked[2]) > 1  # the noise
+
+
 def test_where_the_pieces_do_not_reach_far_enough_the_best_of_the_way_is_kept() -> None:
     n_shortened = 0
     for seed in range(4):

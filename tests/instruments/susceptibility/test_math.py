@@ -97,6 +97,8 @@ def test_what_no_context_moves_is_deaf_and_half_precision_is_widened_before_anyt
     logits = torch.tensor(random_rows(rng, 5)).to(torch.bfloat16)[:, None, :]
     ours = reduction.reduce(logits, torch.tensor([0]))
     np.testing.assert_allclose(ours, reduction.reduce(logits.double().numpy(), np.asarray([0])), rtol=0, atol=1e-13)
+    high = logits.double().numpy() + 1000.0
+    np.testing.assert_allclose(reduction.reduce(high, np.asarray([0])), ours, rtol=0, atol=1e-10)
     # Fewer rows than weights have the shape that a prediction asks for.
     assert reduction.reduce(np.zeros((2, 1, 9)), np.asarray([0])).shape == (2, 1, 3)
 

@@ -166,8 +166,6 @@ class Susceptibility(Measure):
             for i, scores in zip(live, answers, strict=True):
                 written[i].append(int(scores.values[0, 0, 0]))
             live = [i for i in live if written[i][-1] not in item.stop_ids]
-            if not live:
-                break
         return [np.asarray(ids, dtype=np.float64) for ids in written]
 
 

@@ -185,9 +185,9 @@ def _numbers(text: str) -> Iterator[Mention]:
         if money is not None:
             if len(regex.sub(r"[.,]\d\d\Z", "", value).translate(_NO_SIGNS)) >= _LEAST_MONEY:
                 yield Mention(AMOUNT, *money, digits)
-        elif _is_range(value):
-            continue
-        elif len(digits) >= _LEAST_DIGITS and not _NO_VALUE.fullmatch(value) and not _UNIT.match(text, end):
+        elif len(digits) >= _LEAST_DIGITS and not (
+            _is_range(value) or _NO_VALUE.fullmatch(value) or _UNIT.match(text, end)
+        ):
             yield Mention(NUMBER, start, end, digits)
 
 
@@ -293,7 +293,6 @@ def _words_in_names(text: str, *, by_first_name: bool) -> frozenset[str]:
 
 def _mention(kind: str, text: str, words: list[tuple[int, int, str]]) -> Mention:
     start, end = words[0][0], words[-1][1]
-    end -= len(regex.search(r"(?:['’]s)?\Z", text[start:end]).group())
     return Mention(kind, start, end, " ".join(text[start:end].casefold().split()))
 
 

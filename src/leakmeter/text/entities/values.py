@@ -124,14 +124,14 @@ class Folded:
         wanted = Folded(value)
         if not wanted.letters:
             return
-        n = 0
+        has_any = False
         for at in _each(self.letters, wanted.letters):
             start, end = self._places[at], self._places[at + len(wanted.letters) - 1] + 1
             if self._is_whole(start, end):
-                n += 1
+                has_any = True
                 yield start, end
         digits, parts = wanted._digits
-        if n or not in_words or len(digits) < 4 or _letters_beside(value, parts):
+        if has_any or not in_words or len(digits) < 4 or _letters_beside(value, parts):
             return
         for at in _each(self._digits[0], digits):
             run = self._digits[1][at : at + len(digits)]
