@@ -197,5 +197,5 @@ def _print_forecasts(study: Study, forecasts: Sequence[Forecast]) -> None:
     console.print(Text(f"{study.title}; {study.size} size; nothing was run", style="bold"))
     console.print(output.table(("cell", study.kind.records, "tokens to run", "time"), rows, right=(1, 2, 3)))
     console.print(
-        Text(f"all cells: {time_of(forecasts)}; from the first {n_looked_at(study)} {study.kind.records} of each")
+        Text(f"all cells: {time_of(forecasts)},\nfrom the first {n_looked_at(study)} {study.kind.records} of each")
     )
