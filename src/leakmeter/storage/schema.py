@@ -59,7 +59,7 @@ def to_table(measurements: Sequence[Measurement]) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
-# `pyarrow.array` imports pandas, which takes as long as all else that a small run imports.
+# `pyarrow.array` and `to_numpy` import pandas, which takes as long as all else that a small run imports.
 def _numbers(values: Any) -> Any:
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
 
@@ -83,18 +83,18 @@ def from_table(table: pa.Table) -> list[Measurement]:
             raise FieldError(name, "is missing in a row")
     if not table.num_rows:
         return []
-    positions = table["position"].to_numpy()
+    positions = np.from_dlpack(table["position"].combine_chunks())
     # A series begins where the position goes back to 0.
     starts = np.flatnonzero(positions == 0)
     lengths = np.diff([*starts, table.num_rows])
     if not (len(starts) and starts[0] == 0 and (positions == _counted(starts, lengths)).all()):
         raise FieldError("position", "has to count up from 0 in each series")
-    values = table["value"].to_numpy()
+    values = np.from_dlpack(table["value"].combine_chunks())
     heads: dict[str, list[Any]] = {}
     for name in (name for name in SCHEMA.names if name not in ("position", "value")):
         column: Any = table[name].combine_chunks()  # with one dictionary
         is_text = pa.types.is_dictionary(column.type)
-        codes = (column.indices if is_text else column).to_numpy()
+        codes = np.from_dlpack(column.indices if is_text else column)
         if not (codes == np.repeat(codes[starts], lengths)).all():
             raise FieldError(name, "has to be one in each series")
         dictionary = column.dictionary.to_pylist() if is_text else None
