@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 from helpers.examples import few
@@ -27,6 +30,8 @@ from leakmeter.instruments.influence.measure import Influence
 
 
 class Memory:
+    """A cache that forgets when told to."""
+
     def __init__(self) -> None:
         self.held: dict[bytes, np.ndarray] = {}
         self.n_put = 0
@@ -42,35 +47,88 @@ class Memory:
         self.held[key] = array.copy()
 
 
+class Historical:
+    """Stands in for a model with states: what it gives depends on every chunk since its states were last dropped."""
+
+    def __init__(self) -> None:
+        self.states = b""
+        self.n_run = 0
+        self.reuse: Reuse | None = None
+
+    def score(self, chunk: Chunk) -> bytes:
+        if chunk.round == 0:
+            self.forget()
+        found = self.run(chunk) if self.reuse is None else self.reuse.through(chunk, self.run, self.forget)
+        return found.numpy().tobytes()
+
+    def run(self, chunk: Chunk) -> Tensor:
+        self.n_run += 1
+        digest = hashlib.sha256(self.states + chunk_key(b"", chunk)).digest()
+        self.states = digest if leaves_states(chunk) else b""
+        return torch.frombuffer(bytearray(digest * chunk.n_slots), dtype=torch.uint8).reshape(chunk.n_slots, -1)
+
+    def forget(self) -> None:
+        self.states = b""
+
+
 def a_prompt(*ids: int) -> Prompt:
     return Prompt((Piece("text", "context", ids),))
 
 
-def through(cache: Memory, chunk: Chunk, value: float = 0.0) -> tuple[Tensor, bool]:
-    """Features of a chunk, which the model gives or the cache; and whether the cache gave them."""
-    ran: list[Chunk] = []
+def a_chunk(token: int, reduction: Reduction, round: int = 0) -> Chunk:
+    return plan([Request((a_prompt(1, 2, token),), (5,), reduction)], round)
 
-    def run(chunk: Chunk) -> Tensor:
-        ran.append(chunk)
-        return torch.full((chunk.n_slots, 2), value)
 
-    return Reuse(cache, {}, dict, torch.device("cpu")).through(chunk, run, lambda: None), not ran
+def reuse(cache: Memory) -> Reuse:
+    return Reuse(cache, {}, dict, torch.device("cpu"))
 
 
 DRAW, TARGET = NextTokenSample(0.5), TargetLogProbs()
 
+# Trials: rounds of (token, whether states are left for the next round); in between, keys that the cache forgets.
+TRIALS = st.lists(
+    st.tuples(
+        st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=5),
+        st.lists(st.integers(0, 50), max_size=3),
+    ),
+    max_size=8,
+)
+
+
+@given(trials=TRIALS)
+def test_nothing_depends_on_what_the_cache_holds(trials: list[tuple[list[tuple[int, bool]], list[int]]]) -> None:
+    plain, reusing, cache = Historical(), Historical(), Memory()
+    reusing.reuse = reuse(cache)
+    for rounds, forgotten in trials:
+        for number, (token, continues) in enumerate(rounds):
+            chunk = a_chunk(token, DRAW if continues else TARGET, number)
+            assert reusing.score(chunk) == plain.score(chunk)
+        for index in forgotten:
+            if cache.held:
+                del cache.held[list(cache.held)[index % len(cache.held)]]
+    assert reusing.n_run <= plain.n_run
+    n_run = reusing.n_run
+    if trials and not any(forgotten for _, forgotten in trials):
+        for rounds, _ in trials:
+            for number, (token, continues) in enumerate(rounds):
+                reusing.score(a_chunk(token, DRAW if continues else TARGET, number))
+        assert reusing.n_run == n_run
+
 
 def test_what_is_no_number_is_not_kept() -> None:
-    cache, chunk = Memory(), plan([Request((a_prompt(1, 2, 0),), (5,), TARGET)])
-    assert through(cache, chunk, float("nan"))[0].isnan().all()
+    cache, chunk = Memory(), a_chunk(0, TARGET)
+    features = reuse(cache).through(chunk, lambda chunk: torch.full((chunk.n_slots, 2), float("nan")), lambda: None)
+    assert features.isnan().all()
     assert cache.n_put == 0
 
 
 def test_an_entry_of_another_shape_is_a_miss() -> None:
-    cache, chunk = Memory(), plan([Request((a_prompt(1, 2, 0),), (5,), TARGET)])
+    cache, chunk = Memory(), a_chunk(0, TARGET)
     for shape, is_hit in (((9, 2), False), ((1,), False), ((1, 2, 2), False), ((1, 2), True)):
         cache.held[chunk_key(b"[{}, {}]", chunk)] = np.zeros(shape)
-        assert through(cache, chunk)[1] == is_hit
+        model = Historical()
+        reuse(cache).through(chunk, model.run, model.forget)
+        assert model.n_run == (not is_hit)
 
 
 def laid_out(chunk: Chunk, **changed: Any) -> Chunk:
@@ -174,27 +232,28 @@ def test_another_model_precision_or_other_batches_find_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", few(["llama", "mistral"]))
-def test_drawing_goes_on_where_the_cache_ends(kind: str) -> None:
-    """Whatever it holds of two trials, one after the other: rounds that go on from each other, and the scores."""
-    cache, rng = Memory(), np.random.default_rng(3)
-    items = [item_of(random_prompt(rng, 90, [5, 4, 6]), name) for name in ("one", "two")]
-    measure = Influence(samples=2, max_new_tokens=4)
+@pytest.mark.parametrize("forgets", [(), (3,), (0, 2, 4), (-2, -1)])
+def test_drawing_goes_on_where_the_cache_ends(kind: str, forgets: tuple[int, ...]) -> None:
+    cache = Memory()
+    rng = np.random.default_rng(3)
+    item = item_of(random_prompt(rng, 90, [5, 4, 6]), "case")
+    measure = Influence(samples=3, max_new_tokens=6)
 
     def measured(one: HfBackend) -> list[bytes]:
-        found = [drive(one, [measure.trial(item)])[0][0] for item in items]
-        return [measurement.values.tobytes() for measurements in found for measurement in measurements]
+        (measurements,), _ = drive(one, [measure.trial(item)])
+        return [measurement.values.tobytes() for measurement in measurements]
 
     expected = measured(backend(None, kind))
     assert measured(backend(cache, kind)) == expected
+    n_kept = len(cache.held)
+    assert n_kept > 6
     keys = list(cache.held)
-    assert len(keys) > 8
-    for forgets in ([], *([key] for key in keys), keys[::2], keys[1::2], keys[-2:], keys[: len(keys) // 2]):
-        for key in forgets:
-            del cache.held[key]
-        again = backend(cache, kind)
-        assert measured(again) == expected
-        assert (again.n_tokens_run == 0) == (not forgets)
-        assert sorted(cache.held) == sorted(keys)
+    for index in forgets:
+        del cache.held[keys[index]]
+    again = backend(cache, kind)
+    assert measured(again) == expected
+    assert (again.n_tokens_run == 0) == (not forgets)
+    assert sorted(cache.held) == sorted(keys)
 
 
 def test_training_ends_reuse() -> None:
@@ -222,13 +281,10 @@ def test_running_out_of_memory_keeps_nothing_that_was_cut_otherwise(monkeypatch:
     monkeypatch.setattr(made.forward, "passed", failing)
     alike = plan([Request((a_prompt(1, 2, first, 6, 7),), (8, 9, 10), TargetLogProbs()) for first in range(10, 15)])
     made.score(alike)
-    assert made.n_halvings == 1
-    assert cache.n_put == 0
+    assert (made.n_halvings, cache.n_put) == (1, 0)
     made.score(alike)  # now cut to half the limits from its start
     assert cache.n_put == 1
-    whole = backend(cache)
-    whole.score(alike)
-    assert whole.n_tokens_run > 0
+    backend(cache).score(alike)
     assert cache.n_put == 2
 
 

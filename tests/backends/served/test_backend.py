@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from leakmeter.core.forecast import planning_backend
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import VIRTUAL, Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, Labels, TargetLogProbs
-from leakmeter.core.request import Reduction, Request
+from leakmeter.core.request import Reduction, Request, Trial
 from leakmeter.errors import CapabilityError
 
 Load = Callable[..., ServedBackend]
@@ -30,10 +31,6 @@ Load = Callable[..., ServedBackend]
 
 def prompt(text: str, gap: int = 0) -> Prompt:
     return Prompt((Piece("frame", "frame", tuple(text.encode())), Piece("query", "query", (63,), gap)))
-
-
-def n_shared(left: Sequence[int], right: Sequence[int]) -> int:
-    return next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
 
 
 @settings(max_examples=examples(60))
@@ -46,7 +43,7 @@ def test_each_waits_for_the_first_that_shares_most_with_it(sequences: list[tuple
     order = [sequences[index] for index in indices]
     assert order == sorted(sequences)
     for place, waits_for in enumerate(after):
-        shared = [n_shared(order[place], other) for other in order[:place]]
+        shared = [max(n for n in range(9) if order[place][:n] == other[:n]) for other in order[:place]]
         assert waits_for == (shared.index(max(shared)) if shared and max(shared) else -1)
 
 
@@ -109,15 +106,14 @@ def test_what_cannot_be_sent_is_refused_and_likely_labels_take_one_request(serve
 
 
 def test_numbers_do_not_depend_on_how_many_requests_are_under_way(served: Load) -> None:
+    def trial() -> Trial[list[Any]]:
+        first = yield asked().requests
+        second = yield asked(Labels((1, 2))).requests
+        return [answer.values.tolist() for answer in (*first, *second)]
+
     found = []
     for concurrency in (1, 8):
         with ModelServer(VLLM) as server:
-            (values,), _ = drive(served(server.model, concurrency=concurrency), [_trial()])
+            (values,), _ = drive(served(server.model, concurrency=concurrency), [trial()])
             found.append(values)
     assert found[0] == found[1]
-
-
-def _trial():  # type: ignore[no-untyped-def]
-    first = yield asked().requests
-    second = yield asked(Labels((1, 2))).requests
-    return [answer.values.tolist() for answer in (*first, *second)]

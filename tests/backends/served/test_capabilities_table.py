@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from helpers import toy_dialect
 from leakmeter.backends.served import capabilities
 from leakmeter.backends.served.dialect import Capabilities
 from leakmeter.backends.toy import Toy
@@ -105,10 +106,7 @@ def test_table_of_the_docs_is_what_the_measures_ask(monkeypatch: pytest.MonkeyPa
 
 
 def test_nothing_served_gives_gradients():
-    from helpers.toy_dialect import ROWS as WHOLE
-    from helpers.toy_dialect import toy_served
-
     made = registry.instrument("susceptibility").example()
     item = made.settings.prepare(made.case, Toy(), Fisher()).item  # type: ignore[arg-type]
     with pytest.raises(CapabilityError, match="gives no gradients"):
-        predict(planning_backend(toy_served(WHOLE), None), Fisher().trial(item))
+        predict(planning_backend(toy_dialect.toy_served(toy_dialect.ROWS), None), Fisher().trial(item))
