@@ -76,10 +76,8 @@ def test_batches_hold_every_run_once_within_their_limits_and_waste_15_percent_at
     ]
     chunk = plan([Request((prompt,), (1,), TargetLogProbs()) for prompt in prompts])
     of = {i: shapes[int(run.ids[0])] for i, run in enumerate(chunk.runs)}
-    starts, lasts = (
-        {i: Start(None, start) for i, (start, _, _) in of.items()},
-        {i: last for i, (_, _, last) in of.items()},
-    )
+    starts = {i: Start(None, start) for i, (start, _, _) in of.items()}
+    lasts = {i: last for i, (_, _, last) in of.items()}
     limits = Limits(n_tokens, state_bytes, 1, 1, 1)
 
     def n_new(batch: list[int]) -> int:
@@ -102,38 +100,34 @@ def test_batches_hold_every_run_once_within_their_limits_and_waste_15_percent_at
         assert len(group) == 1 or sum(map(n_before, group)) <= state_bytes // 4
 
 
-class Short:
-    """Stands in for the forward pass of a machine that has room for so many rows a pass and entries a slice."""
+def shorten(backend: HfBackend, n_rows: int, n_logits: int, error: Exception) -> list[Any]:
+    """Give the machine room for so many rows a pass and entries a slice; what did not fit is told."""
+    refused: list[Any] = []
+    passed, logits = backend.forward.passed, backend.forward.logits
 
-    def __init__(self, backend: HfBackend, n_rows: int, n_logits: int, error: Exception) -> None:
-        self.n_refused = 0
-        passed, logits = backend.forward.passed, backend.forward.logits
+    def pass_(segments: Sequence[Any], ids: Sequence[Any], until: Any) -> Any:
+        if len(ids) > n_rows:
+            refused.append(ids)
+            raise error
+        return passed(segments, ids, until)
 
-        def pass_(segments: Sequence[Any], ids: Sequence[Any], until: Any) -> Any:
-            if len(ids) > n_rows:
-                self.n_refused += 1
-                raise error
-            return passed(segments, ids, until)
+    def logits_(features: Any) -> Any:
+        if features[..., 0].numel() * N_VOCAB > n_logits:
+            refused.append(features)
+            raise error
+        return logits(features)
 
-        def logits_(features: Any) -> Any:
-            if features[..., 0].numel() * N_VOCAB > n_logits:
-                self.n_refused += 1
-                raise error
-            return logits(features)
+    backend.forward.passed = pass_  # type: ignore[method-assign]
+    backend.forward.logits = logits_  # type: ignore[method-assign]
+    return refused
 
-        backend.forward.passed = pass_  # type: ignore[method-assign]
-        backend.forward.logits = logits_  # type: ignore[method-assign]
+
+CPU_OUT_OF_MEMORY = RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes")
 
 
 @pytest.mark.parametrize(
     "error",
-    few(
-        [
-            RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
-            torch.OutOfMemoryError("CUDA out of memory"),
-            MemoryError(),
-        ]
-    ),
+    few([CPU_OUT_OF_MEMORY, torch.OutOfMemoryError("CUDA out of memory"), MemoryError()]),
     ids=["cpu", "cuda", "python"],
 )
 def test_out_of_memory_halves_and_goes_on(error: Exception) -> None:
@@ -141,11 +135,11 @@ def test_out_of_memory_halves_and_goes_on(error: Exception) -> None:
     expected = tiny_backend("llama", "sdpa").score(plan(requests))
     backend = tiny_backend("llama", "sdpa")
     before = backend.limits
-    short = Short(backend, 1, 7 * N_VOCAB, error)
+    refused = shorten(backend, 1, 7 * N_VOCAB, error)
     got = backend.score(plan(requests))
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one.values, other.values, rtol=0, atol=2e-5)
-    assert short.n_refused == backend.n_halvings > 1
+    assert len(refused) == backend.n_halvings > 1
     assert backend.limits.tokens_per_pass < before.tokens_per_pass
     # It has learned: the same work needs fewer halvings, and none once the limits fit.
     again = backend.n_halvings
@@ -165,7 +159,7 @@ def test_out_of_memory_halves_and_goes_on(error: Exception) -> None:
 )
 def test_what_does_not_fit_alone_is_said_and_loses_nothing(error: Exception, said: tuple[type[Exception], str]) -> None:
     backend = tiny_backend("llama", "sdpa")
-    Short(backend, 0, 10**9, error)
+    shorten(backend, 0, 10**9, error)
     with pytest.raises(said[0], match=said[1]):
         backend.score(plan(cuts(1)))
 

@@ -148,23 +148,15 @@ def test_states_of_two_rounds_are_within_the_limit_together(memory_bytes: int, m
     assert 0 < max(held) <= backend.limits.state_bytes
 
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-
-
-@linux
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_goes_back_to_the_kernel() -> None:
     if not hasattr(ctypes.CDLL(None), "malloc_trim"):
         pytest.skip("not glibc")
     surplus = Surplus(2**24)
-    held: list[Any] = []
-    for _ in range(400):
-        # Large blocks with small ones between them, which stay.
-        large = torch.ones(2**16)
-        held.append(np.ones(500))
-        held.append(large)
+    # Large blocks with small ones between them, which stay.
+    held = [make() for _ in range(400) for make in (lambda: np.ones(500), lambda: torch.ones(2**16))]
     before = resident_bytes()
     held = held[::2]
-    del large
     surplus.give_back()
     assert resident_bytes() < before - 50 * 2**20
 
