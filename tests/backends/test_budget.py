@@ -36,18 +36,9 @@ def test_a_chunk_of_much_work_keeps_its_budget() -> None:
     """Rows of a wide vocabulary, and wide states: where there is room, the same work takes more."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = LlamaForCausalLM(
-            LlamaConfig(
-                vocab_size=N_VOCAB,
-                hidden_size=16,
-                intermediate_size=16,
-                num_hidden_layers=2,
-                num_attention_heads=8,
-                num_key_value_heads=8,
-                head_dim=64,
-                tie_word_embeddings=True,
-            )
-        )
+        heads = {"num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 64, "tie_word_embeddings": True}
+        sizes = {"vocab_size": N_VOCAB, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2}
+        model = LlamaForCausalLM(LlamaConfig(**sizes, **heads))
     rng = np.random.default_rng(0)
     response = tuple(rng.integers(0, N_VOCAB, size=30).tolist())
     prompt = random_prompt(rng, N_VOCAB, (30,) * 12)

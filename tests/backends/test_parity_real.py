@@ -22,28 +22,14 @@ from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings, prepare
 
 # Invented; no person or place in them exists.
+ACCOUNT = Document("account", "Account 5520-118 holds 4,310 euro. Tovey Lindqvar may draw on it until June.")
+NOTE = Document("note", "Mira Oldenkott is 63 and allergic to penicillin. She lives in Brezno with two cats.")
+MAIL = Document("mail", "The meeting of the Quellhof board is on 14 May at noon.")
+MEMO = Document("memo", "The key code is 7731.")
 CASES = {
-    "numbers": Case(
-        "numbers",
-        (Document("account", "Account 5520-118 holds 4,310 euro. Tovey Lindqvar may draw on it until June."),),
-        "Who may draw on it?",
-        "Tovey",
-    ),
-    "clinic": Case(
-        "clinic",
-        (Document("note", "Mira Oldenkott is 63 and allergic to penicillin. She lives in Brezno with two cats."),),
-        "What is she allergic to?",
-        "Penicillin.",
-    ),
-    "two documents": Case(
-        "two documents",
-        (
-            Document("mail", "The meeting of the Quellhof board is on 14 May at noon."),
-            Document("memo", "The key code is 7731."),
-        ),
-        "When is the meeting?",
-        "At noon.",
-    ),
+    "numbers": Case("numbers", (ACCOUNT,), "Who may draw on it?", "Tovey"),
+    "clinic": Case("clinic", (NOTE,), "What is she allergic to?", "Penicillin."),
+    "two documents": Case("two documents", (MAIL, MEMO), "When is the meeting?", "At noon."),
 }
 FEW = ("sentence", "ngram:16", "whole")
 MANY = ("word", "ngram:8:4", "document")
@@ -73,9 +59,8 @@ class Naive:
 
 
 def item_of(backend: Any, case: str, unit: str, removal: str) -> ContextItem:
-    item = prepare(
-        CASES[case], backend.tokenizer, PromptSettings(unit=unit, removal=removal), window=backend.window, n_reserved=0
-    ).item
+    settings = PromptSettings(unit=unit, removal=removal)
+    item = prepare(CASES[case], backend.tokenizer, settings, window=backend.window, n_reserved=0).item
     assert item.response is not None
     assert 1 < len(item.response) <= 8
     assert item.prompt.n_tokens("context") <= 96
