@@ -7,9 +7,8 @@ import stat
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import make_dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,7 +27,6 @@ from leakmeter.core.written import (
 )
 from leakmeter.errors import StoreError
 
-NAME = "influence-0123456789abcdef"
 posix = pytest.mark.skipif(os.name == "nt", reason="modes and links as POSIX has them")
 
 
@@ -36,12 +34,8 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    folder = tmp_path / "runs" / NAME
-    folder.mkdir(parents=True)
-    (folder / "spec.json").write_text(f'{{\n "id": "{NAME}",\n "measure": "influence"}}', encoding="utf-8")
-    return folder
+def names_in(folder: Path) -> list[str]:
+    return [one.name for one in folder.iterdir()]
 
 
 @posix
@@ -62,7 +56,7 @@ def test_what_is_written_is_its_owner_s_alone(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert mode(path) == 0o640
-    assert [one.name for one in tmp_path.iterdir()] == ["page.html"]
+    assert names_in(tmp_path) == ["page.html"]
 
 
 @pytest.mark.parametrize("error", [OSError(28, "full"), KeyboardInterrupt()])
@@ -81,7 +75,7 @@ def test_what_fails_leaves_what_was_there(
     with pytest.raises(type(error)), replacing(path) as temporary:
         temporary.write_bytes(b"after")
     assert path.read_bytes() == b"before"
-    assert [one.name for one in tmp_path.iterdir()] == ["page.html"]
+    assert names_in(tmp_path) == ["page.html"]
 
 
 @posix
@@ -93,9 +87,8 @@ def test_links_in_a_shared_directory_are_not_followed(tmp_path: Path, monkeypatc
     victim.write_bytes(b"precious")
     path = shared / "report.html"
     pid = os.getpid()
-    guessable = ("", ".partial", f".{pid}.partial", f".{pid}", ".tmp")
-    for name in (f"report.html{end}" for end in guessable):
-        (shared / name).symlink_to(victim)
+    for end in ("", ".partial", f".{pid}.partial", f".{pid}", ".tmp"):
+        (shared / f"report.html{end}").symlink_to(victim)
     write_whole(path, b"private")
     assert victim.read_bytes() == b"precious"
     assert (path.read_bytes(), path.is_symlink(), mode(path)) == (b"private", False, 0o600)
@@ -107,12 +100,10 @@ def test_links_in_a_shared_directory_are_not_followed(tmp_path: Path, monkeypatc
     assert victim.read_bytes() == b"precious"
     assert path.read_bytes() == b"private too"
     # A file that is opened where it lies is opened through no link either.
-    (shared / "people.jsonl").symlink_to(victim)
-    with pytest.raises(OSError, match="symbolic link"):
-        open_private(shared / "people.jsonl", os.O_RDWR)
-    (shared / "dangling").symlink_to(tmp_path / "made")
-    with pytest.raises(OSError, match="symbolic link"):
-        open_private(shared / "dangling", os.O_RDWR)
+    for name, target in (("people.jsonl", victim), ("dangling", tmp_path / "made")):
+        (shared / name).symlink_to(target)
+        with pytest.raises(OSError, match="symbolic link"):
+            open_private(shared / name, os.O_RDWR)
     try_place(shared / "dangling")
     assert not (tmp_path / "made").exists()
 
@@ -194,15 +185,14 @@ def test_inputs_are_found_under_any_name(tmp_path: Path, monkeypatch: pytest.Mon
     for place in same:
         for given in ([note], note, [[None, "x", (other, note)]], str(note), f"@{note}"):
             with pytest.raises(
-                StoreError, match="which is an input of this command and would be overwritten; give another name"
+                StoreError, match="an input of this command and would be overwritten; give another name"
             ):
                 check_place(Path(place), "report", given)
     for place in ("in/new.html", "other.html", "soft.html"):
         check_place(Path(place), "report", [note, other, Path("in")])
-    with pytest.raises(StoreError, match=r"report 'in/note.txt' is a file of 'in', which is an input"):
-        check_place(note, "report", [Path("in")])
-    with pytest.raises(StoreError, match="is a file of"):
-        check_place(Path("linked/note.txt"), "report", [Path("in")])
+    for name in ("in/note.txt", "linked/note.txt"):
+        with pytest.raises(StoreError, match=rf"report '{name}' is a file of 'in', which is an input"):
+            check_place(Path(name), "report", [Path("in")])
 
 
 def test_files_among_what_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,30 +201,29 @@ def test_files_among_what_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         Path(name).touch()
     Path("folder").mkdir()
 
-    @dataclass
-    class Options:
-        path: Path
-        text: str
-        more: list[Any]
-        none: None = None
-
-    found = files_among([Options(Path("a"), "@b", ["c", "x\0y", "z" * 5000, 7, b"a"]), Path("folder"), Path("missing")])
+    options = make_dataclass("Options", ["path", "text", "more", "none"])
+    given = options(Path("a"), "@b", ["c", "x\0y", "z" * 5000, 7, b"a"], None)
+    found = files_among([given, Path("folder"), Path("missing")])
     assert list(found) == [Path("a"), Path("b"), Path("c"), Path("folder")]
     # Words that happen to be names of directories are no files that are read.
     assert list(files_among(["", "@", ".", "folder", "/"])) == []
 
 
-def test_nothing_is_written_into_a_run(tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    link = tmp_path / "link"
+def test_nothing_is_written_into_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, begun, torn, kept = (
+        tmp_path / "runs" / f"{name}-0123456789abcdef" for name in ("influence", "decode", "icl", "study-mine-laptop")
+    )
+    own, link = tmp_path / "project", tmp_path / "link"
+    for folder, name, text in (
+        (run, "spec.json", f'{{\n "id": "{run.name}",\n "measure": "influence"}}'),
+        (begun, "begun.json", f'{{"id": "{begun.name}", "measure": "decode"}}'),
+        (torn, "measurements-00000.parquet", ""),
+        (kept, "table.md", ""),
+        (own, "spec.json", '{"openapi": "3.1.0"}'),
+    ):
+        folder.mkdir(parents=True)
+        (folder / name).write_text(text, encoding="utf-8")
     link.symlink_to(run)
-    renamed = run.rename(run.with_name("my run"))
-    renamed.rename(run)
-    begun = run.with_name("decode-0123456789abcdef")
-    begun.mkdir()
-    (begun / "begun.json").write_text('{"id": "decode-0123456789abcdef", "measure": "decode"}', encoding="utf-8")
-    torn = run.with_name("icl-0123456789abcdef")
-    torn.mkdir()
-    (torn / "measurements-00000.parquet").touch()
     monkeypatch.chdir(run)
     inside = (run / "spec.json", run / "new.html", run, link / "spec.json", Path("x.html"), begun / "x", torn / "x")
     for place in inside:
@@ -242,15 +231,9 @@ def test_nothing_is_written_into_a_run(tmp_path: Path, run: Path, monkeypatch: p
             check_outside_runs(place, "report")
     monkeypatch.chdir(tmp_path)
     # What only looks like one is none: a specification of the user's own, beside which a report may lie.
-    own = tmp_path / "project"
-    own.mkdir()
-    (own / "spec.json").write_text('{"openapi": "3.1.0"}', encoding="utf-8")
     for place in (own / "report.html", own / "spec.json", tmp_path / "runs" / "report.html", tmp_path / "report.html"):
         check_outside_runs(place, "report")
     # Nor are files of studies written over, beside which a report may lie.
-    kept = tmp_path / "runs" / "study-mine-laptop-0123456789abcdef"
-    kept.mkdir()
-    (kept / "table.md").touch()
     with pytest.raises(StoreError, match=r"report '.*table.md' is a file of 'study-mine-laptop-0123456789abcdef'"):
         check_outside_runs(kept / "table.md", "report")
     check_outside_runs(kept / "report.html", "report")
@@ -272,7 +255,7 @@ def test_trying_a_place_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "other.html").unlink()
     with path.open("rb") as after:
         assert after.fileno() == lowest  # no handle is left open
-    assert [one.name for one in tmp_path.iterdir()] == ["page.html"]
+    assert names_in(tmp_path) == ["page.html"]
     assert path.stat().st_mtime_ns == stamp
     with pytest.raises(OSError, match="No such file"):
         try_place(tmp_path / "no" / "page.html")
@@ -300,4 +283,4 @@ def test_many_writers_leave_one_whole_file(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(set(path.read_bytes())) == 1
-    assert [one.name for one in tmp_path.iterdir()] == ["table.md"]
+    assert names_in(tmp_path) == ["table.md"]

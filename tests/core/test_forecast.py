@@ -6,6 +6,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+import torch
+import transformers
 
 from helpers import tiny_models as tiny
 from helpers import tuned_models
@@ -201,9 +203,6 @@ def test_draws_that_tell_more_have_a_shape_of_their_own() -> None:
 
 @pytest.mark.parametrize("kind", tiny.ATTENTION + tiny.RECURRENT)
 def test_weights_are_counted_without_numbers(kind: str) -> None:
-    import torch
-    import transformers
-
     model = tiny.tiny_model(kind)
     with torch.device("meta"):
         outline = transformers.AutoModelForCausalLM.from_config(model.config)

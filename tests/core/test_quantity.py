@@ -19,11 +19,9 @@ from leakmeter.instruments.generation import result as private_generation
 from leakmeter.stats.aggregates import EXTREMES, is_aggregate
 
 RESULTS = registry.instruments()
-QUANTITIES: dict[str, AnyQuantity] = {}
-for _name in RESULTS:
-    for _quantity in registry.instrument(_name).result.quantities:
-        assert _quantity.name not in QUANTITIES
-        QUANTITIES[_quantity.name] = _quantity
+EVERY: list[AnyQuantity] = [one for name in RESULTS for one in registry.instrument(name).result.quantities]
+QUANTITIES = {one.name: one for one in EVERY}
+assert len(QUANTITIES) == len(EVERY)
 
 
 @pytest.mark.parametrize("measure", RESULTS)

@@ -17,14 +17,8 @@ from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.sampling import bits_of, sample
 
 N_VOCAB = 5
-PROMPT = Prompt(
-    (
-        Piece("open", "frame", (0, 1)),
-        Piece("a", "context", (2, 2, 4)),
-        Piece("b", "context", (3, 1)),
-        Piece("query", "query", (4, 0)),
-    )
-)
+CONTEXT = (Piece("a", "context", (2, 2, 4)), Piece("b", "context", (3, 1)))
+PROMPT = Prompt((Piece("open", "frame", (0, 1)), *CONTEXT, Piece("query", "query", (4, 0))))
 
 
 def draw(
