@@ -18,11 +18,12 @@ from leakmeter.backends.hf import HfBackend
 from leakmeter.backends.hf.schedule import Limits, batches, together, windows
 from leakmeter.backends.hf.states import Segment, Start
 from leakmeter.core.drive import drive
+from leakmeter.core.limits import parse_memory
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Request, Trial
-from leakmeter.errors import ScoreError
+from leakmeter.errors import ScoreError, UsageError
 
 RESPONSE = (5, 6, 7)
 
@@ -214,3 +215,13 @@ def test_states_grow_in_place_while_a_batch_stays_whole(monkeypatch: pytest.Monk
     drive(backend, [decode(p, i, 30) for i, p in enumerate(prompts)])
     # When the prompts were run, keys and values of three layers; then never, for 29 rounds.
     assert len(filled) == 2 * 3
+
+
+def test_amounts_have_units_and_anything_else_is_refused_with_what_to_give() -> None:
+    for text, n_bytes in (("64MiB", 2**26), ("2GiB", 2**31), ("1.5 GB", 1_500_000_000), (" 512MiB ", 2**29)):
+        assert parse_memory(text) == n_bytes
+    for text in ("", "2", "2G", "-1GiB", "1e3MiB", "GiB", "2 GiB please", "nan GiB", "٢GiB"):
+        with pytest.raises(UsageError, match="give a number with its unit"):
+            parse_memory(text)
+    with pytest.raises(UsageError, match="at least 64MiB"):
+        parse_memory("1KiB")

@@ -10,12 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessorList
-from transformers.generation.logits_process import (
-    MinNewTokensLengthLogitsProcessor,
-    SuppressTokensLogitsProcessor,
-    TopKLogitsWarper,
-    UnbatchedClassifierFreeGuidanceLogitsProcessor,
-)
+from transformers.generation import logits_process as usual
 
 from helpers.examples import few
 from helpers.naive import naive_logits
@@ -42,10 +37,8 @@ def next_logits(model: Any, ids: Tensor) -> Tensor:
 def generate(model: Any, prompt: Tensor, processor: Any, seed: int = 0, **given: Any) -> Any:
     torch.manual_seed(seed)
     settings = processor.arguments(**{"max_new_tokens": 12, **given})
-    mask = given.pop("attention_mask", torch.ones_like(prompt))
-    return model.generate(
-        prompt, **{**settings, "attention_mask": mask}, return_dict_in_generate=True, output_scores=True, pad_token_id=0
-    )
+    settings |= {"return_dict_in_generate": True, "output_scores": True, "pad_token_id": 0}
+    return model.generate(prompt, **{"attention_mask": torch.ones_like(prompt), **settings})
 
 
 def logits_of(model: Any, ids: Tensor, response: Tensor) -> np.ndarray:
@@ -58,31 +51,20 @@ def log_softmax(z: np.ndarray) -> np.ndarray:
     return z - top - np.log(np.exp(z - top).sum(axis=-1, keepdims=True))
 
 
-def test_scores_are_those_of_classifier_free_guidance() -> None:
-    """transformers gives log-softmaxes of both branches mixed, unnormalised, and nothing mixed at scale 1."""
-    model = tiny_model("llama")
-    for weight in (0.0, 0.4, 1.0, 1.5, 3.0):
-        ours = ContextInfluenceProcessor(model, BARE, cid_lambda=weight)
-        theirs = UnbatchedClassifierFreeGuidanceLogitsProcessor(weight, model, unconditional_ids=BARE)
-        ids = PROMPT
-        for token in (5, 40, 7, 7, 90):
-            scores = next_logits(model, ids)
-            expected = log_softmax(theirs(ids, scores).detach().double().numpy())
-            # Worst measured: 5.7e-6, of float32 log-probabilities mixed with weights of 3 and −2.
-            np.testing.assert_allclose(ours(ids, scores).numpy(), expected, rtol=0, atol=3e-5)
-            ids = torch.cat([ids, torch.tensor([[token]])], dim=1)
+MIXED = [*(("llama", weight) for weight in (0.0, 0.4, 1.0)), *((kind, 1.5) for kind in ("gpt2", "gemma3", "mamba"))]
 
 
-@pytest.mark.parametrize("kind", ["llama", "gpt2", "gemma3", "mamba"])
-def test_every_step_is_the_mixture_of_two_full_passes(kind: str) -> None:
+@pytest.mark.parametrize(("kind", "weight"), MIXED)
+def test_every_step_is_the_mixture_of_two_full_passes(kind: str, weight: float) -> None:
     model = tiny_model(kind)
-    processor = ContextInfluenceProcessor(model, BARE, cid_lambda=1.5, temperature=0.7)
+    processor = ContextInfluenceProcessor(model, BARE, cid_lambda=weight, temperature=0.7)
     out = generate(model, PROMPT, processor)
     for t, scores in enumerate(out.scores):
         response = out.sequences[0, 17 : 17 + t]
         z, z0 = (logits_of(model, ids[0], response) for ids in (PROMPT, BARE))
         # Worst measured: 2.0e-5 (mamba).
-        np.testing.assert_allclose(scores[0].numpy(), log_softmax((1.5 * z - 0.5 * z0) / 0.7), rtol=0, atol=5e-5)
+        expected = log_softmax((weight * z + (1 - weight) * z0) / 0.7)
+        np.testing.assert_allclose(scores[0].numpy(), expected, rtol=0, atol=5e-5)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 4.0])
@@ -121,7 +103,7 @@ def test_a_batch_with_left_padding_gives_what_single_rows_give() -> None:
     for row, (prompt, prior) in enumerate(((PROMPT, BARE), (OTHER, OTHER[:, -4:]))):
         alone = bounded(model, prior, 1.0, temperature=0.8)
         length = prompt.shape[1]
-        around = LogitsProcessorList([MinNewTokensLengthLogitsProcessor(length, 4, 2), alone])
+        around = LogitsProcessorList([usual.MinNewTokensLengthLogitsProcessor(length, 4, 2), alone])
         n = len(both[row].public.tokens)
         for t in range(n):
             now = torch.cat([prompt, out.sequences[row : row + 1, width : width + t]], dim=1)
@@ -169,7 +151,7 @@ def test_a_minimum_length_masks_both_branches() -> None:
     out = generate(model, PROMPT, processor, eos_token_id=stops, min_new_tokens=5, suppress_tokens=[1])
     n = out.sequences.shape[1] - 17
     assert n >= 5
-    masks = [MinNewTokensLengthLogitsProcessor(17, 5, stops), SuppressTokensLogitsProcessor([1])]
+    masks = [usual.MinNewTokensLengthLogitsProcessor(17, 5, stops), usual.SuppressTokensLogitsProcessor([1])]
     around = LogitsProcessorList([*masks, bounded(model)])
     for t in range(n):
         ids = out.sequences[:, : 17 + t]
@@ -194,28 +176,12 @@ def test_a_token_that_only_the_context_rules_out_is_not_ruled_out() -> None:
 
 
 REFUSED = {
-    "top_k": 50,
-    "top_p": 0.9,
-    "min_p": 0.1,
-    "top_h": 0.5,
-    "typical_p": 0.9,
-    "temperature": 0.5,
-    "epsilon_cutoff": 0.01,
-    "eta_cutoff": 0.01,
-    "repetition_penalty": 1.2,
-    "no_repeat_ngram_size": 2,
-    "exponential_decay_length_penalty": (3, 1.1),
-    "bad_words_ids": [[5, 6]],
-    "sequence_bias": [[[5], -1.0]],
-    "guidance_scale": 1.5,
-    "renormalize_logits": True,
-    "remove_invalid_values": True,
-    "num_beams": 2,
-    "do_sample": False,
-    "forced_eos_token_id": 2,
-    "min_length": 5,
-    "watermarking_config": {"bias": 2.0},
-}
+    "top_k": 50, "top_p": 0.9, "min_p": 0.1, "top_h": 0.5, "typical_p": 0.9, "epsilon_cutoff": 0.01, "eta_cutoff": 0.01,
+    "temperature": 0.5, "repetition_penalty": 1.2, "no_repeat_ngram_size": 2, "bad_words_ids": [[5, 6]],
+    "exponential_decay_length_penalty": (3, 1.1), "sequence_bias": [[[5], -1.0]], "guidance_scale": 1.5,
+    "renormalize_logits": True, "remove_invalid_values": True, "num_beams": 2, "do_sample": False,
+    "forced_eos_token_id": 2, "min_length": 5, "watermarking_config": {"bias": 2.0},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
@@ -245,9 +211,8 @@ def test_generates_own_defaults_and_assisted_decoding_are_refused_by_name() -> N
 
 def test_a_models_own_penalty_is_refused_and_its_own_samplers_are_turned_off() -> None:
     model = fresh_model("llama")
-    model.generation_config = GenerationConfig(
-        do_sample=True, temperature=0.6, top_p=0.9, top_k=20, eos_token_id=2, pad_token_id=0
-    )
+    own = {"do_sample": True, "temperature": 0.6, "top_p": 0.9, "top_k": 20, "eos_token_id": 2, "pad_token_id": 0}
+    model.generation_config = GenerationConfig(**own)
     processor = bounded(model)
     assert generate(model, PROMPT, processor, max_new_tokens=3).sequences.shape[1] > 17
     model.generation_config.repetition_penalty = 1.1
@@ -261,7 +226,7 @@ def test_a_models_own_penalty_is_refused_and_its_own_samplers_are_turned_off() -
 
 
 def test_other_processors_beside_it_are_refused_by_name() -> None:
-    processor, beside = bounded(tiny_model("llama")), TopKLogitsWarper(5)
+    processor, beside = bounded(tiny_model("llama")), usual.TopKLogitsWarper(5)
     for around in (LogitsProcessorList([beside, processor]), LogitsProcessorList([processor, beside])):
         with pytest.raises(UsageError, match="TopKLogitsWarper"):
             around(PROMPT, torch.zeros((1, N_VOCAB)))
