@@ -1,4 +1,4 @@
-"""What is predicted before a run is what the run takes: on the toy model, and on small models of real architectures."""
+"""What is predicted before a run is what the run takes, on the toy model and small real ones; and its time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from leakmeter.backends.hf.schedule import limits_for, token_bytes
 from leakmeter.backends.toy import Toy
 from leakmeter.core import cost, registry
 from leakmeter.core.case import Case, Document
-from leakmeter.core.cost import Work
+from leakmeter.core.cost import ResultCost, Speed, Work
 from leakmeter.core.drive import Cost, drive
 from leakmeter.core.forecast import PlanningBackend, Prediction, Sharing, planning_backend, predict
 from leakmeter.core.gradient import GradientRequest, Place, TopTokens
@@ -215,3 +215,28 @@ def test_weights_are_counted_without_numbers(kind: str) -> None:
     if kind == "llama":
         # Queries: 4 heads of 8; keys and values: 2 heads of 8 each.
         assert (size.n_layers, size.query_width, size.state_width) == (3, 32, 32)
+
+
+def test_what_was_not_predicted_is_none() -> None:
+    written: dict[str, Any] = {"requests": 3, "tree_tokens": 40, "naive_tokens": 90, "seconds": 0.25}
+    read = ResultCost.from_texts({"cost": {**written, "out_of_memory_retries": 0}})
+    assert (read.predicted_tree_tokens, read.predicted_seconds, read.scored_together) == (None, None, None)
+    more = {"out_of_memory_retries": 2, "predicted": {"tree_tokens": 44, "seconds": 0.5}, "scored_together": 8}
+    told = {"predicted_tree_tokens": 44, "predicted_seconds": 0.5, "out_of_memory_retries": 2, "scored_together": 8}
+    assert ResultCost.from_texts({"cost": written | more}) == ResultCost(**written, **told)
+
+
+def test_arithmetic_reading_and_the_time_of_each_layer_are_added() -> None:
+    work = Work(n_tokens=100, n_seen=1000, n_rows=10, n_passes=3, n_slices=2)
+    endless = Speed(float("inf"), float("inf"), 0.0)
+    arithmetic = 2.0 * (600 * 100 + 400 * 10) + 4.0 * 2 * 8 * 1000
+    # A logit moves 40 bytes on its way to a log-probability.
+    moved = (3 * 600 + 2 * 400) * 4 + 10 * 40 * 40
+    parts = [
+        (replace(endless, operations_per_second=1e6), arithmetic / 0.68 / 1e6),
+        (replace(endless, bytes_per_second=1e3), moved / 1e3),
+        (replace(endless, layer_seconds=1e-3), 3 * 2 * 1e-3),
+    ]
+    for speed, expected in [*parts, (Speed(1e6, 1e3, 1e-3), sum(seconds for _, seconds in parts))]:
+        assert cost.seconds(SIZE, speed, work) == pytest.approx(expected)
+        assert cost.seconds(SIZE, speed, Work()) == 0.0
