@@ -57,9 +57,8 @@ def moved(model: Any, place: Place, where: np.ndarray, delta: torch.Tensor) -> I
         return vectors.index_add(1, torch.from_numpy(where), delta.to(vectors.dtype))
 
     if place.kind == "layer":
-        handle = layer_of(model, place.layer, "tiny").register_forward_pre_hook(
-            lambda module, args, kwargs: ((add(args[0]), *args[1:]), kwargs), with_kwargs=True
-        )
+        layer = layer_of(model, place.layer, "tiny")
+        handle = layer.register_forward_pre_hook(lambda module, args: (add(args[0]), *args[1:]))
     else:
         handle = model.get_input_embeddings().register_forward_hook(lambda module, args, out: add(out))
     try:

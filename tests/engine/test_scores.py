@@ -9,8 +9,8 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -111,8 +111,7 @@ def test_files_are_made_private_and_tightened(make: Make, place: Path) -> None:
     place.chmod(0o666)
     place.parent.chmod(0o777)
     assert make().get(b"key") is not None
-    assert stat.S_IMODE(place.stat().st_mode) == 0o600
-    assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (place, place.parent)] == [0o600, 0o700]
 
 
 def test_what_belongs_to_somebody_else_is_not_used(
@@ -323,11 +322,8 @@ def test_several_threads_at_once(make: Make, told: list[str]) -> None:
             cache.put(b"%d" % i, numbers(i))
             cache.get(b"%d" % (i - 20))
 
-    threads = [threading.Thread(target=work, args=(first,)) for first in (0, 25)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(work, (0, 25)))
     assert cache.n_entries == 75
     assert told == []
 

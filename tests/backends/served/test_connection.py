@@ -9,7 +9,6 @@ import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -20,7 +19,7 @@ from leakmeter.backends.served import connection
 from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.connection import Connection, StatusError, is_loopback, key_for, split
 from leakmeter.backends.served.in_order import waited
-from leakmeter.errors import LeakmeterError, ModelError, UsageError
+from leakmeter.errors import ModelError, UsageError
 
 Load = Callable[..., ServedBackend]
 KEY = "sk-91c2-not-a-key"
@@ -189,11 +188,12 @@ def test_what_is_this_machine() -> None:
 
 
 def test_what_is_no_address_or_holds_a_secret() -> None:
-    for url in ("", "127.0.0.1:8000", "ftp://a", "http://", "http://a:x", "http://[::1", "http:/a"):
-        with pytest.raises(UsageError, match="address is not valid"):
-            split(url)
-    for url in ("http://ana:pw@127.0.0.1", "http://ana@127.0.0.1", "http://127.0.0.1/?key=pw"):
-        with pytest.raises(UsageError, match="LEAKMETER_API_KEY") as caught:
+    invalid = ("", "127.0.0.1:8000", "ftp://a", "http://", "http://a:x", "http://[::1", "http:/a")
+    secret = ("http://ana:pw@127.0.0.1", "http://ana@127.0.0.1", "http://127.0.0.1/?key=pw")
+    for url in (*invalid, *secret):
+        with pytest.raises(
+            UsageError, match="LEAKMETER_API_KEY" if url in secret else "address is not valid"
+        ) as caught:
             split(url)
         assert "pw" not in str(caught.value)
 
@@ -250,10 +250,3 @@ def test_only_one_module_speaks_http() -> None:
         if any(line.strip().startswith(speakers) for line in path.read_text(encoding="utf-8").splitlines())
     }
     assert found == {"connection.py", "punctual.py"}  # the latter: how long its sockets wait
-
-
-def test_an_error_that_is_raised_holds_no_other(served: Load) -> None:
-    with ModelServer(VLLM, faults={"cut": 1}) as server, pytest.raises(LeakmeterError) as caught:
-        served(server.model).score(asked())
-    assert caught.value.__suppress_context__ or caught.value.__context__ is None
-    assert urlsplit(server.url).netloc in str(caught.value)

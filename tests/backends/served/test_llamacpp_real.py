@@ -38,7 +38,7 @@ MEASURED: dict[str, tuple[str, str | None, dict[str, Any]]] = {
     "susceptibility, next token": ("susceptibility", None, {}),
     "pii": ("pii", None, {}),
 }
-SLOW = ("influence", "redaction", "pii")
+SLOW = ("influence", "influence of drawn responses", "redaction", "pii")
 OF_DEFAULT = ("influence", "icl, first tokens")
 
 
@@ -105,10 +105,7 @@ def check_the_same(what: str, model: Model, *, cached: bool) -> None:
         np.testing.assert_allclose(one.values, other.values, rtol=0, atol=NATS)
 
 
-@pytest.mark.parametrize(
-    "what",
-    [pytest.param(w, marks=pytest.mark.long) if w in (*SLOW, "influence of drawn responses") else w for w in MEASURED],
-)
+@pytest.mark.parametrize("what", [pytest.param(w, marks=pytest.mark.long) if w in SLOW else w for w in MEASURED])
 def test_instruments_measure_the_same(what: str, tiny: Model, cached: bool) -> None:
     check_the_same(what, tiny, cached=cached)
 
