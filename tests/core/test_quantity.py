@@ -65,9 +65,8 @@ def ledger(spent: list[float] | None, nats: list[float], whole: float) -> Any:
 
 def decoded(*responses: Any, epsilon: float | None) -> Any:
     """A result; several responses are its samples."""
-    bound = Like(epsilon_nats=epsilon, response=Like(basic_nats=3.0))
     samples = responses if len(responses) > 1 else ()
-    guarantee = None if epsilon is None else bound
+    guarantee = None if epsilon is None else Like(epsilon_nats=epsilon, response=Like(basic_nats=3.0))
     return Like(ledger=responses[0].ledger, guarantee=guarantee, responses=responses, samples=samples)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import make_dataclass
 from typing import Any
 
 import numpy as np
@@ -88,29 +88,15 @@ class Rule:
     """A rule of somebody's own that is no dataclass."""
 
     def __init__(self, clip: float, notes: Any = None) -> None:
-        self.clip = clip
-        self.notes = notes
+        self.clip, self.notes = clip, notes
 
 
 class OtherRule(Rule):
-    """Another one with the same settings."""
+    pass
 
 
-@dataclass(frozen=True)
-class FrozenRule:
-    """A rule that is one."""
-
-    clip: float
-
-
-@dataclass(frozen=True)
-class Promising:
-    """A measure that promises something of what it draws."""
-
-    mechanism: Any
-    seed: int = 3
-    nonce: int | None = None
-    samples: int = 1
+FrozenRule = make_dataclass("FrozenRule", ["clip"], frozen=True)
+Promising = make_dataclass("Promising", ["mechanism", ("samples", int, 1), ("seed", int, 3), ("nonce", Any, None)])
 
 
 def test_one_seed_draws_independently_under_every_setting_of_a_rule() -> None:

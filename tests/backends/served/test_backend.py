@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,12 +19,11 @@ from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.dialect import Scored
 from leakmeter.backends.served.in_order import in_order, waited
 from leakmeter.backends.toy import Toy
-from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import VIRTUAL, Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, Labels, TargetLogProbs
-from leakmeter.core.request import Reduction, Request, Trial
+from leakmeter.core.request import Reduction, Request
 from leakmeter.errors import CapabilityError
 
 Load = Callable[..., ServedBackend]
@@ -105,20 +103,6 @@ def test_what_cannot_be_sent_is_refused_and_likely_labels_take_one_request(serve
         assert len(server.calls) == n_before
         loaded.score(plan([Request(asked().requests[0].prompts[:1], (), Labels(likeliest))]))
         assert len(server.calls) == n_before + 1
-
-
-def test_numbers_do_not_depend_on_how_many_requests_are_under_way(served: Load) -> None:
-    def trial() -> Trial[list[Any]]:
-        first = yield asked().requests
-        second = yield asked(Labels((1, 2))).requests
-        return [answer.values.tolist() for answer in (*first, *second)]
-
-    found = []
-    for concurrency in (1, 8):
-        with ModelServer(VLLM) as server:
-            (values,), _ = drive(served(server.model, concurrency=concurrency), [trial()])
-            found.append(values)
-    assert found[0] == found[1]
 
 
 @st.composite
