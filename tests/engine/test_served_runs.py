@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from helpers.command_line import Ended
+from helpers.command_line import Ended, run_command
 from helpers.model_server import OPENAI, VLLM, ModelServer
 from leakmeter.backends.served import connection
 from leakmeter.backends.served.fingerprint import Fingerprint, settled
@@ -34,17 +34,33 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_FIRST_WAIT", 0.02)
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three cases of two sentences each."""
-    names = ("Anna Ek", "Bo Lund", "Cid Holm")
     cases = [
         {"id": name, "context": f"{name} lives in Graz. The dog of {name} barks.", "query": "Who?", "response": name}
-        for name in names
+        for name in ("Anna Ek", "Bo Lund", "Cid Holm")
     ]
-    path = tmp_path / "cases.jsonl"
+    path = tmp_path_factory.mktemp("data") / "cases.jsonl"
     path.write_text("\n".join(map(json.dumps, cases)), encoding="utf-8")
     return path
+
+
+class Calm(NamedTuple):
+    """What an undisturbed run gives, and how often it asks the server."""
+
+    results: list[dict[str, Any]]
+    run: Path
+    n_calls: int
+    n_scored: int
+
+
+@pytest.fixture(scope="module")
+def calm(data: Path) -> Calm:
+    with ModelServer(VLLM) as server:
+        out = data.parent / "calm"
+        results = cases_of(influence(lambda *words: run_command(words), server, data, "--out", out))
+    return Calm(results, the_run(out), len(server.calls), n_scored(server))
 
 
 def influence(cli: Cli, server: ModelServer, data: Path, *more: object) -> Ended:
@@ -61,7 +77,7 @@ def cases_of(ended: Ended) -> list[dict[str, Any]]:
     return results
 
 
-def the_run(out: str = "runs") -> Path:
+def the_run(out: str | Path = "runs") -> Path:
     (path,) = Path(out).iterdir()
     return path
 
@@ -71,23 +87,21 @@ def n_scored(server: ModelServer) -> int:
     return sum(call.body["prompt"] != [_PROBE] for call in server.calls)
 
 
-def test_a_run_is_told_by_the_model_and_not_by_where_it_is_served(cli: Cli, data: Path) -> None:
-    with ModelServer(VLLM) as server:
-        first = cases_of(influence(cli, server, data))
-        n_calls = n_scored(server)
+def test_a_run_is_told_by_the_model_and_not_by_where_it_is_served(cli: Cli, data: Path, calm: Calm) -> None:
+    out = calm.run.parent
     with ModelServer(VLLM) as elsewhere:
-        assert cases_of(influence(cli, elsewhere, data)) == first
-        assert n_scored(elsewhere) < n_calls / 4
-    spec = RunDirectory(the_run()).read_spec()
+        assert cases_of(influence(cli, elsewhere, data, "--out", out)) == calm.results
+        assert n_scored(elsewhere) < calm.n_scored / 4
+    spec = RunDirectory(the_run(out)).read_spec()
     # A stable server has no noise.
-    assert [result["noise_floor_nats"] for result in first] == [0.0] * 3
+    assert [result["noise_floor_nats"] for result in calm.results] == [0.0] * 3
     assert spec["noise"]["nats"] == 0.0
     assert spec["model"]["weights_sha256"] is None
     assert (spec["model"]["served_model"], spec["model"]["dialect"]) == ("toy", "vllm")
     assert not {"host", "port", "url"} & spec["model"].keys()
     with ModelServer(VLLM, faults=["swapped_weights"]) as other:
-        assert cases_of(influence(cli, other, data)) != first
-    assert len(list(Path("runs").iterdir())) == 2
+        assert cases_of(influence(cli, other, data)) != calm.results
+    assert the_run().name != calm.run.name
 
 
 def test_noise_does_not_take_a_models_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,24 +118,20 @@ def test_noise_does_not_take_a_models_name(tmp_path: Path, monkeypatch: pytest.M
     assert settled(Fingerprint("ff", (-10.24, -3.0)), told).sha256 == "ff"
 
 
-def test_a_model_that_changes_in_the_middle_stops_the_run(cli: Cli, data: Path) -> None:
-    with ModelServer(VLLM) as server:
-        first = cases_of(influence(cli, server, data, "--out", "calm"))
-        n_calls = len(server.calls)
-    with ModelServer(VLLM, faults={"swapped_weights": n_calls * 2 // 3}) as server:
+def test_a_model_that_changes_in_the_middle_stops_the_run(cli: Cli, data: Path, calm: Calm) -> None:
+    with ModelServer(VLLM, faults={"swapped_weights": calm.n_calls * 2 // 3}) as server:
         ended = influence(cli, server, data)
-        assert ended.code == 2
-        assert ended.err.count("\n") == 1
+        assert (ended.code, ended.err.count("\n")) == (2, 1)
         assert "does not serve the model that the run began with (another log-probabilities)" in ended.err
         n_done = len(ended.out.splitlines())
         assert n_done == len(RunDirectory(the_run()).parts)
         assert 0 < n_done < 3
         server.faults = {}
         n_before = n_scored(server)
-        assert cases_of(influence(cli, server, data)) == first
+        assert cases_of(influence(cli, server, data)) == calm.results
     # What was kept is paid for once.
-    assert n_scored(server) - n_before < n_calls * (1 - n_done / 6)
-    assert the_run().name == the_run("calm").name
+    assert n_scored(server) - n_before < calm.n_calls * (1 - n_done / 6)
+    assert the_run().name == calm.run.name
 
 
 def test_a_new_version_of_the_server_in_the_middle_stops_the_run(cli: Cli, data: Path) -> None:
@@ -185,25 +195,18 @@ def test_a_dry_run_says_what_the_server_is_asked(routes: Any, cli: Cli, data: Pa
         n_before = len(server.calls)
         run = influence(cli, server, data)
         asked = server.calls[n_before:]
-        words = cli(
-            *f"influence --model {server.model} --tokenizer toy --dry-run --price-per-million 2.5".split(),
-            "--data",
-            data,
-        )
+        words = f"influence --model {server.model} --tokenizer toy --dry-run --price-per-million 2.5 --data"
+        shown = cli(*words.split(), data).out
     told = json.loads(dry.out)
     # To find out what a server can, one request more is sent, before anything else.
     n_tokens = sum(len(prompt) for call in asked[1:] for prompt in call.body["prompt"])
-    assert told["served"] == {
-        "requests": len(asked) - 1,
-        "prompt_tokens": n_tokens,
-        "price_per_million": 2.5,
-        "price": pytest.approx(n_tokens * 2.5e-6),
-    }
+    price = {"price_per_million": 2.5, "price": pytest.approx(n_tokens * 2.5e-6)}
+    assert told["served"] == {"requests": len(asked) - 1, "prompt_tokens": n_tokens, **price}
     assert told["seconds"] is None
     costs = [json.loads(line)["cost"] for line in run.out.splitlines()]
     assert [one["tree_tokens"] for one in costs] == [one["predicted_tree_tokens"] for one in costs]
     assert sum(one["tree_tokens"] for one in costs) == told["tree_tokens"]
-    assert all(said in words.out for said in ("requests to the server", "not predicted", "price"))
+    assert all(said in shown for said in ("requests to the server", "not predicted", "price"))
 
 
 def test_a_price_without_a_server_is_refused(cli: Cli, data: Path) -> None:
@@ -219,12 +222,9 @@ def test_a_price_without_a_server_is_refused(cli: Cli, data: Path) -> None:
 
 @pytest.mark.parametrize("n_answers", [0, pytest.param(0.9, marks=pytest.mark.long)])
 def test_only_a_run_that_kept_something_is_said_to_go_on(
-    cli: Cli, data: Path, monkeypatch: pytest.MonkeyPatch, n_answers: float
+    cli: Cli, data: Path, calm: Calm, monkeypatch: pytest.MonkeyPatch, n_answers: float
 ) -> None:
-    with ModelServer(VLLM) as server:
-        cases_of(influence(cli, server, data, "--out", "calm"))
-        n_calls = len(server.calls)
-    once, begins = connection.Connection._once, int(n_calls * n_answers)
+    once, begins = connection.Connection._once, int(calm.n_calls * n_answers)
     left = iter(range(begins))
 
     def breaking(*given: Any) -> Any:
@@ -233,20 +233,16 @@ def test_only_a_run_that_kept_something_is_said_to_go_on(
     with ModelServer(VLLM) as server:
         monkeypatch.setattr(connection.Connection, "_once", breaking)
         ended = influence(cli, server, data, "--out", "cut")
-    assert ended.code == 2
-    assert ended.err.count("\n") == 1
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
     assert ended.err.rstrip().endswith("read its log" if not begins else "; the run continues where it stopped")
 
 
-def test_a_run_outlives_the_servers_restart_and_pays_nothing_twice(cli: Cli, data: Path) -> None:
-    with ModelServer(VLLM) as server:
-        calm = cases_of(influence(cli, server, data, "--out", "calm"))
-        n_calm = n_scored(server)
+def test_a_run_outlives_the_servers_restart_and_pays_nothing_twice(cli: Cli, data: Path, calm: Calm) -> None:
     with ModelServer(VLLM) as server:
 
         def restart() -> None:
             deadline = time.monotonic() + 60
-            while len(server.calls) <= n_calm // 2 and time.monotonic() < deadline:
+            while len(server.calls) <= calm.n_scored // 2 and time.monotonic() < deadline:
                 time.sleep(0.005)
             server.stop()
             time.sleep(0.1)
@@ -256,19 +252,17 @@ def test_a_run_outlives_the_servers_restart_and_pays_nothing_twice(cli: Cli, dat
         restarting.start()
         results = cases_of(influence(cli, server, data))
         restarting.join()
-        assert results == calm
+        assert results == calm.results
         # What was under way is asked for again, and nothing else.
-        assert n_calm <= n_scored(server) <= n_calm + connection.DEFAULT_CONCURRENCY
+        assert 0 <= n_scored(server) - calm.n_scored <= connection.DEFAULT_CONCURRENCY
 
 
 def test_a_key_is_in_no_file_and_no_output(cli: Cli, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAKMETER_API_KEY", KEY)
-    monkeypatch.setenv("LEAKMETER_CACHE", str(Path.cwd() / "cache"))
-    monkeypatch.setenv("LEAKMETER_CONFIG", str(Path.cwd() / "config"))
-    ended = []
+    for name in ("cache", "config"):
+        monkeypatch.setenv(f"LEAKMETER_{name.upper()}", str(Path.cwd() / name))
     with ModelServer(VLLM, key=KEY) as server:
-        ended.append(influence(cli, server, data, "--html", "page.html"))
-        ended.append(influence(cli, server, data, "--dry-run"))
+        ended = [influence(cli, server, data, *more) for more in (("--html", "page.html"), ("--dry-run",))]
         monkeypatch.setenv("LEAKMETER_API_KEY", f"{KEY}-and-more")
         ended.append(influence(cli, server, data, "--out", "other"))
         monkeypatch.setenv("LEAKMETER_API_KEY", KEY)
@@ -279,8 +273,7 @@ def test_a_key_is_in_no_file_and_no_output(cli: Cli, data: Path, monkeypatch: py
         server.stop()
         assert all(call.headers["Authorization"].startswith(f"Bearer {KEY}") for call in server.calls)
     (run, *_) = sorted(Path("runs").iterdir())
-    ended.append(cli("report", run))
-    ended.append(cli("runs", "show", run))
+    ended += [cli("report", run), cli("runs", "show", run)]
     assert [one.code for one in ended] == [0, 0, 2, 2, 2, 2, 2, 0, 0]
     for one in ended:
         assert KEY not in one.out + one.err
