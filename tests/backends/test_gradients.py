@@ -51,7 +51,7 @@ def exact(model: Any, request: GradientRequest) -> np.ndarray:
 
 @contextmanager
 def moved(model: Any, place: Place, where: np.ndarray, delta: torch.Tensor) -> Iterator[None]:
-    """Add (row, position, size) to the vectors of a place during a forward pass."""
+    """Add (1, position, size) to the vectors of a place during a forward pass."""
 
     def add(vectors: torch.Tensor) -> torch.Tensor:
         return vectors.index_add(1, torch.from_numpy(where), delta.to(vectors.dtype))
@@ -67,31 +67,29 @@ def moved(model: Any, place: Place, where: np.ndarray, delta: torch.Tensor) -> I
         handle.remove()
 
 
-def log_probs(model: Any, request: GradientRequest, delta: torch.Tensor, neutral: int = 0) -> torch.Tensor:
-    """Of the next token, with the place's vectors moved by each of the rows: (row, vocab)."""
-    ids = torch.from_numpy(np.where(request.prompt.ids == NEUTRAL, neutral, request.prompt.ids))
-    with moved(model, request.place, request.varied, delta):
-        logits = model(input_ids=ids.expand(len(delta), -1), use_cache=False).logits[:, -1]
-    return torch.log_softmax(logits, dim=-1)
+def filled(model: Any, ids: Any) -> torch.Tensor:
+    """Ids with the model's neutral token where a slot is."""
+    return torch.from_numpy(np.where(ids == NEUTRAL, backend_of(model)._differentiator.neutral, ids))
 
 
-def information(model: Any, request: GradientRequest, neutral: int = 0) -> torch.Tensor:
+def information(model: Any, request: GradientRequest) -> torch.Tensor:
     """I by the full Hessian of KL(p(η + Δ) ‖ p(η)) at Δ = 0: (position · size, position · size)."""
-    place = request.place.kind
-    size = model.config.hidden_size if place == "layer" else model.get_input_embeddings().weight.shape[-1]
-    shape = (1, len(request.varied), size)
-    still = log_probs(model, request, torch.zeros(shape, dtype=torch.float64), neutral).detach()
+    ids, place = filled(model, request.prompt.ids), request.place
+    size = model.config.hidden_size if place.kind == "layer" else model.get_input_embeddings().weight.shape[-1]
+    nothing = torch.zeros((1, len(request.varied), size), dtype=torch.float64)
+
+    def log_probs(delta: torch.Tensor) -> torch.Tensor:
+        """Of the next token, with the place's vectors moved."""
+        with moved(model, place, request.varied, delta.view_as(nothing)):
+            return model(input_ids=ids[None], use_cache=False).logits[0, -1].log_softmax(dim=-1)
+
+    still = log_probs(nothing).detach()
 
     def divergence(delta: torch.Tensor) -> torch.Tensor:
-        there = log_probs(model, request, delta.view(shape), neutral)
+        there = log_probs(delta)
         return (there.exp() * (there - still)).sum()
 
-    nothing = torch.zeros(shape, dtype=torch.float64).flatten()
-    return torch.autograd.functional.hessian(divergence, nothing, vectorize=True)
-
-
-def neutral_of(model: Any) -> int:
-    return backend_of(model)._differentiator.neutral
+    return torch.autograd.functional.hessian(divergence, nothing.flatten(), vectorize=True)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +104,7 @@ def test_the_trace_is_that_of_the_full_hessian(kind: str, place: str) -> None:
     model = fresh_model(kind, dtype=torch.float64)
     prompt = with_slot(query(), 4) if place == "slot" else query()
     request = GradientRequest(prompt, Place.parse(place), ALL, ("identity",))
-    hessian = information(model, request, neutral_of(model))
+    hessian = information(model, request)
     np.testing.assert_allclose(exact(model, request), [[hessian.trace().item(), 0.0]], rtol=1e-6)
 
 
@@ -115,12 +113,11 @@ def test_the_vocabulary_in_the_place_of_each_token(kind: str) -> None:
     model = fresh_model(kind, dtype=torch.float64)
     for place, prompt in (("query", query()), ("slot", with_slot(query(), 3))):
         request = GradientRequest(prompt, Place.parse(place), ALL, ("embedding",))
-        neutral = neutral_of(model)
         table = model.get_input_embeddings()(torch.arange(N_VOCAB)).detach()
-        ids = torch.from_numpy(np.where(prompt.ids == NEUTRAL, neutral, prompt.ids))[request.varied]
+        ids = filled(model, prompt.ids)[request.varied]
         covariance = torch.block_diag(*[torch.cov(table.T, correction=0)] * len(ids))
         mean = (table.mean(dim=0) - table[ids]).flatten()
-        hessian = information(model, request, neutral)
+        hessian = information(model, request)
         expected = [(hessian * covariance).sum().item(), (mean @ hessian @ mean).item()]
         np.testing.assert_allclose(exact(model, request)[0], expected, rtol=1e-5)
 
@@ -189,12 +186,11 @@ def test_contexts_of_several_queries_are_run_once(kind: str, shares: bool) -> No
 def test_what_contexts_do_to_a_slot() -> None:
     model = fresh_model("llama", dtype=torch.float64)
     request = GradientRequest(with_slot(query(), 4), Place("slot"), ALL, ("empirical",), behind(query()), WEIGHTS)
-    neutral = neutral_of(model)
     table = model.get_input_embeddings().weight.detach()
     # Neutral tokens before a context that is shorter than the slot.
-    filled = torch.tensor([[*(neutral,) * (4 - len(ids)), *ids] for ids in CONTEXTS])
-    deviations = table[filled] - table[torch.full((4,), neutral)]
-    expected = dense(information(model, request, neutral), deviations, WEIGHTS)
+    slots = [(*(NEUTRAL,) * (4 - len(ids)), *ids) for ids in ((), *CONTEXTS)]
+    nothing, *contexts = table[filled(model, np.asarray(slots))]
+    expected = dense(information(model, request), torch.stack(contexts) - nothing, WEIGHTS)
     np.testing.assert_allclose(exact(model, request)[0], expected, rtol=1e-6)
 
 
