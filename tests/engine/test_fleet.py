@@ -48,8 +48,8 @@ def prepared(backend: Any) -> tuple[Prepared, ...]:
 
 def finished(
     backend: Any, folder: Path, size: int = 1, callbacks: Callbacks | None = None, measure: Influence = MEASURE
-) -> Path:
-    """A run's canonical export."""
+) -> dict[str, bytes]:
+    """Files of a run's canonical export."""
     spec = spec_of(MEASURE, "influence", SETTINGS, backend, CASES, group_size=size)
     given = prepared(backend)
     with RunDirectory(folder / spec.id).opened(spec) as directory:
@@ -57,26 +57,20 @@ def finished(
         assert [texts["id"] for texts, _ in parts] == [case.id for case in CASES]
         directory.finish(spec, n_parts(len(given), size))
     export.write(folder / spec.id, folder / "exported")
-    return folder / "exported"
-
-
-def same(one: Path, other: Path) -> bool:
-    names = sorted(path.name for path in one.iterdir())
-    assert len(names) == 3
-    return names == sorted(path.name for path in other.iterdir()) and all(
-        (one / name).read_bytes() == (other / name).read_bytes() for name in names
-    )
+    files = {path.name: path.read_bytes() for path in (folder / "exported").iterdir()}
+    assert len(files) == 3
+    return files
 
 
 @pytest.mark.parametrize(("size", "n_workers"), [(1, 3), (2, 1), (3, 3)])
 def test_the_export_is_that_of_one_process(tmp_path: Path, size: int, n_workers: int) -> None:
-    alone = finished(Toy(), tmp_path / "alone", size)
-    assert same(alone, finished(fleet(n=n_workers), tmp_path / "fleet", size))
+    found = finished(fleet(n=n_workers), tmp_path / "fleet", size)
+    assert found == finished(Toy(), tmp_path / "alone", size)
 
 
 def test_a_worker_that_dies_changes_nothing(tmp_path: Path) -> None:
     engine = Here(worker, lambda number, todo: number < 2 and todo.origins[0].case.id in ("c2", "c5"))
-    assert same(finished(Toy(), tmp_path / "alone"), finished(fleet(engine), tmp_path / "fleet"))
+    assert finished(Toy(), tmp_path / "alone") == finished(fleet(engine), tmp_path / "fleet")
     assert engine.n_started == 4
 
 
@@ -86,13 +80,11 @@ def test_a_case_that_kills_its_worker_is_named_and_the_rest_is_kept(tmp_path: Pa
         finished(fleet(engine), tmp_path / "fleet")
     # The same command goes on with it.
     again = Here(worker)
-    assert same(finished(Toy(), tmp_path / "alone"), finished(fleet(again), tmp_path / "fleet"))
+    assert finished(Toy(), tmp_path / "alone") == finished(fleet(again), tmp_path / "fleet")
     assert [todo.origins[0].case.id for _, todo in again.done] == ["c3"]
 
 
 class Picky(Influence):
-    """Measures no case with a number in its context, and says so while it measures."""
-
     __slots__ = ()
 
     def trial(self, item: Any) -> Any:
@@ -103,9 +95,8 @@ class Picky(Influence):
 
 def test_cases_that_cannot_be_measured_are_told_when_all_others_are(tmp_path: Path) -> None:
     engine = Here(worker)
-    with pytest.raises(
-        WindowError, match=r"'c1', 'c6' could not be measured: case 'c1' is too long; the other 5 parts"
-    ):
+    said = r"'c1', 'c6' could not be measured: case 'c1' is too long; the other 5 parts"
+    with pytest.raises(WindowError, match=said):
         finished(fleet(engine), tmp_path, measure=Picky(max_new_tokens=5))
     assert len(engine.done) == 7
 
