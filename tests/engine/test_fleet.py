@@ -200,8 +200,8 @@ def test_options_and_models_that_workers_can_do_nothing_with_are_refused() -> No
         (("ray", None, float("nan")), "gpus per worker is nan"),
     ):
         with pytest.raises(UsageError, match=said):
-            Workers(*given, None, allow_mixed=False)  # type: ignore[arg-type]
+            Workers(*given, None, allow_mixed=False)
     workers = Workers("ray", None, None, None, allow_mixed=False)
     for model, said in ((Toy(), "cannot reach a Toy in this process"), ("vllm:http://a:1#x", "a served model")):
         with pytest.raises(UsageError, match=said):
-            workers.load(load_backend, model, {}, lambda line: None)  # type: ignore[arg-type]
+            workers.load(load_backend, model, {}, lambda line: None)
