@@ -71,10 +71,13 @@ def test_rows_that_are_not_whole(fault: str, reduction: Reduction, words: str, s
             backend.score(asked(reduction))
 
 
-def test_a_fault_that_passes_is_waited_for(served: Load) -> None:
+def test_a_fault_that_passes_is_waited_for_and_one_that_stays_is_not(served: Load) -> None:
     with ModelServer(VLLM) as server:
         undisturbed = served(server.model).score(asked())
     for fault in ("cut", "busy"):
         with ModelServer(VLLM, faults={fault: (2, 4)}) as server:
             answers = served(server.model, patience=30.0).score(asked())
         assert [answer.values.tolist() for answer in answers] == [answer.values.tolist() for answer in undisturbed]
+    words = r"status 429 \(\d tries\); lower --concurrency"
+    with ModelServer(VLLM, faults={"busy": 1}) as server, pytest.raises(LeakmeterError, match=words):
+        served(server.model).score(asked())
