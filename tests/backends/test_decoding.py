@@ -27,7 +27,6 @@ KINDS = ("llama", "gpt2", "gemma3", "mistral")
 
 
 def recorded(trial: Trial[Any], seen: list[np.ndarray]) -> Trial[Any]:
-    """The trial, its scores written down as they pass."""
     try:
         requests = next(trial)
         while True:

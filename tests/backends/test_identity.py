@@ -24,7 +24,6 @@ TEMPLATE = (
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A tiny model with a chat template, as save_pretrained writes it."""
     made = tmp_path / "model"
     fresh_model("llama").save_pretrained(made)
     tiny_tokenizer().save_pretrained(made)

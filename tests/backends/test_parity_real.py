@@ -37,8 +37,6 @@ WEIGHTS = (0.5, 1.0, 1.5)
 
 
 class Naive:
-    """Naive logits, computed once for each prompt and position."""
-
     def __init__(self, model: Any) -> None:
         self.model = model
         self.rows: dict[tuple[bytes, bytes, int, tuple[int, ...]], np.ndarray] = {}
@@ -70,7 +68,6 @@ def item_of(backend: Any, case: str, unit: str, removal: str) -> ContextItem:
 def contrasts(
     naive: Naive, item: ContextItem, weight: float, measurements: list[Measurement]
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Name, measured and naive values of every contrast of an item."""
     got = {(r.statistic, r.piece): r.values for r in measurements}
     response = item.response or ()
     whole = naive.log_probs(item.prompt, item.blank, response, weight)

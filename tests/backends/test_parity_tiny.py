@@ -151,7 +151,6 @@ def test_bfloat16_works() -> None:
 
 @pytest.mark.parametrize(("training", "raises"), [("all", False), ("none", True), ("some", False), ("some", True)])
 def test_the_model_is_borrowed(training: str, raises: bool) -> None:
-    """Scoring leaves modes, gradients and the global state of torch as they were."""
     model = fresh_model("gpt2")  # with dropout: a forgotten eval() would show in the numbers
     expected = naive(model, CUTS, 1.0)
     model.train(training == "all")

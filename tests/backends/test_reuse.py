@@ -30,8 +30,6 @@ from leakmeter.instruments.influence.measure import Influence
 
 
 class Memory:
-    """A cache that forgets when told to."""
-
     def __init__(self) -> None:
         self.held: dict[bytes, np.ndarray] = {}
         self.n_put = 0
@@ -138,7 +136,6 @@ def laid_out(chunk: Chunk, **changed: Any) -> Chunk:
 
 
 def changes(chunk: Chunk, which: int) -> Iterator[Chunk]:
-    """The chunk with one thing changed, for every thing there is."""
     at = which % len(chunk.runs)
     run = chunk.runs[at]
 

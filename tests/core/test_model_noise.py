@@ -48,7 +48,6 @@ def measured(backend: Toy, measure: Measure, item: Any) -> list[Measurement]:
 
 
 def check(measure: Measure, item: Any, statistic: str, noise: str = "noise", least: float = 0.03) -> None:
-    """Compare a statistic of the exact model and of noisy ones."""
     known = replace(item, model_noise_nats=NATS)
     exact = values_of(measured(Toy(), measure, known), statistic)
     largest = 0.0

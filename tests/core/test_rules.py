@@ -135,7 +135,6 @@ def test_a_mixed_draw_is_a_draw_from_the_mixture(logits: np.ndarray) -> None:
 
 
 def slow(logits: np.ndarray, k: int) -> np.ndarray:
-    """Every token, sorted by logit and then by id."""
     ids = np.argsort(-logits, axis=-1, kind="stable")[..., :k]
     return np.stack([ids, np.take_along_axis(np.asarray(logspace.log_softmax(logits)), ids, axis=-1)], axis=-1)
 

@@ -85,8 +85,6 @@ def test_nothing_is_run_that_is_not_used() -> None:
 
 
 class Rule:
-    """A rule of somebody's own that is no dataclass."""
-
     def __init__(self, clip: float, notes: Any = None) -> None:
         self.clip, self.notes = clip, notes
 

@@ -49,7 +49,6 @@ def prepared(backend: Any) -> tuple[Prepared, ...]:
 def finished(
     backend: Any, folder: Path, size: int = 1, callbacks: Callbacks | None = None, measure: Influence = MEASURE
 ) -> dict[str, bytes]:
-    """Files of a run's canonical export."""
     spec = spec_of(MEASURE, "influence", SETTINGS, backend, CASES, group_size=size)
     given = prepared(backend)
     with RunDirectory(folder / spec.id).opened(spec) as directory:

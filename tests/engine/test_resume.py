@@ -42,7 +42,6 @@ def the_run(out: Path) -> Path:
 
 
 def numbers(run: Path) -> dict[str, list[Any]]:
-    """Readings of every part, to the bit."""
     spec = json.loads((run / "spec.json").read_text(encoding="utf-8"))
     return {
         f"part {number}": [
@@ -54,7 +53,6 @@ def numbers(run: Path) -> dict[str, list[Any]]:
 
 
 def stamps(run: Path) -> dict[str, tuple[int, int]]:
-    """When, and as which file, the parts were written."""
     return {p.name: (p.stat().st_mtime_ns, p.stat().st_ino) for p in run.glob("measurements-*.parquet")}
 
 

@@ -44,8 +44,6 @@ def plan_of(some: Sequence[Case], **more: Any) -> Plan:
 
 
 class Counted(Predictor):
-    """Counts the parts that are predicted."""
-
     n = 0
 
     def predict(self, *args: Any) -> Any:

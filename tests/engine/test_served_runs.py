@@ -28,7 +28,6 @@ Cli = Callable[..., Ended]
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for no server longer than a test may take."""
     for name in ("LEAKMETER_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(connection, "_FIRST_WAIT", 0.02)
@@ -36,7 +35,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three cases of two sentences each."""
     cases = [
         {"id": name, "context": f"{name} lives in Graz. The dog of {name} barks.", "query": "Who?", "response": name}
         for name in ("Anna Ek", "Bo Lund", "Cid Holm")
@@ -69,7 +67,6 @@ def influence(cli: Cli, server: ModelServer, data: Path, *more: object) -> Ended
 
 
 def cases_of(ended: Ended) -> list[dict[str, Any]]:
-    """Results without what they took."""
     assert ended.code == 0, ended.err
     results = [json.loads(line) for line in ended.out.splitlines()]
     for result in results:

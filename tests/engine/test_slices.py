@@ -29,7 +29,6 @@ Call = Callable[..., Ended]
 
 @pytest.fixture
 def measure(tmp_path: Path, cli: Call) -> Call:
-    """A command that measures the cases into a directory beside them."""
     data = tmp_path / "cases.jsonl"
     data.write_text("\n".join(map(json.dumps, CASES)), encoding="utf-8")
     return lambda out, *more: cli("influence", "--data", data, "--model", "toy", "--out", tmp_path / out, *more)
@@ -125,7 +124,6 @@ def test_a_run_of_other_options_is_another_run(tmp_path: Path, measure: Call) ->
 
 
 def test_who_writes_what(measure: Call, cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slices beside each other; the same twice, or a whole run beside one, is refused."""
     assert measure("runs", "--part", "1/3").code == 0
     run = only_run(tmp_path / "runs")
     spec, n_parts, of = RunDirectory(run)._read_sliced()

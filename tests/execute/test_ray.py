@@ -63,7 +63,6 @@ def test_a_run_on_two_nodes_is_that_of_one_process(cluster: Any, tmp_path: Path)
 
 
 def test_a_node_goes_and_another_comes(cluster: Any, tmp_path: Path) -> None:
-    """With the default model: a node is removed while its worker measures, and one joins."""
     told: list[str] = []
     backend = load_backend("smollm2-135m", on=f"ray:{cluster.address}", workers=2, notify=told.append, cache=False)
     with ThreadPoolExecutor() as threads:
@@ -115,7 +114,6 @@ def until_five_parts(tmp_path: Path) -> tuple[subprocess.Popen[str], list[Path]]
 
 
 def test_a_killed_driver_goes_on(tmp_path: Path) -> None:
-    """SIGKILL while parts come; the same command completes the run, and measures no finished part again."""
     killed, done = until_five_parts(tmp_path)
     killed.send_signal(signal.SIGKILL)
     killed.communicate()

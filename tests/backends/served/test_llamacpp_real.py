@@ -44,8 +44,6 @@ OF_DEFAULT = ("influence", "icl, first tokens")
 
 @dataclass(frozen=True)
 class Model:
-    """One of weights that both engines have."""
-
     folder: Path
     address: str
     here: Any
