@@ -1,8 +1,13 @@
-"""Order and batches under a memory limit, running out of memory, and states that grow in place."""
+"""Order and batches under a memory limit, running out of memory, states that grow in place, and peaks of memory.
+
+`tests/commands/test_memory.py` has peaks of every instrument, in processes of their own.
+"""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +15,12 @@ import pytest
 import torch
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from helpers.examples import examples, few
+from helpers.memory_meter import forget_peak, resident
 from helpers.naive import random_prompt
-from helpers.tiny_models import N_VOCAB, tiny_backend
+from helpers.tiny_models import N_VOCAB, backend_of, tiny_backend
 from leakmeter.backends.hf import HfBackend
 from leakmeter.backends.hf.schedule import Limits, batches, together, windows
 from leakmeter.backends.hf.states import Segment, Start
@@ -21,7 +28,7 @@ from leakmeter.core.drive import drive
 from leakmeter.core.limits import parse_memory
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import NextTokenSample, TargetLogProbs
+from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Request, Trial
 from leakmeter.errors import ScoreError, UsageError
 
@@ -225,3 +232,33 @@ def test_amounts_have_units_and_anything_else_is_refused_with_what_to_give() -> 
             parse_memory(text)
     with pytest.raises(UsageError, match="at least 64MiB"):
         parse_memory("1KiB")
+
+
+MIB, WIDE_VOCAB = 2**20, 16_384
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks cannot be read and forgotten")
+def test_a_chunk_of_much_work_keeps_its_budget() -> None:
+    """Rows of a wide vocabulary, and wide states: where there is room, the same work takes more."""
+    # Beside the budget: holes between tensors, and what is loaded when it is first needed.
+    beside = 24 * MIB
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        heads = {"num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 64, "tie_word_embeddings": True}
+        sizes = {"vocab_size": WIDE_VOCAB, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2}
+        model = LlamaForCausalLM(LlamaConfig(**sizes, **heads))
+    rng = np.random.default_rng(0)
+    response = tuple(rng.integers(0, WIDE_VOCAB, size=30).tolist())
+    prompt = random_prompt(rng, WIDE_VOCAB, (30,) * 12)
+    prompts = (prompt.blank(), prompt, *(prompt.without(name) for name in prompt.names()))
+    chunk = plan([Request(prompts, response, MixtureLogProbs(1.5, 1.0))])
+    found = {}
+    for budget in (8, 256):
+        backend = backend_of(model, memory_bytes=budget * MIB)
+        gc.collect()
+        forget_peak()
+        before = resident("VmRSS")
+        (scores,) = backend.score(chunk)
+        found[budget] = (resident("VmHWM") - before, scores.values)
+    assert found[8][0] <= 8 * MIB + beside < found[256][0] <= 256 * MIB + beside
+    np.testing.assert_allclose(found[8][1], found[256][1], rtol=0, atol=1e-4)
