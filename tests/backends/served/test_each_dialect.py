@@ -62,8 +62,9 @@ def test_a_server_that_speaks_neither(served: Load) -> None:
         served(server.model.replace("vllm:", "openai:"))
 
 
-def test_rows_that_vllm_did_not_normalise_are_refused(served: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    with ModelServer(VLLM, max_top=-1) as server:
+@pytest.mark.parametrize("routes", [VLLM, LLAMACPP], ids=lambda routes: routes.dialect)
+def test_rows_that_do_not_sum_to_1_are_refused(routes: Routes, served: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ModelServer(routes, max_top=-1) as server:
         backend = served(server.model)
         rows_of = ModelServer.rows
         monkeypatch.setattr(ModelServer, "rows", lambda *given, **more: rows_of(*given, **more) - 0.02)
@@ -155,24 +156,6 @@ def test_settings_are_written_into_the_same_request(served: Load) -> None:
     assert (again.n_cached, uncached.n_cached) == (len(scored.prompt) - 1, 0)
     changed = {"temperature": 0.5, "repetition_penalty": 1.3, "repeat_penalty": 1.3, "presence_penalty": 0.4}
     assert probed == {**sent, **changed}
-
-
-def test_rows_that_llamacpp_did_not_normalise_are_refused(served: Load) -> None:
-    with ModelServer(LLAMACPP) as server:
-        dialect = served(server.model).dialect
-        scored = Scored((65,), (66,))
-        halves = LLAMACPP.post["/completion"]
-
-        def tempered(server: ModelServer, call: object) -> object:
-            answer = halves(server, call)  # type: ignore[arg-type]
-            for entry in answer["completion_probabilities"]:
-                for one in entry["top_logprobs"]:
-                    one["logprob"] /= 2
-            return answer
-
-        server.routes = replace(LLAMACPP, post={"/completion": tempered})
-        with pytest.raises(ScoreError, match="do not sum to 1"):
-            dialect.whole_rows(scored, range(2))
 
 
 class SGLangs:
