@@ -18,7 +18,7 @@ from leakmeter.core.item import ContextItem
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import NextTokenSample
-from leakmeter.core.request import Request, Scores, Trial
+from leakmeter.core.request import Request, Trial
 from leakmeter.core.sampling import sample
 from leakmeter.instruments.influence.measure import Influence
 
@@ -27,16 +27,15 @@ KINDS = ("llama", "gpt2", "gemma3", "mistral")
 
 
 def recorded(trial: Trial[Any], seen: list[np.ndarray]) -> Trial[Any]:
-    """The trial, its scores written down as they pass."""
-    answers: list[Scores] | None = None
-    while True:
-        try:
-            requests = trial.send(answers) if answers is not None else next(trial)
-        except StopIteration as end:
-            return end.value
-        answers = yield requests
-        # Nothing is said to a request for whole responses, which only servers draw.
-        seen.extend(scores.values for scores in answers if scores.values.size)
+    try:
+        requests = next(trial)
+        while True:
+            answers = yield requests
+            # Nothing is said to a request for whole responses, which only servers draw.
+            seen.extend(scores.values for scores in answers if scores.values.size)
+            requests = trial.send(answers)
+    except StopIteration as end:
+        return end.value
 
 
 def run(
@@ -99,10 +98,8 @@ def test_states_kept_of_one_drive_do_not_answer_for_another_prompt() -> None:
 def test_a_masked_prompt_does_not_start_from_the_states_of_the_unmasked() -> None:
     backend = tiny_backend("llama", "sdpa")
     masked, dropped = masking(PROMPT, "c0"), PROMPT.without("c0")
-    values = []
-    for prompt in (dropped, masked, dropped):
-        request = Request((prompt,), (), NextTokenSample(0.5))
-        values.append(backend.score(plan([request]))[0].values[0, 0])
+    requests = [Request((prompt,), (), NextTokenSample(0.5)) for prompt in (dropped, masked, dropped)]
+    values = [backend.score(plan([request]))[0].values[0, 0] for request in requests]
     assert values[0].tolist() == pytest.approx(values[2].tolist(), abs=5e-6)
     z = naive_logits(tiny_model("llama"), masked, ())
     chosen = int(values[1][0])
@@ -110,27 +107,27 @@ def test_a_masked_prompt_does_not_start_from_the_states_of_the_unmasked() -> Non
     assert values[1][1] == pytest.approx(expected, abs=5e-6)  # measured: 1.9e-6
 
 
+def series(backend: HfBackend, measure: Influence, item: ContextItem) -> dict[tuple[str, str], np.ndarray]:
+    (measurements,), _ = drive(backend, [measure.trial(item)])
+    return {(r.statistic, r.piece): r.values for r in measurements}
+
+
 @pytest.mark.parametrize("weight", few([1.5, 1.0]))
 @pytest.mark.parametrize("kind", few(KINDS, 2))
 def test_noise_bounds_what_the_order_of_spans_and_the_sharing_change(kind: str, weight: float) -> None:
     item = replace(item_of(PROMPT), response=(9, 80, 3, 3))
     measure = Influence(cid_lambda=weight)
-
-    def series(backend: HfBackend, item: ContextItem) -> dict[tuple[str, str], np.ndarray]:
-        (measurements,), _ = drive(backend, [measure.trial(item)])
-        return {(r.statistic, r.piece): r.values for r in measurements}
-
-    one = series(tiny_backend(kind, "sdpa"), item)
+    one = series(tiny_backend(kind, "sdpa"), measure, item)
     noise = one.pop(("noise", ""))
     # Of log-probabilities around −8: a few float32 roundings, which the mixture of both branches multiplies. Measured
     # on three processors: 0 to 1.2e-5 at weight 1.5.
     assert 0 <= noise.max() <= 1e-5 * (weight + abs(1 - weight))
-    backwards = series(tiny_backend(kind, "sdpa"), replace(item, spans=item.spans[::-1]))
+    backwards = series(tiny_backend(kind, "sdpa"), measure, replace(item, spans=item.spans[::-1]))
     backwards.pop(("noise", ""))
     assert backwards.keys() == one.keys()
     for key, values in one.items():
         np.testing.assert_allclose(backwards[key], values, rtol=0, atol=float(noise.max()))  # measured: 0
-    unshared = series(tiny_backend(kind, "sdpa", share_prefixes=False), item)
+    unshared = series(tiny_backend(kind, "sdpa", share_prefixes=False), measure, item)
     for key, values in one.items():
         np.testing.assert_allclose(unshared[key], values, rtol=0, atol=2e-5)  # measured: 5.3e-6
 
@@ -145,9 +142,7 @@ def test_measuring_right_after_sampling_starts_behind_no_wanted_row(kind: str, w
     responses = [tuple(r.values.astype(int).tolist()) for r in sampled if r.statistic == "token"]
     assert len(responses) == 3
     for i, response in enumerate(responses):
-        given = replace(item, response=response)
-        (measurements,), _ = drive(tiny_backend(kind, "sdpa", share_prefixes=False), [measure.trial(given)])
-        expected = {(r.statistic, r.piece): r.values for r in measurements}
+        expected = series(tiny_backend(kind, "sdpa", share_prefixes=False), measure, replace(item, response=response))
         for r in sampled:
             if r.sample == i and r.statistic != "noise":
                 # Worst measured: 5.9e-6.

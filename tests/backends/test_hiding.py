@@ -22,16 +22,9 @@ from leakmeter.errors import CapabilityError
 
 PROMPT: Prompt = random_prompt(np.random.default_rng(3), N_VOCAB, (6, 5, 9, 4), frame=4, query=5)
 RESPONSE = (5, 90, 90, 41)
-PROMPTS = (
-    PROMPT,
-    PROMPT.hiding("c0"),
-    PROMPT.hiding("c1", "c3"),
-    PROMPT.hiding("c3"),
-    PROMPT.hiding("c0", "c1", "c2", "c3"),
-    PROMPT.hiding("c0"),
-    PROMPT.without("c0"),
-    PROMPT.without("c1").hiding("c2"),
-)
+HIDDEN = (("c0",), ("c1", "c3"), ("c3",), ("c0", "c1", "c2", "c3"), ("c0",))
+CUT = (PROMPT.without("c0"), PROMPT.without("c1").hiding("c2"))
+PROMPTS = (PROMPT, *(PROMPT.hiding(*names) for names in HIDDEN), *CUT)
 
 
 def slow(model: Any, prompt: Prompt, response: tuple[int, ...], windows: dict[str, int | None]) -> np.ndarray:

@@ -1,8 +1,13 @@
-"""Order and batches under a memory limit, running out of memory, and states that grow in place."""
+"""Order and batches under a memory limit, running out of memory, states that grow in place, and peaks of memory.
+
+`tests/commands/test_memory.py` has peaks of every instrument, in processes of their own.
+"""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,19 +15,22 @@ import pytest
 import torch
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from helpers.examples import examples, few
+from helpers.memory_meter import forget_peak, resident
 from helpers.naive import random_prompt
-from helpers.tiny_models import N_VOCAB, tiny_backend
+from helpers.tiny_models import N_VOCAB, backend_of, tiny_backend
 from leakmeter.backends.hf import HfBackend
 from leakmeter.backends.hf.schedule import Limits, batches, together, windows
 from leakmeter.backends.hf.states import Segment, Start
 from leakmeter.core.drive import drive
+from leakmeter.core.limits import parse_memory
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import NextTokenSample, TargetLogProbs
+from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Request, Trial
-from leakmeter.errors import ScoreError
+from leakmeter.errors import ScoreError, UsageError
 
 RESPONSE = (5, 6, 7)
 
@@ -76,10 +84,8 @@ def test_batches_hold_every_run_once_within_their_limits_and_waste_15_percent_at
     ]
     chunk = plan([Request((prompt,), (1,), TargetLogProbs()) for prompt in prompts])
     of = {i: shapes[int(run.ids[0])] for i, run in enumerate(chunk.runs)}
-    starts, lasts = (
-        {i: Start(None, start) for i, (start, _, _) in of.items()},
-        {i: last for i, (_, _, last) in of.items()},
-    )
+    starts = {i: Start(None, start) for i, (start, _, _) in of.items()}
+    lasts = {i: last for i, (_, _, last) in of.items()}
     limits = Limits(n_tokens, state_bytes, 1, 1, 1)
 
     def n_new(batch: list[int]) -> int:
@@ -102,38 +108,34 @@ def test_batches_hold_every_run_once_within_their_limits_and_waste_15_percent_at
         assert len(group) == 1 or sum(map(n_before, group)) <= state_bytes // 4
 
 
-class Short:
-    """Stands in for the forward pass of a machine that has room for so many rows a pass and entries a slice."""
+def shorten(backend: HfBackend, n_rows: int, n_logits: int, error: Exception) -> list[Any]:
+    """Give the machine room for so many rows a pass and entries a slice; what did not fit is told."""
+    refused: list[Any] = []
+    passed, logits = backend.forward.passed, backend.forward.logits
 
-    def __init__(self, backend: HfBackend, n_rows: int, n_logits: int, error: Exception) -> None:
-        self.n_refused = 0
-        passed, logits = backend.forward.passed, backend.forward.logits
+    def pass_(segments: Sequence[Any], ids: Sequence[Any], until: Any) -> Any:
+        if len(ids) > n_rows:
+            refused.append(ids)
+            raise error
+        return passed(segments, ids, until)
 
-        def pass_(segments: Sequence[Any], ids: Sequence[Any], until: Any) -> Any:
-            if len(ids) > n_rows:
-                self.n_refused += 1
-                raise error
-            return passed(segments, ids, until)
+    def logits_(features: Any) -> Any:
+        if features[..., 0].numel() * N_VOCAB > n_logits:
+            refused.append(features)
+            raise error
+        return logits(features)
 
-        def logits_(features: Any) -> Any:
-            if features[..., 0].numel() * N_VOCAB > n_logits:
-                self.n_refused += 1
-                raise error
-            return logits(features)
+    backend.forward.passed = pass_  # type: ignore[method-assign]
+    backend.forward.logits = logits_  # type: ignore[method-assign]
+    return refused
 
-        backend.forward.passed = pass_  # type: ignore[method-assign]
-        backend.forward.logits = logits_  # type: ignore[method-assign]
+
+CPU_OUT_OF_MEMORY = RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes")
 
 
 @pytest.mark.parametrize(
     "error",
-    few(
-        [
-            RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
-            torch.OutOfMemoryError("CUDA out of memory"),
-            MemoryError(),
-        ]
-    ),
+    few([CPU_OUT_OF_MEMORY, torch.OutOfMemoryError("CUDA out of memory"), MemoryError()]),
     ids=["cpu", "cuda", "python"],
 )
 def test_out_of_memory_halves_and_goes_on(error: Exception) -> None:
@@ -141,11 +143,11 @@ def test_out_of_memory_halves_and_goes_on(error: Exception) -> None:
     expected = tiny_backend("llama", "sdpa").score(plan(requests))
     backend = tiny_backend("llama", "sdpa")
     before = backend.limits
-    short = Short(backend, 1, 7 * N_VOCAB, error)
+    refused = shorten(backend, 1, 7 * N_VOCAB, error)
     got = backend.score(plan(requests))
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one.values, other.values, rtol=0, atol=2e-5)
-    assert short.n_refused == backend.n_halvings > 1
+    assert len(refused) == backend.n_halvings > 1
     assert backend.limits.tokens_per_pass < before.tokens_per_pass
     # It has learned: the same work needs fewer halvings, and none once the limits fit.
     again = backend.n_halvings
@@ -165,7 +167,7 @@ def test_out_of_memory_halves_and_goes_on(error: Exception) -> None:
 )
 def test_what_does_not_fit_alone_is_said_and_loses_nothing(error: Exception, said: tuple[type[Exception], str]) -> None:
     backend = tiny_backend("llama", "sdpa")
-    Short(backend, 0, 10**9, error)
+    shorten(backend, 0, 10**9, error)
     with pytest.raises(said[0], match=said[1]):
         backend.score(plan(cuts(1)))
 
@@ -220,3 +222,49 @@ def test_states_grow_in_place_while_a_batch_stays_whole(monkeypatch: pytest.Monk
     drive(backend, [decode(p, i, 30) for i, p in enumerate(prompts)])
     # When the prompts were run, keys and values of three layers; then never, for 29 rounds.
     assert len(filled) == 2 * 3
+
+
+AMOUNTS = (
+    *(("64MiB", 2**26), ("2GiB", 2**31), ("1.5 GB", 1_500_000_000), (" 512MiB ", 2**29)),
+    *(("65536KiB", 2**26), ("100 MB", 10**8), ("100000kB", 10**8)),
+)
+
+
+def test_amounts_have_units_and_anything_else_is_refused_with_what_to_give() -> None:
+    for text, n_bytes in AMOUNTS:
+        assert parse_memory(text) == n_bytes
+    for text in ("", "2", "2G", "-1GiB", "1e3MiB", "GiB", "2 GiB please", "nan GiB", "٢GiB"):
+        with pytest.raises(UsageError, match="give a number with its unit"):
+            parse_memory(text)
+    with pytest.raises(UsageError, match="at least 64MiB"):
+        parse_memory("1KiB")
+
+
+MIB, WIDE_VOCAB = 2**20, 16_384
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks cannot be read and forgotten")
+def test_a_chunk_of_much_work_keeps_its_budget() -> None:
+    """Rows of a wide vocabulary, and wide states: where there is room, the same work takes more."""
+    # Beside the budget: holes between tensors, and what is loaded when it is first needed.
+    beside = 24 * MIB
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        heads = {"num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 64, "tie_word_embeddings": True}
+        sizes = {"vocab_size": WIDE_VOCAB, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2}
+        model = LlamaForCausalLM(LlamaConfig(**sizes, **heads))
+    rng = np.random.default_rng(0)
+    response = tuple(rng.integers(0, WIDE_VOCAB, size=30).tolist())
+    prompt = random_prompt(rng, WIDE_VOCAB, (30,) * 12)
+    prompts = (prompt.blank(), prompt, *(prompt.without(name) for name in prompt.names()))
+    chunk = plan([Request(prompts, response, MixtureLogProbs(1.5, 1.0))])
+    found = {}
+    for budget in (8, 256):
+        backend = backend_of(model, memory_bytes=budget * MIB)
+        gc.collect()
+        forget_peak()
+        before = resident("VmRSS")
+        (scores,) = backend.score(chunk)
+        found[budget] = (resident("VmHWM") - before, scores.values)
+    assert found[8][0] <= 8 * MIB + beside < found[256][0] <= 256 * MIB + beside
+    np.testing.assert_allclose(found[8][1], found[256][1], rtol=0, atol=1e-4)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 
 from helpers.naive import naive_logits
 from helpers.places import SHARED
+from leakmeter.backends.hf.load import load_directory
 from leakmeter.core.case import Case, Document
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
@@ -22,28 +22,14 @@ from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings, prepare
 
 # Invented; no person or place in them exists.
+ACCOUNT = Document("account", "Account 5520-118 holds 4,310 euro. Tovey Lindqvar may draw on it until June.")
+NOTE = Document("note", "Mira Oldenkott is 63 and allergic to penicillin. She lives in Brezno with two cats.")
+MAIL = Document("mail", "The meeting of the Quellhof board is on 14 May at noon.")
+MEMO = Document("memo", "The key code is 7731.")
 CASES = {
-    "numbers": Case(
-        "numbers",
-        (Document("account", "Account 5520-118 holds 4,310 euro. Tovey Lindqvar may draw on it until June."),),
-        "Who may draw on it?",
-        "Tovey",
-    ),
-    "clinic": Case(
-        "clinic",
-        (Document("note", "Mira Oldenkott is 63 and allergic to penicillin. She lives in Brezno with two cats."),),
-        "What is she allergic to?",
-        "Penicillin.",
-    ),
-    "two documents": Case(
-        "two documents",
-        (
-            Document("mail", "The meeting of the Quellhof board is on 14 May at noon."),
-            Document("memo", "The key code is 7731."),
-        ),
-        "When is the meeting?",
-        "At noon.",
-    ),
+    "numbers": Case("numbers", (ACCOUNT,), "Who may draw on it?", "Tovey"),
+    "clinic": Case("clinic", (NOTE,), "What is she allergic to?", "Penicillin."),
+    "two documents": Case("two documents", (MAIL, MEMO), "When is the meeting?", "At noon."),
 }
 FEW = ("sentence", "ngram:16", "whole")
 MANY = ("word", "ngram:8:4", "document")
@@ -51,8 +37,6 @@ WEIGHTS = (0.5, 1.0, 1.5)
 
 
 class Naive:
-    """Naive logits, computed once for each prompt and position."""
-
     def __init__(self, model: Any) -> None:
         self.model = model
         self.rows: dict[tuple[bytes, bytes, int, tuple[int, ...]], np.ndarray] = {}
@@ -73,9 +57,8 @@ class Naive:
 
 
 def item_of(backend: Any, case: str, unit: str, removal: str) -> ContextItem:
-    item = prepare(
-        CASES[case], backend.tokenizer, PromptSettings(unit=unit, removal=removal), window=backend.window, n_reserved=0
-    ).item
+    settings = PromptSettings(unit=unit, removal=removal)
+    item = prepare(CASES[case], backend.tokenizer, settings, window=backend.window, n_reserved=0).item
     assert item.response is not None
     assert 1 < len(item.response) <= 8
     assert item.prompt.n_tokens("context") <= 96
@@ -85,7 +68,6 @@ def item_of(backend: Any, case: str, unit: str, removal: str) -> ContextItem:
 def contrasts(
     naive: Naive, item: ContextItem, weight: float, measurements: list[Measurement]
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Name, measured and naive values of every contrast of an item."""
     got = {(r.statistic, r.piece): r.values for r in measurements}
     response = item.response or ()
     whole = naive.log_probs(item.prompt, item.blank, response, weight)
@@ -130,10 +112,15 @@ def check(
                 assert np.abs(expected).max() > 0.05  # far above the bound: there was something to see
 
 
+UNITS = [(FEW, ("drop", "mask")), (MANY, ("drop", "retokenize"))]
+
+
 @pytest.mark.long
-def test_the_matrix_equals_the_naive_calculation(real_backend: Any, naive: Naive) -> None:
-    # Worst measured: 5.4e-5.
-    check(real_backend, naive, "numbers", FEW, ("drop", "mask"), WEIGHTS, 1e-4)
+@pytest.mark.parametrize(("units", "removals"), UNITS, ids=["few", "many"])
+def test_the_matrix_equals_the_naive_calculation(
+    real_backend: Any, naive: Naive, units: Sequence[str], removals: Sequence[str]
+) -> None:
+    check(real_backend, naive, "numbers", units, removals, WEIGHTS, 1e-4)  # worst measured: 5.4e-5
 
 
 @pytest.mark.long
@@ -154,29 +141,19 @@ def test_what_decoding_told_is_what_scoring_measures_within_the_noise_floor(
     assert abs(drawn["log_prob"].sum() - scored["log_prob", ""].sum()) <= floor
 
 
-@pytest.mark.long
-def test_small_units_equal_the_naive_calculation(real_backend: Any, naive: Naive) -> None:
-    check(real_backend, naive, "numbers", MANY, ["drop", "retokenize"], WEIGHTS, 1e-4)  # worst measured: 3.9e-5
-
-
-@cache
-def stories() -> Any:
-    from leakmeter.backends.hf.load import load_directory
-
+@pytest.fixture(scope="module")
+def stories() -> tuple[Any, Naive]:
     where = SHARED / "models" / "stories15m"
     if not where.is_dir():
         pytest.skip(f"no small real model at {where}")
-    return load_directory(where, name="stories15m", dtype="float32", device="cpu", weights_sha256=None)
-
-
-@cache
-def stories_naive() -> Naive:
-    """Ways to remove a piece share the prompts with all of them and without any."""
-    return Naive(stories().model)
+    backend = load_directory(where, name="stories15m", dtype="float32", device="cpu", weights_sha256=None)
+    # Ways to remove a piece share the prompts with all of them and without any.
+    return backend, Naive(backend.model)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("case", "removal"), [*zip(CASES, ["drop", "mask", "retokenize"], strict=True)])
-def test_a_sentencepiece_model_equals_the_naive_calculation_word_by_word(case: str, removal: str) -> None:
-    backend = stories()
-    check(backend, stories_naive(), case, ["word"], [removal], (1.0, 1.5), 6e-5)  # worst measured: 2.8e-5
+def test_a_sentencepiece_model_equals_the_naive_calculation_word_by_word(
+    stories: tuple[Any, Naive], case: str, removal: str
+) -> None:
+    check(*stories, case, ["word"], [removal], (1.0, 1.5), 6e-5)  # worst measured: 2.8e-5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -25,28 +25,22 @@ from leakmeter.core.drive import drive
 from leakmeter.core.plan import Chunk, plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, TargetLogProbs
-from leakmeter.core.request import Reduction, Request, Scores
+from leakmeter.core.request import Reduction, Request
 from leakmeter.instruments.influence.measure import Influence
-
-CPU = torch.device("cpu")
 
 
 class Memory:
-    """A cache that forgets when told to."""
-
     def __init__(self) -> None:
         self.held: dict[bytes, np.ndarray] = {}
         self.n_put = 0
 
     def get(self, key: bytes) -> np.ndarray | None:
-        found = self.held.get(key)
-        if found is not None:
-            found.flags.writeable = False
-        return found
+        return self.held.get(key)
 
     def put(self, key: bytes, array: np.ndarray) -> None:
         self.n_put += 1
         self.held[key] = array.copy()
+        self.held[key].setflags(write=False)
 
 
 class Historical:
@@ -81,8 +75,8 @@ def a_chunk(token: int, reduction: Reduction, round: int = 0) -> Chunk:
     return plan([Request((a_prompt(1, 2, token),), (5,), reduction)], round)
 
 
-def reuse(cache: Memory, identity: dict[str, object] | None = None, limits: Callable[[], Any] = dict) -> Reuse:
-    return Reuse(cache, identity or {}, limits, CPU)
+def reuse(cache: Memory) -> Reuse:
+    return Reuse(cache, {}, dict, torch.device("cpu"))
 
 
 DRAW, TARGET = NextTokenSample(0.5), TargetLogProbs()
@@ -126,13 +120,8 @@ def test_what_is_no_number_is_not_kept() -> None:
 
 def test_an_entry_of_another_shape_is_a_miss() -> None:
     cache, chunk = Memory(), a_chunk(0, TARGET)
-    for array, is_hit in (
-        (np.zeros((9, 2)), False),
-        (np.zeros(1), False),
-        (np.zeros((1, 2, 2)), False),
-        (np.zeros((1, 2)), True),
-    ):
-        cache.held[chunk_key(b"[{}, {}]", chunk)] = array
+    for shape, is_hit in (((9, 2), False), ((1,), False), ((1, 2, 2), False), ((1, 2), True)):
+        cache.held[chunk_key(b"[{}, {}]", chunk)] = np.zeros(shape)
         model = Historical()
         reuse(cache).through(chunk, model.run, model.forget)
         assert model.n_run == (not is_hit)
@@ -147,7 +136,6 @@ def laid_out(chunk: Chunk, **changed: Any) -> Chunk:
 
 
 def changes(chunk: Chunk, which: int) -> Iterator[Chunk]:
-    """The chunk with one thing changed, for every thing there is."""
     at = which % len(chunk.runs)
     run = chunk.runs[at]
 
@@ -156,11 +144,9 @@ def changes(chunk: Chunk, which: int) -> Iterator[Chunk]:
 
     for name in ("ids", "positions", "row_tokens", "row_slots"):
         array = getattr(run, name)
-        other = array.copy()
-        other[which % len(array)] += 1
-        yield with_run(**{name: other})
-        yield with_run(**{name: array[:-1]})
-        yield with_run(**{name: np.append(array, 0)})
+        one_other = array + (np.arange(len(array)) == which % len(array))
+        for changed in (one_other, array[:-1], np.append(array, 0)):
+            yield with_run(**{name: changed})
     # The last token of one array is not the first of the next.
     yield with_run(ids=np.append(run.ids, run.positions[0]), positions=run.positions[1:])
     yield with_run(parent=run.parent + 1)
@@ -194,47 +180,40 @@ def backend(cache: Memory | None, kind: str = "llama", model_id: str | None = "t
     return made
 
 
-def same(left: list[Scores], right: list[Scores]) -> bool:
-    return [scores.values.tobytes() for scores in left] == [scores.values.tobytes() for scores in right]
-
-
 REQUESTS = [
     Request((random_prompt(np.random.default_rng(seed), 90, [4, 3]), a_prompt(5, 6, 7)), (8, 9, 10), TargetLogProbs())
     for seed in range(3)
 ]
 
 
+def scored(made: HfBackend, requests: list[Request] = REQUESTS) -> list[bytes]:
+    return [scores.values.tobytes() for scores in made.score(plan(requests))]
+
+
 @pytest.mark.parametrize("kind", ["llama", "gemma3", "mamba"])
 def test_a_second_run_makes_no_passes(kind: str) -> None:
     cache = Memory()
-    expected = backend(None, kind).score(plan(REQUESTS))
     first, second = backend(cache, kind), backend(cache, kind)
-    assert same(first.score(plan(REQUESTS)), expected)
-    assert same(second.score(plan(REQUESTS)), expected)
+    assert scored(first) == scored(second) == scored(backend(None, kind))
     assert (first.n_tokens_run > 0, second.n_tokens_run) == (True, 0)
     hotter = [replace(request, reduction=MixtureLogProbs(1.5, 0.8)) for request in REQUESTS]
-    assert same(second.score(plan(hotter)), backend(None, kind).score(plan(hotter)))
+    assert scored(second, hotter) == scored(backend(None, kind), hotter)
     assert second.n_tokens_run == 0
 
 
 def test_another_model_precision_or_other_batches_find_nothing() -> None:
     cache = Memory()
-    backend(cache).score(plan(REQUESTS))
-    others = [
-        backend(cache, **options)
-        for options in (
-            *({"model_id": "another"}, {"weights_sha256": "00"}, {"kind": "gpt2"}, {"share_prefixes": False}),
-            *({"tokens_per_batch": 7}, {"memory_bytes": 2**20}),
-        )
-    ]
+    scored(backend(cache))
+    models: list[dict[str, Any]] = [{"model_id": "another"}, {"weights_sha256": "00"}, {"kind": "gpt2"}]
+    batches: list[dict[str, Any]] = [{"share_prefixes": False}, {"tokens_per_batch": 7}, {"memory_bytes": 2**20}]
+    others = [backend(cache, **options) for options in (*models, *batches)]
     halved = backend_of(fresh_model("llama", dtype=torch.bfloat16))
     halved.reuse = reuse_for(halved, cache, "tiny")
     for n_held, other in enumerate((*others, halved), start=2):
-        expected = other.score(plan(REQUESTS))
-        n_run = other.n_tokens_run
+        expected, n_run = scored(other), other.n_tokens_run
         assert n_run > 0
         assert len(cache.held) == n_held
-        assert same(other.score(plan(REQUESTS)), expected)
+        assert scored(other) == expected
         assert other.n_tokens_run == n_run
 
 
@@ -252,9 +231,8 @@ def test_drawing_goes_on_where_the_cache_ends(kind: str, forgets: tuple[int, ...
 
     expected = measured(backend(None, kind))
     assert measured(backend(cache, kind)) == expected
-    n_kept = len(cache.held)
-    assert n_kept > 6
     keys = list(cache.held)
+    assert len(keys) > 6
     for index in forgets:
         del cache.held[keys[index]]
     again = backend(cache, kind)
@@ -267,40 +245,36 @@ def test_training_ends_reuse() -> None:
     cache, model = Memory(), fresh_model("llama")
     made = backend_of(model)
     made.reuse = reuse_for(made, cache, "tiny")
-    made.score(plan(REQUESTS))
+    scored(made)
     with torch.no_grad():
         next(model.parameters()).mul_(1.5)
-    assert same(made.score(plan(REQUESTS)), backend_of(model).score(plan(REQUESTS)))
+    assert scored(made) == scored(backend_of(model))
     assert cache.n_put == 1
 
 
 def test_running_out_of_memory_keeps_nothing_that_was_cut_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = Memory()
     made = backend(cache)
-    passed, failures = made.forward.passed, [True]
+    passed, failures = made.forward.passed, [MemoryError()]
 
     def failing(*arguments: Any) -> Tensor:
         if failures and len(arguments[1]) > 1:
-            failures.pop()
-            raise MemoryError
+            raise failures.pop()
         return passed(*arguments)
 
     monkeypatch.setattr(made.forward, "passed", failing)
-    alike = plan([Request((a_prompt(1, 2, first, 6, 7),), (8, 9, 10), TargetLogProbs()) for first in range(10, 15)])
-    made.score(alike)
-    assert made.n_halvings == 1
-    assert cache.n_put == 0
-    made.score(alike)  # now cut to half the limits from its start
+    alike = [Request((a_prompt(1, 2, first, 6, 7),), (8, 9, 10), TARGET) for first in range(10, 15)]
+    scored(made, alike)
+    assert (made.n_halvings, cache.n_put) == (1, 0)
+    scored(made, alike)  # now cut to half the limits from its start
     assert cache.n_put == 1
-    whole = backend(cache)
-    whole.score(alike)
-    assert whole.n_tokens_run > 0
+    scored(backend(cache), alike)
     assert cache.n_put == 2
 
 
 def test_a_back_end_is_freed_as_soon_as_nobody_holds_it() -> None:
     made = backend(Memory())
-    made.score(plan(REQUESTS))
+    scored(made)
     gone = weakref.ref(made)
     gc.disable()
     try:

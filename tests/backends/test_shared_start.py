@@ -18,7 +18,6 @@ COMMON = Piece("common", "context", tuple(3 + (7 * i) % 90 for i in range(70)))
 
 
 def prompts(n: int, n_query: int) -> list[Prompt]:
-    """Prompts that part after the common piece."""
     rng = np.random.default_rng(5)
     return [Prompt((COMMON, Piece("query", "query", tuple(rng.integers(3, 97, n_query).tolist())))) for _ in range(n)]
 

@@ -62,45 +62,36 @@ WANTS: dict[str, Reduction] = {
 }
 
 
-def asked(reduction: Reduction, n_requests: int = 3) -> list[Request]:
+def asked(reduction: Reduction) -> list[Request]:
     rng = np.random.default_rng(5)
-    return [
-        Request(tuple(random_prompt(rng, N_VOCAB, (6,)) for _ in range(N_PROMPTS)), (7, 8, 9), reduction)
-        for _ in range(n_requests)
-    ]
+    prompts = [tuple(random_prompt(rng, N_VOCAB, (6,)) for _ in range(N_PROMPTS)) for _ in range(3)]
+    return [Request(some, (7, 8, 9), reduction) for some in prompts]
 
 
 @pytest.mark.parametrize("name", WANTS)
-def test_a_few_rows_at_a_time_give_what_all_of_them_give(name: str) -> None:
-    requests = asked(WANTS[name])
+def test_a_few_rows_at_a_time_give_what_all_of_them_give(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reduction = WANTS[name]
+    seen: list[int] = []
+    reduce = type(reduction).reduce
+
+    def spied(self: Any, rows: Any, targets: Any) -> Any:
+        seen.append(rows.shape[0] * rows.shape[1])
+        return reduce(self, rows, targets)
+
+    monkeypatch.setattr(type(reduction), "reduce", spied)
+    requests = asked(reduction)
     backend = tiny_backend("llama", "sdpa")
     whole = backend.score(plan(requests))
     limits = backend.limits
-    for n_made, n_reduced in ((1, 1), (2, 1), (7, 3), (1000, 2)):
+    for n_made, n_reduced in ((1, 1), (2, 1), (1000, 2), (7, 3)):
+        seen.clear()
         backend.limits = replace(limits, logits_per_slice=n_made * N_VOCAB, reduced_per_slice=n_reduced * N_VOCAB)
         for one, other in zip(backend.score(plan(requests)), whole, strict=True):
             assert one.values.shape == other.values.shape
             # Products of a few rows have other last digits than those of many.
             np.testing.assert_allclose(one.values, other.values, rtol=2e-5, atol=2e-5)
-
-
-@pytest.mark.parametrize("name", WANTS)
-def test_no_more_rows_are_reduced_at_a_time_than_the_limit_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    reduction = WANTS[name]
-    seen: list[tuple[int, ...]] = []
-    reduce = type(reduction).reduce
-
-    def spied(self: Any, rows: Any, targets: Any) -> Any:
-        seen.append(tuple(rows.shape[:2]))
-        return reduce(self, rows, targets)
-
-    monkeypatch.setattr(type(reduction), "reduce", spied)
-    backend = tiny_backend("llama", "sdpa")
-    backend.limits = replace(backend.limits, reduced_per_slice=3 * N_VOCAB)
-    backend.score(plan(asked(reduction)))
-    # One row of all exemplars, or contexts, is the least of those that need all; two prompts of those that compare.
-    most = N_PROMPTS if name in ("mixture", "ballot") else 3
-    assert max(n_prompts * n_rows for n_prompts, n_rows in seen) <= most
+        # One row of all exemplars, or contexts, is the least of those that need all; two prompts of those that compare.
+        assert max(seen) <= (N_PROMPTS if name in ("mixture", "ballot") else max(n_reduced, 2))
 
 
 def test_a_budget_is_shared_out() -> None:
@@ -148,23 +139,15 @@ def test_states_of_two_rounds_are_within_the_limit_together(memory_bytes: int, m
     assert 0 < max(held) <= backend.limits.state_bytes
 
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-
-
-@linux
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_goes_back_to_the_kernel() -> None:
     if not hasattr(ctypes.CDLL(None), "malloc_trim"):
         pytest.skip("not glibc")
     surplus = Surplus(2**24)
-    held: list[Any] = []
-    for _ in range(400):
-        # Large blocks with small ones between them, which stay.
-        large = torch.ones(2**16)
-        held.append(np.ones(500))
-        held.append(large)
+    # Large blocks with small ones between them, which stay.
+    held = [make() for _ in range(400) for make in (lambda: np.ones(500), lambda: torch.ones(2**16))]
     before = resident_bytes()
     held = held[::2]
-    del large
     surplus.give_back()
     assert resident_bytes() < before - 50 * 2**20
 

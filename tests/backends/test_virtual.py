@@ -31,9 +31,8 @@ def prompts(n: int) -> list[tuple[Prompt, tuple[int, ...]]]:
 def test_likelihoods_are_those_of_a_pass_over_embeddings(kind: str) -> None:
     model = fresh_model(kind, dtype=torch.float64)
     embed = model.get_input_embeddings()
-    vectors = torch.randn(
-        (LENGTH, embed(torch.tensor([0])).shape[-1]), generator=torch.Generator().manual_seed(0)
-    ).double()
+    shape = (LENGTH, embed(torch.tensor([0])).shape[-1])
+    vectors = torch.randn(shape, generator=torch.Generator().manual_seed(0)).double()
     asked = prompts(6)
 
     def trial() -> Trial[list[Scores]]:

@@ -1,21 +1,26 @@
-"""Trials in lockstep: each gets its own answers, rounds are merged, and failures come out."""
+"""Trials in lockstep: each gets its own answers, rounds are merged or cut into parts, and failures come out."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from leakmeter.backends.toy import Toy
 from leakmeter.core.backend import Backend
-from leakmeter.core.drive import drive
+from leakmeter.core.drive import drive, in_parts
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import TargetLogProbs
+from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import DrawRequest, Request, Responses, Scores, Trial
 from leakmeter.errors import ScoreError
+from leakmeter.instruments.susceptibility.math import ContextMixture
+from leakmeter.privacy.decoding import Decoding, TargetLogProbsWithLoss
 
 N_VOCAB = 11
 
@@ -48,16 +53,14 @@ def test_trials_of_different_lengths_get_their_own_answers() -> None:
     starts = [(1, 2, 3), (4,), (1, 2, 5), (1, 2, 3)]
     lengths = [3, 1, 5, 2]
     rounds: list[Chunk] = []
-    results, cost = drive(
-        Toy(N_VOCAB), [one_by_one(s, n) for s, n in zip(starts, lengths, strict=True)], on_plan=rounds.append
-    )
+    trials = [one_by_one(start, n) for start, n in zip(starts, lengths, strict=True)]
+    results, cost = drive(Toy(N_VOCAB), trials, on_plan=rounds.append)
     for start, n, result in zip(starts, lengths, results, strict=True):
         np.testing.assert_allclose(result, alone(start, n), rtol=0, atol=1e-14)  # measured: 0
     assert [len(chunk.requests) for chunk in rounds] == [4, 3, 2, 1, 1]
     assert cost.n_prompts == sum(lengths)
-    assert cost.n_full_pass_tokens == sum(
-        len(start) + i for start, n in zip(starts, lengths, strict=True) for i in range(n)
-    )
+    fed = [len(start) + i for start, n in zip(starts, lengths, strict=True) for i in range(n)]
+    assert cost.n_full_pass_tokens == sum(fed)
     assert rounds[0].n_tree_tokens == 5  # 1 2 3, 5, 4
 
 
@@ -128,9 +131,8 @@ def test_each_response_that_is_drawn_whole_is_a_prompt_scored() -> None:
 
 
 def test_what_another_trial_asks_for_too_is_scored_once_in_however_many_parts() -> None:
-    prompts = [Prompt((Piece("a", "context", ids),)) for ids in ((1, 2, 3), (4, 5, 6))]
-    own = [Request((prompt,), (7, 8), TargetLogProbs()) for prompt in prompts]
-    others = [Request((replace(prompt),), (7, 8), TargetLogProbs(), is_others=True) for prompt in prompts]
+    own = [Request((prompt_of(*ids),), (7, 8), TargetLogProbs()) for ids in ((1, 2, 3), (4, 5, 6))]
+    others = [replace(one, prompts=(replace(one.prompts[0]),), is_others=True) for one in own]
 
     def trial(mine: int) -> Trial[list[float]]:
         scores = yield [own[mine], others[1 - mine]]
@@ -146,3 +148,47 @@ def test_what_another_trial_asks_for_too_is_scored_once_in_however_many_parts() 
     (alone,), cost = drive(Small(), [trial(0)])
     assert alone == first
     assert (cost.n_prompts, cost.n_tokens_run) == (1, 8)
+
+
+def prompts(n: int, first: int = 0) -> tuple[Prompt, ...]:
+    return tuple(prompt_of(1, 2, (first + i) % 13, 5) for i in range(n))
+
+
+RESPONSE = (3, 4, 6)
+ASKED = [
+    Request(prompts(7), RESPONSE, TargetLogProbs()),
+    Request(prompts(6, first=3), RESPONSE, MixtureLogProbs(1.5)),
+    Request(prompts(4, first=7), (), ContextMixture((0.5, 0.25, 0.25), (1, 1, 1))),
+    Request(prompts(5, first=5), RESPONSE, TargetLogProbsWithLoss(Decoding(), 0, 2)),
+]
+
+
+def driven(requests: list[Request], most_rows: int | None) -> tuple[list[Scores], Any, list[Chunk]]:
+    backend, chunks = Toy(13), list[Chunk]()
+    backend.most_rows = most_rows  # type: ignore[attr-defined]
+
+    def asks() -> Trial[list[Scores]]:
+        return (yield requests)
+
+    (found,), cost = drive(backend, [asks()], on_plan=chunks.append)
+    return found, cost, chunks
+
+
+@given(most_rows=st.integers(1, 70))
+def test_answers_do_not_depend_on_the_parts(most_rows: int) -> None:
+    whole, cost_of_whole, _ = driven(ASKED, None)
+    found, cost, chunks = driven(ASKED, most_rows)
+    for one, other in zip(found, whole, strict=True):
+        np.testing.assert_allclose(one.values, other.values, rtol=0, atol=1e-12)
+    assert (cost.n_prompts, cost.n_full_pass_tokens) == (cost_of_whole.n_prompts, cost_of_whole.n_full_pass_tokens)
+    # What cannot be cut: a prompt's rows, with the first prompt's where they are compared; all prompts of a mixture.
+    least = max(2 * len(RESPONSE), 4)
+    for chunk in chunks:
+        assert sum(slots.size for slots in chunk.slots) <= max(most_rows, least)
+    assert (len(chunks) == 1) == (most_rows >= 7 * 3 + 6 * 3 + 4 + 5 * 2)
+
+
+def test_what_fits_is_one_part_and_so_is_what_goes_on_in_the_next_round() -> None:
+    assert in_parts(ASKED, None) == in_parts(ASKED, 1000) == [list(enumerate(ASKED))]
+    drawing = [*ASKED, Request(prompts(1), (), NextTokenSample(0.5))]
+    assert in_parts(drawing, 1) == [list(enumerate(drawing))]

@@ -6,29 +6,16 @@ import os
 import stat
 import subprocess
 import sys
-import threading
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import make_dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from helpers.places import any_name
-from leakmeter.core import written as files
-from leakmeter.core.written import (
-    check_outside_runs,
-    check_place,
-    clear_left_over,
-    files_among,
-    make_private,
-    open_private,
-    replacing,
-    try_place,
-    write_whole,
-)
+from leakmeter.core import written
 from leakmeter.errors import StoreError
 
-NAME = "influence-0123456789abcdef"
 posix = pytest.mark.skipif(os.name == "nt", reason="modes and links as POSIX has them")
 
 
@@ -36,12 +23,8 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    folder = tmp_path / "runs" / NAME
-    folder.mkdir(parents=True)
-    (folder / "spec.json").write_text(f'{{\n "id": "{NAME}",\n "measure": "influence"}}', encoding="utf-8")
-    return folder
+def names_in(folder: Path) -> list[str]:
+    return [one.name for one in folder.iterdir()]
 
 
 @posix
@@ -49,20 +32,20 @@ def test_what_is_written_is_its_owner_s_alone(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_bytes(b"before")
     path.chmod(0o666)
-    write_whole(path, b"after")
+    written.write_whole(path, b"after")
     assert (path.read_bytes(), mode(path)) == (b"after", 0o600)
-    with replacing(path) as temporary:
+    with written.replacing(path) as temporary:
         assert mode(temporary) == 0o600
         temporary.write_bytes(b"again")
         assert path.read_bytes() == b"after"
     assert (path.read_bytes(), mode(path)) == (b"again", 0o600)
     before = os.umask(0o027)
     try:
-        write_whole(path, b"for all", public=True)
+        written.write_whole(path, b"for all", public=True)
     finally:
         os.umask(before)
     assert mode(path) == 0o640
-    assert [one.name for one in tmp_path.iterdir()] == ["page.html"]
+    assert names_in(tmp_path) == ["page.html"]
 
 
 @pytest.mark.parametrize("error", [OSError(28, "full"), KeyboardInterrupt()])
@@ -77,11 +60,11 @@ def test_what_fails_leaves_what_was_there(
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(type(error)):
-        write_whole(path, b"after")
-    with pytest.raises(type(error)), replacing(path) as temporary:
+        written.write_whole(path, b"after")
+    with pytest.raises(type(error)), written.replacing(path) as temporary:
         temporary.write_bytes(b"after")
     assert path.read_bytes() == b"before"
-    assert [one.name for one in tmp_path.iterdir()] == ["page.html"]
+    assert names_in(tmp_path) == ["page.html"]
 
 
 @posix
@@ -93,27 +76,24 @@ def test_links_in_a_shared_directory_are_not_followed(tmp_path: Path, monkeypatc
     victim.write_bytes(b"precious")
     path = shared / "report.html"
     pid = os.getpid()
-    guessable = ("", ".partial", f".{pid}.partial", f".{pid}", ".tmp")
-    for name in (f"report.html{end}" for end in guessable):
-        (shared / name).symlink_to(victim)
-    write_whole(path, b"private")
+    for end in ("", ".partial", f".{pid}.partial", f".{pid}", ".tmp"):
+        (shared / f"report.html{end}").symlink_to(victim)
+    written.write_whole(path, b"private")
     assert victim.read_bytes() == b"precious"
     assert (path.read_bytes(), path.is_symlink(), mode(path)) == (b"private", False, 0o600)
     # Even the random name, were it guessed, is not written through.
     guesses = iter(["guessed", "not guessed", "a third"])
-    monkeypatch.setattr(files.secrets, "token_hex", lambda n: next(guesses))
+    monkeypatch.setattr(written.secrets, "token_hex", lambda n: next(guesses))
     (shared / f"report.html.{pid}.guessed.partial").symlink_to(victim)
-    write_whole(path, b"private too")
+    written.write_whole(path, b"private too")
     assert victim.read_bytes() == b"precious"
     assert path.read_bytes() == b"private too"
     # A file that is opened where it lies is opened through no link either.
-    (shared / "people.jsonl").symlink_to(victim)
-    with pytest.raises(OSError, match="symbolic link"):
-        open_private(shared / "people.jsonl", os.O_RDWR)
-    (shared / "dangling").symlink_to(tmp_path / "made")
-    with pytest.raises(OSError, match="symbolic link"):
-        open_private(shared / "dangling", os.O_RDWR)
-    try_place(shared / "dangling")
+    for name, target in (("people.jsonl", victim), ("dangling", tmp_path / "made")):
+        (shared / name).symlink_to(target)
+        with pytest.raises(OSError, match="symbolic link"):
+            written.open_private(shared / name, os.O_RDWR)
+    written.try_place(shared / "dangling")
     assert not (tmp_path / "made").exists()
 
 
@@ -122,7 +102,7 @@ def test_links_in_a_shared_directory_are_not_followed(tmp_path: Path, monkeypatc
 def test_names_of_partial_files_cannot_be_guessed(tmp_path: Path) -> None:
     seen: set[str] = set()
     for _ in range(20):
-        with replacing(tmp_path / ("ń" * 127)) as temporary:
+        with written.replacing(tmp_path / ("ń" * 127)) as temporary:
             seen.add(temporary.name)
     assert len(seen) == 20
     assert all(name.endswith(".partial") and f".{os.getpid()}." in name for name in seen)
@@ -135,27 +115,27 @@ def test_what_a_killed_process_left_half_written_is_removed_and_a_living_ones_st
     left = [f"table.md.{ended.pid}.{'ab' * 8}.partial", f"table.md.{ended.pid}.partial", "table.md.partial"]
     for name in (*own, *left, "table.md"):
         (tmp_path / name).write_text("half", encoding="utf-8")
-    clear_left_over(tmp_path)
+    written.clear_left_over(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {*own, "table.md"}
 
 
 @posix
 def test_a_directory_that_others_may_use_is_tightened(tmp_path: Path) -> None:
     made = tmp_path / "new" / "own"
-    make_private(made)
+    written.make_private(made)
     assert mode(made) == 0o700
     for was in (0o777, 0o755, 0o710):
         made.chmod(was)
-        make_private(made)
+        written.make_private(made)
         assert mode(made) == 0o700
     # One that the user named may be read by others, and is never changed.
     made.chmod(0o755)
-    make_private(made, named=True)
+    written.make_private(made, named=True)
     assert mode(made) == 0o755
     for was in (0o775, 0o757, 0o1777):
         made.chmod(was)
         with pytest.raises(OSError, match="other users can write to that directory"):
-            make_private(made, named=True)
+            written.make_private(made, named=True)
         assert mode(made) == was
 
 
@@ -165,19 +145,19 @@ def test_a_directory_that_cannot_be_made_private_is_refused(tmp_path: Path, monk
     folder.mkdir(mode=0o755)
     link.symlink_to(folder)
     with pytest.raises(OSError, match="it is a link"):
-        make_private(link)
-    make_private(link, named=True)
+        written.make_private(link)
+    written.make_private(link, named=True)
     monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
     with pytest.raises(OSError, match="it belongs to another user"):
-        make_private(folder)
+        written.make_private(folder)
     (folder / "file").touch()
     with pytest.raises(OSError, match="it belongs to another user"):
-        open_private(folder / "file", os.O_RDWR)
+        written.open_private(folder / "file", os.O_RDWR)
     assert mode(folder) == 0o755
     monkeypatch.undo()
     # A file that others may read is tightened when it is opened.
     (folder / "file").chmod(0o666)
-    os.close(open_private(folder / "file", os.O_RDWR))
+    os.close(written.open_private(folder / "file", os.O_RDWR))
     assert mode(folder / "file") == 0o600
 
 
@@ -194,15 +174,14 @@ def test_inputs_are_found_under_any_name(tmp_path: Path, monkeypatch: pytest.Mon
     for place in same:
         for given in ([note], note, [[None, "x", (other, note)]], str(note), f"@{note}"):
             with pytest.raises(
-                StoreError, match="which is an input of this command and would be overwritten; give another name"
+                StoreError, match="an input of this command and would be overwritten; give another name"
             ):
-                check_place(Path(place), "report", given)
+                written.check_place(Path(place), "report", given)
     for place in ("in/new.html", "other.html", "soft.html"):
-        check_place(Path(place), "report", [note, other, Path("in")])
-    with pytest.raises(StoreError, match=r"report 'in/note.txt' is a file of 'in', which is an input"):
-        check_place(note, "report", [Path("in")])
-    with pytest.raises(StoreError, match="is a file of"):
-        check_place(Path("linked/note.txt"), "report", [Path("in")])
+        written.check_place(Path(place), "report", [note, other, Path("in")])
+    for name in ("in/note.txt", "linked/note.txt"):
+        with pytest.raises(StoreError, match=rf"report '{name}' is a file of 'in', which is an input"):
+            written.check_place(Path(name), "report", [Path("in")])
 
 
 def test_files_among_what_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,52 +190,45 @@ def test_files_among_what_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         Path(name).touch()
     Path("folder").mkdir()
 
-    @dataclass
-    class Options:
-        path: Path
-        text: str
-        more: list[Any]
-        none: None = None
-
-    found = files_among([Options(Path("a"), "@b", ["c", "x\0y", "z" * 5000, 7, b"a"]), Path("folder"), Path("missing")])
+    options = make_dataclass("Options", ["path", "text", "more", "none"])
+    given = options(Path("a"), "@b", ["c", "x\0y", "z" * 5000, 7, b"a"], None)
+    found = written.files_among([given, Path("folder"), Path("missing")])
     assert list(found) == [Path("a"), Path("b"), Path("c"), Path("folder")]
     # Words that happen to be names of directories are no files that are read.
-    assert list(files_among(["", "@", ".", "folder", "/"])) == []
+    assert list(written.files_among(["", "@", ".", "folder", "/"])) == []
 
 
-def test_nothing_is_written_into_a_run(tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    link = tmp_path / "link"
+def test_nothing_is_written_into_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, begun, torn, kept = (
+        tmp_path / "runs" / f"{name}-0123456789abcdef" for name in ("influence", "decode", "icl", "study-mine-laptop")
+    )
+    own, link = tmp_path / "project", tmp_path / "link"
+    for folder, name, text in (
+        (run, "spec.json", f'{{\n "id": "{run.name}",\n "measure": "influence"}}'),
+        (begun, "begun.json", f'{{"id": "{begun.name}", "measure": "decode"}}'),
+        (torn, "measurements-00000.parquet", ""),
+        (kept, "table.md", ""),
+        (own, "spec.json", '{"openapi": "3.1.0"}'),
+    ):
+        folder.mkdir(parents=True)
+        (folder / name).write_text(text, encoding="utf-8")
     link.symlink_to(run)
-    renamed = run.rename(run.with_name("my run"))
-    renamed.rename(run)
-    begun = run.with_name("decode-0123456789abcdef")
-    begun.mkdir()
-    (begun / "begun.json").write_text('{"id": "decode-0123456789abcdef", "measure": "decode"}', encoding="utf-8")
-    torn = run.with_name("icl-0123456789abcdef")
-    torn.mkdir()
-    (torn / "measurements-00000.parquet").touch()
     monkeypatch.chdir(run)
     inside = (run / "spec.json", run / "new.html", run, link / "spec.json", Path("x.html"), begun / "x", torn / "x")
     for place in inside:
         with pytest.raises(StoreError, match="is inside the run '"):
-            check_outside_runs(place, "report")
+            written.check_outside_runs(place, "report")
     monkeypatch.chdir(tmp_path)
     # What only looks like one is none: a specification of the user's own, beside which a report may lie.
-    own = tmp_path / "project"
-    own.mkdir()
-    (own / "spec.json").write_text('{"openapi": "3.1.0"}', encoding="utf-8")
     for place in (own / "report.html", own / "spec.json", tmp_path / "runs" / "report.html", tmp_path / "report.html"):
-        check_outside_runs(place, "report")
+        written.check_outside_runs(place, "report")
     # Nor are files of studies written over, beside which a report may lie.
-    kept = tmp_path / "runs" / "study-mine-laptop-0123456789abcdef"
-    kept.mkdir()
-    (kept / "table.md").touch()
     with pytest.raises(StoreError, match=r"report '.*table.md' is a file of 'study-mine-laptop-0123456789abcdef'"):
-        check_outside_runs(kept / "table.md", "report")
-    check_outside_runs(kept / "report.html", "report")
+        written.check_outside_runs(kept / "table.md", "report")
+    written.check_outside_runs(kept / "report.html", "report")
     # Loops of links lead nowhere.
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    check_place(tmp_path / "loop", "report", [tmp_path / "other"])
+    written.check_place(tmp_path / "loop", "report", [tmp_path / "other"])
 
 
 def test_trying_a_place_changes_nothing(tmp_path: Path) -> None:
@@ -265,39 +237,33 @@ def test_trying_a_place_changes_nothing(tmp_path: Path) -> None:
     stamp = path.stat().st_mtime_ns
     with path.open("rb") as before:
         lowest = before.fileno()
-    try_place(path)
-    try_place(tmp_path / "new.html")
-    with replacing(tmp_path / "other.html"):
+    written.try_place(path)
+    written.try_place(tmp_path / "new.html")
+    with written.replacing(tmp_path / "other.html"):
         pass
     (tmp_path / "other.html").unlink()
     with path.open("rb") as after:
         assert after.fileno() == lowest  # no handle is left open
-    assert [one.name for one in tmp_path.iterdir()] == ["page.html"]
+    assert names_in(tmp_path) == ["page.html"]
     assert path.stat().st_mtime_ns == stamp
     with pytest.raises(OSError, match="No such file"):
-        try_place(tmp_path / "no" / "page.html")
+        written.try_place(tmp_path / "no" / "page.html")
 
 
 def test_a_file_that_may_not_be_written_is_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "page.html"
-    try_place(path)
+    written.try_place(path)
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
-    try_place(path)
+    written.try_place(path)
     path.write_bytes(b"before")
     with pytest.raises(PermissionError):
-        try_place(path)
+        written.try_place(path)
     assert path.read_bytes() == b"before"
 
 
 def test_many_writers_leave_one_whole_file(tmp_path: Path) -> None:
     path = tmp_path / "table.md"
-    threads = [
-        threading.Thread(target=lambda letter=letter: [write_whole(path, letter * 1000) for _ in range(20)])
-        for letter in (b"a", b"b", b"c")
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(lambda number: written.write_whole(path, b"abc"[number % 3 :][:1] * 1000), range(60)))
     assert len(set(path.read_bytes())) == 1
-    assert [one.name for one in tmp_path.iterdir()] == ["table.md"]
+    assert names_in(tmp_path) == ["table.md"]

@@ -1,4 +1,4 @@
-"""What is predicted before a run is what the run takes: on the toy model, and on small models of real architectures."""
+"""What is predicted before a run is what the run takes, on the toy model and small real ones; and its time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+import torch
+import transformers
 
 from helpers import tiny_models as tiny
 from helpers import tuned_models
@@ -17,7 +19,7 @@ from leakmeter.backends.hf.schedule import limits_for, token_bytes
 from leakmeter.backends.toy import Toy
 from leakmeter.core import cost, registry
 from leakmeter.core.case import Case, Document
-from leakmeter.core.cost import Work
+from leakmeter.core.cost import ResultCost, Speed, Work
 from leakmeter.core.drive import Cost, drive
 from leakmeter.core.forecast import PlanningBackend, Prediction, Sent, Sharing, planning_backend, predict
 from leakmeter.core.gradient import GradientRequest, Place, TopTokens
@@ -59,14 +61,17 @@ def both(backend: Any, measure: Measure, item: Item) -> tuple[Prediction, Cost]:
     return prediction, taken
 
 
+def counts(one: Prediction | Cost) -> tuple[int, int, int]:
+    return one.n_tokens_run, one.n_prompts, one.n_full_pass_tokens
+
+
 @pytest.mark.parametrize("measure", MEASURES, ids=IDS)
 @pytest.mark.parametrize("unit", few(["sentence", "whole", "word", "ngram:3:1"], 2))
 def test_given_responses_take_what_was_predicted(unit: str, measure: Influence) -> None:
     for backend in (Toy(), tiny.tiny_backend(), tiny.tiny_backend(share_prefixes=False), tiny.tiny_backend("gpt_neo")):
         predicted, taken = both(backend, measure, item_of(backend, "the clinic", unit=unit))
-        assert predicted.n_tokens_run == taken.n_tokens_run > 0
-        assert predicted.n_prompts == taken.n_prompts
-        assert predicted.n_full_pass_tokens == taken.n_full_pass_tokens
+        assert counts(predicted) == counts(taken)
+        assert taken.n_tokens_run > 0
         assert predicted.n_full_pass_tokens < predicted.n_token_pass_tokens
         assert not predicted.is_upper_bound
 
@@ -78,9 +83,8 @@ def test_parts_of_a_round_are_predicted_as_they_are_run(measure: Influence) -> N
     assert backend.most_rows == 10
     item = item_of(backend, "the clinic", unit="word")
     predicted, taken = both(backend, measure, item)
-    assert predicted.n_tokens_run == taken.n_tokens_run > both(roomy, measure, item)[1].n_tokens_run
-    assert predicted.n_prompts == taken.n_prompts
-    assert predicted.n_full_pass_tokens == taken.n_full_pass_tokens
+    assert counts(predicted) == counts(taken)
+    assert taken.n_tokens_run > both(roomy, measure, item)[1].n_tokens_run
 
 
 @pytest.mark.parametrize(("kind", "weight"), [("llama", 1.5), ("gemma3", 1.0), ("mistral", 1.5)])
@@ -89,8 +93,7 @@ def test_a_drawn_response_that_never_stops_takes_what_was_predicted(kind: str, w
     measure = Influence(cid_lambda=weight, max_new_tokens=9)
     predicted, taken = both(backend, measure, item_of(backend, None, stops=False))
     assert predicted.is_upper_bound
-    assert predicted.n_tokens_run == taken.n_tokens_run
-    assert predicted.n_full_pass_tokens == taken.n_full_pass_tokens
+    assert counts(predicted) == counts(taken)
 
 
 def test_no_stop_token_is_drawn_and_responses_part_at_once() -> None:
@@ -206,9 +209,6 @@ def test_draws_that_tell_more_have_a_shape_of_their_own() -> None:
 
 @pytest.mark.parametrize("kind", tiny.ATTENTION + tiny.RECURRENT)
 def test_weights_are_counted_without_numbers(kind: str) -> None:
-    import torch
-    import transformers
-
     model = tiny.tiny_model(kind)
     with torch.device("meta"):
         outline = transformers.AutoModelForCausalLM.from_config(model.config)
@@ -221,3 +221,28 @@ def test_weights_are_counted_without_numbers(kind: str) -> None:
     if kind == "llama":
         # Queries: 4 heads of 8; keys and values: 2 heads of 8 each.
         assert (size.n_layers, size.query_width, size.state_width) == (3, 32, 32)
+
+
+def test_what_was_not_predicted_is_none() -> None:
+    written: dict[str, Any] = {"requests": 3, "tree_tokens": 40, "naive_tokens": 90, "seconds": 0.25}
+    read = ResultCost.from_texts({"cost": {**written, "out_of_memory_retries": 0}})
+    assert (read.predicted_tree_tokens, read.predicted_seconds, read.scored_together) == (None, None, None)
+    more = {"out_of_memory_retries": 2, "predicted": {"tree_tokens": 44, "seconds": 0.5}, "scored_together": 8}
+    told = {"predicted_tree_tokens": 44, "predicted_seconds": 0.5, "out_of_memory_retries": 2, "scored_together": 8}
+    assert ResultCost.from_texts({"cost": written | more}) == ResultCost(**written, **told)
+
+
+def test_arithmetic_reading_and_the_time_of_each_layer_are_added() -> None:
+    work = Work(n_tokens=100, n_seen=1000, n_rows=10, n_passes=3, n_slices=2)
+    endless = Speed(float("inf"), float("inf"), 0.0)
+    arithmetic = 2.0 * (600 * 100 + 400 * 10) + 4.0 * 2 * 8 * 1000
+    # A logit moves 40 bytes on its way to a log-probability.
+    moved = (3 * 600 + 2 * 400) * 4 + 10 * 40 * 40
+    parts = [
+        (replace(endless, operations_per_second=1e6), arithmetic / 0.68 / 1e6),
+        (replace(endless, bytes_per_second=1e3), moved / 1e3),
+        (replace(endless, layer_seconds=1e-3), 3 * 2 * 1e-3),
+    ]
+    for speed, expected in [*parts, (Speed(1e6, 1e3, 1e-3), sum(seconds for _, seconds in parts))]:
+        assert cost.seconds(SIZE, speed, work) == pytest.approx(expected)
+        assert cost.seconds(SIZE, speed, Work()) == 0.0

@@ -1,4 +1,4 @@
-"""What a served model's noise makes to a result is at most what the measures say it makes."""
+"""The noise floor of a result: of neighbourhoods, and what a served model's noise makes to it at most."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import Measurement
-from leakmeter.core.request import FloatArray
+from leakmeter.core.noise import neighbourhood_noise
+from leakmeter.core.prompt import CONTEXT
+from leakmeter.core.reductions import Stretch, TargetLogProbs
+from leakmeter.core.request import FloatArray, Scores
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.susceptibility.measure import Susceptibility
@@ -46,7 +49,6 @@ def measured(backend: Toy, measure: Measure, item: Any) -> list[Measurement]:
 
 
 def check(measure: Measure, item: Any, statistic: str, noise: str = "noise", least: float = 0.03) -> None:
-    """Compare a statistic of the exact model and of noisy ones."""
     known = replace(item, model_noise_nats=NATS)
     exact = values_of(measured(Toy(), measure, known), statistic)
     largest = 0.0
@@ -94,3 +96,21 @@ def test_susceptibility(temperature: float, answers: Any) -> None:
     item = query_item(200, answers=answers)
     # Errors of random signs mostly cancel in an expectation.
     check(Susceptibility(temperature=temperature), item, "persuasion", least=0.0003)
+
+
+@pytest.mark.parametrize(("among_others", "token_by_token"), [(0.5, 0.125), (0.125, 0.5)])
+def test_the_larger_difference_counts(among_others: float, token_by_token: float) -> None:
+    item = make_item(random_prompt(np.random.default_rng(0), 20, (3, 4)), None)
+    scores = np.random.default_rng(1).normal(size=(2, 6))
+    trial = neighbourhood_noise(item, tuple(range(6)), TargetLogProbs(), scores)
+    requests = next(trial)
+    # What runs beside the prompt differs from it in the context alone.
+    frames = {tuple(piece for piece in request.prompts[-1].pieces if piece.role != CONTEXT) for request in requests}
+    assert frames == {tuple(piece for piece in item.prompt.pieces if piece.role != CONTEXT)}
+    with pytest.raises(StopIteration) as ended:  # noqa: PT012
+        while True:
+            moved = token_by_token if isinstance(requests[0].reduction, Stretch) else among_others
+            rows = requests[0].reduction.rows(len(requests[0].response))
+            requests = trial.send([Scores(scores[:, rows.start : rows.stop] + moved) for _ in requests])
+    # The bare prompt and the full one differ alike, and their differences add up.
+    np.testing.assert_allclose(ended.value.value, np.ones(6), rtol=1e-12)

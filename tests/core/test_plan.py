@@ -1,4 +1,4 @@
-"""The prefix tree against a trie built one token at a time."""
+"""Prompts that are cut by name, and the prefix tree of many against a trie built one token at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,33 @@ from leakmeter.core.plan import Chunk, plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Request
-from leakmeter.errors import UsageError
+from leakmeter.errors import UnknownNameError, UsageError
+
+CONTEXT = (Piece("a", "context", (3, 4, 5)), Piece("b", "context", (6,)), Piece("a", "context", (7,)))
+PROMPT = Prompt((Piece("open", "frame", (1, 2)), *CONTEXT, Piece("query", "query", (8, 9))))
+
+
+def test_cutting_closes_up_and_takes_every_piece_of_the_name() -> None:
+    cut = PROMPT.without("a")
+    assert cut.ids.tolist() == [1, 2, 6, 8, 9]
+    assert cut.positions.tolist() == [0, 1, 2, 3, 4]
+    assert cut.next_position == 5
+    assert PROMPT.only("b").ids.tolist() == [1, 2, 6, 8, 9]
+    assert PROMPT.blank().ids.tolist() == [1, 2, 8, 9]
+
+
+def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
+    with pytest.raises(UnknownNameError, match=r"no piece named 'c'.*'a', 'b'"):
+        PROMPT.without("c")
+
+
+def test_what_stands_behind_the_context_begins_after_its_last_token() -> None:
+    assert PROMPT.n_before == 7
+    assert PROMPT.without("a").n_before == 3
+    # Where there is no context, everything does.
+    assert PROMPT.blank().n_before == 0
+    assert Prompt((Piece("open", "frame", (1, 2)), Piece("query", "query", (8, 9)))).n_before == 0
+
 
 Node = tuple[int, int]  # position, id
 
@@ -24,14 +50,10 @@ def fed(prompt: Prompt, response: Sequence[int], row: int) -> list[Node]:
     """The (position, id) pairs that a model has read when it predicts what follows row `row`, one at a time."""
     out: list[Node] = []
     at = 0
-    for piece in prompt.pieces:
+    for piece in (*prompt.pieces, Piece("response", "frame", tuple(response[:row]))):
         at += piece.gap
-        for token in piece.ids:
-            out.append((at, token))
-            at += 1
-    for token in response[:row]:
-        out.append((at, token))
-        at += 1
+        out += [(at + i, token) for i, token in enumerate(piece.ids)]
+        at += len(piece.ids)
     return out
 
 
@@ -151,10 +173,7 @@ def test_the_order_of_requests_does_not_change_the_tree(requests: list[Request],
 
 
 def test_empty_prompts_and_responses_are_refused() -> None:
-    for prompt, response, words in (
-        (Prompt(()), (1,), "the prompt is empty"),
-        (Prompt((Piece("f", "frame", (1,)),)), (), "has no tokens"),
-    ):
+    for prompt, response, words in ((Prompt(()), (1,), "the prompt is empty"), (PROMPT, (), "has no tokens")):
         with pytest.raises(UsageError, match=words):
             plan([Request((prompt,), response, TargetLogProbs())])
 

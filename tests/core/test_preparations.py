@@ -28,13 +28,9 @@ def test_they_are_the_same_however_many_are_held(held_tokens: int) -> None:
         cases.append(origin)
     assert len(cases) == 9
     for number, one in enumerate(every):
-        again = cases[number]
-        assert (again.item.prompt, again.item.spans, again.item.response) == (
-            one.item.prompt,
-            one.item.spans,
-            one.item.response,
-        )
-        assert dict(again.item.cuts) == dict(one.item.cuts)
+        again, before = cases[number].item, one.item
+        assert (again.prompt, again.spans, again.response) == (before.prompt, before.spans, before.response)
+        assert dict(again.cuts) == dict(before.cuts)
         assert (cases.ids[number], cases.contexts[number]) == (one.item.id, one.context)
     assert [one.item.id for one in cases] == [one.item.id for one in every]
     assert [one.item.id for one in cases[2:20:3]] == ["c2", "c5", "c8"]

@@ -19,11 +19,9 @@ from leakmeter.instruments.generation import result as private_generation
 from leakmeter.stats.aggregates import EXTREMES, is_aggregate
 
 RESULTS = registry.instruments()
-QUANTITIES: dict[str, AnyQuantity] = {}
-for _name in RESULTS:
-    for _quantity in registry.instrument(_name).result.quantities:
-        assert _quantity.name not in QUANTITIES
-        QUANTITIES[_quantity.name] = _quantity
+EVERY: list[AnyQuantity] = [one for name in RESULTS for one in registry.instrument(name).result.quantities]
+QUANTITIES = {one.name: one for one in EVERY}
+assert len(QUANTITIES) == len(EVERY)
 
 
 @pytest.mark.parametrize("measure", RESULTS)
@@ -67,9 +65,8 @@ def ledger(spent: list[float] | None, nats: list[float], whole: float) -> Any:
 
 def decoded(*responses: Any, epsilon: float | None) -> Any:
     """A result; several responses are its samples."""
-    bound = Like(epsilon_nats=epsilon, response=Like(basic_nats=3.0))
     samples = responses if len(responses) > 1 else ()
-    guarantee = None if epsilon is None else bound
+    guarantee = None if epsilon is None else Like(epsilon_nats=epsilon, response=Like(basic_nats=3.0))
     return Like(ledger=responses[0].ledger, guarantee=guarantee, responses=responses, samples=samples)
 
 

@@ -1,6 +1,8 @@
-"""Mixing two branches, and drawing from the mixture."""
+"""Mixing two branches, drawing from the mixture, and the likeliest tokens; on NumPy and torch."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,10 +11,13 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from helpers.examples import examples
+from helpers.examples import examples, few
 from leakmeter.core import reductions
-from leakmeter.core.reductions import FullDistribution, Labels, MixtureLogProbs, NextTokenSample, TargetLogProbs
+from leakmeter.core.reductions import FullDistribution, Labels, MixtureLogProbs, NextTokenSample, TargetLogProbs, Top
 from leakmeter.stats import logspace
+
+MAKERS: dict[str, Any] = {"numpy": np.asarray, "torch": torch.from_numpy}
+libraries = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -63,11 +68,11 @@ def test_mixed_target_is_equation_6_written_out(logits: np.ndarray, weight: floa
     np.testing.assert_allclose(in_torch.numpy(), got, rtol=0, atol=1e-14)  # measured: 7.1e-15
 
 
-@pytest.mark.parametrize("library", [np.asarray, torch.from_numpy])
-def test_draw_reports_the_log_probability_of_what_it_drew(library: type) -> None:
+@libraries
+def test_draw_reports_the_log_probability_of_what_it_drew(make: Any) -> None:
     logits = np.random.default_rng(5).normal(size=(2, 3, 19))
     for uniform in np.linspace(0, 1, 41, endpoint=False):
-        out = np.asarray(reductions.draw(library(logits), float(uniform), 0.8))
+        out = np.asarray(reductions.draw(make(logits), float(uniform), 0.8))
         assert out.shape == (2, 3, 2)
         tokens = out[..., 0].astype(int)
         cumulative = softmax(logits / 0.8).cumsum(axis=-1)
@@ -127,3 +132,54 @@ def test_a_mixed_draw_is_a_draw_from_the_mixture(logits: np.ndarray) -> None:
     expected = reductions.draw((1.5 * one_row[1:] - 0.5 * one_row[:1]), 0.37, 0.8)
     assert out[1, 0, 0] == expected[0, 0, 0]
     assert out[1, 0, 1] == pytest.approx(expected[0, 0, 1], abs=1e-14)
+
+
+def slow(logits: np.ndarray, k: int) -> np.ndarray:
+    ids = np.argsort(-logits, axis=-1, kind="stable")[..., :k]
+    return np.stack([ids, np.take_along_axis(np.asarray(logspace.log_softmax(logits)), ids, axis=-1)], axis=-1)
+
+
+@libraries
+@pytest.mark.parametrize("n_vocab", [1, 5, 127, 128, 129, 1000])  # around the size of a block, and of one token
+@pytest.mark.parametrize("k", [1, 3, 200])
+def test_the_same_as_a_sort(make: Any, n_vocab: int, k: int) -> None:
+    logits = np.random.default_rng(n_vocab).normal(scale=4, size=(3, 1, n_vocab)).astype(np.float32)
+    got = np.asarray(Top(k).reduce(make(logits), None))
+    assert got.dtype == np.float64
+    assert got.shape == (3, 1, min(k, n_vocab), 2)
+    # The same sums; torch's exponentials differ. Worst measured: 3e-8.
+    np.testing.assert_allclose(got, slow(logits, k), rtol=0, atol=5e-7 if make is torch.from_numpy else 0)
+
+
+@libraries
+@seed(120)
+@given(
+    st.lists(st.sampled_from([-np.inf, -1.0, 0.0, 2.0]), min_size=1, max_size=300).filter(
+        lambda row: max(row) > -np.inf
+    ),
+    st.integers(1, 12),
+)
+def test_ties_go_to_the_lowest_id_and_no_token_comes_twice(make: Any, row: list[float], k: int) -> None:
+    got = np.asarray(Top(k).reduce(make(np.asarray([[row]])), None))[0, 0]
+    expected = slow(np.asarray([[row]]), k)[0, 0]
+    assert got[:, 0].tolist() == expected[:, 0].tolist()
+    np.testing.assert_allclose(got[:, 1], expected[:, 1], rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("make", few(MAKERS.values()), ids=MAKERS)
+def test_wide_vocabularies_and_large_logits(make: Any) -> None:
+    rng = np.random.default_rng(1)
+    for n_vocab in (50_257, 262_144):
+        logits = (1e4 + rng.normal(size=(2, 1, n_vocab))).astype(np.float32)
+        got = np.asarray(Top(10).reduce(make(logits), None))
+        np.testing.assert_allclose(got, slow(logits, 10), rtol=0, atol=2e-6)
+    # Half precision is widened.
+    half = torch.from_numpy(rng.normal(size=(2, 1, 300))).to(torch.bfloat16)
+    np.testing.assert_allclose(Top(5).reduce(half, None).numpy(), slow(half.float().numpy(), 5), rtol=0, atol=5e-7)
+
+
+@libraries
+def test_what_is_not_a_number_stays_so(make: Any) -> None:
+    logits = np.zeros((1, 1, 300), dtype=np.float32)
+    logits[0, 0, 7] = np.nan
+    assert np.isnan(np.asarray(Top(3).reduce(make(logits), None))[..., 1]).all()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import make_dataclass
 from typing import Any
 
 import numpy as np
@@ -17,14 +17,8 @@ from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.sampling import bits_of, sample
 
 N_VOCAB = 5
-PROMPT = Prompt(
-    (
-        Piece("open", "frame", (0, 1)),
-        Piece("a", "context", (2, 2, 4)),
-        Piece("b", "context", (3, 1)),
-        Piece("query", "query", (4, 0)),
-    )
-)
+CONTEXT = (Piece("a", "context", (2, 2, 4)), Piece("b", "context", (3, 1)))
+PROMPT = Prompt((Piece("open", "frame", (0, 1)), *CONTEXT, Piece("query", "query", (4, 0))))
 
 
 def draw(
@@ -91,32 +85,16 @@ def test_nothing_is_run_that_is_not_used() -> None:
 
 
 class Rule:
-    """A rule of somebody's own that is no dataclass."""
-
     def __init__(self, clip: float, notes: Any = None) -> None:
-        self.clip = clip
-        self.notes = notes
+        self.clip, self.notes = clip, notes
 
 
 class OtherRule(Rule):
-    """Another one with the same settings."""
+    pass
 
 
-@dataclass(frozen=True)
-class FrozenRule:
-    """A rule that is one."""
-
-    clip: float
-
-
-@dataclass(frozen=True)
-class Promising:
-    """A measure that promises something of what it draws."""
-
-    mechanism: Any
-    seed: int = 3
-    nonce: int | None = None
-    samples: int = 1
+FrozenRule = make_dataclass("FrozenRule", ["clip"], frozen=True)
+Promising = make_dataclass("Promising", ["mechanism", ("samples", int, 1), ("seed", int, 3), ("nonce", Any, None)])
 
 
 def test_one_seed_draws_independently_under_every_setting_of_a_rule() -> None:

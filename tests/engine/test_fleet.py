@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Scores
 from leakmeter.engine.loading import KeptModel, load_backend
 from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
-from leakmeter.engine.workers import MIXED, Described, Fleet, PartWorker, Workers
+from leakmeter.engine.workers import MIXED, Fleet, PartWorker, Workers
 from leakmeter.errors import CapabilityError, ModelError, UsageError, WindowError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.storage import export
@@ -33,14 +34,12 @@ CASES = tuple(
 )
 
 
-def worker(number: int = 0, **attributes: Any) -> PartWorker:
-    backend: Any = Toy()
-    vars(backend).update(attributes)
-    return PartWorker(lambda: backend, allow_mixed=False)
+def worker(number: int = 0) -> PartWorker:
+    return PartWorker(Toy, allow_mixed=False)
 
 
-def fleet(engine: Here | None = None, n: int = 2, *, allow_mixed: bool = False) -> Fleet:
-    return Fleet(engine or Here(worker), n, allow_mixed=allow_mixed)
+def fleet(engine: Here | None = None, n: int = 2, **how: Any) -> Fleet:
+    return Fleet(engine or Here(worker), n, **{"allow_mixed": False, **how})
 
 
 def prepared(backend: Any) -> tuple[Prepared, ...]:
@@ -49,8 +48,7 @@ def prepared(backend: Any) -> tuple[Prepared, ...]:
 
 def finished(
     backend: Any, folder: Path, size: int = 1, callbacks: Callbacks | None = None, measure: Influence = MEASURE
-) -> Path:
-    """A run's canonical export."""
+) -> dict[str, bytes]:
     spec = spec_of(MEASURE, "influence", SETTINGS, backend, CASES, group_size=size)
     given = prepared(backend)
     with RunDirectory(folder / spec.id).opened(spec) as directory:
@@ -58,26 +56,20 @@ def finished(
         assert [texts["id"] for texts, _ in parts] == [case.id for case in CASES]
         directory.finish(spec, n_parts(len(given), size))
     export.write(folder / spec.id, folder / "exported")
-    return folder / "exported"
-
-
-def same(one: Path, other: Path) -> bool:
-    names = sorted(path.name for path in one.iterdir())
-    assert len(names) == 3
-    return names == sorted(path.name for path in other.iterdir()) and all(
-        (one / name).read_bytes() == (other / name).read_bytes() for name in names
-    )
+    files = {path.name: path.read_bytes() for path in (folder / "exported").iterdir()}
+    assert len(files) == 3
+    return files
 
 
 @pytest.mark.parametrize(("size", "n_workers"), [(1, 3), (2, 1), (3, 3)])
 def test_the_export_is_that_of_one_process(tmp_path: Path, size: int, n_workers: int) -> None:
-    alone = finished(Toy(), tmp_path / "alone", size)
-    assert same(alone, finished(fleet(n=n_workers), tmp_path / "fleet", size))
+    found = finished(fleet(n=n_workers), tmp_path / "fleet", size)
+    assert found == finished(Toy(), tmp_path / "alone", size)
 
 
 def test_a_worker_that_dies_changes_nothing(tmp_path: Path) -> None:
     engine = Here(worker, lambda number, todo: number < 2 and todo.origins[0].case.id in ("c2", "c5"))
-    assert same(finished(Toy(), tmp_path / "alone"), finished(fleet(engine), tmp_path / "fleet"))
+    assert finished(Toy(), tmp_path / "alone") == finished(fleet(engine), tmp_path / "fleet")
     assert engine.n_started == 4
 
 
@@ -87,13 +79,11 @@ def test_a_case_that_kills_its_worker_is_named_and_the_rest_is_kept(tmp_path: Pa
         finished(fleet(engine), tmp_path / "fleet")
     # The same command goes on with it.
     again = Here(worker)
-    assert same(finished(Toy(), tmp_path / "alone"), finished(fleet(again), tmp_path / "fleet"))
+    assert finished(Toy(), tmp_path / "alone") == finished(fleet(again), tmp_path / "fleet")
     assert [todo.origins[0].case.id for _, todo in again.done] == ["c3"]
 
 
 class Picky(Influence):
-    """Measures no case with a number in its context, and says so while it measures."""
-
     __slots__ = ()
 
     def trial(self, item: Any) -> Any:
@@ -104,23 +94,19 @@ class Picky(Influence):
 
 def test_cases_that_cannot_be_measured_are_told_when_all_others_are(tmp_path: Path) -> None:
     engine = Here(worker)
-    with pytest.raises(
-        WindowError, match=r"'c1', 'c6' could not be measured: case 'c1' is too long; the other 5 parts"
-    ):
+    said = r"'c1', 'c6' could not be measured: case 'c1' is too long; the other 5 parts"
+    with pytest.raises(WindowError, match=said):
         finished(fleet(engine), tmp_path, measure=Picky(max_new_tokens=5))
     assert len(engine.done) == 7
 
 
 def test_in_memory_the_numbers_are_those_of_one_process() -> None:
     found, alone = (
-        [
-            repr(one)
-            for _, measured in measure_cases(model, MEASURE, prepared(model), None, Callbacks())
-            for one in measured
-        ]
+        [list(map(repr, some)) for _, some in measure_cases(model, MEASURE, prepared(model), None, Callbacks())]
         for model in (fleet(), Toy())
     )
-    assert found == alone != []
+    assert found == alone
+    assert all(alone)
 
 
 def test_progress_and_a_run_say_what_each_worker_did(tmp_path: Path) -> None:
@@ -138,18 +124,9 @@ def test_progress_and_a_run_say_what_each_worker_did(tmp_path: Path) -> None:
     assert found.slowest_part.worker == did.worker
 
 
-def described(**changed: Any) -> Described:
-    return replace(worker().describe(), **changed)
-
-
-class Told:
-    """A worker that says what it is told to."""
-
-    def __init__(self, said: Described) -> None:
-        self.said = said
-
-    def describe(self) -> Described:
-        return self.said
+def told(**changed: Any) -> Any:
+    """A worker that says so of itself."""
+    return SimpleNamespace(describe=lambda: replace(worker().describe(), **changed))
 
 
 @pytest.mark.parametrize(
@@ -165,10 +142,10 @@ class Told:
 )
 def test_workers_are_alike(changed: dict[str, Any], named: str, may_be_mixed: bool) -> None:
     machine = {"processor": "one", "threads": 1}
-    said = [described(machine=machine), described(**{"machine": machine, **changed})]
+    workers = [told(machine=machine), told(**{"machine": machine, **changed})]
     lines: list[str] = []
     for allow_mixed in (False, True):
-        made = Fleet(Here(lambda n: Told(said[min(n, 1)])), 2, allow_mixed=allow_mixed, notify=lines.append)
+        made = fleet(Here(lambda n: workers[min(n, 1)]), allow_mixed=allow_mixed, notify=lines.append)
         list(made._pool.run([], [], lambda task: task))
         made._pool._met(made._pool.engine.events(0)[0])
         assert len(made._pool._ready) == 1 + (may_be_mixed and allow_mixed)
@@ -178,34 +155,30 @@ def test_workers_are_alike(changed: dict[str, Any], named: str, may_be_mixed: bo
 
 
 def test_a_mixed_run_is_another_run() -> None:
-    def run_id(machine: dict[str, Any], *, allow_mixed: bool = False) -> str:
-        engine = Here(lambda n: Told(described(machine=machine)))
-        return spec_of(MEASURE, "influence", SETTINGS, fleet(engine, 1, allow_mixed=allow_mixed), CASES).id
+    def run_id(machine: dict[str, Any], **how: Any) -> str:
+        engine = Here(lambda n: told(machine=machine))
+        return spec_of(MEASURE, "influence", SETTINGS, fleet(engine, 1, **how), CASES).id
 
-    machines: list[dict[str, Any]] = [{}, {"threads": 1}, {"threads": 2}]
-    ids = {*map(run_id, machines), run_id({"threads": 1}, allow_mixed=True)}
+    ids = {*map(run_id, ({}, {"threads": 1}, {"threads": 2})), run_id({"threads": 1}, allow_mixed=True)}
     assert len(ids) == 4
 
 
 def test_the_score_cache_is_left_alone_where_it_has_to_be() -> None:
+    seen: list[object] = []
+
     class Reusing(Toy):
-        seen: list[object] = []  # noqa: RUF012
+        reuse = "cache"
 
         def score(self, chunk: Chunk) -> list[Scores]:
-            self.seen.append(vars(self)["reuse"])
+            seen.append(self.reuse)
             return super().score(chunk)
 
-    def make(number: int) -> PartWorker:
-        backend: Any = Reusing()
-        backend.reuse = "cache"
-        return PartWorker(lambda: backend, allow_mixed=False)
-
-    model = KeptModel(fleet(Here(make)))
+    model = KeptModel(fleet(Here(lambda number: PartWorker(Reusing, allow_mixed=False))))
     with model.without_cache() as backend:
         list(measure_cases(backend, MEASURE, prepared(backend), None, Callbacks()))
-    assert set(Reusing.seen) == {None}
+    assert set(seen) == {None}
     list(measure_cases(model.backend, MEASURE, prepared(backend), None, Callbacks()))
-    assert "cache" in Reusing.seen
+    assert "cache" in seen
 
 
 def test_what_needs_the_model_here_is_refused() -> None:
@@ -218,20 +191,16 @@ def test_what_needs_the_model_here_is_refused() -> None:
 
 
 def test_options_and_models_that_workers_can_do_nothing_with_are_refused() -> None:
-    options: list[tuple[Any, str]] = [
-        (("spark", None, None, None), "no workers on 'spark'"),
-        (("ray:", None, None, None), "no workers on 'ray:'"),
-        (("ray", 0, None, None), "workers is 0"),
-        (("ray", None, -1.0, None), "gpus per worker is -1.0"),
-        (("ray", None, float("nan"), None), "gpus per worker is nan"),
-    ]
-    for given, said in options:
+    for given, said in (
+        (("spark", None, None), "no workers on 'spark'"),
+        (("ray:", None, None), "no workers on 'ray:'"),
+        (("ray", 0, None), "workers is 0"),
+        (("ray", None, -1.0), "gpus per worker is -1.0"),
+        (("ray", None, float("nan")), "gpus per worker is nan"),
+    ):
         with pytest.raises(UsageError, match=said):
-            Workers(*given, allow_mixed=False)
-    models: list[tuple[Any, str]] = [
-        (Toy(), "cannot reach a Toy in this process"),
-        ("vllm:http://a:1#x", "a served model"),
-    ]
-    for model, said in models:
+            Workers(*given, None, allow_mixed=False)
+    workers = Workers("ray", None, None, None, allow_mixed=False)
+    for model, said in ((Toy(), "cannot reach a Toy in this process"), ("vllm:http://a:1#x", "a served model")):
         with pytest.raises(UsageError, match=said):
-            Workers("ray", None, None, None, allow_mixed=False).load(load_backend, model, {}, lambda line: None)
+            workers.load(load_backend, model, {}, lambda line: None)

@@ -11,7 +11,6 @@ import pytest
 from helpers.mortal_toy import Mortal
 from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
-from leakmeter.core.item import Prepared
 from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Scores
 from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
@@ -25,22 +24,15 @@ from leakmeter.text.build import PromptSettings
 SETTINGS = PromptSettings()
 MEASURE = Influence(max_new_tokens=5)
 N_CASES = 7
-
-
-def cases() -> list[Case]:
-    """Half of them without a response, so that trials have different numbers of rounds."""
-    return [
-        Case(f"c{i}", (Document("a", f"Anna sang {i} songs. Bo ate."),), "Who?", "Anna" if i % 2 else None)
-        for i in range(N_CASES)
-    ]
-
-
-def prepared(backend: Toy) -> list[Prepared]:
-    return [SETTINGS.prepare(case, backend, MEASURE) for case in cases()]
+# Half of them without a response, so that trials have different numbers of rounds.
+CASES = [
+    Case(f"c{i}", (Document("a", f"Anna sang {i} songs. Bo ate."),), "Who?", "Anna" if i % 2 else None)
+    for i in range(N_CASES)
+]
 
 
 def measured(backend: Toy, directory: RunDirectory | None, size: int, callbacks: Callbacks | None = None) -> list[Part]:
-    given = prepared(backend)
+    given = [SETTINGS.prepare(case, backend, MEASURE) for case in CASES]
     return list(measure_cases(backend, MEASURE, given, directory, callbacks or Callbacks(), group_size=size))
 
 
@@ -55,7 +47,7 @@ def words(parts: list[Part]) -> list[Any]:
 @pytest.mark.parametrize("size", [2, 20])
 def test_groups_give_the_numbers_of_single_cases(tmp_path: Path, size: int) -> None:
     alone = measured(Toy(), None, 1)
-    spec = spec_of(MEASURE, "influence", SETTINGS, Toy(), cases(), group_size=size)
+    spec = spec_of(MEASURE, "influence", SETTINGS, Toy(), CASES, group_size=size)
     with RunDirectory(tmp_path / spec.id).opened(spec) as directory:
         together = measured(Toy(), directory, size)
         directory.finish(spec, n_parts(N_CASES, size))
@@ -64,7 +56,7 @@ def test_groups_give_the_numbers_of_single_cases(tmp_path: Path, size: int) -> N
     assert words(alone) == words(together) == words(read)
     assert len(list(tmp_path.glob("*/measurements-*"))) == -(-N_CASES // size)
     # The number scored together is part of a run's id.
-    assert spec.id != spec_of(MEASURE, "influence", SETTINGS, Toy(), cases()).id
+    assert spec.id != spec_of(MEASURE, "influence", SETTINGS, Toy(), CASES).id
     costs = [texts["cost"] for texts, _ in read]
     assert [cost["scored_together"] for cost in costs] == [min(size, N_CASES - i // size * size) for i in range(7)]
     # The toy shares nothing, so that what the cases take is what they take alone.
@@ -76,7 +68,7 @@ def test_a_run_whose_back_end_dies_goes_on_without_repeating_or_losing_a_case(tm
     size = 2
     begun: list[str] = []
     callbacks = Callbacks(on_case=lambda number, id_: begun.append(f"{number} {id_}"))
-    spec = spec_of(MEASURE, "influence", SETTINGS, Toy(), cases(), group_size=size)
+    spec = spec_of(MEASURE, "influence", SETTINGS, Toy(), CASES, group_size=size)
     seen: dict[str, bytes] = {}
     n_deaths = 0
     while True:
@@ -93,7 +85,7 @@ def test_a_run_whose_back_end_dies_goes_on_without_repeating_or_losing_a_case(tm
         assert n_deaths < 30
     assert n_deaths >= 3
     assert numbers(found) == numbers(measured(Toy(), None, 1))
-    assert [texts["id"] for texts, _ in found] == [case.id for case in cases()]
+    assert [texts["id"] for texts, _ in found] == [case.id for case in CASES]
     # A group is begun until it is finished, and not after.
     assert list(dict.fromkeys(begun)) == ["0 c0", "2 c2", "4 c4", "6 c6"]
     assert begun == sorted(begun)

@@ -9,35 +9,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from leakmeter.backends.toy import Toy
-from leakmeter.core.case import Case, Document
 from leakmeter.core.tokenizer import response_texts
 from leakmeter.engine.loading import load_run
 from leakmeter.storage.rundir import RunDirectory
 
 N_CASES = 12
-
-
-def write_cases(folder: Path) -> Path:
-    """Twelve cases, half of them without a response."""
-    path = folder / "cases.jsonl"
-    rng = random.Random(0)
-    words = "the a cat sat on mat Anna Ek called 555-010-7788 and 🙂 rain fell. Bo Graz in".split()  # noqa: SIM905
-    lines = []
-    for number in range(N_CASES):
-        value = {"id": f"case {number}", "context": " ".join(rng.choices(words, k=120)), "query": "Who called?"}
-        if number % 2:
-            value["response"] = "Anna Ek called from Graz."
-        lines.append(json.dumps(value))
-    path.write_text("\n".join(lines), encoding="utf-8")
-    return path
-
 
 SLOWLY = """
 import time
@@ -54,19 +36,12 @@ def command(data: Path, out: Path, *more: str, before: str = "") -> list[str]:
     return [sys.executable, "-c", program, "influence", *options]
 
 
-def start(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
-    """A process whose output goes to files, which never fill up as pipes do."""
-    with (folder / "stdout").open("w") as stdout, (folder / "stderr").open("w") as stderr:
-        return subprocess.Popen(arguments, stdout=stdout, stderr=stderr, text=True)
-
-
 def the_run(out: Path) -> Path:
     (path,) = out.iterdir()
     return path
 
 
 def numbers(run: Path) -> dict[str, list[Any]]:
-    """Readings of every part, to the bit."""
     spec = json.loads((run / "spec.json").read_text(encoding="utf-8"))
     return {
         f"part {number}": [
@@ -78,20 +53,27 @@ def numbers(run: Path) -> dict[str, list[Any]]:
 
 
 def stamps(run: Path) -> dict[str, tuple[int, int]]:
-    """When, and as which file, the parts were written."""
     return {p.name: (p.stat().st_mtime_ns, p.stat().st_ino) for p in run.glob("measurements-*.parquet")}
 
 
 @pytest.mark.long
 def test_a_run_killed_again_and_again_ends_like_one_left_alone(tmp_path: Path) -> None:
-    data = write_cases(tmp_path)
+    data = tmp_path / "cases.jsonl"
+    rng = random.Random(0)
+    words = "the a cat sat on mat Anna Ek called 555-010-7788 and 🙂 rain fell. Bo Graz in".split()  # noqa: SIM905
+    texts = [" ".join(rng.choices(words, k=120)) for _ in range(N_CASES)]
+    cases = [{"id": f"case {n}", "context": text, "query": "Who called?"} for n, text in enumerate(texts)]
+    given = [{**case, "response": "Anna Ek called from Graz."} if n % 2 else case for n, case in enumerate(cases)]
+    data.write_text("\n".join(map(json.dumps, given)), encoding="utf-8")
     undisturbed = subprocess.run(command(data, tmp_path / "calm"), capture_output=True, text=True, check=True)
     rng = random.Random(1)
     out = tmp_path / "killed"
     seen: dict[str, tuple[int, int]] = {}
     n_kills = 0
     while True:
-        process = start(command(data, out, before=SLOWLY), tmp_path)
+        # To files, which never fill up as pipes do.
+        with (tmp_path / "stdout").open("w") as stdout, (tmp_path / "stderr").open("w") as stderr:
+            process = subprocess.Popen(command(data, out, before=SLOWLY), stdout=stdout, stderr=stderr, text=True)
         # Killed after another part or two, a random moment later: while computing, writing or renaming.
         target = len(seen) + rng.randint(0, 3)
         deadline = time.monotonic() + 60
@@ -115,10 +97,10 @@ def test_a_run_killed_again_and_again_ends_like_one_left_alone(tmp_path: Path) -
         n_kills += 1
         assert n_kills < 40
     assert n_kills >= 3
-    assert numbers(run) == numbers(the_run(tmp_path / "calm"))
-    assert run.name == the_run(tmp_path / "calm").name
+    calm = the_run(tmp_path / "calm")
+    assert (numbers(run), run.name) == (numbers(calm), calm.name)
     names = {p.name for p in run.iterdir()}
-    assert names == {p.name for p in the_run(tmp_path / "calm").iterdir()}
+    assert names == {p.name for p in calm.iterdir()}
     assert len(names) == 2 * N_CASES + 2
     # The last attempt prints every case, measured now or before; only the seconds differ.
     told, expected = (
@@ -130,14 +112,10 @@ def test_a_run_killed_again_and_again_ends_like_one_left_alone(tmp_path: Path) -
     assert told == expected
 
 
-def limited(n_bytes: int) -> Callable[[], None]:
-    """Files of at most so many bytes, as on a disk that is full; the signal would end the process unheard."""
-
-    def apply() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, n_bytes))
-
-    return apply
+def limited() -> None:
+    """Files of at most 4500 bytes, as on a disk that is full; the signal would end the process unheard."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4500, 4500))
 
 
 @pytest.mark.long
@@ -147,10 +125,8 @@ def test_a_full_disk_ends_the_run_in_one_line_and_it_goes_on_later(tmp_path: Pat
     lines = (json.dumps({"context": context, "query": "Who?", "response": "Anna"}) for context in contexts)
     data.write_text("\n".join(lines))
     out = tmp_path / "runs"
-    options = ("--unit", "whole")
-    full = subprocess.run(
-        command(data, out, *options), capture_output=True, text=True, preexec_fn=limited(4500), check=False
-    )
+    asked = command(data, out, "--unit", "whole")
+    full = subprocess.run(asked, capture_output=True, text=True, preexec_fn=limited, check=False)
     assert full.returncode == 2
     assert full.stderr == f"leakmeter: run directory '{the_run(out)}' cannot be written: File too large\n"
     assert len(full.stdout.splitlines()) == 2
@@ -159,45 +135,12 @@ def test_a_full_disk_ends_the_run_in_one_line_and_it_goes_on_later(tmp_path: Pat
     assert sorted(before) == ["measurements-00000.parquet", "measurements-00001.parquet"]
     assert not list(run.glob("*.partial"))
     assert not (run / "spec.json").exists()
-    again = subprocess.run(command(data, out, *options), capture_output=True, text=True, check=True)
+    again = subprocess.run(asked, capture_output=True, text=True, check=True)
     assert len(again.stdout.splitlines()) == 4
     assert again.stdout.startswith(full.stdout)
     after = stamps(run)
     assert {name: after[name] for name in before} == before
     assert len(list(load_run(run))) == 4
-
-
-def test_an_interrupt_is_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
-    data = write_cases(tmp_path)
-    out = tmp_path / "runs"
-    # It interrupts itself when its first part is written: from outside, the run may have ended before the signal comes.
-    program = (
-        "import os, signal\n"
-        # Where the tests run in the background, the signal is ignored, and processes inherit that.
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from leakmeter.cli import main\n"
-        "from leakmeter.storage.rundir import RunDirectory\n"
-        "write = RunDirectory.write_part\n"
-        "def write_and_interrupt(*part):\n"
-        "    write(*part)\n"
-        "    os.kill(os.getpid(), signal.SIGINT)\n"
-        "RunDirectory.write_part = write_and_interrupt\n"
-        "main()"
-    )
-    python, flag, _, *options = command(data, out)
-    process = start([python, flag, program, *options], tmp_path)
-    process.wait(timeout=60)
-    assert process.returncode == 130
-    *progress, last = (tmp_path / "stderr").read_text().splitlines()
-    assert last == "leakmeter: interrupted; finished cases are kept, and the same command continues from there"
-    # Lines that a slow machine prints after ten seconds.
-    assert all(line.startswith("case ") for line in progress)
-    assert not list(out.glob("*/*.partial"))
-    assert len(list(out.glob("*/measurements-*"))) == 1
-
-
-def cases(n: int) -> list[Case]:
-    return [Case(f"c{i}", (Document("a", f"Anna sang {i} songs. Bo ate."),), "Who?", "Anna") for i in range(n)]
 
 
 def test_the_tokens_texts_make_up_the_response() -> None:

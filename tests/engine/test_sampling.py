@@ -24,10 +24,19 @@ from leakmeter.text.build import PromptSettings
 MEASURE, SETTINGS = Influence(), PromptSettings(template="plain")
 
 
-def cases(n: int, seed: int = 0) -> tuple[Case, ...]:
-    rng = np.random.default_rng(seed)
-    texts = [" ".join(["Anna sang to Bo."] * int(rng.integers(1, 12))) for _ in range(n)]
-    return tuple(Case(f"c{i}", (Document("d", text),), "Who sang?", "Anna") for i, text in enumerate(texts))
+LENGTHS = range(1, 12)
+
+
+def case_of(name: str, length: int) -> Case:
+    return Case(name, (Document("d", " ".join(["Anna sang to Bo."] * length)),), "Who sang?", "Anna")
+
+
+def lengths_of(n: int) -> list[int]:
+    return np.random.default_rng(0).integers(LENGTHS.start, LENGTHS.stop, n).tolist()
+
+
+def cases(n: int) -> tuple[Case, ...]:
+    return tuple(case_of(f"c{i}", length) for i, length in enumerate(lengths_of(n)))
 
 
 def plan_of(some: Sequence[Case], **more: Any) -> Plan:
@@ -35,8 +44,6 @@ def plan_of(some: Sequence[Case], **more: Any) -> Plan:
 
 
 class Counted(Predictor):
-    """Counts the parts that are predicted."""
-
     n = 0
 
     def predict(self, *args: Any) -> Any:
@@ -61,20 +68,21 @@ def test_few_cases_are_predicted_one_by_one(counted: Counted) -> None:
 
 
 def test_many_cases_take_no_longer_to_predict_and_are_estimated_with_a_range(counted: Counted) -> None:
+    # Cases of one length take the same: exact totals are those of each length, as often as it occurs.
+    prepared = [SETTINGS.prepare(case_of("one", length), Toy(), MEASURE) for length in LENGTHS]
+    of_length = dict(zip(LENGTHS, predicted_cases(predictor_of(Toy()), MEASURE, prepared).cases, strict=True))
     taken = []
-    for n in (100, 300):
+    for n in (100, 1000):
         Counted.n = 0
-        some = cases(n)
-        told, _ = forecast(counted, plan_of(some))
+        told, _ = forecast(counted, plan_of(cases(n)))
         taken.append(Counted.n)
         assert (told.n_cases, told.cases) == (n, ())
         assert told.sampled_cases == Counted.n < n
+        exact = [of_length[length] for length in lengths_of(n)]
         assert told.tree_tokens_range is not None
-        prepared = [SETTINGS.prepare(case, Toy(), MEASURE) for case in some]
-        exact = predicted_cases(predictor_of(Toy()), MEASURE, prepared)
-        assert told.tree_tokens_range[0] <= exact.tree_tokens <= told.tree_tokens_range[1]
-        assert told.requests == pytest.approx(exact.requests, rel=0.05)
-        assert told.full_pass_tokens == pytest.approx(exact.full_pass_tokens, rel=0.05)
+        assert told.tree_tokens_range[0] <= sum(one.tree_tokens for one in exact) <= told.tree_tokens_range[1]
+        assert told.requests == pytest.approx(sum(one.requests for one in exact), rel=0.05)
+        assert told.full_pass_tokens == pytest.approx(sum(one.full_pass_tokens for one in exact), rel=0.05)
         assert not told.at_most
     assert taken[0] == taken[1]
 
@@ -102,42 +110,34 @@ def test_cases_that_cannot_be_used_are_refused_or_left_out(counted: Counted) -> 
 
 
 def test_a_large_run_is_not_gone_through_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    n_predicted = 0
-
-    def predict(*_: Any) -> Any:
-        nonlocal n_predicted
-        n_predicted += 1
-        raise AssertionError
-
-    monkeypatch.setattr(Predictor, "predict", predict)
+    predicted: list[object] = []
+    monkeypatch.setattr(Predictor, "predict", lambda *given: predicted.append(given))
     parts = list(make_ready(plan_of(cases(EXACT_CASES + 1)), Toy()).measure())
-    assert n_predicted == 0
+    assert predicted == []
     assert all(texts["cost"]["predicted"] == {"tree_tokens": None, "seconds": None} for texts, _ in parts)
-
-
-def values_of(sizes: Sequence[int], rng: np.random.Generator) -> np.ndarray:
-    return np.asarray([(20 + size) * size * rng.uniform(0.8, 1.2) for size in sizes])
 
 
 def test_ranges_cover_the_total() -> None:
     """In 95 % of samples, about: of 300, at least 88 % (more than three standard deviations below)."""
     rng = np.random.default_rng(5)
-    outlines = [(("a", "b", "c")[int(rng.integers(3))], int(rng.integers(5, 200))) for _ in range(1500)]
-    is_inside: dict[int, list[bool]] = {10: [], 24: [], 48: []}
-    ratios: dict[int, list[float]] = {n_taken: [] for n_taken in is_inside}
+    outlines = [(("a", "b", "c")[int(rng.integers(3))], int(rng.integers(5, 200))) for _ in range(400)]
+    sizes = np.asarray([size for _, size in outlines])
+    covered: dict[int, list[bool]] = {10: [], 24: [], 48: []}
+    ratios: dict[int, list[float]] = {n_taken: [] for n_taken in covered}
     for seed in range(300):
-        values = values_of([size for _, size in outlines], rng)
+        values = (20 + sizes) * sizes * rng.uniform(0.8, 1.2, len(sizes))
         sampling = Sampling.from_outlines(outlines, seed=seed)
-        places = [*islice(sampling.places(seed), max(is_inside))]
-        for n_taken, inside in is_inside.items():
+        places = list(islice(sampling.places(seed), max(covered)))
+        for n_taken in covered:
             taken = sorted(places[:n_taken])
             own = [float(values[sampling.order[place]]) for place in taken]
             estimate, error = float(sampling.weights(taken) @ own), sampling.relative_error(taken, own)
             assert error is not None
             ratios[n_taken].append(estimate / values.sum())
-            inside.append(bool(abs(estimate - values.sum()) <= error * estimate))
-    assert min(map(np.mean, is_inside.values())) >= 0.88
-    assert [np.mean(ratio) for ratio in ratios.values()] == pytest.approx([1.0] * 3, abs=0.02)
+            covered[n_taken].append(abs(estimate - values.sum()) <= error * estimate)
+    for n_taken in covered:
+        assert np.mean(covered[n_taken]) >= 0.88, n_taken
+        assert np.mean(ratios[n_taken]) == pytest.approx(1.0, abs=0.02), n_taken
 
 
 def test_places_are_each_once_and_all_taken_give_the_total() -> None:

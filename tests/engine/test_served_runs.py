@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from helpers.command_line import Ended
+from helpers.command_line import Ended, run_command
 from helpers.model_server import OPENAI, VLLM, ModelServer
 from leakmeter.backends.served import connection
 from leakmeter.backends.served.fingerprint import Fingerprint, settled
@@ -30,23 +28,37 @@ Cli = Callable[..., Ended]
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for no server longer than a test may take."""
     for name in ("LEAKMETER_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(connection, "_FIRST_WAIT", 0.02)
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """Three cases of two sentences each."""
-    names = ("Anna Ek", "Bo Lund", "Cid Holm")
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cases = [
         {"id": name, "context": f"{name} lives in Graz. The dog of {name} barks.", "query": "Who?", "response": name}
-        for name in names
+        for name in ("Anna Ek", "Bo Lund", "Cid Holm")
     ]
-    path = tmp_path / "cases.jsonl"
+    path = tmp_path_factory.mktemp("data") / "cases.jsonl"
     path.write_text("\n".join(map(json.dumps, cases)), encoding="utf-8")
     return path
+
+
+class Calm(NamedTuple):
+    """What an undisturbed run gives, and how often it asks the server."""
+
+    results: list[dict[str, Any]]
+    run: Path
+    n_calls: int
+    n_scored: int
+
+
+@pytest.fixture(scope="module")
+def calm(data: Path) -> Calm:
+    with ModelServer(VLLM) as server:
+        out = data.parent / "calm"
+        results = cases_of(influence(lambda *words: run_command(words), server, data, "--out", out))
+    return Calm(results, the_run(out), len(server.calls), n_scored(server))
 
 
 def influence(cli: Cli, server: ModelServer, data: Path, *more: object) -> Ended:
@@ -55,7 +67,6 @@ def influence(cli: Cli, server: ModelServer, data: Path, *more: object) -> Ended
 
 
 def cases_of(ended: Ended) -> list[dict[str, Any]]:
-    """Results without what they took."""
     assert ended.code == 0, ended.err
     results = [json.loads(line) for line in ended.out.splitlines()]
     for result in results:
@@ -63,7 +74,7 @@ def cases_of(ended: Ended) -> list[dict[str, Any]]:
     return results
 
 
-def the_run(out: str = "runs") -> Path:
+def the_run(out: str | Path = "runs") -> Path:
     (path,) = Path(out).iterdir()
     return path
 
@@ -73,23 +84,21 @@ def n_scored(server: ModelServer) -> int:
     return sum(call.body["prompt"] != [_PROBE] for call in server.calls)
 
 
-def test_a_run_is_told_by_the_model_and_not_by_where_it_is_served(cli: Cli, data: Path) -> None:
-    with ModelServer(VLLM) as server:
-        first = cases_of(influence(cli, server, data))
-        n_calls = n_scored(server)
+def test_a_run_is_told_by_the_model_and_not_by_where_it_is_served(cli: Cli, data: Path, calm: Calm) -> None:
+    out = calm.run.parent
     with ModelServer(VLLM) as elsewhere:
-        assert cases_of(influence(cli, elsewhere, data)) == first
-        assert n_scored(elsewhere) < n_calls / 4
-    spec = RunDirectory(the_run()).read_spec()
+        assert cases_of(influence(cli, elsewhere, data, "--out", out)) == calm.results
+        assert n_scored(elsewhere) < calm.n_scored / 4
+    spec = RunDirectory(the_run(out)).read_spec()
     # A stable server has no noise.
-    assert [result["noise_floor_nats"] for result in first] == [0.0] * 3
+    assert [result["noise_floor_nats"] for result in calm.results] == [0.0] * 3
     assert spec["noise"]["nats"] == 0.0
     assert spec["model"]["weights_sha256"] is None
     assert (spec["model"]["served_model"], spec["model"]["dialect"]) == ("toy", "vllm")
     assert not {"host", "port", "url"} & spec["model"].keys()
     with ModelServer(VLLM, faults=["swapped_weights"]) as other:
-        assert cases_of(influence(cli, other, data)) != first
-    assert len(list(Path("runs").iterdir())) == 2
+        assert cases_of(influence(cli, other, data)) != calm.results
+    assert the_run().name != calm.run.name
 
 
 def test_noise_does_not_take_a_models_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,34 +115,25 @@ def test_noise_does_not_take_a_models_name(tmp_path: Path, monkeypatch: pytest.M
     assert settled(Fingerprint("ff", (-10.24, -3.0)), told).sha256 == "ff"
 
 
-def test_a_model_that_changes_in_the_middle_stops_the_run(cli: Cli, data: Path) -> None:
-    with ModelServer(VLLM) as server:
-        first = cases_of(influence(cli, server, data, "--out", "calm"))
-        n_calls = len(server.calls)
-    with ModelServer(VLLM, faults={"swapped_weights": n_calls * 2 // 3}) as server:
+def test_a_model_that_changes_in_the_middle_stops_the_run(cli: Cli, data: Path, calm: Calm) -> None:
+    with ModelServer(VLLM, faults={"swapped_weights": calm.n_calls * 2 // 3}) as server:
         ended = influence(cli, server, data)
-        assert ended.code == 2
-        assert ended.err.count("\n") == 1
+        assert (ended.code, ended.err.count("\n")) == (2, 1)
         assert "does not serve the model that the run began with (another log-probabilities)" in ended.err
         n_done = len(ended.out.splitlines())
         assert n_done == len(RunDirectory(the_run()).parts)
         assert 0 < n_done < 3
-        # The model is the first one again.
         server.faults = {}
         n_before = n_scored(server)
-        assert cases_of(influence(cli, server, data)) == first
-    assert n_scored(server) - n_before < n_calls
-    assert the_run().name == the_run("calm").name
+        assert cases_of(influence(cli, server, data)) == calm.results
+    # What was kept is paid for once.
+    assert n_scored(server) - n_before < calm.n_calls * (1 - n_done / 6)
+    assert the_run().name == calm.run.name
 
 
 def test_a_new_version_of_the_server_in_the_middle_stops_the_run(cli: Cli, data: Path) -> None:
     versions = iter(["1"])
-    routes = type(VLLM)(
-        VLLM.dialect,
-        get={**VLLM.get, "/version": lambda server: {"version": next(versions, "2")}},
-        post=VLLM.post,
-        plain_post=VLLM.plain_post,
-    )
+    routes = replace(VLLM, get={**VLLM.get, "/version": lambda server: {"version": next(versions, "2")}})
     with ModelServer(routes, faults={"cut": (52, 53)}) as server:
         ended = influence(cli, server, data)
     assert ended.code == 2
@@ -144,12 +144,10 @@ def test_noise_is_measured_once_and_stored_and_is_the_floor_of_results(cli: Cli,
     with ModelServer(VLLM, faults=["unstable"]) as server:
         results = cases_of(influence(cli, server, data))
     noise = RunDirectory(the_run()).read_spec()["noise"]
-    causes = [noise[f"{name}_nats"] for name in ("repeat", "order", "company", "split")]
-    assert noise["nats"] >= max(causes)
-    assert noise["response_nats"] > 0.0
+    assert noise["nats"] >= max(noise[f"{name}_nats"] for name in ("repeat", "order", "company", "split"))
     assert 0.005 < noise["nats"] < 0.2
+    assert min(noise["response_nats"], noise["split_nats"]) > 0.0
     assert noise["cache_nats"] is None
-    assert noise["split_nats"] > 0.0
     for result in results:
         n_tokens = len(result["response"]["tokens"])
         assert result["noise_floor_nats"] == pytest.approx(2 * noise["nats"] * n_tokens)
@@ -194,26 +192,18 @@ def test_a_dry_run_says_what_the_server_is_asked(routes: Any, cli: Cli, data: Pa
         n_before = len(server.calls)
         run = influence(cli, server, data)
         asked = server.calls[n_before:]
-        words = cli(
-            *("influence", "--model", server.model, "--tokenizer", "toy", "--data", data, "--dry-run"),
-            *("--price-per-million", "2.5"),
-        )
+        words = f"influence --model {server.model} --tokenizer toy --dry-run --price-per-million 2.5 --data"
+        shown = cli(*words.split(), data).out
     told = json.loads(dry.out)
     # To find out what a server can, one request more is sent, before anything else.
     n_tokens = sum(len(prompt) for call in asked[1:] for prompt in call.body["prompt"])
-    assert told["served"] == {
-        "requests": len(asked) - 1,
-        "prompt_tokens": n_tokens,
-        "price_per_million": 2.5,
-        "price": pytest.approx(n_tokens * 2.5e-6),
-    }
+    price = {"price_per_million": 2.5, "price": pytest.approx(n_tokens * 2.5e-6)}
+    assert told["served"] == {"requests": len(asked) - 1, "prompt_tokens": n_tokens, **price}
     assert told["seconds"] is None
     costs = [json.loads(line)["cost"] for line in run.out.splitlines()]
     assert [one["tree_tokens"] for one in costs] == [one["predicted_tree_tokens"] for one in costs]
     assert sum(one["tree_tokens"] for one in costs) == told["tree_tokens"]
-    assert "requests to the server" in words.out
-    assert "not predicted" in words.out
-    assert "price" in words.out
+    assert all(said in shown for said in ("requests to the server", "not predicted", "price"))
 
 
 def test_a_price_without_a_server_is_refused(cli: Cli, data: Path) -> None:
@@ -227,58 +217,30 @@ def test_a_price_without_a_server_is_refused(cli: Cli, data: Path) -> None:
         assert said in ended.err
 
 
-def start(data: Path, server: ModelServer, folder: Path) -> subprocess.Popen[str]:
-    """The same as `influence` in a process of its own."""
-    program = "from leakmeter.cli import main; main()"
-    options = ("--model", server.model, "--tokenizer", "toy", "--data", str(data), "--unit", "sentence", "--json")
-    with (folder / "stdout").open("w") as stdout, (folder / "stderr").open("w") as stderr:
-        return subprocess.Popen(
-            [sys.executable, "-c", program, "influence", *options], stdout=stdout, stderr=stderr, text=True, cwd=folder
-        )
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    for _ in range(12_000):
-        if condition():
-            return
-        time.sleep(0.005)
-    raise TimeoutError("what was waited for did not come")
-
-
 @pytest.mark.parametrize("n_answers", [0, pytest.param(0.9, marks=pytest.mark.long)])
 def test_only_a_run_that_kept_something_is_said_to_go_on(
-    cli: Cli, data: Path, monkeypatch: pytest.MonkeyPatch, n_answers: float
+    cli: Cli, data: Path, calm: Calm, monkeypatch: pytest.MonkeyPatch, n_answers: float
 ) -> None:
+    once, begins = connection.Connection._once, int(calm.n_calls * n_answers)
+    left = iter(range(begins))
+
+    def breaking(*given: Any) -> Any:
+        return (500, b"", None) if next(left, None) is None else once(*given)
+
     with ModelServer(VLLM) as server:
-        cases_of(influence(cli, server, data, "--out", "calm"))
-        n_calls = len(server.calls)
-    with ModelServer(VLLM) as server:
-        begins = int(n_calls * n_answers)
-        monkeypatch.setattr(connection.Connection, "_once", failing_after(begins))
+        monkeypatch.setattr(connection.Connection, "_once", breaking)
         ended = influence(cli, server, data, "--out", "cut")
-    assert ended.code == 2
-    assert ended.err.count("\n") == 1
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
     assert ended.err.rstrip().endswith("read its log" if not begins else "; the run continues where it stopped")
 
 
-def failing_after(n: int) -> Callable[..., Any]:
-    """What a connection does whose server breaks behind its n-th answer."""
-    once, left = connection.Connection._once, iter(range(n))
-
-    def answer(*given: Any) -> Any:
-        return (500, b"", None) if next(left, None) is None else once(*given)
-
-    return answer
-
-
-def test_a_run_outlives_the_servers_restart_and_pays_nothing_twice(cli: Cli, data: Path) -> None:
-    with ModelServer(VLLM) as server:
-        calm = cases_of(influence(cli, server, data, "--out", "calm"))
-        n_calm = n_scored(server)
+def test_a_run_outlives_the_servers_restart_and_pays_nothing_twice(cli: Cli, data: Path, calm: Calm) -> None:
     with ModelServer(VLLM) as server:
 
         def restart() -> None:
-            wait_for(lambda: len(server.calls) > n_calm // 2)
+            deadline = time.monotonic() + 60
+            while len(server.calls) <= calm.n_scored // 2 and time.monotonic() < deadline:
+                time.sleep(0.005)
             server.stop()
             time.sleep(0.1)
             server.start()
@@ -287,47 +249,17 @@ def test_a_run_outlives_the_servers_restart_and_pays_nothing_twice(cli: Cli, dat
         restarting.start()
         results = cases_of(influence(cli, server, data))
         restarting.join()
-        assert results == calm
+        assert results == calm.results
         # What was under way is asked for again, and nothing else.
-        assert n_calm <= n_scored(server) <= n_calm + connection.DEFAULT_CONCURRENCY
-
-
-@pytest.mark.long
-def test_a_killed_run_goes_on_and_pays_nothing_twice(cli: Cli, data: Path, tmp_path: Path) -> None:
-    with ModelServer(VLLM) as server:
-        calm = cases_of(influence(cli, server, data))
-        n_calm = n_scored(server)
-        (parts,) = (RunDirectory(the_run()).parts,)
-    with ModelServer(VLLM) as server:
-        process = start(data, server, tmp_path)
-        wait_for(lambda: any((tmp_path / "runs").glob("*/measurements-*.parquet")))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        n_killed, kept = n_scored(server), len(RunDirectory(the_run(str(tmp_path / "runs"))).parts)
-        assert 0 < kept < len(parts)
-        process = start(data, server, tmp_path)
-        assert process.wait() == 0, (tmp_path / "stderr").read_text()
-    found = [json.loads(line) for line in (tmp_path / "stdout").read_text().splitlines()]
-    for one in found:
-        del one["cost"]
-    assert found == calm
-    assert n_scored(server) - n_killed < n_calm * (1 - kept / len(parts) / 2)
-
-
-def everything_in(folder: Path) -> Iterator[tuple[Path, bytes]]:
-    for path in folder.rglob("*"):
-        if path.is_file():
-            yield path, path.read_bytes()
+        assert 0 <= n_scored(server) - calm.n_scored <= connection.DEFAULT_CONCURRENCY
 
 
 def test_a_key_is_in_no_file_and_no_output(cli: Cli, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAKMETER_API_KEY", KEY)
-    monkeypatch.setenv("LEAKMETER_CACHE", str(Path.cwd() / "cache"))
-    monkeypatch.setenv("LEAKMETER_CONFIG", str(Path.cwd() / "config"))
-    ended = []
+    for name in ("cache", "config"):
+        monkeypatch.setenv(f"LEAKMETER_{name.upper()}", str(Path.cwd() / name))
     with ModelServer(VLLM, key=KEY) as server:
-        ended.append(influence(cli, server, data, "--html", "page.html"))
-        ended.append(influence(cli, server, data, "--dry-run"))
+        ended = [influence(cli, server, data, *more) for more in (("--html", "page.html"), ("--dry-run",))]
         monkeypatch.setenv("LEAKMETER_API_KEY", f"{KEY}-and-more")
         ended.append(influence(cli, server, data, "--out", "other"))
         monkeypatch.setenv("LEAKMETER_API_KEY", KEY)
@@ -338,12 +270,11 @@ def test_a_key_is_in_no_file_and_no_output(cli: Cli, data: Path, monkeypatch: py
         server.stop()
         assert all(call.headers["Authorization"].startswith(f"Bearer {KEY}") for call in server.calls)
     (run, *_) = sorted(Path("runs").iterdir())
-    ended.append(cli("report", run))
-    ended.append(cli("runs", "show", run))
+    ended += [cli("report", run), cli("runs", "show", run)]
     assert [one.code for one in ended] == [0, 0, 2, 2, 2, 2, 2, 0, 0]
     for one in ended:
         assert KEY not in one.out + one.err
-    files = dict(everything_in(Path.cwd()))
+    files = {path: path.read_bytes() for path in Path.cwd().rglob("*") if path.is_file()}
     assert len(files) > 8
     assert not [path for path, content in files.items() if KEY.encode() in content or KEY in path.name]
     assert os.environ["LEAKMETER_API_KEY"] == KEY

@@ -24,34 +24,19 @@ CASES = [
 ]
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    path = tmp_path / "cases.jsonl"
-    path.write_text("\n".join(map(json.dumps, CASES)), encoding="utf-8")
-    return path
-
-
 Call = Callable[..., Ended]
 
 
 @pytest.fixture
-def measure(data: Path, cli: Call) -> Call:
-    """A command that measures the cases into a directory beside them."""
-
-    def measuring(out: str, *more: str) -> Ended:
-        return cli("influence", "--data", data, "--model", "toy", "--out", data.parent / out, *more)
-
-    return measuring
+def measure(tmp_path: Path, cli: Call) -> Call:
+    data = tmp_path / "cases.jsonl"
+    data.write_text("\n".join(map(json.dumps, CASES)), encoding="utf-8")
+    return lambda out, *more: cli("influence", "--data", data, "--model", "toy", "--out", tmp_path / out, *more)
 
 
 def only_run(root: Path) -> Path:
     (path,) = root.iterdir()
     return path
-
-
-def exported(cli: Call, path: Path, folder: Path) -> list[bytes]:
-    assert cli("runs", "export", path, "--out", folder).code == 0
-    return [file.read_bytes() for file in sorted(folder.iterdir())]
 
 
 @given(st.integers(1, 50), st.integers(1, 12))
@@ -71,39 +56,40 @@ def test_what_is_no_slice_is_refused() -> None:
             Slice.parsed(text)
 
 
-def test_slices_put_together_are_the_run_of_one_process(data: Path, measure: Call, cli: Call) -> None:
+def test_slices_put_together_are_the_run_of_one_process(tmp_path: Path, measure: Call, cli: Call) -> None:
     assert measure("whole").code == 0
     for part in ("2/3", "3/3"):
         ended = measure("slices", "--part", part)
         assert ended.code == 0
         assert "leakmeter runs complete" in ended.err
-    path = only_run(data.parent / "slices")
-    missing = cli("runs", "complete", str(path))
+    path = only_run(tmp_path / "slices")
+    missing = cli("runs", "complete", path)
     assert missing.code == 2
     assert "2 of 7 parts are missing; run the command again with --part 1/3" in missing.err
-    listed = cli("runs", "list", "--runs", str(data.parent / "slices"))
-    assert "unfinished" in listed.out
+    assert "unfinished" in cli("runs", "list", "--runs", tmp_path / "slices").out
     assert measure("slices", "--part", "1/3").code == 0
-    assert cli("runs", "verify", str(path)).out.startswith("unfinished")
-    assert cli("runs", "complete", str(path)).code == 0
-    assert cli("runs", "complete", str(path)).code == 0
-    assert cli("runs", "verify", str(path)).out.startswith("whole")
-    assert sorted(file.name for file in path.iterdir() if not file.name.startswith(("cases", "measure"))) == [
-        ".lock",
-        "spec.json",
-    ]
-    whole = only_run(data.parent / "whole")
+    assert cli("runs", "verify", path).out.startswith("unfinished")
+    assert cli("runs", "complete", path).code == 0
+    assert cli("runs", "complete", path).code == 0
+    assert cli("runs", "verify", path).out.startswith("whole")
+    names = {file.name for file in path.iterdir() if not file.name.startswith(("cases", "measure"))}
+    assert names == {".lock", "spec.json"}
+    whole = only_run(tmp_path / "whole")
     assert path.name == whole.name
-    assert exported(cli, path, data.parent / "a") == exported(cli, whole, data.parent / "b")
+    exported = []
+    for run, folder in ((path, tmp_path / "a"), (whole, tmp_path / "b")):
+        assert cli("runs", "export", run, "--out", folder).code == 0
+        exported.append([file.read_bytes() for file in sorted(folder.iterdir())])
+    assert exported[0] == exported[1]
 
 
-def test_slices_of_several_directories(data: Path, measure: Call) -> None:
+def test_slices_of_several_directories(tmp_path: Path, measure: Call) -> None:
     for part in (1, 2):
         assert measure(f"node{part}", "--part", f"{part}/2").code == 0
-    first, second = (only_run(data.parent / f"node{part}") for part in (1, 2))
-    shutil.copytree(second, data.parent / "again" / second.name)
+    first, second = (only_run(tmp_path / f"node{part}") for part in (1, 2))
+    shutil.copytree(second, tmp_path / "again" / second.name)
     with pytest.raises(StoreError, match="part 3 of the run is in"):
-        complete([first, second, data.parent / "again" / second.name])
+        complete([first, second, tmp_path / "again" / second.name])
     # What was copied until then stays, and is told as the same part twice.
     for number in (3, 4, 5, 6):
         for file in first.glob(f"*{number:05}*"):
@@ -113,64 +99,61 @@ def test_slices_of_several_directories(data: Path, measure: Call) -> None:
         complete([first, second])
 
 
-def test_other_slices_overlap_and_some_things_slices_have_not(data: Path, measure: Call) -> None:
+def test_other_slices_overlap_and_some_things_slices_have_not(tmp_path: Path, measure: Call) -> None:
     for more, said in ((("--part", "1/2", "--html", "x.html"), "a slice has no page"), (("--part", "9/8"), "give I/N")):
         ended = measure("runs", *more)
         assert ended.code == 2
         assert said in ended.err
-        assert not (data.parent / "runs").exists()
+        assert not (tmp_path / "runs").exists()
     assert measure("runs", "--part", "1/2").code == 0
     other = measure("runs", "--part", "1/3")
     assert other.code == 2
     assert "was begun in 2 slices" in other.err
     # Without --part, what is left is measured here.
     assert measure("runs").code == 0
-    assert not RunDirectory(only_run(data.parent / "runs")).sliced
+    assert not RunDirectory(only_run(tmp_path / "runs")).sliced
 
 
-def test_a_run_of_other_options_is_another_run(data: Path, measure: Call) -> None:
+def test_a_run_of_other_options_is_another_run(tmp_path: Path, measure: Call) -> None:
     assert measure("one", "--part", "1/2").code == 0
     assert measure("two", "--part", "2/2", "--unit", "word").code == 0
     with pytest.raises(StoreError, match="these are different runs"):
-        complete([only_run(data.parent / name) for name in ("one", "two")])
+        complete([only_run(tmp_path / name) for name in ("one", "two")])
     with pytest.raises(StoreError, match="holds no slices"):
-        complete([data.parent])
+        complete([tmp_path])
 
 
 def test_who_writes_what(measure: Call, cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slices beside each other; the same twice, or a whole run beside one, is refused."""
     assert measure("runs", "--part", "1/3").code == 0
-    spec, n_parts, of = RunDirectory(only_run(tmp_path / "runs"))._read_sliced()
-    root = tmp_path / "runs"
-    run = root / spec.id
+    run = only_run(tmp_path / "runs")
+    spec, n_parts, of = RunDirectory(run)._read_sliced()
     with RunDirectory(run).opened_slice(spec, 1, of, n_parts), RunDirectory(run).opened_slice(spec, 2, of, n_parts):
-        same = measure("runs", "--part", "2/3")
-        assert same.code == 2
-        assert "part 2/3 of run" in same.err
-        whole = measure("runs")
-        assert whole.code == 2
-        assert "a slice of run" in whole.err
+        for more, said in ((("--part", "2/3"), "part 2/3 of run"), ((), "a slice of run")):
+            refused = measure("runs", *more)
+            assert refused.code == 2
+            assert said in refused.err
         assert measure("runs", "--part", "3/3").code == 0
-        assert cli("runs", "complete", str(only_run(root))).code == 2
+        assert cli("runs", "complete", run).code == 2
     monkeypatch.setattr(rundir, "_SLICES_BEGIN_SECONDS", 0.0)
-    with RunDirectory(root / spec.id).opened(spec):
+    with RunDirectory(run).opened(spec):
         assert measure("runs", "--part", "2/3").code == 2
 
 
-def test_a_damaged_note_of_the_slices_is_told(data: Path, measure: Call, cli: Call) -> None:
+def test_a_damaged_note_of_the_slices_is_told(tmp_path: Path, measure: Call, cli: Call) -> None:
     assert measure("runs", "--part", "1/2").code == 0
-    path = only_run(data.parent / "runs")
+    path = only_run(tmp_path / "runs")
     told = json.loads((path / "sliced.json").read_text())
     for damaged in ("{}", "[]", "{", json.dumps({**told, "version": "9"})):
         (path / "sliced.json").write_text(damaged)
-        assert cli("runs", "complete", str(path)).code == 2
+        assert cli("runs", "complete", path).code == 2
         assert measure("runs", "--part", "2/2").code == 2
     assert oct((path / "sliced.json").stat().st_mode)[-3:] == "600"
 
 
 @pytest.mark.long
-def test_processes_at_once(data: Path) -> None:
-    words = [*PROGRAM, "influence", "--data", str(data), "--model", "toy", "--out", "runs", "--part"]
-    started = [subprocess.Popen([*words, f"{i}/7"], cwd=data.parent, stderr=subprocess.DEVNULL) for i in range(1, 8)]
+@pytest.mark.usefixtures("measure")
+def test_processes_at_once(tmp_path: Path) -> None:
+    words = [*PROGRAM, "influence", "--data", "cases.jsonl", "--model", "toy", "--out", "runs", "--part"]
+    started = [subprocess.Popen([*words, f"{i}/7"], cwd=tmp_path, stderr=subprocess.DEVNULL) for i in range(1, 8)]
     assert [one.wait() for one in started] == [0] * 7
-    assert complete([only_run(data.parent / "runs")]).is_complete
+    assert complete([only_run(tmp_path / "runs")]).is_complete

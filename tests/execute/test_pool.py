@@ -1,4 +1,4 @@
-"""Tasks on workers that may die."""
+"""Which worker does which task; and workers that may die."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from helpers.engine import Here
 from leakmeter import errors
 from leakmeter.errors import LeakmeterError, ModelError, UnknownNameError
-from leakmeter.execute.pool import TRIES, Event, Failure, Pool, failure_of, rebuilt
+from leakmeter.execute.pool import TRIES, Event, Failure, Pool, Queues, failure_of, rebuilt
 
 
 class Doubling:
-    """A work that doubles numbers."""
-
     def __init__(self, worker: int) -> None:
         self.worker = worker
 
@@ -138,21 +138,46 @@ def test_the_first_interrupt_drains_and_the_second_ends_at_once() -> None:
     before = signal.getsignal(signal.SIGINT)
     engine = Here(Doubling)
     pool = pool_of(engine)
-    found: list[int] = []
+    # What each of three workers had begun comes after the first, and nothing else is begun.
+    for n_signals, least, most in ((1, 5, 7), (2, 4, 4)):
+        found: list[int] = []
+        with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+            for task, _ in pool.run(range(30), [0] * 30, lambda task: 100 + task):
+                found.append(task)
+                for _ in range(n_signals if len(found) == 4 else 0):
+                    # Of this thread, which handles it at once: two signals of the process may become one.
+                    signal.raise_signal(signal.SIGINT)
+        assert least <= len(found) <= most
+        assert signal.getsignal(signal.SIGINT) is before
 
-    def interrupted(n_signals: int) -> None:
-        for task, _ in pool.run(range(30), [0] * 30, lambda task: 100 + task):
-            found.append(task)
-            for _ in range(n_signals if len(found) == 4 else 0):
-                # Of this thread, which handles it at once: two signals of the process may become one.
-                signal.raise_signal(signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt):
-        interrupted(1)
-    # What each of three workers had begun came, and nothing else was begun.
-    assert 4 < len(found) <= 7
-    assert signal.getsignal(signal.SIGINT) is before
-    found.clear()
-    with pytest.raises(KeyboardInterrupt):
-        interrupted(2)
-    assert len(found) == 4
+def test_a_worker_has_a_stretch_of_neighbours() -> None:
+    queues = Queues(range(8), range(8), 2)
+    assert [queues.take(0) for _ in range(3)] == [0, 1, 2]
+    assert [queues.take(1) for _ in range(4)] == [4, 5, 6, 7]
+
+
+def test_what_shares_a_start_begins_with_one_worker() -> None:
+    queues = Queues(range(6), "aaaaab", 2)
+    assert queues.take(0) == 0
+    # The other has the last alone, and then the later half of what is left.
+    assert [queues.take(1) for _ in range(3)] == [5, 3, 4]
+
+
+@given(
+    st.lists(st.sampled_from("abc"), max_size=40),
+    st.integers(1, 6),
+    st.lists(st.integers(0, 9), min_size=1, max_size=80),
+)
+def test_every_task_is_taken_once(keys: list[str], n_workers: int, order: list[int]) -> None:
+    queues = Queues([3 * n for n in range(len(keys))], keys, n_workers)
+    taken = []
+    turn = 0
+    while (task := queues.take(order[turn % len(order)])) is not None:
+        taken.append(task)
+        turn += 1
+        if task % 5 == 0 and taken.count(task) == 1:
+            queues.put_back(task)
+    assert sorted(set(taken)) == [3 * n for n in range(len(keys))]
+    assert all(taken.count(task) == (2 if task % 5 == 0 else 1) for task in taken)
+    assert len(queues) == 0

@@ -63,7 +63,6 @@ def test_a_run_on_two_nodes_is_that_of_one_process(cluster: Any, tmp_path: Path)
 
 
 def test_a_node_goes_and_another_comes(cluster: Any, tmp_path: Path) -> None:
-    """With the default model: a node is removed while its worker measures, and one joins."""
     told: list[str] = []
     backend = load_backend("smollm2-135m", on=f"ray:{cluster.address}", workers=2, notify=told.append, cache=False)
     with ThreadPoolExecutor() as threads:
@@ -76,14 +75,8 @@ def test_a_node_goes_and_another_comes(cluster: Any, tmp_path: Path) -> None:
     assert any("worker was lost" in line for line in told)
     backend.close()
     words = "-m leakmeter influence --data - --model smollm2-135m --threads 1 --no-cache --json --out"
-    alone = subprocess.run(
-        [sys.executable, *words.split(), str(tmp_path / "alone")],
-        input="\n".join(map(json.dumps, CASES)),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert alone.returncode == 0, alone.stderr
+    rows = "\n".join(map(json.dumps, CASES))
+    finished([sys.executable, *words.split(), str(tmp_path / "alone")], tmp_path, input=rows)
     (path,) = (tmp_path / "alone").iterdir()
     assert exported(run, tmp_path / "a") == exported(leakmeter.load_run(path), tmp_path / "b")
 
@@ -103,6 +96,12 @@ COMMAND = ("influence", "--data", "cases.jsonl", "--model", "toy", "--on", "ray"
 WORDS = [sys.executable, "-m", "leakmeter", *COMMAND]
 
 
+def finished(words: list[str], folder: Path, **how: Any) -> subprocess.CompletedProcess[str]:
+    ended = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, **how)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    return ended
+
+
 def until_five_parts(tmp_path: Path) -> tuple[subprocess.Popen[str], list[Path]]:
     """A command that measures in the background, and what it had written when it had five parts."""
     long = [{**case, "context": case["context"] * 20} for case in CASES]
@@ -115,20 +114,17 @@ def until_five_parts(tmp_path: Path) -> tuple[subprocess.Popen[str], list[Path]]
 
 
 def test_a_killed_driver_goes_on(tmp_path: Path) -> None:
-    """SIGKILL while parts come; the same command completes the run, and measures no finished part again."""
     killed, done = until_five_parts(tmp_path)
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
     assert 5 <= len(done) < 40
     before = {path: path.stat().st_mtime_ns for path in done}
-    ended = subprocess.run(WORDS, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
+    finished(WORDS, tmp_path)
     assert all(path.stat().st_mtime_ns == when for path, when in before.items())
     (path,) = (tmp_path / "runs").iterdir()
     words = [*WORDS[: WORDS.index("--on")], "--out", "alone"]
     # The toy's products of matrices depend on the number of threads too.
-    alone = subprocess.run(words, cwd=tmp_path, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
-    assert alone.returncode == 0
+    finished(words, tmp_path, env={**os.environ, "OMP_NUM_THREADS": "1"})
     runs = [leakmeter.load_run(tmp_path / root / path.name) for root in ("runs", "alone")]
     assert exported(runs[0], tmp_path / "a") == exported(runs[1], tmp_path / "b")
 
@@ -158,10 +154,7 @@ def test_ten_thousand_cases_fit_into_a_driver_of_500_mb(tmp_path: Path) -> None:
         "try: main(sys.argv[1:])\n"
         "finally: print(*(line for line in open('/proc/self/status') if 'VmHWM' in line), file=sys.stderr)"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", driver, *COMMAND], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert ended.returncode == 0, ended.stderr[-2000:]
+    ended = finished([sys.executable, "-c", driver, *COMMAND], tmp_path)
     kilobytes = int(ended.stderr.split("VmHWM:")[1].split()[0])
     assert kilobytes < 500_000
 
@@ -177,9 +170,7 @@ def test_ray_keeps_no_text(tmp_path: Path) -> None:
         for one in secrets[:2]
     ] + [{"context": f"Bo lives in {one}.", "query": "Who?", "response": f"in {one}"} for one in secrets[2:]]
     (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, cases)))
-    words = [*WORDS, "--max-context-tokens", "200"]
-    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr[-2000:]
+    finished([*WORDS, "--max-context-tokens", "200"], tmp_path)
     newest = max(Path("/tmp/ray").glob("session_2*"), key=lambda path: path.stat().st_mtime)
     files = [path for path in newest.rglob("*") if path.is_file()]
     assert files

@@ -1,7 +1,8 @@
-"""A chunk on its way to a server: what is asked, in which order, and how it comes back."""
+"""A chunk on its way to a server: what is asked, in which order, side by side, and how it comes back."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -16,8 +17,8 @@ from leakmeter.backends.served import backend
 from leakmeter.backends.served.answer import Question
 from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.dialect import Scored
+from leakmeter.backends.served.in_order import in_order, waited
 from leakmeter.backends.toy import Toy
-from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import VIRTUAL, Piece, Prompt
@@ -32,10 +33,6 @@ def prompt(text: str, gap: int = 0) -> Prompt:
     return Prompt((Piece("frame", "frame", tuple(text.encode())), Piece("query", "query", (63,), gap)))
 
 
-def n_shared(left: Sequence[int], right: Sequence[int]) -> int:
-    return next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
-
-
 @settings(max_examples=examples(60))
 @given(st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=8).map(tuple), min_size=1, max_size=8, unique=True))
 def test_each_waits_for_the_first_that_shares_most_with_it(sequences: list[tuple[int, ...]]) -> None:
@@ -46,7 +43,7 @@ def test_each_waits_for_the_first_that_shares_most_with_it(sequences: list[tuple
     order = [sequences[index] for index in indices]
     assert order == sorted(sequences)
     for place, waits_for in enumerate(after):
-        shared = [n_shared(order[place], other) for other in order[:place]]
+        shared = [max(n for n in range(9) if order[place][:n] == other[:n]) for other in order[:place]]
         assert waits_for == (shared.index(max(shared)) if shared and max(shared) else -1)
 
 
@@ -108,16 +105,60 @@ def test_what_cannot_be_sent_is_refused_and_likely_labels_take_one_request(serve
         assert len(server.calls) == n_before + 1
 
 
-def test_numbers_do_not_depend_on_how_many_requests_are_under_way(served: Load) -> None:
-    found = []
-    for concurrency in (1, 8):
-        with ModelServer(VLLM) as server:
-            (values,), _ = drive(served(server.model, concurrency=concurrency), [_trial()])
-            found.append(values)
-    assert found[0] == found[1]
+@st.composite
+def forests(draw: st.DrawFn) -> list[int]:
+    """For each item one before it, or −1."""
+    return [draw(st.integers(-1, i - 1)) for i in range(draw(st.integers(0, 12)))]
 
 
-def _trial():  # type: ignore[no-untyped-def]
-    first = yield asked().requests
-    second = yield asked(Labels((1, 2))).requests
-    return [answer.values.tolist() for answer in (*first, *second)]
+@settings(max_examples=examples(30))
+@given(forests(), st.integers(1, 4))
+def test_each_item_once_and_after_the_one_it_waits_for(after: list[int], n_threads: int) -> None:
+    done: list[int] = []
+    lock = threading.Lock()
+
+    def work(index: int) -> int:
+        with lock:
+            assert after[index] in (-1, *done)
+            done.append(index)
+        return index * index
+
+    assert in_order(work, list(range(len(after))), after, n_threads=n_threads) == [i * i for i in range(len(after))]
+    assert sorted(done) == list(range(len(after)))
+
+
+def test_one_thread_keeps_the_order_of_the_items() -> None:
+    done: list[int] = []
+    in_order(done.append, [3, 1, 2], n_threads=1)
+    assert done == [3, 1, 2]
+
+
+def test_items_are_done_side_by_side() -> None:
+    barrier = threading.Barrier(3, timeout=5)
+    in_order(lambda _: barrier.wait(), range(3), n_threads=3)
+
+
+def test_the_first_error_ends_the_work() -> None:
+    begun: list[int] = []
+
+    def work(index: int) -> None:
+        begun.append(index)
+        raise ValueError(f"item {index}")
+
+    with pytest.raises(ValueError, match="item 0"):
+        in_order(work, range(50), n_threads=1)
+    assert begun == [0]
+
+
+def test_who_waits_is_told_that_the_work_has_ended() -> None:
+    ends = threading.Event()
+
+    def work(index: int) -> None:
+        if index == 0:
+            raise KeyError
+        if not waited(30.0):
+            ends.set()
+
+    with pytest.raises(KeyError):
+        in_order(work, [1, 0], n_threads=2)
+    assert ends.wait(5.0)

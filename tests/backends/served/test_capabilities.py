@@ -1,8 +1,11 @@
-"""What a served model is asked for, and what is refused before it is asked for anything."""
+"""What a served model is asked for, what is refused before anything is asked, and the table of it in the docs."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,25 +13,30 @@ import pytest
 
 from helpers.measure_items import make_item, readings_of
 from helpers.toy_dialect import ROWS, TARGETS, TOP, toy_served
+from leakmeter.backends.served import capabilities
+from leakmeter.backends.served.dialect import Capabilities
 from leakmeter.backends.toy import Toy
+from leakmeter.core import forecast, registry
 from leakmeter.core.drive import drive
+from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.item import Prepared
+from leakmeter.core.measure import chooses
+from leakmeter.core.plan import Chunk, plan
 from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import TargetLogProbs
+from leakmeter.core.request import Request
 from leakmeter.engine.measure import check_answered
+from leakmeter.engine.prediction import predictor_of
 from leakmeter.errors import CapabilityError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.redaction.measure import Redaction
+from leakmeter.instruments.susceptibility.case import Answer
+from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.privacy.decoding import RECEIPT
 
-PROMPT = Prompt(
-    (
-        Piece("frame", "frame", (10, 66)),
-        Piece("a", "context", (70, 71)),
-        Piece("b", "context", (80,)),
-        Piece("query", "query", (90, 91)),
-    )
-)
+CONTEXT = (Piece("a", "context", (70, 71)), Piece("b", "context", (80,)))
+PROMPT = Prompt((Piece("frame", "frame", (10, 66)), *CONTEXT, Piece("query", "query", (90, 91))))
 RESPONSE = (65, 66, 67)
 
 
@@ -52,7 +60,6 @@ def refused(has: Any, measure: Any, one: Any = None) -> str:
     return str(error.value)
 
 
-# ---- refusals --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("has", "measure", "one", "what", "who"),
     [
@@ -74,8 +81,7 @@ def test_refusal_is_one_line_that_names_who_can(has, measure, one, what, who):
     for name in (*who, "a model loaded here"):
         assert name in said
     if measure == Influence(temperature=1.5):
-        assert "sglang" not in said
-        assert "openai" not in said
+        assert not [name for name in ("sglang", "openai") if name in said]
 
 
 def test_masks_are_refused_and_cuts_are_not():
@@ -87,40 +93,29 @@ def test_masks_are_refused_and_cuts_are_not():
 
 
 def test_a_model_that_is_loaded_here_is_asked_nothing():
-    class Loaded(Toy):
-        def score(self, chunk: object) -> Any:
-            raise AssertionError("it was asked")
-
-    check_answered(Loaded(), Influence(temperature=1.5), [prepared(item())])
+    loaded: Any = Toy()
+    loaded.score = None
+    check_answered(loaded, Influence(temperature=1.5), [prepared(item())])
 
 
 def test_without_consent_no_measure_gets_an_interval():
     """A measure that would drop the half-widths is refused: susceptibility's and ICL's requests do not take any."""
-    from leakmeter.core.plan import plan
-    from leakmeter.core.reductions import TargetLogProbs
-    from leakmeter.core.request import Request
-
     backend = toy_served(TOP)
+    request = Request((PROMPT,), RESPONSE, TargetLogProbs(0.8))
     with pytest.raises(CapabilityError, match=r"T = 0\.8"):
-        backend.score(plan([Request((PROMPT,), RESPONSE, TargetLogProbs(0.8))]))
-    (scores,) = backend.score(plan([Request((PROMPT,), RESPONSE, TargetLogProbs(0.8), 0.0)]))
+        backend.score(plan([request]))
+    (scores,) = backend.score(plan([replace(request, interval_noise_nats=0.0)]))
     assert scores.half_width is not None
 
 
-# ---- what is measured ------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("has", "measure", "response"),
     [
         *((has, Influence(), RESPONSE) for has in (TARGETS, TOP, ROWS)),
         # Whole rows give any temperature and weight.
-        *(
-            (ROWS, measure, None)
-            for measure in (
-                Influence(temperature=0.7, cid_lambda=1.5),
-                Influence(temperature=1.3),
-                Influence(temperature=1.0, cid_lambda=0.4),
-            )
-        ),
+        (ROWS, Influence(temperature=0.7, cid_lambda=1.5), None),
+        (ROWS, Influence(temperature=1.3), None),
+        (ROWS, Influence(temperature=1.0, cid_lambda=0.4), None),
     ],
 )
 def test_influence_is_the_models_own(has, measure, response):
@@ -131,15 +126,9 @@ def test_influence_is_the_models_own(has, measure, response):
         np.testing.assert_allclose(found[key], expected[key], atol=1e-12, err_msg=str(key))
 
 
-@pytest.mark.parametrize(
-    "measure",
-    [
-        Influence(temperature=0.5),
-        Influence(temperature=0.6, cid_lambda=0.5),
-        Influence(temperature=1.0, cid_lambda=0.3),
-    ],
-)
-def test_intervals_hold_what_whole_rows_give(measure):
+@pytest.mark.parametrize(("temperature", "weight"), [(0.5, 1.0), (0.6, 0.5), (1.0, 0.3)])
+def test_intervals_hold_what_whole_rows_give(temperature, weight):
+    measure = Influence(temperature=temperature, cid_lambda=weight)
     expected = readings_of(Toy(), measure, item())
     found = readings_of(toy_served(TOP), measure, item())
     compared = 0
@@ -168,7 +157,6 @@ def test_redaction_holds_the_upper_end_to_its_limit():
     assert "half_width" not in {one.statistic for one in exact}
 
 
-# ---- responses -------------------------------------------------------------------------------------------------------
 def test_a_server_without_whole_rows_draws_responses_itself():
     measure, backend = Influence(samples=2, max_new_tokens=5, seed=3), toy_served(TARGETS)
     found = readings_of(backend, measure, item(None))
@@ -185,8 +173,6 @@ def test_a_server_without_whole_rows_draws_responses_itself():
 
 
 def test_what_is_drawn_by_the_server_is_predicted():
-    from leakmeter.engine.prediction import predictor_of
-
     backend = toy_served(TARGETS)
     found = predictor_of(backend).predict(Influence(max_new_tokens=5), prepared(item(None)))
     assert found.is_upper_bound
@@ -196,7 +182,6 @@ def test_what_is_drawn_by_the_server_is_predicted():
     assert cost.n_tokens_run == backend.n_tokens_run, "what is drawn counts once"
 
 
-# ---- bounded decoding ------------------------------------------------------------------------------------------------
 def test_bounded_decoding_asks_for_the_bare_rows_first_and_alone():
     backend = toy_served(ROWS)
     sent: list[int] = []
@@ -216,3 +201,93 @@ def test_bounded_decoding_asks_for_the_bare_rows_first_and_alone():
     assert len(found) == len(expected) >= len(RECEIPT)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one.values, other.values, atol=1e-9, err_msg=one.statistic)
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "served.md"
+BEGIN, END = "<!-- served-capabilities -->", "<!-- /served-capabilities -->"
+GIVEN = "it is so."
+ANSWERS = (Answer("yes", (" yes",)), Answer("no", (" no",)))
+NEVER = "masked removal, soft prompts, Fisher information"
+TABLE: Mapping[str, tuple[str, str | None, Mapping[str, Any]]] = {
+    "influence of a given response": ("influence", GIVEN, {}),
+    "… at T < 1, or 0 ≤ λ < 1": ("influence", GIVEN, {"temperature": 0.8, "cid_lambda": 0.5}),
+    "… at T > 1, or λ > 1": ("influence", GIVEN, {"temperature": 0.8, "cid_lambda": 1.5}),
+    "expected influence: responses drawn, λ = 1": ("influence", None, {"max_new_tokens": 2}),
+    "… with another λ": ("influence", None, {"cid_lambda": 0.5, "max_new_tokens": 2}),
+    "redaction": ("redact", GIVEN, {"max_new_tokens": 2}),
+    "exemplars, labels by their first token": ("icl", None, {"label_scoring": "first-token"}),
+    "exemplars, labels by all their tokens": ("icl", None, {}),
+    "exemplars, over the whole vocabulary": ("icl", None, {"space": "vocabulary"}),
+    "susceptibility of given answers": ("susceptibility", "answers", {}),
+    "susceptibility of the next token": ("susceptibility", None, {}),
+    "likelihood of personal data": ("pii", None, {"beams": ()}),
+    "generation of personal data, beam 2": ("pii", None, {}),
+    "decoding with λ, without a bound": ("decode", None, {"max_new_tokens": 2, "cid_lambda": 1.5, "seed": 0}),
+    "decoding with a bound (ε)": ("decode", None, {"max_new_tokens": 2, "epsilon": 1.0, "seed": 0}),
+    "audit of generated exemplars": ("private_generation", None, {"max_new_tokens": 2, "sequences": 1}),
+    NEVER: ("", None, {}),
+}
+
+
+def asked_of(row: str, *, draws: bool) -> list[Chunk]:
+    """What a measure asks for, of a server that draws responses or does not."""
+    name, response, parameters = TABLE[row]
+    measure_of = registry.instrument(name).measure
+    made = registry.instrument(name).example(response=None if response == "answers" else response)
+    case = made.case if response != "answers" else replace(made.case, query=replace(made.case.query, answers=ANSWERS))
+    toy: Any = Toy()
+    item = made.settings.prepare(case, toy, measure_of(**made.parameters)).item
+    if name == "icl":  # labels begin with the same space, which is a token of the toy model
+        item = replace(item, label_ids=((1, 2), (2, 1)))
+    measure = measure_of(**{**made.parameters, **parameters})
+    chunks: list[Chunk] = []
+    planning = planning_backend(toy, None)
+    planning.check, planning.draws_responses = chunks.append, draws
+    item = replace(item, model_noise_nats=0.0)
+    predict(planning, measure.longest_trial(item) if chooses(measure) else measure.trial(item))
+    return chunks
+
+
+def cell(row: str, has: Capabilities, chunks: Mapping[bool, Sequence[Chunk]]) -> str:
+    """How a server answers all that a measure asks; '–' where it does not."""
+    draws = capabilities.draws_responses(has)
+    try:
+        for chunk in chunks[draws]:
+            capabilities.check(chunk, has)
+    except CapabilityError:
+        return "–"
+    kinds = {capabilities.kind_of(request, has) for chunk in chunks[draws] for request in chunk.requests}
+    if "interval" in kinds:
+        return "interval"
+    return "yes, the server draws" if draws and len(chunks[True]) < len(chunks[False]) else "yes"
+
+
+def table() -> str:
+    servers = capabilities.servers()
+    lines = [["measured", *servers], ["---"] * (len(servers) + 1)]
+    for row in TABLE:
+        if row == NEVER:
+            lines.append([row, *("–" for _ in servers)])
+            continue
+        chunks = {draws: asked_of(row, draws=draws) for draws in (True, False)}
+        lines.append([row, *(cell(row, has, chunks) for has in servers.values())])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def test_table_of_the_docs_is_what_the_measures_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecast, "_ANY_VOCAB", 300)
+    page = PAGE.read_text(encoding="utf-8")
+    before, rest = page.split(BEGIN)
+    told, after = rest.split(END)
+    made = table()
+    if os.environ.get("LEAKMETER_SNAPSHOTS") and told.strip() != made:
+        PAGE.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}", encoding="utf-8")
+        return
+    assert told.strip() == made, "run with LEAKMETER_SNAPSHOTS=1, and look at what has changed"
+
+
+def test_nothing_served_gives_gradients():
+    made = registry.instrument("susceptibility").example()
+    item = made.settings.prepare(made.case, Toy(), Fisher()).item  # type: ignore[arg-type]
+    with pytest.raises(CapabilityError, match="gives no gradients"):
+        predict(planning_backend(toy_served(ROWS), None), Fisher().trial(item))

@@ -27,7 +27,7 @@ from leakmeter.core.reductions import (
     TargetLogProbs,
     Top,
 )
-from leakmeter.core.request import FloatArray, Reduction, Request
+from leakmeter.core.request import Reduction, Request
 from leakmeter.errors import CapabilityError
 
 Load = Callable[..., ServedBackend]
@@ -41,15 +41,6 @@ OF_WHOLE_ROWS: list[Reduction] = [
     NextTokenSample(0.3, context_weight=0.5),
     Top(300),
 ]
-
-
-def own(prompt: tuple[int, ...], response: tuple[int, ...]) -> FloatArray:
-    whole = Prompt((Piece("frame", "frame", prompt),))
-    return Toy().score(plan([Request((whole,), response, TargetLogProbs())]))[0].values[0]
-
-
-def named(routes: Routes) -> str:
-    return routes.dialect
 
 
 @pytest.mark.parametrize(
@@ -82,9 +73,10 @@ def test_numbers_are_the_toys(
         assert len(server.calls) == n_calls
 
 
-@pytest.mark.parametrize("routes", [VLLM, SGLANG, LLAMACPP], ids=named)
+@pytest.mark.parametrize("routes", [VLLM, SGLANG, LLAMACPP], ids=lambda routes: routes.dialect)
 def test_responses_are_drawn_by_the_server(routes: Routes, served: Load) -> None:
     prompt = tuple(b"Say something.")
+    whole_prompt = Prompt((Piece("frame", "frame", prompt),))
     with ModelServer(routes) as server:
         dialect = served(server.model).dialect
         for temperature in (0.0, 1.0):
@@ -99,7 +91,8 @@ def test_responses_are_drawn_by_the_server(routes: Routes, served: Load) -> None
                 # llama.cpp leaves out the rows of what is no whole character.
                 assert (one.log_probs == ()) == (routes is LLAMACPP and any(token >= 0x80 for token in one.ids))
                 if one.log_probs:
-                    np.testing.assert_array_equal(one.log_probs, own(prompt, one.ids))
+                    (own,) = Toy().score(plan([Request((whole_prompt,), one.ids, TargetLogProbs())]))
+                    np.testing.assert_array_equal(one.log_probs, own.values[0])
         whole = dialect.generate(prompt, n_tokens=6, temperature=1.0, seed=1, stop_ids=())
         cut = dialect.generate(prompt, n_tokens=6, temperature=1.0, seed=1, stop_ids=whole.ids[2:3])
         assert cut.ids == whole.ids[: whole.ids.index(whole.ids[2]) + 1]

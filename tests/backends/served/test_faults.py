@@ -28,12 +28,7 @@ ALL = {
 }
 LISTED = {"wrong_order": "other token ids", "nan": "omits log-probabilities", "echo_ignored": f"0 {ROWS[:-11]}"}
 OWN = {
-    VLLM: {
-        "wrong_order": "belong to other positions",
-        "nan": "NaN",
-        "echo_ignored": f"0 {ROWS[:-11]}",
-        "no_ids": "ids it read",
-    },
+    VLLM: {**LISTED, "wrong_order": "belong to other positions", "nan": "NaN", "no_ids": "ids it read"},
     LLAMACPP: LISTED,
     SGLANG: LISTED,
     OPENAI: {"wrong_order": "other tokens than it was sent", "nan": "NaN", "echo_ignored": ROWS, "start_token": ROWS},

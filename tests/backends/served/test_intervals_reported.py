@@ -10,22 +10,28 @@ from typing import Any
 import pytest
 
 from helpers.command_line import Ended
+from helpers.measure_items import make_item
 from helpers.model_server import VLLM, ModelServer
+from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import PlanningBackend
+from leakmeter.core.plan import Chunk
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import NextTokenSample
 from leakmeter.instruments.influence.report import verdict
 from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.instruments.redaction.measure import Redaction
 from leakmeter.instruments.redaction.report import verdict as redaction_verdict
 from leakmeter.instruments.redaction.result import RedactionResult
 
 Cli = Callable[..., Ended]
-CONTEXT = "The clinic is in Graz. It opens at nine."
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     path = tmp_path / "cases.jsonl"
-    path.write_text(json.dumps({"id": "one", "context": CONTEXT, "query": "When?", "response": "nine."}))
+    case = {"id": "one", "context": "The clinic is in Graz. It opens at nine.", "query": "When?", "response": "nine."}
+    path.write_text(json.dumps(case))
     return path
 
 
@@ -65,10 +71,12 @@ def test_interval_reaches_result_report_and_gate(cli: Cli, data: Path) -> None:
     assert "between" in Path("page.html").read_text(encoding="utf-8")
 
     (run,) = Path("runs").iterdir()
-    middle, upper = found["whole_nats"], found["whole_nats"] + half
-    assert cli("gate", run, "--max", f"influence.max <= {middle + half / 2:.9f}").code == 1
-    assert cli("gate", run, "--max", f"influence.max <= {upper + 0.001:.9f}").code == 0
-    assert cli("gate", run, "--min", f"influence.max >= {middle - half / 2:.9f}").code == 1
+    for option, sign, limit, code in (
+        ("max", "<=", half / 2, 1),
+        ("max", "<=", half + 1e-3, 0),
+        ("min", ">=", -half / 2, 1),
+    ):
+        assert cli("gate", run, f"--{option}", f"influence.max {sign} {found['whole_nats'] + limit:.9f}").code == code
 
 
 def test_redaction_says_between(cli: Cli, data: Path) -> None:
@@ -94,13 +102,6 @@ def test_refusal_leaves_nothing_and_sends_nothing(cli: Cli, data: Path) -> None:
 
 def test_redaction_asks_of_no_interval_more_than_the_longest_trial() -> None:
     """The check before a run is of the longest trial: every request of it takes intervals, as those of the trial do."""
-    from helpers.measure_items import make_item
-    from leakmeter.backends.toy import ByteTokenizer
-    from leakmeter.core.plan import Chunk
-    from leakmeter.core.prompt import Piece, Prompt
-    from leakmeter.core.reductions import NextTokenSample
-    from leakmeter.instruments.redaction.measure import Redaction
-
     prompt = Prompt((Piece("a", "context", (70, 71)), Piece("b", "context", (80,)), Piece("q", "query", (90,))))
     seen: list[Chunk] = []
     planning = PlanningBackend(name="toy", tokenizer=ByteTokenizer(), dtype="served", window=None, sharing="nothing")

@@ -38,14 +38,12 @@ MEASURED: dict[str, tuple[str, str | None, dict[str, Any]]] = {
     "susceptibility, next token": ("susceptibility", None, {}),
     "pii": ("pii", None, {}),
 }
-SLOW = ("influence", "redaction", "pii")
+SLOW = ("influence", "influence of drawn responses", "redaction", "pii")
 OF_DEFAULT = ("influence", "icl, first tokens")
 
 
 @dataclass(frozen=True)
 class Model:
-    """One of weights that both engines have."""
-
     folder: Path
     address: str
     here: Any
@@ -105,10 +103,7 @@ def check_the_same(what: str, model: Model, *, cached: bool) -> None:
         np.testing.assert_allclose(one.values, other.values, rtol=0, atol=NATS)
 
 
-@pytest.mark.parametrize(
-    "what",
-    [pytest.param(w, marks=pytest.mark.long) if w in (*SLOW, "influence of drawn responses") else w for w in MEASURED],
-)
+@pytest.mark.parametrize("what", [pytest.param(w, marks=pytest.mark.long) if w in SLOW else w for w in MEASURED])
 def test_instruments_measure_the_same(what: str, tiny: Model, cached: bool) -> None:
     check_the_same(what, tiny, cached=cached)
 

@@ -26,8 +26,7 @@ Load = Callable[..., ServedBackend]
     ("model", "words"),
     [
         ("vllm:127.0.0.1:8000", "needs a server's address after it, as in vllm:http://127.0.0.1:8000#NAME"),
-        ("vllm:", "needs a server's address after it"),
-        ("vllm:file:///etc/passwd", "needs a server's address after it"),
+        *((f"vllm:{given}", "needs a server's address after it") for given in ("", "file:///etc/passwd")),
         ("vllm:http://#toy", "address is not valid"),
         ("vllm:http://ana:pw@127.0.0.1#toy", "holds a name, a password"),
         ("vllm:http://llm.example.com:8000#toy", "'llm.example.com' is another machine.*--allow-remote"),
