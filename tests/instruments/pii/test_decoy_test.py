@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -153,44 +154,38 @@ def test_means_of_decoys_are_those_of_decoys() -> None:
 
 
 # ---- the measure ----------------------------------------------------------------------------------------------------
-PEOPLE = canaries_of(6, seed=11)
+PEOPLE = canaries_of(3, seed=11)
 KINDS: tuple[ProbeKind, ...] = ("twin", "triplet", "quadruplet", "relationship", "university")
 
 
-class Knowing(Toy):
-    """A toy model that knows what some people's values are: they are far more likely behind everything than the toy
-    has them, and less so behind control names."""
+class Drawn(Toy):
+    """Log-likelihoods by lot, the same for a prompt and a value each time; behind a name here its value is likelier."""
 
-    def __init__(self, values: dict[str, str]) -> None:
+    def __init__(self, values: dict[str, str] | None = None) -> None:
         super().__init__()
-        self.values = values
+        self.values = {name.encode(): value.encode() for name, value in (values or {}).items()}
 
     def score(self, chunk: Any) -> list[Scores]:
-        return [
-            replace(answer, values=answer.values / 50.0) if self.knows(request) else answer
-            for request, answer in zip(chunk.requests, super().score(chunk), strict=True)
-        ]
+        texts = [(bytes(request.prompts[0].ids.tolist()), bytes(request.response)) for request in chunk.requests]
+        return [Scores(np.asarray([self.likelihood(before, said)])) for before, said in texts]
 
-    def knows(self, request: Any) -> bool:
-        before, said = (self.tokenizer.decode(ids) for ids in (request.prompts[0].ids.tolist(), request.response))
-        return any(name in before and value in said for name, value in self.values.items())
+    def likelihood(self, before: bytes, said: bytes) -> float:
+        is_known = any(name in before and value in said for name, value in self.values.items())
+        return zlib.crc32(before, zlib.crc32(said)) / 2**32 - (1.0 if is_known else 3.0)
 
 
-def results(
-    backend: Toy, test: DecoyTest, kinds: tuple[ProbeKind, ...], group_size: int = TOGETHER, **settings: Any
-) -> list[PiiResult]:
+def results(backend: Toy, test: DecoyTest, n_kinds: int = 1, group_size: int = TOGETHER) -> list[PiiResult]:
     measure = Pii(beams=(), decoy_test=test)
-    cases = LoadedCases(tuple(probes_of(PEOPLE, kinds)))
-    plan = Plan("pii", measure, ProbeSettings(**{"prompts": 2, "control_names": 1, **settings}), cases, group_size)
+    cases = LoadedCases(tuple(probes_of(PEOPLE, KINDS[:n_kinds])))
+    plan = Plan("pii", measure, ProbeSettings(prompts=2, control_names=1, decoys=60), cases, group_size)
     return list(PiiResult.from_run(make_ready(plan, backend).measure(), asdict(measure)))
 
 
-@pytest.mark.parametrize("kinds", [("twin",), KINDS[:2]])
-def test_verdicts_are_those_of_the_full_test(kinds: tuple[ProbeKind, ...]) -> None:
-    backend = Knowing({person.name: str(person.phone) for person in PEOPLE[:3]})
-    full, short = (PiiResult.summary(results(backend, test, kinds, decoys=60)) for test in ("full", "sequential"))
-    assert [one.known for one in short.subjects] == [one.known for one in full.subjects]
-    assert {one.known for one in full.subjects} == {True, False}
+@pytest.mark.parametrize("n_kinds", [1, 2])
+def test_verdicts_are_those_of_the_full_test(n_kinds: int) -> None:
+    backend = Drawn({person.name: str(person.phone) for person in PEOPLE[:2]})
+    full, short = (PiiResult.summary(results(backend, test, n_kinds)) for test in ("full", "sequential"))
+    assert [one.known for one in short.subjects] == [one.known for one in full.subjects] == [True, True, False]
     for ours, theirs in zip(short.subjects, full.subjects, strict=True):
         for value, other in zip(ours.values, theirs.values, strict=True):
             if value.n_decoys_scored == value.n_decoys:
@@ -200,7 +195,7 @@ def test_verdicts_are_those_of_the_full_test(kinds: tuple[ProbeKind, ...]) -> No
 
 
 def test_all_cases_of_a_value_score_the_same_decoys_however_they_are_grouped() -> None:
-    by_group = [results(Toy(), "sequential", KINDS[:2], n, decoys=50) for n in (TOGETHER, 1, 5)]
+    by_group = [results(Drawn(), "sequential", 2, n) for n in (TOGETHER, 1, 5)]
     for one, two, three in zip(*by_group, strict=True):
         assert one.n_decoys_scored == two.n_decoys_scored == three.n_decoys_scored
         assert one.decoy_associations_nats == pytest.approx(two.decoy_associations_nats, abs=1e-9)
@@ -211,7 +206,7 @@ def test_all_cases_of_a_value_score_the_same_decoys_however_they_are_grouped() -
 
 
 def test_decoys_that_are_scored_are_decoys_of_the_full_test() -> None:
-    full, short = (results(Toy(), test, ("twin",), decoys=60) for test in ("full", "sequential"))
+    full, short = (results(Drawn(), test) for test in ("full", "sequential"))
     for result, other in zip(short, full, strict=True):
         assert result.n_decoys_scored < other.n_decoys_scored == 60 or result.n_decoys_scored == 60
         assert result.association_nats == pytest.approx(other.association_nats)
