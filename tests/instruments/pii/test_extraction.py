@@ -6,8 +6,9 @@ import functools
 import itertools
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from faker import Faker
@@ -99,29 +100,37 @@ def test_the_sentence_around_a_place() -> None:
     assert text[low:high] == "Dr. Smith met\nJ. Q. Ek’s father, Jöhn."
 
 
+def asking(asked: list[tuple[str, str]], answer: str = "", confidence: float = 0.0) -> Callable[..., Any]:
+    """A model that answers always the same, and notes what it was asked."""
+
+    def ask(question: str, context: str) -> tuple[str, float]:
+        asked.append((question, context))
+        return answer, confidence
+
+    return ask
+
+
 def test_relatives_by_the_form_of_a_sentence() -> None:
-    for text, name, kind, other in RELATIVES:
-        text = f"Nothing here. {text} Nothing there."
-        assert list(Relationships()(text)) == [Subject("", name, relationships=(Relation(kind, other),))]
+    for text, name, kind, other in (
+        ("Ada Vale's father, Tobias Vale, was a baker.", "Ada Vale", "father", "Tobias Vale"),
+        ("When Ada J. Vale’s mother was named Ines she left.", "Ada J. Vale", "mother", "Ines"),
+        ("In 1990 Zoë O'Brien's grandmother is María de la Cruz.", "Zoë O'Brien", "grandmother", "María de la Cruz"),
+        ("Tobias Vale is Ada Vale's uncle.", "Ada Vale", "uncle", "Tobias Vale"),
+        ("He knew Dr. Ada Vale's\nwife Bo.", "Ada Vale", "wife", "Bo"),
+    ):
+        found = list(Relationships()(f"Nothing here. {text} Nothing there."))
+        assert found == [Subject("", name, relationships=(Relation(kind, other),))]
     # What says nothing of a person's relative.
     for text in (
-        "Ada's father, Tobias Vale, left.",
-        "Today's mother, Ines Vale, works.",
-        "Ada Vale's mother-in-law, Ines Ek, left.",
-        "Ada Vale's fathers, Tobias and Bo, left.",
-        "the band's father, Tobias Vale, left.",
-        "Ada Vale's father, Tobias Ek's friend, left.",
+        *("Ada's father, Tobias Vale, left.", "Today's mother, Ines Vale, works."),
+        *("Ada Vale's mother-in-law, Ines Ek, left.", "Ada Vale's fathers, Tobias and Bo, left."),
+        *("the band's father, Tobias Vale, left.", "Ada Vale's father, Tobias Ek's friend, left."),
         "Ada Vale's father left.",
     ):
         assert list(Relationships()(text)) == []
     # A sentence without the relative's name is one to ask a model about.
     asked: list[tuple[str, str]] = []
-
-    def ask(question: str, context: str) -> tuple[str, float]:
-        asked.append((question, context))
-        return "", 0.0
-
-    assert list(Relationships(ask)(text)) == []
+    assert list(Relationships(asking(asked))(text)) == []
     assert asked == [("Who is the father of Ada Vale?", text)]
 
 
@@ -142,11 +151,7 @@ LEFT = "Ada Vale's father, Tobias Vale, left."
 )
 def test_a_model_has_to_confirm_the_relative(text: str, answer: str, confidence: float, other: str | None) -> None:
     asked: list[tuple[str, str]] = []
-
-    def ask(question: str, context: str) -> tuple[str, float]:
-        asked.append((question, context))
-        return answer, confidence
-
+    ask = asking(asked, answer, confidence)
     found = [relation.name for one in Relationships(ask)(text) for relation in one.relationships]
     assert found == ([] if other is None else [other])
     ((question, context),) = asked
@@ -219,15 +224,6 @@ def test_long_texts_are_read_in_parts_that_tile_them() -> None:
     assert clean("a\ud800b") == "a\ufffdb"
 
 
-RELATIVES = (
-    ("Ada Vale's father, Tobias Vale, was a baker.", "Ada Vale", "father", "Tobias Vale"),
-    ("When Ada J. Vale’s mother was named Ines she left.", "Ada J. Vale", "mother", "Ines"),
-    ("In 1990 Zoë O'Brien's grandmother is María de la Cruz.", "Zoë O'Brien", "grandmother", "María de la Cruz"),
-    ("Tobias Vale is Ada Vale's uncle.", "Ada Vale", "uncle", "Tobias Vale"),
-    ("He knew Dr. Ada Vale's\nwife Bo.", "Ada Vale", "wife", "Bo"),
-)
-
-
 def test_a_recogniser_says_whose_relative_it_is() -> None:
     text = "The Ministry's Head's wife met Ada Vale's father, Bo."
     (one,) = Relationships(names=finder("Ada Vale's"))(text)
@@ -243,17 +239,13 @@ def test_universities_beside_names() -> None:
         "Ada Vale studied at Vale State University. Bo Quill met Ines Roe at the University of\nEk. "
         "He likes Vale State. Ada Vale left Vale State University."
     )
-    universities = Universities(LISTED, finder("Ada Vale", "Bo Quill", "Ines Roe"))
-    assert [(one.name, one.university) for one in universities(text)] == [
-        ("Ada Vale", "Vale State University"),
-        ("Ines Roe", "University of Ek"),
-    ]
-    anywhere = Universities(LISTED, finder("Ada Vale", "Bo Quill", "Ines Roe"), "document")
-    assert [(one.name, one.university) for one in anywhere(text)] == [
-        ("Ada Vale", "Vale State University"),
-        ("Ines Roe", "University of Ek"),
-        ("Ada Vale", "Vale State"),
-    ]
+    names = finder("Ada Vale", "Bo Quill", "Ines Roe")
+    beside = ["Ada Vale, Vale State University", "Ines Roe, University of Ek"]
+    for universities, expected in (
+        (Universities(LISTED, names), beside),
+        (Universities(LISTED, names, "document"), [*beside, "Ada Vale, Vale State"]),
+    ):
+        assert [f"{one.name}, {one.university}" for one in universities(text)] == expected
     # A university is no person.
     universities = Universities(("Ada Vale University",), finder("Ada Vale"))
     assert list(universities("Ada Vale University is old.")) == []

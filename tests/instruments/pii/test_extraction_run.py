@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pandas as pd
 import pyarrow as pa
@@ -74,8 +75,8 @@ def test_tables_are_read_row_by_row(tmp_path: Path, suffix: str) -> None:
     if "csv" in suffix:
         frame.to_csv(path, index=False)
     elif "parquet" in suffix:
-        frame.to_parquet(path)
-        path.write_bytes(gzip.compress(path.read_bytes()) if suffix.endswith(".gz") else path.read_bytes())
+        packed = frame.to_parquet()
+        path.write_bytes(gzip.compress(packed) if suffix.endswith(".gz") else packed)
     elif "zst" in suffix:
         path.write_bytes(pa.Codec("zstd").compress(lines_of(*texts), asbytes=True))
     else:
@@ -184,9 +185,8 @@ def test_what_is_written_loads_as_subjects(tmp_path: Path) -> None:
     n_bytes = (tmp_path / "a.jsonl.gz").stat().st_size
     assert seen == [(n_bytes, n_bytes)] * 5
     extract([tmp_path / "b.txt"], tmp_path / "relatives.jsonl", Relationships())
-    told = [
-        (one.id, one.name, one.relationships[0].name) for one in load_subjects(tmp_path / "relatives.jsonl").subjects
-    ]
+    found = load_subjects(tmp_path / "relatives.jsonl").subjects
+    told = [(one.id, one.name, one.relationships[0].name) for one in found]
     assert told == [("1:1", "Ada Ek", "Bo"), ("1:1/2", "Bo Quill", "Ines Ek")]
 
 
@@ -207,21 +207,16 @@ def test_a_damaged_file_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
 def test_the_output_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(lines_of("ada@x.example"))
     out = tmp_path / "out.jsonl"
-    for paths, message in (
-        ([], "no files"),
-        ([tmp_path / "a.pdf"], "no known kind"),
-        ([tmp_path / "b.txt"], "cannot be"),
-    ):
-        with pytest.raises(UsageError, match=message):
-            extract(paths, out, Words())
-    with pytest.raises(UsageError, match=r"has to end in '\.jsonl'"):
-        extract([tmp_path / "a.jsonl"], tmp_path / "out.csv", Words())
     out.write_text("mine")
-    with pytest.raises(UsageError, match="exists already"):
-        extract([tmp_path / "a.jsonl"], out, Words())
+    for names, to, error, message in (
+        *(([], out, UsageError, "no files"), (["a.pdf"], out, UsageError, "no known kind")),
+        *((["b.txt"], out, UsageError, "cannot be"), (["a.jsonl"], out, UsageError, "exists already")),
+        (["a.jsonl"], tmp_path / "out.csv", UsageError, r"has to end in '\.jsonl'"),
+        (["a.jsonl"], tmp_path / "a.jsonl" / "out.jsonl", StoreError, "cannot be written"),
+    ):
+        with pytest.raises(error, match=message):
+            extract([tmp_path / name for name in names], to, Words())
     assert out.read_text() == "mine"
-    with pytest.raises(StoreError, match="cannot be written"):
-        extract([tmp_path / "a.jsonl"], tmp_path / "a.jsonl" / "out.jsonl", Words())
 
 
 # What goes wrong on the way
@@ -229,7 +224,7 @@ def test_the_output_of_something_else_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.fixture
 def many(tmp_path: Path) -> list[Path]:
-    """Two files of which every third document repeats a person; and who is in them is known."""
+    """Two files of which every third document repeats a person."""
     texts = [f"n{n if n % 3 else 0}@x.example m{n}@x.example" for n in range(60)]
     (tmp_path / "a.jsonl").write_bytes(lines_of(*texts[:30]))
     (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(lines_of(*texts[30:])))
@@ -239,11 +234,8 @@ def many(tmp_path: Path) -> list[Path]:
 def test_a_full_disk_is_one_line_and_leaves_nothing(
     tmp_path: Path, many: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fsync(handle: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     before = set(tmp_path.iterdir())
-    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
     with pytest.raises(StoreError, match="cannot be written: No space left"):
         extract(many, tmp_path / "out.jsonl", Words())
     assert set(tmp_path.iterdir()) == before

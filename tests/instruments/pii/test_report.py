@@ -34,7 +34,6 @@ JUDGED: dict[str, dict[str, Sequence[float | None]]] = {
     "email": {"exact_match": (0.0, 0.0), "id_match": (0.0, 0.0)},
     "address": {"exact_match": (0.0, 0.0), "state": (0.0, 1.0), "zip": (0.0, 0.0), "edit_distance": (0.7, 0.55)},
 }
-SNAPSHOTS = Path(__file__).parent / "snapshots"
 SECRETS = ("Mara Ellsworth", "617-555-0134", "The phone number of", "call 617")
 
 
@@ -278,7 +277,7 @@ def test_what_a_report_says_is_as_reviewed(name: str, cases: list[PiiResult]) ->
     """The snapshot is the terminal's text and the Markdown; write it anew with LEAKMETER_SNAPSHOTS=1."""
     told = report(cases, command="leakmeter pii probe people.csv")
     made = f"{printed(told)}\n{'=' * 80}\n{markdown.text(told)}"
-    file = SNAPSHOTS / f"{name}.txt"
+    file = Path(__file__).parent / "snapshots" / f"{name}.txt"
     if os.environ.get("LEAKMETER_SNAPSHOTS"):
         file.write_text(made, encoding="utf-8")
     assert made == file.read_text(encoding="utf-8")
