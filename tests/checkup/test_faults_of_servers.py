@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,16 +29,25 @@ from leakmeter.core.request import FloatArray
 from leakmeter.engine.loading import load_backend
 from leakmeter.stats import logspace
 
+N_DRAWS = checks._N_DRAWS
+
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_FIRST_WAIT", 0.02)
     monkeypatch.setattr(api, "_PATIENCE", 0.2)
+    monkeypatch.setattr(checks, "_N_DRAWS", 16)
 
 
 @pytest.fixture
-def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "_N_DRAWS", 16)
+def all_draws(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "_N_DRAWS", N_DRAWS)
+
+
+def doctored(*faults: str, routes: Routes = VLLM, since: Any = 0, **server: Any) -> DoctorResult:
+    """The doctor's result about a server with faults."""
+    with ModelServer(routes, faults=dict.fromkeys(faults, since), **server) as made:
+        return api.doctor(made.model, tokenizer="toy")
 
 
 def failed(result: DoctorResult) -> list[tuple[int, str | None]]:
@@ -45,7 +55,6 @@ def failed(result: DoctorResult) -> list[tuple[int, str | None]]:
     return [(check.number, check.fault) for check in result.checks if check.status == "failed"]
 
 
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("max_top", few([20, -1]))
 def test_a_sound_server_passes_every_check(max_top: int) -> None:
     with ModelServer(VLLM, max_top=max_top) as server:
@@ -62,39 +71,26 @@ def test_a_sound_server_passes_every_check(max_top: int) -> None:
     assert result.fingerprint == api.doctor("toy").fingerprint
 
 
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize(
     ("fault", "since", "number", "name"),
     [
-        ("wrong_order", 0, 3, "other_places"),
-        ("missing_rows", 0, 1, "missing_rows"),
-        ("off_by_one", 0, 3, "off_by_one"),
-        ("nan", 30, 4, "nan"),
-        ("no_ids", 0, 2, "no_ids"),
-        ("start_token", 0, 2, "start_token"),
-        ("tempered", 0, 5, "tempered"),
-        ("echo_ignored", 0, 1, "no_rows"),
-        ("changed_model", 30, 10, "another_model"),
-        ("swapped_weights", 30, 10, "changed"),
-        ("truncated", 1, 4, "few_top"),
-        ("other_tokenizer", 0, 2, "other_tokenizer"),
-        ("cut", 30, 10, "cut"),
-        ("busy", 30, 10, "busy"),
+        *(("wrong_order", 0, 3, "other_places"), ("missing_rows", 0, 1, "missing_rows"), ("nan", 30, 4, "nan")),
+        *(("off_by_one", 0, 3, "off_by_one"), ("no_ids", 0, 2, "no_ids"), ("start_token", 0, 2, "start_token")),
+        *(("tempered", 0, 5, "tempered"), ("echo_ignored", 0, 1, "no_rows"), ("truncated", 1, 4, "few_top")),
+        *(("changed_model", 30, 10, "another_model"), ("swapped_weights", 30, 10, "changed"), ("cut", 30, 10, "cut")),
+        *(("other_tokenizer", 0, 2, "other_tokenizer"), ("busy", 30, 10, "busy")),
     ],
 )
 def test_a_fault_is_named(fault: str, since: int, number: int, name: str) -> None:
-    with ModelServer(VLLM, faults={fault: since}) as server:
-        result = api.doctor(server.model, tokenizer="toy")
+    result = doctored(fault, since=since)
     assert failed(result) == [(number, name)]
     assert FAULTS[name][0] in result.checks[number - 1].found
     assert result.checks[number - 1].advice
 
 
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("routes", [VLLM, LLAMACPP], ids=lambda routes: routes.dialect)
 def test_rows_that_sum_to_more_than_1_lack_nothing(routes: Routes) -> None:
-    with ModelServer(routes, faults=["scaled"], max_top=-1) as server:
-        result = api.doctor(server.model, tokenizer="toy")
+    result = doctored("scaled", routes=routes, max_top=-1)
     assert failed(result) == [(4, "not_normalised")]
     assert "do not sum to 1. They sum to more than 1 (the log of the sum is 0." in result.checks[3].found
     assert "do not sum to 1" in result.verdict
@@ -103,23 +99,18 @@ def test_rows_that_sum_to_more_than_1_lack_nothing(routes: Routes) -> None:
 def test_a_slow_stream_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "Connection", functools.partial(connection.Connection, seconds=0.2))
     monkeypatch.setattr("leakmeter.backends.served.load.Connection", connection.Connection)
-    with ModelServer(VLLM, faults={"slow": 5}) as server:
-        assert failed(api.doctor(server.model, tokenizer="toy")) == [(10, "slow")]
+    assert failed(doctored("slow", since=5)) == [(10, "slow")]
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_a_fault_that_passes_is_told() -> None:
-    with ModelServer(VLLM, faults={"busy": (20, 22)}) as server:
-        result = api.doctor(server.model, tokenizer="toy")
+    result = doctored("busy", since=(20, 22))
     assert result.is_sound
     assert (result.checks[9].status, result.checks[9].fault) == ("note", "busy")
     assert "repeated" in result.checks[9].found
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_noise_is_told_and_is_no_fault() -> None:
-    with ModelServer(VLLM, faults=["unstable"]) as server:
-        result = api.doctor(server.model, tokenizer="toy")
+    result = doctored("unstable")
     assert result.is_sound
     assert result.noise is not None
     assert 0.01 < result.noise.repeat_nats <= result.noise.floor_nats < 0.1
@@ -127,7 +118,6 @@ def test_noise_is_told_and_is_no_fault() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize(("fault", "name"), few([("company", "batch_nats"), ("split", "split_nats")]))
 def test_noise_is_that_of_a_run(fault: str, name: str) -> None:
     context = [Piece(name, "context", tuple(range(65, 75))) for name in ("a", "b", "c")]
@@ -143,12 +133,11 @@ def test_noise_is_that_of_a_run(fault: str, name: str) -> None:
     assert ran.nats == pytest.approx(0.1)
     assert told["floor_nats"] == pytest.approx(ran.nats)
     assert (told["batch_nats"], told["split_nats"]) == pytest.approx((ran.company_nats, ran.split_nats))
-    assert [one for one in ("repeat", "order", "batch", "split") if told[f"{one}_nats"]] == [name.removesuffix("_nats")]
+    assert [one for one in ("repeat_nats", "order_nats", "batch_nats", "split_nats") if told[one]] == [name]
     assert result.checks[5].status == "note"
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("few_draws")
 def test_other_weights_are_told_from_the_same() -> None:
     with ModelServer(VLLM, toy=Toy(seed=1)) as server:
         assert failed(api.doctor(server.model, tokenizer="toy", against="toy")) == [(8, "other_weights")]
@@ -163,18 +152,15 @@ def test_other_weights_are_told_from_the_same() -> None:
 
 
 def test_servers_that_score_nothing() -> None:
-    with ModelServer(OPENAI_CHAT) as server:
-        result = api.doctor(server.model, tokenizer="toy")
+    result = doctored(routes=OPENAI_CHAT)
     assert (result.checks[0].status, result.checks[0].fault) == ("note", "no_rows")
     assert "labels and sampling, but not given" in result.verdict
 
 
 def test_openai_servers() -> None:
-    with ModelServer(OPENAI) as server:
-        assert api.doctor(server.model, tokenizer="toy").is_sound
+    assert doctored(routes=OPENAI).is_sound
     for fault, named in {"wrong_order": (2, "other_ids"), "off_by_one": (3, "off_by_one")}.items():
-        with ModelServer(OPENAI, faults={fault: 1}) as server:
-            assert failed(api.doctor(server.model, tokenizer="toy")) == [named]
+        assert failed(doctored(fault, routes=OPENAI, since=1)) == [named]
 
 
 class Faulty(InProcess):
@@ -230,18 +216,13 @@ class Faulty(InProcess):
         return Probed(values, len(scored.prompt) if setting.reads_cache else 0)
 
 
+@pytest.mark.usefixtures("all_draws")
 @pytest.mark.parametrize(
     ("fault", "number", "name"),
     [
-        ("wrong_order", 3, "wrong_order"),
-        ("one_late", 3, "off_by_one"),
-        ("missing_rows", 1, "missing_rows"),
-        ("logits", 4, "above_zero"),
-        ("not_normalised", 4, "not_normalised"),
-        ("penalised", 5, "penalised"),
-        ("tempered_draws", 5, "tempered"),
-        ("top_k", 5, "sampled_otherwise"),
-        ("cold", 5, "sampled_otherwise"),
+        *(("wrong_order", 3, "wrong_order"), ("one_late", 3, "off_by_one"), ("missing_rows", 1, "missing_rows")),
+        *(("logits", 4, "above_zero"), ("not_normalised", 4, "not_normalised"), ("penalised", 5, "penalised")),
+        *(("tempered_draws", 5, "tempered"), ("top_k", 5, "sampled_otherwise"), ("cold", 5, "sampled_otherwise")),
     ],
 )
 def test_a_fault_that_no_dialect_sees_is_named(fault: str, number: int, name: str) -> None:
@@ -252,11 +233,11 @@ def test_every_fault_of_an_answer_has_words() -> None:
     assert set(re.findall(r'AnswerError\(\s*"(\w+)"', inspect.getsource(answered))) <= set(FAULTS)
 
 
+@pytest.mark.usefixtures("all_draws")
 def test_without_a_fault_all_of_it_passes() -> None:
     result = examine(faulty(""), "sound")
-    assert [check.status for check in result.checks if check.number != 8 and check.status != "passed"] == [
-        "note"  # no /tokenize to compare tokenizers with
-    ]
+    # There is no /tokenize to compare tokenizers with.
+    assert [check.status for check in result.checks if check.number != 8 and check.status != "passed"] == ["note"]
     assert result.uses_prefix_cache
 
 
@@ -276,9 +257,9 @@ def test_the_cause_of_noise_is_named_and_rounding_is_no_wrong_place() -> None:
 
 
 def faulty(fault: str) -> Subject:
-    local, nobody = Subject.from_backend(Toy()), connection.Connection("http://127.0.0.1:1")
-    return Subject("faulty", Faulty(fault), local.tokenizer, local.served, _together(Faulty(fault)), nobody)
+    local, nobody, dialect = Subject.from_backend(Toy()), connection.Connection("http://127.0.0.1:1"), Faulty(fault)
 
+    def together(prompts: Sequence[tuple[int, ...]], response: tuple[int, ...]) -> FloatArray:
+        return np.stack([dialect.target_log_probs(Scored(one, response)) for one in prompts])
 
-def _together(dialect: InProcess) -> Callable[[Sequence[tuple[int, ...]], tuple[int, ...]], FloatArray]:
-    return lambda prompts, response: np.stack([dialect.target_log_probs(Scored(one, response)) for one in prompts])
+    return Subject("faulty", dialect, local.tokenizer, local.served, together, nobody)
