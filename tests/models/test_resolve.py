@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leakmeter.errors import LeakmeterError, ModelError, UnknownNameError, UsageError
+from leakmeter.errors import ModelError, UnknownNameError, UsageError
 from leakmeter.models import KNOWN_MODELS, KnownModel, resolve, weights_hash
 from leakmeter.models.cache import file_sha256
 
@@ -60,47 +60,41 @@ def test_a_gguf_file_is_converted_once_by_content(
     assert len(stub_converter) == 1
 
 
-def test_pickled_weights_are_refused(folder: Path) -> None:
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(ModelError, match=r"pytorch_model.bin.*never loaded.*save_pretrained"):
-        resolve(str(folder), notify=quiet)
-
-
 def test_a_name_that_leads_nowhere_says_what_to_do(cache: Path) -> None:
-    kinds: list[tuple[str, type[LeakmeterError], str]] = [
+    for name, kind, message in (
         ("smollm2-135", UnknownNameError, "did you mean 'smollm2-135m'"),
         ("nothing-like-it", UnknownNameError, "known: .*'smollm2-135m'"),
         ("./absent", ModelError, "no file or directory './absent'; check the path"),
         ("absent.gguf", ModelError, "no file or directory 'absent.gguf'"),
         ("org/name", ModelError, "write 'hf:org/name'"),
-        ("hf:name", UsageError, "write hf:ORG/NAME"),
-        ("hf:a/b/c", UsageError, "write hf:ORG/NAME"),
+        *(("hf:name", UsageError, "write hf:ORG/NAME"), ("hf:a/b/c", UsageError, "write hf:ORG/NAME")),
         ("hf:bad name/a", UsageError, "cannot be a name on the hub"),
-    ]
-    for name, kind, message in kinds:
+    ):
         with pytest.raises(kind, match=message) as caught:
             resolve(name, notify=quiet)
         assert "\n" not in str(caught.value)
 
 
 def test_directories_that_lack_something_say_what(folder: Path) -> None:
+    def refused(words: str, path: str | Path = folder) -> None:
+        with pytest.raises(ModelError, match=words):
+            resolve(str(path), notify=quiet)
+
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    refused(r"pytorch_model.bin.*never loaded.*save_pretrained")
+    (folder / "pytorch_model.bin").rename(folder / "model.safetensors")
     (folder / "config.json").unlink()
-    with pytest.raises(ModelError, match=r"no config\.json"):
-        resolve(str(folder), notify=quiet)
+    refused(r"no config\.json")
     (folder / "model.safetensors").unlink()
-    with pytest.raises(ModelError, match=r"no \*\.safetensors"):
-        resolve(str(folder), notify=quiet)
+    refused(r"no \*\.safetensors")
     (folder / "x.gguf").touch()
-    with pytest.raises(ModelError, match=r"give the file itself: '.*x\.gguf'"):
-        resolve(str(folder), notify=quiet)
-    with pytest.raises(ModelError, match="not a kind of file that can be loaded"):
-        resolve(__file__, notify=quiet)
+    refused(r"give the file itself: '.*x\.gguf'")
+    refused("not a kind of file that can be loaded", __file__)
     (folder / "config.json").write_text("{}")
     (folder / "model.safetensors").write_bytes(b"weights")
     index = {"weight_map": {"a": "model.safetensors", "b": "model-2.safetensors"}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(ModelError, match=r"lacks 'model-2\.safetensors'"):
-        resolve(str(folder), notify=quiet)
+    refused(r"lacks 'model-2\.safetensors'")
 
 
 def test_several_weight_files_hash_by_name_and_content(folder: Path) -> None:
