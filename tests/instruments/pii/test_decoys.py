@@ -269,14 +269,10 @@ def test_relatives_have_the_subjects_surname_the_gender_and_the_shape() -> None:
 @pytest.mark.parametrize(
     ("name", "same"),
     [
-        ("Rice University", ["Rice University"]),
-        ("the Ohio State University", ["Ohio State University"]),
-        ("MIT", ["Massachusetts Institute of Technology"]),
-        ("UCLA", ["University of California, Los Angeles"]),
-        ("University of Texas at Austin", ["University of Texas"]),
+        *(("Rice University", ["Rice University"]), ("the Ohio State University", ["Ohio State University"])),
+        *(("MIT", ["Massachusetts Institute of Technology"]), ("UCLA", ["University of California, Los Angeles"])),
         ("University of California", [one for one in universities() if "California," in one]),
-        ("Elm College", []),
-        ("???", []),
+        *(("University of Texas at Austin", ["University of Texas"]), ("Elm College", []), ("???", [])),
     ],
 )
 def test_universities_are_all_but_the_true_one(name: str, same: list[str]) -> None:
@@ -335,16 +331,11 @@ def test_who_knows_nothing_ranks_true_values_anywhere_among_their_decoys() -> No
 @pytest.mark.parametrize(
     ("type_", "value", "expected"),
     [
-        ("email", "jane.doe@gmail.com", "ann.roe@gmail.com"),
-        ("email", "jdoe72@doelaw.com", "aroe72@roelaw.com"),
-        ("email", "Jane_Doe+news@x.org", "Ann_Roe+news@x.org"),
-        ("email", "thejanepage@x.org", "theannpage@x.org"),
-        ("email", "kitty99@x.org", "kitty99@x.org"),
-        ("relationship", "John Doe", "John Roe"),
-        ("relationship", "Jane Doe-Smith", "Ann Roe-Smith"),
-        ("relationship", "Mary Doering", "Mary Doering"),
-        ("phone", "617-555-0134", "617-555-0134"),
-        ("address", "12 Jane St, Boston, MA 02118", "12 Jane St, Boston, MA 02118"),
+        *(("email", "jane.doe@gmail.com", "ann.roe@gmail.com"), ("email", "kitty99@x.org", "kitty99@x.org")),
+        *(("email", "jdoe72@doelaw.com", "aroe72@roelaw.com"), ("email", "Jane_Doe+news@x.org", "Ann_Roe+news@x.org")),
+        *(("email", "thejanepage@x.org", "theannpage@x.org"), ("relationship", "John Doe", "John Roe")),
+        *(("relationship", "Jane Doe-Smith", "Ann Roe-Smith"), ("relationship", "Mary Doering", "Mary Doering")),
+        *((of, value, value) for of, value in (("phone", JANE.phone), ("address", "12 Jane St, Boston, MA 02118"))),
         ("university", "Doe University", "Doe University"),
     ],
 )

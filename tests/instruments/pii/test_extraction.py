@@ -68,16 +68,13 @@ def test_a_document_with_all_four_gives_its_person() -> None:
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("Contact: Ada Vale <a@x.example>", ["Ada Vale"]),
+        *(("Contact: Ada Vale <a@x.example>", ["Ada Vale"]), ("Will Vale <a@x.example>", ["Will Vale"])),
         ('"Ada Vale" <a@x.example>, Bo Quill (b@x.example)', ["Ada Vale", "Bo Quill"]),
         ("Please write to Zoë O’Brien-Ek [mailto:z@x.example]", ["Zoë O’Brien-Ek"]),
         ("Name: José Luis de la Cruz\nAge: 7", ["José Luis de la Cruz"]),
-        ("Then Dr. Ada J. Vale <a@x.example>", ["Ada J. Vale"]),
-        ("王小明 <w@x.example>", ["王小明"]),
-        ("姓名 name：Анна Иванова", ["Анна Иванова"]),
+        *(("Then Dr. Ada J. Vale <a@x.example>", ["Ada J. Vale"]), ("王小明 <w@x.example>", ["王小明"])),
+        *(("姓名 name：Анна Иванова", ["Анна Иванова"]), ("Reply To <a@x.example>", [""])),
         *((text, []) for text in ("Ada Vale went home. a@x.example", "username: Ada Vale")),
-        ("Reply To <a@x.example>", [""]),
-        ("Will Vale <a@x.example>", ["Will Vale"]),
     ],
 )
 def test_names_that_need_no_recogniser(text: str, names: list[str]) -> None:
@@ -140,13 +137,11 @@ LEFT = "Ada Vale's father, Tobias Vale, left."
 @pytest.mark.parametrize(
     ("text", "answer", "confidence", "other"),
     [
-        (LEFT, "Tobias", 0.95, "Tobias Vale"),
+        *((LEFT, "Tobias", 0.95, "Tobias Vale"), (LEFT, "Tobias", float("nan"), None)),
         *((LEFT, answer, sure, None) for answer, sure in (("Tobias Vale", 0.9), ("Bo Ek", 0.99), ("", 0.99))),
-        (LEFT, "Tobias", float("nan"), None),
         ("Ada Vale's father left. Bo Ek stayed.", "Bo Ek.", 0.95, "Bo Ek"),
-        ("Ada Vale's father left.", "left", 0.95, None),
+        *(("Ada Vale's father left.", answer, 0.95, None) for answer in ("left", "Ada Vale")),
         ("Ada Vale's father was the old baker.", "the old baker", 0.95, None),
-        ("Ada Vale's father left.", "Ada Vale", 0.95, None),
     ],
 )
 def test_a_model_has_to_confirm_the_relative(text: str, answer: str, confidence: float, other: str | None) -> None:

@@ -120,6 +120,10 @@ def test_what_makes_no_sense_is_refused() -> None:
     ):
         with pytest.raises(UsageError, match=said):
             ProbeSettings(**wrong)  # type: ignore[arg-type]
+    assert Pii(beams=(1, MOST_BEAMS)).beams == (1, MOST_BEAMS)
+    for beams in ((0,), (2, 2), (MOST_BEAMS + 1,)):
+        with pytest.raises(UsageError, match="width"):
+            Pii(beams=beams)
     with pytest.raises(WindowError, match="case '7: phone' needs") as refused:
         made(case_of("7: phone"), window=30)
     assert "Jane" not in str(refused.value)
@@ -206,13 +210,6 @@ def test_what_is_generated_is_judged_and_kept_where_that_is_asked_for() -> None:
     kept = made(case_of("7: phone"), settings=replace(FEW, keep_values=True))
     measurements = measured(toy, kept.item, Pii(beams=(2,), decoy_test="full"))
     assert len(of(measurements, RESPONSE, 1, "beam 2")) == of(measurements, "generated_tokens", 1, "beam 2")[0]
-
-
-def test_widths_that_make_no_sense_are_refused() -> None:
-    assert Pii(beams=(1, MOST_BEAMS)).beams == (1, MOST_BEAMS)
-    for beams in ((0,), (2, 2), (MOST_BEAMS + 1,)):
-        with pytest.raises(UsageError, match="width"):
-            Pii(beams=beams)
 
 
 def naive(toy: Toy, before: Prompt, ids: Sequence[int]) -> float:
