@@ -44,10 +44,10 @@ def all_draws(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "_N_DRAWS", N_DRAWS)
 
 
-def doctored(*faults: str, routes: Routes = VLLM, since: Any = 0, **server: Any) -> DoctorResult:
+def doctored(*faults: str, routes: Routes = VLLM, since: Any = 0, against: str | None = None, **server: Any) -> Any:
     """The doctor's result about a server with faults."""
     with ModelServer(routes, faults=dict.fromkeys(faults, since), **server) as made:
-        return api.doctor(made.model, tokenizer="toy")
+        return api.doctor(made.model, tokenizer="toy", against=against)
 
 
 def failed(result: DoctorResult) -> list[tuple[int, str | None]]:
@@ -62,9 +62,7 @@ def test_a_sound_server_passes_every_check(max_top: int) -> None:
         assert api.doctor(load_backend(server.model, tokenizer="toy")).fingerprint == result.fingerprint
     assert [check.status for check in result.checks] == ["passed"] * 10
     assert result.is_sound
-    assert result.noise is not None
     assert result.noise.floor_nats == 0.0
-    assert result.against is not None
     assert result.against.max_token_nats < 1e-12
     assert result.against.max_influence_nats < 1e-10
     assert result.against.largest_influence_nats > 1.0
@@ -112,7 +110,6 @@ def test_a_fault_that_passes_is_told() -> None:
 def test_noise_is_told_and_is_no_fault() -> None:
     result = doctored("unstable")
     assert result.is_sound
-    assert result.noise is not None
     assert 0.01 < result.noise.repeat_nats <= result.noise.floor_nats < 0.1
     assert (result.checks[5].status, result.checks[5].fault) == ("note", "unstable")
 
@@ -128,7 +125,6 @@ def test_noise_is_that_of_a_run(fault: str, name: str) -> None:
         assert isinstance(backend, ServedBackend)
         ran = backend.measured_noise([item])
     assert result.is_sound, result.verdict
-    assert result.noise is not None
     told = result.noise.to_dict()
     assert ran.nats == pytest.approx(0.1)
     assert told["floor_nats"] == pytest.approx(ran.nats)
@@ -139,13 +135,10 @@ def test_noise_is_that_of_a_run(fault: str, name: str) -> None:
 
 @pytest.mark.long
 def test_other_weights_are_told_from_the_same() -> None:
-    with ModelServer(VLLM, toy=Toy(seed=1)) as server:
-        assert failed(api.doctor(server.model, tokenizer="toy", against="toy")) == [(8, "other_weights")]
-    with ModelServer(VLLM, toy=Toy(scale=1.02)) as server:
-        result = api.doctor(server.model, tokenizer="toy", against="toy")
+    assert failed(doctored(toy=Toy(seed=1), against="toy")) == [(8, "other_weights")]
+    result = doctored(toy=Toy(scale=1.02), against="toy")
     assert result.is_sound
     assert result.checks[7].status == "note"
-    assert result.against is not None
     assert 0.01 < result.against.mean_token_nats < 0.5
     assert result.against.max_influence_nats > 0.01
     assert "The model differs from the local weights by up to" in result.verdict
@@ -244,14 +237,12 @@ def test_without_a_fault_all_of_it_passes() -> None:
 def test_the_cause_of_noise_is_named_and_rounding_is_no_wrong_place() -> None:
     result = examine(faulty("cache"), "quantised")
     assert result.is_sound
-    assert result.noise is not None
     assert result.noise.cache_nats == pytest.approx(0.16)
     assert (result.noise.repeat_nats, result.noise.order_nats, result.noise.batch_nats) == (0.0, 0.0, 0.0)
     assert "without the prefix cache" in result.checks[5].advice
     # A server of quantised weights moves a token that is scored alone by a few tenths of a nat.
     result = examine(faulty("quantised"), "quantised")
     assert result.is_sound, result.verdict
-    assert result.noise is not None
     assert result.noise.floor_nats == result.noise.split_nats == pytest.approx(0.1)
     assert (result.checks[5].status, result.checks[5].fault) == ("note", None)
 

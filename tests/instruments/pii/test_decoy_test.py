@@ -232,9 +232,10 @@ def test_a_case_of_many_is_predicted_without_the_prompts_of_the_others() -> None
     """Other cases of its value ask for them too, and are counted themselves."""
     cases = LoadedCases(tuple(probes_of(canaries_of(4, seed=2), KINDS[:3])))
     predictor = predictor_of(Toy())
-    told, _ = forecast(predictor, Plan("pii", Pii(beams=()), ProbeSettings(prompts=1, decoys=50), cases, TOGETHER))
+    settings = ProbeSettings(prompts=1, decoys=50, control_names=1)
+    told, _ = forecast(predictor, Plan("pii", Pii(beams=()), settings, cases, TOGETHER))
     assert told.sampled_cases is not None
-    every = [ProbeSettings(prompts=1, decoys=50).prepare(case, Toy(), Pii(beams=())) for case in cases.cases]
+    every = [settings.prepare(case, Toy(), Pii(beams=())) for case in cases.cases]
     exact = predicted_cases(predictor, Pii(beams=()), every, group_size=TOGETHER)
     assert told.requests == pytest.approx(exact.requests, rel=0.02)
     assert told.full_pass_tokens == pytest.approx(exact.full_pass_tokens, rel=0.05)

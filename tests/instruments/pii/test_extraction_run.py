@@ -25,15 +25,7 @@ from helpers.places import TESTS
 from leakmeter.data import streamed
 from leakmeter.errors import DataError, StoreError, UsageError
 from leakmeter.instruments.pii import extraction
-from leakmeter.instruments.pii.extraction import (
-    N_PROBLEMS,
-    Bad,
-    Document,
-    Relationships,
-    Structured,
-    documents_of,
-    extract,
-)
+from leakmeter.instruments.pii.extraction import Bad, Document, Relationships, Structured, documents_of, extract
 from leakmeter.instruments.pii.subject import Subject
 from leakmeter.instruments.pii.subjects import load_subjects
 from leakmeter.text.entities import address, email, phone
@@ -104,8 +96,8 @@ def test_a_long_document_is_read_in_parts(tmp_path: Path) -> None:
 
 
 def test_the_output_is_for_the_user_alone_bad_lines_are_counted_and_a_person_is_written_once(tmp_path: Path) -> None:
-    texts = ["zoë@x.example ZOË@x.example", "zoe@x.example", "Zoë@X.example"]
-    (tmp_path / "a.jsonl").write_bytes(b"{\n" * (N_PROBLEMS + 5) + lines_of(*texts))
+    texts, most = ["zoë@x.example ZOË@x.example", "zoe@x.example", "Zoë@X.example"], extraction.N_PROBLEMS
+    (tmp_path / "a.jsonl").write_bytes(b"{\n" * (most + 5) + lines_of(*texts))
     before = os.umask(0)
     try:
         result = extract([tmp_path / "a.jsonl"], tmp_path / "out.jsonl", Words(), skip_bad=True)
@@ -113,10 +105,9 @@ def test_the_output_is_for_the_user_alone_bad_lines_are_counted_and_a_person_is_
         os.umask(before)
     assert {path.name for path in tmp_path.iterdir()} == {"a.jsonl", "out.jsonl"}
     assert stat.S_IMODE((tmp_path / "out.jsonl").stat().st_mode) == 0o600
-    assert (result.n_bad, len(result.problems), result.n_duplicates) == (N_PROBLEMS + 5, N_PROBLEMS, 2)
+    assert (result.n_bad, len(result.problems), result.n_duplicates) == (most + 5, most, 2)
     assert result.problems[1].startswith(f"'{tmp_path / 'a.jsonl'}', line 2: it is not JSON")
-    line = N_PROBLEMS + 6
-    assert [one["id"] for one in records(tmp_path / "out.jsonl")] == [f"1:{line}", f"1:{line + 1}"]
+    assert [one["id"] for one in records(tmp_path / "out.jsonl")] == [f"1:{most + 6}", f"1:{most + 7}"]
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".txt.gz", ".txt.zst"])
