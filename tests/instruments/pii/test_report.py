@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import re
@@ -143,13 +144,11 @@ def test_numbers_that_are_not_there_are_not_told() -> None:
     assert "though some of it: location code." in b.plain(words.generated(case)[0])
     assert words.generated(replace(case, generated=())) == []
     unlike = Generated(beams=1, best={"exact_match": None}, templates={"exact_match": (None, None)}, answers=None)
-    assert words.generated(replace(case, generated=(unlike,))) == [
-        "Generated with 1 beam: the value has no form that can be searched for."
-    ]
+    (said,) = words.generated(replace(case, generated=(unlike,)))
+    assert said == "Generated with 1 beam: the value has no form that can be searched for."
     column = b.Column("p", "p_value")
-    assert [flat(b.plain(b.cell_phrase(words.p_cell(p), column))) for p in (None, math.nan, 1.0, 0.05, 1e-9)] == [
-        *("–", "–", "1.000", "0.050", "< 0.001")
-    ]
+    for p, shown in ((None, "–"), (math.nan, "–"), (1.0, "1.000"), (0.05, "0.050"), (1e-9, "< 0.001")):
+        assert flat(b.plain(b.cell_phrase(words.p_cell(p), column))) == shown
     assert [words.statistic_text("edit_distance", n) for n in (0.0, 1.0, None)] == ["0", "1", "–"]
     assert [words.statistic_text("exact_match", n) for n in (0.0, 1.0, 0.5)] == ["no", "yes", "0.5"]
     # Where likelihoods mislead, it stands beside them.
@@ -261,11 +260,8 @@ def many() -> list[PiiResult]:
     """Three subjects are known, of one a value is said, others have several values of a type, one is asked twice."""
     cases = several(25, known=3)
     cases[0] = said_by(cases[0])
-    cases += [
-        asked(f"s{i}", "relationship", rank=30, id=f"s{i}: relationship {who}", relation=who, seed=i)
-        for i in range(3)
-        for who in ("father", "wife")
-    ]
+    for i, who in itertools.product(range(3), ("father", "wife")):
+        cases.append(asked(f"s{i}", "relationship", rank=30, id=f"s{i}: relationship {who}", relation=who, seed=i))
     return [*cases, asked("s3", kind="triplet", given=("email",), id="s3: phone by email", seed=9)]
 
 
