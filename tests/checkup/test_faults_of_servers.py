@@ -170,24 +170,16 @@ class Faulty(InProcess):
 
     def _faulty(self, scored: Scored) -> FloatArray:
         values = super().target_log_probs(scored)
-        if self.fault == "wrong_order":
-            return values[::-1]
-        if self.fault == "one_late" and len(values) > 1:
-            return np.roll(values, 1)
-        if self.fault == "missing_rows":
-            return values[1:]
-        if self.fault == "quantised":
-            return np.minimum(values + 0.1 * (len(scored.response) % 2), 0.0)
-        if self.fault == "logits":
-            return values + 20.0
-        return values
+        found = {
+            "wrong_order": values[::-1], "missing_rows": values[1:], "logits": values + 20.0,
+            "one_late": np.roll(values, 1), "quantised": np.minimum(values + 0.1 * (len(scored.response) % 2), 0.0),
+        }  # fmt: skip
+        return found.get(self.fault, values)
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
         return super().whole_rows(scored, rows) - (0.1 if self.fault == "not_normalised" else 0.0)
 
-    def generate(
-        self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
-    ) -> Drawn:
+    def generate(self, prompt: Sequence[int], *, temperature: float, seed: int, **how: Any) -> Drawn:
         row = self.whole_rows(Scored(tuple(prompt), ()), range(1))[0]
         if self.fault in ("top_k", "cold") and temperature == 1.0:
             rng = np.random.default_rng(seed)
@@ -195,7 +187,7 @@ class Faulty(InProcess):
                 row = np.where(row >= np.sort(row)[-3], row, -np.inf)
             p = np.exp(np.asarray(logspace.log_softmax(row, 0.5 if self.fault == "cold" else 1.0)))
             return Drawn((int(rng.choice(len(row), p=p / p.sum())),), ())
-        drawn = super().generate(prompt, n_tokens=n_tokens, temperature=temperature, seed=seed, stop_ids=stop_ids)
+        drawn = super().generate(prompt, temperature=temperature, seed=seed, **how)
         if self.fault == "tempered_draws" and temperature:
             return Drawn(drawn.ids, tuple(one / temperature for one in drawn.log_probs))
         return drawn

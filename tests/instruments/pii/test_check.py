@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from helpers import tuned_models
-from helpers.command_line import assert_refused
+from helpers.command_line import assert_refused, object_of, objects_of
 from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.load import load_directory
 from leakmeter.engine.measure import Callbacks, measure_cases
@@ -110,7 +110,6 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def small_directory(tmp_path: Path) -> Path:
-    """A small model as a directory."""
     tuned_models.fresh_llama(max_position_embeddings=1024).save_pretrained(tmp_path / "small")
     tuned_models.byte_tokenizer().save_pretrained(tmp_path / "small")
     return tmp_path / "small"
@@ -152,17 +151,14 @@ def test_a_soft_prompt_is_tuned_and_asked_behind(cli: Call, small_directory: Pat
         (tmp_path / f"{name}.jsonl").write_text(lines_of(people), encoding="utf-8")
     prompt, model = tmp_path / "prompt.safetensors", ("--model", small_directory, "--device", "cpu", "--json")
     some, others = (("--subjects", tmp_path / f"{name}.jsonl") for name in ("some", "others"))
-    ended = cli("pii", "tune", *some, "--out", prompt, "--length", "3", "--epochs", "2", *model)
-    assert ended.code == 0, ended.err
-    told = json.loads(ended.out)
+    told = object_of(cli("pii", "tune", *some, "--out", prompt, "--length", "3", "--epochs", "2", *model))
     assert (told["subjects_tuned_on"], told["subjects_chosen_by"], told["vectors"]) == (5, 1, 3)
     assert not list(tmp_path.glob(".*tuning*"))
     few = ("--kinds", "twin", "--decoys", "50", "--prompts", "1", "--beams", "1")
     values = []
     for more in (("--soft-prompt", prompt), ()):
-        ended = cli("pii", "probe", *others, *few, *model, *more)
-        assert ended.code == 0, ended.err
-        values.append([json.loads(line)["log_likelihood_nats"] for line in ended.out.splitlines()[:-1]])
+        cases, _ = objects_of(cli("pii", "probe", *others, *few, *model, *more))
+        values.append([case["log_likelihood_nats"] for case in cases])
     assert len(values[0]) == len(values[1]) == 9
     assert values[0] != values[1]
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import leakmeter
-from helpers.command_line import as_options, assert_refused, objects_of
+from helpers.command_line import as_options, assert_refused, object_of, objects_of
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import canaries_of, document_of, lines_of
 from leakmeter.instruments.pii.subjects import load_subjects
@@ -26,14 +26,12 @@ PEOPLE = canaries_of(3, seed=11)
 
 @pytest.fixture(autouse=True)
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A configuration of the test's own."""
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
     return tmp_path / "config"
 
 
 @pytest.fixture
 def people(tmp_path: Path) -> Path:
-    """A file of invented people."""
     path = tmp_path / "people.jsonl"
     path.write_text(lines_of(PEOPLE), encoding="utf-8")
     return path
@@ -89,9 +87,7 @@ def test_names_in_paths_keys_and_relations_are_neither_written_nor_shown(probe: 
     folder.mkdir()
     people = folder / "quist.json"
     relations = {"guardian of Ottokar Blom": "Hedda Tavel", "ward of Blom": "Ines Tavel", "father": "Emil Quist"}
-    people.write_text(
-        json.dumps({"Johanna Quist": {"name": "Johanna Quist", "relationships": relations}}), encoding="utf-8"
-    )
+    people.write_text(json.dumps({"Johanna Quist": {"name": "Johanna Quist", "relationships": relations}}))
     page = folder / "page.html"
     ended = probe("--json", "--html", page, subjects=f"{folder}/./{people.name}")
     shown = (ended.out + ended.err.replace(str(page), "") + page.read_text(encoding="utf-8")).casefold()
@@ -131,9 +127,7 @@ def test_people_in_documents_can_be_asked_for(cli: Call, probe: Call, tmp_path: 
     documents, out = tmp_path / "documents.jsonl", tmp_path / "found.jsonl"
     texts = [*(document_of(subject, seed=0, number=n) for subject in PEOPLE for n in range(4)), "Nothing here."]
     documents.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
-    ended = cli("pii", "extract", documents, "--out", out, "--json")
-    assert ended.code == 0, ended.err
-    told = json.loads(ended.out)
+    told = object_of(cli("pii", "extract", documents, "--out", out, "--json"))
     assert told["n_documents"] == 13
     assert 1 <= told["n_subjects"] <= 3
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
@@ -141,11 +135,9 @@ def test_people_in_documents_can_be_asked_for(cli: Call, probe: Call, tmp_path: 
     assert probe("--dry-run", subjects=out).code == 0
     assert not (tmp_path / "runs").exists()
     for options, said in (
-        (("--qa", "nosuch"), "--find relationships"),
-        (("--find", "universities"), "go together"),
+        *((("--qa", "nosuch"), "--find relationships"), (("--find", "universities"), "go together")),
         (("--universities", "nosuch.txt", "--find", "universities"), "nosuch.txt"),
-        (("--ner", "nosuch"), "nosuch"),
-        (("--region", "ZZ"), "ZZ"),
+        *((("--ner", "nosuch"), "nosuch"), (("--region", "ZZ"), "ZZ")),
     ):
         assert_refused(cli("pii", "extract", documents, "--out", tmp_path / "out.jsonl", *options), said)
 
