@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import stat
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -123,9 +123,8 @@ def test_a_tuning_that_was_killed_goes_on_to_the_same_numbers(tmp_path: Path, ki
     # An epoch whose end was not told was not kept.
     assert seen[0].number == (killed_after - 1) // 2 * 2 + 1
     assert torch.equal(gone_on.soft_prompt.vectors, whole.soft_prompt.vectors)
-    np.testing.assert_array_equal(
-        [(e.loss, e.exact_match) for e in gone_on.epochs], [(e.loss, e.exact_match) for e in whole.epochs]
-    )
+    ours, theirs = ([(epoch.loss, epoch.exact_match) for epoch in of.epochs] for of in (gone_on, whole))
+    np.testing.assert_array_equal(ours, theirs)
     assert quick(model, state=tmp_path / "state").epochs[1:] != ()
     assert [path.name for path in (tmp_path / "state").iterdir()] == ["soft-prompt.state.safetensors"]
 
@@ -196,31 +195,23 @@ HARD = (5, 17, 60, 33)
 """Tokens whose embeddings are the vectors."""
 
 
-def soft_prompt_of(model: Any, ids: tuple[int, ...] = HARD, start_ids: tuple[int, ...] = (BOS,)) -> SoftPrompt:
-    vectors = model.get_input_embeddings()(torch.tensor(ids)).detach().float()
-    return SoftPrompt(vectors, start_ids, model="tiny", tokenizer_sha256="0", seed=0, epoch=0)
-
-
-def random_ids(rng: np.random.Generator, n: int) -> tuple[int, ...]:
-    return tuple(int(i) for i in rng.integers(3, tiny.N_VOCAB, size=n))
-
-
-def naive_logits(model: Any, ids: tuple[int, ...]) -> torch.Tensor:
-    with torch.inference_mode():
-        return model(input_ids=torch.tensor([ids]), use_cache=False).logits[0].double()
+def soft_prompt_of(model: Any) -> SoftPrompt:
+    vectors = model.get_input_embeddings()(torch.tensor(HARD)).detach().float()
+    return SoftPrompt(vectors, (BOS,), model="tiny", tokenizer_sha256="ab", seed=3, epoch=40)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_embeddings_in_front_do_what_their_tokens_do(kind: str) -> None:
     model = tiny.fresh_model(kind)
     rng = np.random.default_rng(1)
-    prompts = [random_ids(rng, n) for n in (4, 9, 1, 4, 7)]
-    values = [random_ids(rng, n) for n in (3, 1, 5, 2, 3)]
+    prompts, values = (
+        [tuple(rng.integers(3, tiny.N_VOCAB, size=n).tolist()) for n in sizes] for sizes in ((4, 9, 1, 4), (3, 1, 5, 2))
+    )
     soft = soft_prompt_of(model)
     for prompt, value, found in zip(prompts, values, log_likelihoods(model, soft, prompts, values), strict=True):
-        before = (BOS, *HARD, *prompt)
-        logits = naive_logits(model, (*before, *value))[len(before) - 1 : -1]
-        expected = logits.log_softmax(-1)[torch.arange(len(value)), torch.tensor(value)]
+        with torch.inference_mode():
+            told = model(input_ids=torch.tensor([[BOS, *HARD, *prompt, *value]]), use_cache=False).logits[0].double()
+        expected = told[-1 - len(value) : -1].log_softmax(-1)[torch.arange(len(value)), torch.tensor(value)]
         # Measured: 4e-6 nats at most.
         np.testing.assert_allclose(found, expected.numpy(), atol=1e-4)
 
@@ -249,7 +240,7 @@ def test_a_model_in_half_precision_takes_float32_vectors() -> None:
 
 def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     model = fresh_llama()
-    soft = replace(soft_prompt_of(model), model="tiny", tokenizer_sha256="ab", seed=3, epoch=40)
+    soft = soft_prompt_of(model)
     soft.save(tmp_path / "soft.safetensors")
     loaded = load_soft_prompt(tmp_path / "soft.safetensors", model, byte_tokenizer())
     assert torch.equal(loaded.vectors, soft.vectors)
