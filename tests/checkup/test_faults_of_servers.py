@@ -58,7 +58,7 @@ def failed(result: DoctorResult) -> list[tuple[int, str | None]]:
 @pytest.mark.parametrize("max_top", few([20, -1]))
 def test_a_sound_server_passes_every_check(max_top: int) -> None:
     with ModelServer(VLLM, max_top=max_top) as server:
-        result = api.doctor(server.model, tokenizer="toy", against="toy")
+        result: Any = api.doctor(server.model, tokenizer="toy", against="toy")
         assert api.doctor(load_backend(server.model, tokenizer="toy")).fingerprint == result.fingerprint
     assert [check.status for check in result.checks] == ["passed"] * 10
     assert result.is_sound
@@ -120,7 +120,7 @@ def test_noise_is_that_of_a_run(fault: str, name: str) -> None:
     context = [Piece(name, "context", tuple(range(65, 75))) for name in ("a", "b", "c")]
     item = make_item(Prompt((*context, Piece("query", "frame", (32, 33)))), range(70, 76))
     with ModelServer(VLLM, faults=[fault]) as server:
-        result = api.doctor(server.model, tokenizer="toy")
+        result: Any = api.doctor(server.model, tokenizer="toy")
         backend = load_backend(server.model, tokenizer="toy")
         assert isinstance(backend, ServedBackend)
         ran = backend.measured_noise([item])
@@ -227,7 +227,7 @@ def test_without_a_fault_all_of_it_passes() -> None:
 
 
 def test_the_cause_of_noise_is_named_and_rounding_is_no_wrong_place() -> None:
-    result = examine(faulty("cache"), "quantised")
+    result: Any = examine(faulty("cache"), "quantised")
     assert result.is_sound
     assert result.noise.cache_nats == pytest.approx(0.16)
     assert (result.noise.repeat_nats, result.noise.order_nats, result.noise.batch_nats) == (0.0, 0.0, 0.0)

@@ -218,14 +218,14 @@ def test_a_value_that_is_said_word_for_word_is_in_the_first_line_whatever_its_ra
 @pytest.mark.usefixtures("undrawn")
 def test_the_page_has_subjects_types_and_values_by_evidence() -> None:
     cases = several(30, known=2)
-    told = {"command": "leakmeter pii probe people.csv", "provenance": b.Provenance(facts=(("Directory", "runs/x"),))}
-    page = html.page(report(cases, **told))
-    assert page == html.page(report(cases, **told))
+    command, provenance = "leakmeter pii probe people.csv", b.Provenance(facts=(("Directory", "runs/x"),))
+    page = html.page(report(cases, command=command, provenance=provenance))
+    assert page == html.page(report(cases, command=command, provenance=provenance))
     ids = re.findall(r'<b class="h15">0.010</b></span> <strong><bdi>([^<]*)</bdi>', page)
     assert sorted(ids[:2]) == ["s0: phone", "s1: phone"]
     assert (page.count('<details class="line"'), page.count("<svg")) == (90, 1)
-    for shown in ("runs/x", told["command"], '<b class="h15">0.010●</b>', "What this model knows of these people"):
-        assert str(shown) in page
+    for shown in ("runs/x", command, '<b class="h15">0.010●</b>', "What this model knows of these people"):
+        assert shown in page
     single = html.page(report([asked()]))
     assert "What this model knows of this person" in single
     assert not re.search('<details class="line"|<script|Subjects, strongest', single)

@@ -24,7 +24,8 @@ from leakmeter.instruments.pii.tuning.vectors import SoftPrompt, behind, load_so
 
 
 def quick(model: Any, **changes: Any) -> Tuned:
-    settings = {"length": 4, "epochs": 6, "exact_match_every": 2, "batch_size": 2, "learning_rate": 0.05}
+    settings: dict[str, Any] = {"length": 4, "epochs": 6, "exact_match_every": 2, "batch_size": 2}
+    settings["learning_rate"] = 0.05
     settings |= {one.name: changes.pop(one.name) for one in fields(SoftPromptTuning) if one.name in changes}
     return tune(model, byte_tokenizer(), EXAMPLES, SoftPromptTuning(**settings), **changes)
 
