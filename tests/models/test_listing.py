@@ -10,17 +10,13 @@ from leakmeter.cli import models as command
 from leakmeter.errors import ModelError
 from leakmeter.models import KNOWN_MODELS, KnownModel
 
-LIST = """
-import sys
-from leakmeter.cli.models import app
-app([], result_action="return_value")
-heavy = {"torch", "transformers", "pandas", "huggingface_hub", "gguf", "safetensors"} & set(sys.modules)
-assert not heavy, heavy
-"""
-
 
 def test_listing_loads_no_heavy_library(cache: Path, run_python: Callable[[str], tuple[int, str, str]]) -> None:
-    status, out, err = run_python(LIST)
+    status, out, err = run_python(
+        "import sys; from leakmeter.cli.models import app; app([], result_action='return_value')\n"
+        "heavy = {'torch', 'transformers', 'pandas', 'huggingface_hub', 'gguf', 'safetensors'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
     assert (status, err) == (0, "")
     assert "smollm2-135m" in out
 
@@ -29,11 +25,9 @@ def call(*arguments: str) -> None:
     command.app(arguments, result_action="return_value")
 
 
+@pytest.mark.usefixtures("stub_converter")
 def test_listing_for_machines(
-    tiny_model: KnownModel,
-    stub_converter: list[Path],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tiny_model: KnownModel, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(KNOWN_MODELS, "tiny", tiny_model)
     call("pull", "tiny")

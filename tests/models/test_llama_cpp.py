@@ -53,6 +53,12 @@ def asked(paths: Sequence[Path], texts: Sequence[str], out: Path) -> list[list[l
     return found
 
 
+def assert_same_ids(ours: HfTokenizer, path: Path) -> None:
+    texts = strings(500)
+    (theirs,) = asked([path], texts, path.with_suffix(".ids"))
+    assert [list(ours.encode_data(text, first=True).ids) for text in texts] == theirs
+
+
 @pytest.fixture(scope="module")
 def byte_level() -> tuple[dict[str, Any], list[str], list[int]]:
     """A byte-level `tokenizer.json`, tokens and types; its merges cross every border that a split could draw."""
@@ -119,16 +125,12 @@ def sentence_piece() -> dict[str, Any]:
 
 @pytest.mark.parametrize("adds_space", few([True, False]))
 def test_a_sentence_piece_vocabulary_is_llama_cpps(adds_space: bool, tmp_path: Path, cache: Path) -> None:
-    made = sentence_piece()
     path = tmp_path / "own.gguf"
     keys = {"bos_token_id": 1, "eos_token_id": 2, "unknown_token_id": 0, "add_space_prefix": adds_space}
-    write_gguf(path, made["tokens"], made["types"], model="llama", pre="default", scores=made["scores"], **keys)
-    texts = strings(500)
-    (theirs,) = asked([path], texts, tmp_path / "ids")
+    write_gguf(path, **sentence_piece(), model="llama", pre="default", **keys)
     ours = loaded(resolve(str(path), notify=lambda line: None).path)
     assert ours.start_ids == (1,)
-    for text, ids in zip(texts, theirs, strict=True):
-        assert list(ours.encode_data(text, first=True).ids) == ids, text
+    assert_same_ids(ours, path)
 
 
 @pytest.fixture(scope="module")
@@ -151,10 +153,7 @@ def test_a_converted_file_gives_llama_cpps_ids(byte_level: Any, tmp_path: Path, 
     path = tmp_path / "own.gguf"
     merges = [" ".join(merge) for merge in spec["model"]["merges"]]
     write_gguf(path, tokens, types, model="gpt2", pre="smollm", merges=merges, bos_token_id=0, eos_token_id=0)
-    texts = strings(500)
-    (theirs,) = asked([path], texts, tmp_path / "ids")
-    ours = loaded(resolve(str(path), notify=lambda line: None).path)
-    assert [list(ours.encode_data(text, first=True).ids) for text in texts] == theirs
+    assert_same_ids(loaded(resolve(str(path), notify=lambda line: None).path), path)
 
 
 @pytest.mark.long
@@ -166,10 +165,7 @@ def test_the_default_models_ids_are_llama_cpps(default_model: Path, tmp_path: Pa
     merges = [" ".join(merge) for merge in spec["model"]["merges"]]
     path = tmp_path / "own.gguf"
     write_gguf(path, tokens, types, model="gpt2", pre="smollm", merges=merges, bos_token_id=1, eos_token_id=2)
-    texts = strings(500)
-    (theirs,) = asked([path], texts, tmp_path / "ids")
-    ours = loaded(default_model)
-    assert [list(ours.encode_data(text, first=True).ids) for text in texts] == theirs
+    assert_same_ids(loaded(default_model), path)
 
 
 def test_the_default_model_joins_line_breaks_before_a_digit(default_model: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,15 +71,14 @@ def test_weights_from_elsewhere_or_that_nothing_names_are_refused(folder: Path) 
     refused(folder, r"neither model\.safetensors nor")
 
 
-def test_what_is_refused_is_refused_before_torch_is_imported(folder: Path, run_python: object) -> None:
+def test_what_is_refused_is_refused_before_torch_is_imported(folder: Path, run_python: Any) -> None:
     index(folder, "w.bin")
+    words = ["--model", str(folder), "--context-file", str(folder / "config.json"), "--query", "x", "--response", "y"]
     script = (
-        "import sys\nfrom leakmeter.cli import main\n"
-        f"try:\n    main(['influence', '--model', {str(folder)!r}, '--context-file', {str(folder / 'config.json')!r}, "
-        "'--query', 'x', '--response', 'y'])\n"
+        f"import sys\nfrom leakmeter.cli import main\ntry:\n    main(['influence', *{words}])\n"
         "except SystemExit as ended:\n    print(ended.code, 'torch' in sys.modules)\n"
     )
-    code, out, err = run_python(script)  # type: ignore[operator]
+    code, out, err = run_python(script)
     assert (code, out.split()) == (0, ["2", "False"]), err
 
 

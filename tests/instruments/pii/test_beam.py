@@ -20,11 +20,7 @@ from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.instruments.pii.beam import Beam, beam_search, longest_beam_search
 from leakmeter.stats.logspace import log_softmax
 
-# By path: the folder of the back ends' tests is not on the path of these.
-
-N_VOCAB = 11
-N_NEW = 9
-EOS = 2
+N_VOCAB, N_NEW, EOS = 11, 9, 2
 
 
 def prompts_of(rng: np.random.Generator, n: int, n_vocab: int) -> list[Prompt]:

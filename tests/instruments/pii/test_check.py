@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from helpers import tuned_models
+from helpers.command_line import assert_refused, object_of, objects_of
 from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.load import load_directory
 from leakmeter.engine.measure import Callbacks, measure_cases
@@ -29,11 +30,6 @@ from leakmeter.instruments.pii.tuning.finetune import Document, fine_tune
 from leakmeter.storage.rundir import RunDirectory
 
 
-def small() -> HfBackend:
-    model = tuned_models.fresh_llama(max_position_embeddings=1024)
-    return HfBackend(model, tuned_models.byte_tokenizer(), name="small")
-
-
 def ps_of(backend: HfBackend, subjects: Sequence[Subject]) -> list[float]:
     """p-value of each one's telephone number."""
     settings, measure = ProbeSettings(prompts=1, decoys=50), Pii(beams=())
@@ -47,7 +43,8 @@ def ps_of(backend: HfBackend, subjects: Sequence[Subject]) -> list[float]:
 def test_a_model_that_was_fine_tuned_on_canaries_ranks_each_ones_number_first_and_nobody_elses(tmp_path: Path) -> None:
     everyone = canaries_of(24, seed=5)
     taught, unseen = everyone[:4], everyone[4:]
-    backend = small()
+    model = tuned_models.fresh_llama(max_position_embeddings=1024)
+    backend = HfBackend(model, tuned_models.byte_tokenizer(), name="small")
     documents = [Document(f"Please contact {one.name} by phone number {one.phone}", 60) for one in taught]
     fine_tune(
         backend.model, backend.tokenizer.library, documents, tmp_path / "tuned",
@@ -62,8 +59,7 @@ def test_a_model_that_was_fine_tuned_on_canaries_ranks_each_ones_number_first_an
 def test_those_who_are_inserted_are_others_than_those_tuned_on_and_held_out() -> None:
     check = Check(canaries=5, repeats=(1, 3), held_out=5)
     everyone = [one for group in (*check.groups, check.further) for one in group.subjects]
-    for values in ([one.name for one in everyone], [one.phone for one in everyone]):
-        assert len(set(values)) == len(values) == 20
+    assert len(everyone) == len({one.name for one in everyone}) == len({one.phone for one in everyone}) == 20
     assert check.further.repeats == 3
 
 
@@ -114,11 +110,8 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def small_directory(tmp_path: Path) -> Path:
-    """A small model as a directory."""
-    from helpers import tuned_models as made
-
-    made.fresh_llama(max_position_embeddings=1024).save_pretrained(tmp_path / "small")
-    made.byte_tokenizer().save_pretrained(tmp_path / "small")
+    tuned_models.fresh_llama(max_position_embeddings=1024).save_pretrained(tmp_path / "small")
+    tuned_models.byte_tokenizer().save_pretrained(tmp_path / "small")
     return tmp_path / "small"
 
 
@@ -139,11 +132,8 @@ def test_the_whole_check(cli: Call, small_directory: Path, tmp_path: Path) -> No
         assert 0 <= row["auc_low"] <= row["auc"] <= row["auc_high"] <= 1
         assert (row["type"], row["n"], row["n_held_out"]) == ("phone", 3, 3)
         names = ("box", "type", "repeats", "score")
-        curve = [
-            (float(point["share_held_out"]), float(point["share_inserted"]))
-            for point in points
-            if all(point[name] == str(row[name]) for name in names)
-        ]
+        of_row = [point for point in points if all(point[name] == str(row[name]) for name in names)]
+        curve = [(float(point["share_held_out"]), float(point["share_inserted"])) for point in of_row]
         assert (curve[0], curve[-1]) == ((0, 0), (1, 1))
         assert np.trapezoid(*np.transpose(curve)[::-1]) == pytest.approx(row["auc"], rel=1e-12)
     assert len(list(csv.DictReader((out / "table.csv").read_text(encoding="utf-8").splitlines()))) == len(rows)
@@ -161,17 +151,14 @@ def test_a_soft_prompt_is_tuned_and_asked_behind(cli: Call, small_directory: Pat
         (tmp_path / f"{name}.jsonl").write_text(lines_of(people), encoding="utf-8")
     prompt, model = tmp_path / "prompt.safetensors", ("--model", small_directory, "--device", "cpu", "--json")
     some, others = (("--subjects", tmp_path / f"{name}.jsonl") for name in ("some", "others"))
-    ended = cli("pii", "tune", *some, "--out", prompt, "--length", "3", "--epochs", "2", *model)
-    assert ended.code == 0, ended.err
-    told = json.loads(ended.out)
+    told = object_of(cli("pii", "tune", *some, "--out", prompt, "--length", "3", "--epochs", "2", *model))
     assert (told["subjects_tuned_on"], told["subjects_chosen_by"], told["vectors"]) == (5, 1, 3)
     assert not list(tmp_path.glob(".*tuning*"))
     few = ("--kinds", "twin", "--decoys", "50", "--prompts", "1", "--beams", "1")
     values = []
     for more in (("--soft-prompt", prompt), ()):
-        ended = cli("pii", "probe", *others, *few, *model, *more)
-        assert ended.code == 0, ended.err
-        values.append([json.loads(line)["log_likelihood_nats"] for line in ended.out.splitlines()[:-1]])
+        cases, _ = objects_of(cli("pii", "probe", *others, *few, *model, *more))
+        values.append([case["log_likelihood_nats"] for case in cases])
     assert len(values[0]) == len(values[1]) == 9
     assert values[0] != values[1]
 
@@ -184,8 +171,7 @@ def test_people_in_both_are_refused_by_their_records(cli: Call, small_directory:
         *("pii", "tune", "--subjects", tmp_path / "some.jsonl", "--validation", tmp_path / "others.jsonl"),
         *("--out", tmp_path / "prompt.safetensors", "--model", small_directory),
     )
-    assert (ended.code, ended.out) == (2, "")
-    assert f"record {everyone[2].id} is" in ended.err
+    assert_refused(ended, f"record {everyone[2].id} is")
     assert everyone[2].name not in ended.err
     assert not (tmp_path / "prompt.safetensors").exists()
 

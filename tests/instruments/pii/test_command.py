@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import leakmeter
+from helpers.command_line import as_options, assert_refused, object_of, objects_of
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import canaries_of, document_of, lines_of
 from leakmeter.instruments.pii.subjects import load_subjects
@@ -25,14 +26,12 @@ PEOPLE = canaries_of(3, seed=11)
 
 @pytest.fixture(autouse=True)
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A configuration of the test's own."""
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
     return tmp_path / "config"
 
 
 @pytest.fixture
 def people(tmp_path: Path) -> Path:
-    """A file of invented people."""
     path = tmp_path / "people.jsonl"
     path.write_text(lines_of(PEOPLE), encoding="utf-8")
     return path
@@ -46,9 +45,7 @@ def probe(cli: Call, people: Path) -> Call:
         given: dict[str, object] = {
             "subjects": people, "model": "toy", "decoys": 50, "prompts": 1, "beams": 0, "out": people.parent / "runs",
         }  # fmt: skip
-        given |= options
-        named = {f"--{name.replace('_', '-')}": value for name, value in given.items() if value is not None}
-        return cli("pii", "probe", *(part for pair in named.items() for part in pair), *more)
+        return cli("pii", "probe", *as_options({**given, **options}), *more)
 
     return call
 
@@ -90,36 +87,28 @@ def test_names_in_paths_keys_and_relations_are_neither_written_nor_shown(probe: 
     folder.mkdir()
     people = folder / "quist.json"
     relations = {"guardian of Ottokar Blom": "Hedda Tavel", "ward of Blom": "Ines Tavel", "father": "Emil Quist"}
-    people.write_text(
-        json.dumps({"Johanna Quist": {"name": "Johanna Quist", "relationships": relations}}), encoding="utf-8"
-    )
+    people.write_text(json.dumps({"Johanna Quist": {"name": "Johanna Quist", "relationships": relations}}))
     page = folder / "page.html"
     ended = probe("--json", "--html", page, subjects=f"{folder}/./{people.name}")
-    assert ended.code == 0, ended.err
     shown = (ended.out + ended.err.replace(str(page), "") + page.read_text(encoding="utf-8")).casefold()
     written = everything_written(tmp_path / "runs").casefold()
     for secret in ("johanna", "quist", "ottokar", "blom", "hedda", "tavel"):
         assert secret not in shown
         assert secret not in written
-    ids = [json.loads(line)["id"] for line in ended.out.splitlines()[:-1]]
+    ids = [case["id"] for case in objects_of(ended)[0]]
     assert ids == ["1: relationship other", "1: relationship other 2", "1: relationship father"]
-
-
-TEMPLATES = {
-    'twin = ["Call me at"]': "asks about nobody", 'twin = ["{name} {pii_1}"]': "known: {name}, {target_pii_type}",
-    'twins = ["{name}"]': "unknown kind 'twins'", "twin = []": "list of one or more texts", "twin = [": "is not TOML",
-    "": "is empty",
-}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        *(({"templates": text}, said) for text, said in TEMPLATES.items()),
-        ({"control_names": 0}, "control-names is 0"),
-        ({"region": "ZZ"}, "ZZ"),
-        ({"soft_prompt": "nosuch.safetensors"}, "nosuch.safetensors"),
-        ({"subjects": "nosuch.csv"}, "nosuch.csv"),
+        ({"templates": 'twin = ["Call me at"]'}, "asks about nobody"),
+        ({"templates": 'twin = ["{name} {pii_1}"]'}, "known: {name}, {target_pii_type}"),
+        ({"templates": 'twins = ["{name}"]'}, "unknown kind 'twins'"),
+        ({"templates": "twin = []"}, "list of one or more texts"),
+        *(({"templates": "twin = ["}, "is not TOML"), ({"templates": ""}, "is empty")),
+        *(({"control_names": 0}, "control-names is 0"), ({"region": "ZZ"}, "ZZ")),
+        *(({"soft_prompt": "nosuch.safetensors"}, "nosuch.safetensors"), ({"subjects": "nosuch.csv"}, "nosuch.csv")),
     ],
 )
 def test_what_cannot_be_used_has_one_clear_line(
@@ -129,9 +118,7 @@ def test_what_cannot_be_used_has_one_clear_line(
         (tmp_path / "own.toml").write_text(str(options["templates"]), encoding="utf-8")
         options = {"templates": tmp_path / "own.toml"}
     ended = probe(**options)
-    assert (ended.code, ended.out) == (2, "")
-    assert said in ended.err
-    assert ended.err.count("\n") == 1
+    assert_refused(ended, said)
     for secret in (PEOPLE[0].name, str(PEOPLE[0].phone)):
         assert secret not in ended.err
 
@@ -140,9 +127,7 @@ def test_people_in_documents_can_be_asked_for(cli: Call, probe: Call, tmp_path: 
     documents, out = tmp_path / "documents.jsonl", tmp_path / "found.jsonl"
     texts = [*(document_of(subject, seed=0, number=n) for subject in PEOPLE for n in range(4)), "Nothing here."]
     documents.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
-    ended = cli("pii", "extract", documents, "--out", out, "--json")
-    assert ended.code == 0, ended.err
-    told = json.loads(ended.out)
+    told = object_of(cli("pii", "extract", documents, "--out", out, "--json"))
     assert told["n_documents"] == 13
     assert 1 <= told["n_subjects"] <= 3
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
@@ -150,23 +135,17 @@ def test_people_in_documents_can_be_asked_for(cli: Call, probe: Call, tmp_path: 
     assert probe("--dry-run", subjects=out).code == 0
     assert not (tmp_path / "runs").exists()
     for options, said in (
-        (("--qa", "nosuch"), "--find relationships"),
-        (("--find", "universities"), "go together"),
+        *((("--qa", "nosuch"), "--find relationships"), (("--find", "universities"), "go together")),
         (("--universities", "nosuch.txt", "--find", "universities"), "nosuch.txt"),
-        (("--ner", "nosuch"), "nosuch"),
-        (("--region", "ZZ"), "ZZ"),
+        *((("--ner", "nosuch"), "nosuch"), (("--region", "ZZ"), "ZZ")),
     ):
-        ended = cli("pii", "extract", documents, "--out", tmp_path / "out.jsonl", *options)
-        assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-        assert said in ended.err
+        assert_refused(cli("pii", "extract", documents, "--out", tmp_path / "out.jsonl", *options), said)
 
 
 def test_values_are_kept_and_shown_where_that_is_asked_for(probe: Call, tmp_path: Path) -> None:
     ended = probe("--kinds", "university", "--keep-values", "--decoy-test", "full", "--json", beams=1)
-    assert ended.code == 0, ended.err
-    case = json.loads(ended.out.splitlines()[0])
-    assert case["value"] == PEOPLE[0].university
-    assert case["name"] == PEOPLE[0].name
+    case, *_ = objects_of(ended)[0]
+    assert (case["value"], case["name"]) == (PEOPLE[0].university, PEOPLE[0].name)
     assert len(case["generated"][0]["answers"]) == 1
     assert PEOPLE[0].name in everything_written(tmp_path / "runs")
 
@@ -174,10 +153,8 @@ def test_values_are_kept_and_shown_where_that_is_asked_for(probe: Call, tmp_path
 def test_bad_records_are_named_and_counted(probe: Call, people: Path) -> None:
     people.write_text(people.read_text() + '{"name": "Secret Person", "phone": "nonsense"}\n', encoding="utf-8")
     ended = probe("--kinds", "university")
-    assert ended.code == 2
-    assert "line 4" in ended.err
-    assert "nonsense" not in ended.err
-    assert "Secret" not in ended.err
+    assert_refused(ended, "line 4")
+    assert not any(word in ended.err for word in ("nonsense", "Secret"))
     ended = probe("--kinds", "university", "--skip-bad")
     assert ended.code == 0
     assert "left out 1 bad case; the first: line 4" in ended.err
@@ -192,9 +169,7 @@ def test_an_export_of_an_address_book_is_probed_as_it_is(
     probe: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "crm.csv"
-    path.write_text(
-        "First Name,Last Name,E-mail,Company,Emial\nMara,Ellsworth,mara@example.org,Ellsworth Ltd,x@y.example\n"
-    )
+    path.write_text("First Name,Last Name,E-mail,Company,Emial\nMara,Ells,mara@example.org,Ells Ltd,x@y.example\n")
     ended = probe("--dry-run", subjects=path)
     assert ended.code == 0, ended.err
     assert "columns left out: 'Company', 'Emial' (--map email=Emial uses it)\n" in ended.err
@@ -202,25 +177,23 @@ def test_an_export_of_an_address_book_is_probed_as_it_is(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
     assert probe("--dry-run", subjects="-").err.count("columns left out") == 1
     refused = probe("--dry-run", "--map", "emial=Emial", subjects=path)
-    assert (refused.code, refused.out) == (2, "")
-    assert "no field 'emial'; did you mean 'email'?" in refused.err
+    assert_refused(refused, "no field 'emial'; did you mean 'email'?")
 
 
 def test_numbers_are_the_same_in_json_in_the_library_and_the_second_time(probe: Call, people: Path) -> None:
     people.write_text(lines_of(PEOPLE[:1]), encoding="utf-8")
     first = probe("--kinds", "university", "--json")
-    *cases, last = [json.loads(line) for line in first.out.splitlines()]
-    assert "decoy_associations_nats" not in last["summary"]["subjects"][0]["values"][0]
+    cases, summary = objects_of(first)
+    assert "decoy_associations_nats" not in summary["subjects"][0]["values"][0]
     assert probe("--kinds", "university", "--json").out == first.out
     found = leakmeter.pii("toy", load_subjects(people).subjects, kinds=["university"], decoys=50, prompts=1)
     for name in ("p_value", "association_nats"):
         assert [getattr(one, name) for one in found] == [case[name] for case in cases]
-    assert len(found.to_frame(detail=True)) == len(cases) == last["summary"]["n_subjects"] == 1
+    assert len(found.to_frame(detail=True)) == len(cases) == summary["n_subjects"] == 1
 
 
 def test_without_a_file_two_who_do_not_exist_are_asked_for(cli: Call) -> None:
-    ended = cli("pii", "probe", "--model", "toy", "--decoys", "50", "--prompts", "1", "--beams", "0", "--json")
-    assert ended.code == 0, ended.err
-    *cases, last = [json.loads(line) for line in ended.out.splitlines()]
-    assert last["summary"]["n_subjects"] == 2
+    few = ("--decoys", "50", "--prompts", "1", "--beams", "0")
+    cases, summary = objects_of(cli("pii", "probe", "--model", "toy", *few, "--json"))
+    assert summary["n_subjects"] == 2
     assert {(case["kind"], len(case["generated"])) for case in cases} == {("twin", 0)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -153,74 +154,63 @@ def test_means_of_decoys_are_those_of_decoys() -> None:
 
 
 # ---- the measure ----------------------------------------------------------------------------------------------------
-PEOPLE = canaries_of(3, seed=12)
+PEOPLE = canaries_of(3, seed=11)
 KINDS: tuple[ProbeKind, ...] = ("twin", "triplet", "quadruplet", "relationship", "university")
 
 
-class Knowing(Toy):
-    """A toy model that knows what some people's values are: they are far more likely behind everything than the toy
-    has them, and less so behind control names."""
+class Drawn(Toy):
+    """Log-likelihoods by lot, the same for a prompt and a value each time; behind a name here its value is likelier."""
 
-    def __init__(self, values: dict[str, str]) -> None:
+    def __init__(self, values: dict[str, str] | None = None) -> None:
         super().__init__()
-        self.values = values
+        self.values = {name.encode(): value.encode() for name, value in (values or {}).items()}
 
     def score(self, chunk: Any) -> list[Scores]:
-        return [
-            replace(answer, values=answer.values / 50.0) if self.knows(request) else answer
-            for request, answer in zip(chunk.requests, super().score(chunk), strict=True)
-        ]
+        texts = [(bytes(request.prompts[0].ids.tolist()), bytes(request.response)) for request in chunk.requests]
+        return [Scores(np.asarray([self.likelihood(before, said)])) for before, said in texts]
 
-    def knows(self, request: Any) -> bool:
-        before, said = (self.tokenizer.decode(ids) for ids in (request.prompts[0].ids.tolist(), request.response))
-        return any(name in before and value in said for name, value in self.values.items())
+    def likelihood(self, before: bytes, said: bytes) -> float:
+        is_known = any(name in before and value in said for name, value in self.values.items())
+        return zlib.crc32(before, zlib.crc32(said)) / 2**32 - (1.0 if is_known else 3.0)
 
 
-def results(
-    backend: Toy, test: DecoyTest, kinds: tuple[ProbeKind, ...], group_size: int = TOGETHER, **settings: Any
-) -> list[PiiResult]:
+def results(backend: Toy, test: DecoyTest, n_kinds: int = 1, group_size: int = TOGETHER) -> list[PiiResult]:
     measure = Pii(beams=(), decoy_test=test)
-    cases = LoadedCases(tuple(probes_of(PEOPLE, kinds)))
-    plan = Plan("pii", measure, ProbeSettings(prompts=1, control_names=1, **settings), cases, group_size)
+    cases = LoadedCases(tuple(probes_of(PEOPLE, KINDS[:n_kinds])))
+    plan = Plan("pii", measure, ProbeSettings(prompts=2, control_names=1, decoys=60), cases, group_size)
     return list(PiiResult.from_run(make_ready(plan, backend).measure(), asdict(measure)))
 
 
-@pytest.mark.parametrize("kinds", [("twin",), KINDS[:2]])
-def test_verdicts_are_those_of_the_full_test(kinds: tuple[ProbeKind, ...]) -> None:
-    backend = Knowing({person.name: str(person.phone) for person in PEOPLE[:2]})
-    full, short = (PiiResult.summary(results(backend, test, kinds, decoys=60)) for test in ("full", "sequential"))
-    assert [one.known for one in short.subjects] == [one.known for one in full.subjects]
-    assert {one.known for one in full.subjects} == {True, False}
+@pytest.mark.parametrize("n_kinds", [1, 2])
+def test_verdicts_and_decoys_that_are_scored_are_those_of_the_full_test(n_kinds: int) -> None:
+    backend = Drawn({person.name: str(person.phone) for person in PEOPLE[:2]})
+    every, scored = (results(backend, test, n_kinds) for test in ("full", "sequential"))
+    for result, other in zip(scored, every, strict=True):
+        assert result.n_decoys_scored <= other.n_decoys_scored == 60
+        assert result.association_nats == pytest.approx(other.association_nats)
+        assert set(result.decoy_associations_nats) <= set(other.decoy_associations_nats)
+        if result.n_decoys_scored < 60:
+            assert result.extrapolated_exposure_bits is None
+        if result.n_decoys_scored < 60 and n_kinds == 1:
+            assert result.p_value == stops_at(60) / result.n_decoys_scored
+            assert not result.p_value_is_bound
+    full, short = PiiResult.summary(every), PiiResult.summary(scored)
+    assert [one.known for one in short.subjects] == [one.known for one in full.subjects] == [True, True, False]
     for ours, theirs in zip(short.subjects, full.subjects, strict=True):
-        for value, other in zip(ours.values, theirs.values, strict=True):
+        for value, other_value in zip(ours.values, theirs.values, strict=True):
             if value.n_decoys_scored == value.n_decoys:
-                assert value.p_value == other.p_value
+                assert value.p_value == other_value.p_value
             else:
-                assert min(value.p_value, other.p_value) > AT_RISK
+                assert min(value.p_value, other_value.p_value) > AT_RISK
 
 
 def test_all_cases_of_a_value_score_the_same_decoys_however_they_are_grouped() -> None:
-    by_group = [results(Toy(), "sequential", KINDS[:2], n, decoys=50) for n in (TOGETHER, 1, 5)]
+    by_group = [results(Drawn(), "sequential", 2, n) for n in (TOGETHER, 1, 5)]
     for one, two, three in zip(*by_group, strict=True):
         assert one.n_decoys_scored == two.n_decoys_scored == three.n_decoys_scored
         assert one.decoy_associations_nats == pytest.approx(two.decoy_associations_nats, abs=1e-9)
-    scored: dict[tuple[str, str], set[int]] = {}
-    for result in by_group[0]:
-        scored.setdefault((result.subject, result.type), set()).add(result.n_decoys_scored)
-    assert all(len(sizes) == 1 for sizes in scored.values())
-
-
-def test_decoys_that_are_scored_are_decoys_of_the_full_test() -> None:
-    full, short = (results(Toy(), test, ("twin",), decoys=60) for test in ("full", "sequential"))
-    for result, other in zip(short, full, strict=True):
-        assert result.n_decoys_scored < other.n_decoys_scored == 60 or result.n_decoys_scored == 60
-        assert result.association_nats == pytest.approx(other.association_nats)
-        all_decoys = np.asarray(other.decoy_associations_nats)
-        assert all(np.isclose(all_decoys, nats).any() for nats in result.decoy_associations_nats)
-        if result.n_decoys_scored < 60:
-            assert result.extrapolated_exposure_bits is None
-            assert result.p_value == stops_at(60) / result.n_decoys_scored
-            assert not result.p_value_is_bound
+    scored = {(result.subject, result.type, result.n_decoys_scored) for result in by_group[0]}
+    assert len(scored) == len({(subject, type_) for subject, type_, _ in scored}) < len(by_group[0])
 
 
 def test_no_more_is_run_than_predicted_and_others_prompts_are_no_cost_of_a_case() -> None:
@@ -242,9 +232,10 @@ def test_a_case_of_many_is_predicted_without_the_prompts_of_the_others() -> None
     """Other cases of its value ask for them too, and are counted themselves."""
     cases = LoadedCases(tuple(probes_of(canaries_of(4, seed=2), KINDS[:3])))
     predictor = predictor_of(Toy())
-    told, _ = forecast(predictor, Plan("pii", Pii(beams=()), ProbeSettings(prompts=1, decoys=50), cases, TOGETHER))
+    settings = ProbeSettings(prompts=1, decoys=50, control_names=1)
+    told, _ = forecast(predictor, Plan("pii", Pii(beams=()), settings, cases, TOGETHER))
     assert told.sampled_cases is not None
-    every = [ProbeSettings(prompts=1, decoys=50).prepare(case, Toy(), Pii(beams=())) for case in cases.cases]
+    every = [settings.prepare(case, Toy(), Pii(beams=())) for case in cases.cases]
     exact = predicted_cases(predictor, Pii(beams=()), every, group_size=TOGETHER)
     assert told.requests == pytest.approx(exact.requests, rel=0.02)
     assert told.full_pass_tokens == pytest.approx(exact.full_pass_tokens, rel=0.05)

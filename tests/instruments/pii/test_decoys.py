@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -33,16 +35,12 @@ JANE = Subject(
 )  # fmt: skip
 
 
-def phones(phone: str, region: str = "US", n: int = 50) -> tuple[str, ...]:
-    return decoys_of(Subject("x", "Jane Doe", phone=phone, region=region), "phone", n=n)
+def made(type_: ValueType, value: str, region: str = "US", n: int = 50, name: str = "Jane Doe") -> tuple[str, ...]:
+    told: dict[str, Any] = {type_: value}
+    return decoys_of(Subject("x", name, region=region, **told), type_, n=n)
 
 
-def emails(email: str, name: str = "Jane Doe", n: int = 50) -> tuple[str, ...]:
-    return decoys_of(Subject("x", name, email=email), "email", n=n)
-
-
-def addresses(address: str, region: str = "US", n: int = 50) -> tuple[str, ...]:
-    return decoys_of(Subject("x", "Jane Doe", address=address, region=region), "address", n=n)
+phones, emails, addresses = (partial(made, type_) for type_ in ("phone", "email", "address"))
 
 
 def relatives(name: str, kind: str, of: str = "Jane Doe", n: int = 50) -> tuple[str, ...]:
@@ -94,8 +92,9 @@ def test_numbers_keep_area_and_form_and_the_rules_of_their_plan(phone: str) -> N
         else:
             assert re.match(r"[2-9](?!11)", exchange)
             assert exchange not in EXCHANGES_OF_NOBODY
-        assert phonenumbers.is_possible_number(phonenumbers.parse(decoy, "US"))
-        assert bool(phonenumbers.parse(decoy, "US").extension) == bool(phonenumbers.parse(phone, "US").extension)
+        parsed = phonenumbers.parse(decoy, "US")
+        assert phonenumbers.is_possible_number(parsed)
+        assert bool(parsed.extension) == bool(phonenumbers.parse(phone, "US").extension)
 
 
 def test_numbers_elsewhere_keep_their_area_and_kind_and_fiction_has_ninety_nine_others() -> None:
@@ -119,7 +118,7 @@ def test_names_of_every_kind_give_addresses() -> None:
         ("Sting", "sting@gmail.com"), ("王伟", "wangwei@163.com"), ("{first} {last}", "first.last@gmail.com"),
         ("%s \\1 <|endoftext|>", "x@acme.com"), ("!!!", "!!!@acme.com"), ("Jane Doe", "me@janedoe.com"),
     ):  # fmt: skip
-        decoys = emails(email, name, n=40)
+        decoys = emails(email, name=name, n=40)
         assert len(set(decoys)) == 40
         assert all(decoy.startswith(email[0]) for decoy in decoys)
     assert len(emails("me@janedoe.com", n=99)) == len(emails("jane.doe@gmail.com", n=99)) == 99
@@ -162,10 +161,8 @@ def test_few_have_few_decoys_and_others_are_taken_where_few_are_alike() -> None:
         (JANE, {"type": "phone", "n": 0}, "decoys is 0, expected 1 or more"),
         (Subject("x", "Jane Doe", phone="1"), {"type": "university"}, "subject 'x' has no university"),
         (Subject("x", "J", email="jane.doe"), {"type": "email"}, "subject 'x': 'email' is not an e-mail address"),
-        *(
-            (Subject("x", "J", phone=phone), {"type": "phone"}, "subject 'x': 'phone' is n")
-            for phone in ("1-800-FLOWERS", "flowers")
-        ),
+        (Subject("x", "J", phone="1-800-FLOWERS"), {"type": "phone"}, "subject 'x': 'phone' is n"),
+        (Subject("x", "J", phone="flowers"), {"type": "phone"}, "subject 'x': 'phone' is n"),
     ],
 )
 def test_errors_name_the_subject_and_never_the_value(subject: Subject, asked: dict[str, Any], said: str) -> None:
@@ -176,9 +173,7 @@ def test_errors_name_the_subject_and_never_the_value(subject: Subject, asked: di
 
 def test_addresses_share_the_town_and_emails_a_domain_only_where_it_is_the_same() -> None:
     for address, region in (
-        ("742 W Evergreen Lane, Apt 3C, Troy, NY 12180", "US"),
-        ("PO Box 12, Sandwick, OR 97000", "US"),
-        ("Lindenweg 4, 79999 Aulendorf", "DE"),
+        *((str(JANE.address), "US"), ("PO Box 12, Sandwick, OR 97000", "US"), ("Lindenweg 4, 79999 Aulendorf", "DE")),
     ):
         decoys = addresses(address, region)
         assert share_place("address", (address, *decoys), region)
@@ -194,11 +189,8 @@ def test_decoys_depend_on_what_they_are_for_alone() -> None:
     decoys = decoys_of(JANE, "phone", n=50)
     assert decoys_of(JANE, "phone", n=50) == decoys
     assert decoys_of(JANE, "phone", n=20) == decoys[:20]
-    for other in (
-        decoys_of(JANE, "phone", n=50, seed=1),
-        decoys_of(Subject("joan", "Jane Doe", phone=JANE.phone), "phone", n=50),
-    ):
-        assert other != decoys
+    assert decoys_of(JANE, "phone", n=50, seed=1) != decoys
+    assert decoys_of(replace(JANE, id="joan"), "phone", n=50) != decoys
     alike = (Relation("aunt", "Ann Bo"), Relation("mother", "Ann Bo"), Relation("aunt", "Eve Bo"))
     both = Subject("x", "Jane Doe", relationships=alike)
     of_aunt = decoys_of(both, "relationship", relation="aunt")
@@ -241,10 +233,7 @@ def test_addresses_of_mail_keep_the_name(email: str, form: str) -> None:
     ("address", "form"),
     [
         ("742 Evergreen Ln, Troy, NY 12180", r"[1-9]\d\d [A-Z][a-z]+ Ln, Troy, NY 12180"),
-        (
-            "12B W 45th St Apt 3C, New York, NY 10036-1234",
-            r"\d\dB W \d\d(st|nd|rd|th) St Apt \d[A-H], New York, NY 1.*4",
-        ),
+        ("12B W 45th St Apt 3C, Troy, NY 12180-1234", r"\d\dB W \d\d(st|nd|rd|th) St Apt \d[A-H], Troy, NY 1.*4"),
         ("PO Box 771, Elko, NV 89801", r"PO Box [1-9]\d\d, Elko, NV 89801"),
         ("100 S. MAIN ST., APT. 5-C, TROY, NY 12180", r"\d{3} S\. [A-Z]+ ST\., APT\. \d-[A-H], TROY, NY 12180"),
         ("7 Martin Luther King Blvd, Troy NY", r"\d [A-Z][a-z]+ [A-Z][a-z]+ [A-Z][a-z]+ Blvd, Troy NY"),
@@ -259,22 +248,20 @@ def test_addresses_keep_town_and_form(address: str, form: str) -> None:
 
 
 def test_relatives_have_the_subjects_surname_the_gender_and_the_shape() -> None:
-    men = set(given_names("male"))
+    men, women = (set(given_names(gender)) for gender in ("male", "female"))
     for decoy in decoys_of(JANE, "relationship", relation="father", n=50):
         first, initial, last = decoy.split()
         assert first in men
-        assert re.fullmatch(r"[A-Z]\.", initial)
-        assert last == "Doe"
-    women = set(given_names("female"))
+        assert re.fullmatch(r"[A-Z]\. Doe", f"{initial} {last}")
     for decoy in decoys_of(JANE, "relationship", relation="aunt"):
         first, last = decoy.split()
         assert first in women
         assert last not in ("Doe", "Jane")
     assert all(" " not in decoy for decoy in decoys_of(JANE, "relationship", relation="friend"))
-    assert all(
-        re.fullmatch(r"Dr\. [A-Z][a-z]+ van Doe Jr\.", decoy) for decoy in relatives("Dr. Tom van Doe Jr.", "uncle")
-    )
-    assert all(re.fullmatch(r"[A-Z]+ DOE", decoy) for decoy in relatives("TOM DOE", "son"))
+    for name, kind, form in (
+        ("Dr. Tom van Doe Jr.", "uncle", r"Dr\. [A-Z][a-z]+ van Doe Jr\."), ("TOM DOE", "son", r"[A-Z]+ DOE"),
+    ):  # fmt: skip
+        assert all(re.fullmatch(form, decoy) for decoy in relatives(name, kind))
     # Of a friend the first name says it.
     assert {decoy.split()[0] for decoy in relatives("Lisa Poe", "friend")} <= women
 
@@ -282,14 +269,10 @@ def test_relatives_have_the_subjects_surname_the_gender_and_the_shape() -> None:
 @pytest.mark.parametrize(
     ("name", "same"),
     [
-        ("Rice University", ["Rice University"]),
-        ("the Ohio State University", ["Ohio State University"]),
-        ("MIT", ["Massachusetts Institute of Technology"]),
-        ("UCLA", ["University of California, Los Angeles"]),
-        ("University of Texas at Austin", ["University of Texas"]),
+        *(("Rice University", ["Rice University"]), ("the Ohio State University", ["Ohio State University"])),
+        *(("MIT", ["Massachusetts Institute of Technology"]), ("UCLA", ["University of California, Los Angeles"])),
         ("University of California", [one for one in universities() if "California," in one]),
-        ("Elm College", []),
-        ("???", []),
+        *(("University of Texas at Austin", ["University of Texas"]), ("Elm College", []), ("???", [])),
     ],
 )
 def test_universities_are_all_but_the_true_one(name: str, same: list[str]) -> None:
@@ -301,11 +284,8 @@ def test_universities_are_all_but_the_true_one(name: str, same: list[str]) -> No
 
 
 def test_what_fits_goes_first() -> None:
-    def fits(value: str) -> bool:
-        return value.endswith("7")
-
-    free = decoys_of(JANE, "phone", n=50)
-    decoys = decoys_of(JANE, "phone", n=50, fits=fits)
+    fits = operator.methodcaller("endswith", "7")
+    free, decoys = decoys_of(JANE, "phone", n=50), decoys_of(JANE, "phone", n=50, fits=fits)
     assert all(map(fits, decoys))
     assert [decoy for decoy in free if fits(decoy)] == list(decoys)[: sum(map(fits, free))]
     # Ten numbers of fiction end in a 7; the others stand behind them.
@@ -319,12 +299,7 @@ def test_what_fits_goes_first() -> None:
 def _bigrams(seed: int) -> Callable[[str], float]:
     """A language model that never saw anybody."""
     weights = np.random.default_rng(seed).normal(size=(256, 256))
-
-    def score(text: str) -> float:
-        codes = text.encode()
-        return float(sum(weights[a, b] for a, b in pairwise(codes)))
-
-    return score
+    return lambda text: float(sum(weights[a, b] for a, b in pairwise(text.encode())))
 
 
 KNOW_NOTHING: dict[str, Callable[[str], float]] = {
@@ -353,30 +328,19 @@ def test_who_knows_nothing_ranks_true_values_anywhere_among_their_decoys() -> No
         assert stats.chisquare(ranks).pvalue > 1e-4, what
 
 
-DOE = Subject(
-    "7", "Jane Doe", phone="617-555-0134", email="jane.doe@mail.org", address="12 Oak St, Boston, MA 02118",
-    relationships=(Relation("father", "John Doe"),),
-)  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("type_", "value", "expected"),
     [
-        ("email", "jane.doe@gmail.com", "ann.roe@gmail.com"),
-        ("email", "jdoe72@doelaw.com", "aroe72@roelaw.com"),
-        ("email", "Jane_Doe+news@x.org", "Ann_Roe+news@x.org"),
-        ("email", "thejanepage@x.org", "theannpage@x.org"),
-        ("email", "kitty99@x.org", "kitty99@x.org"),
-        ("relationship", "John Doe", "John Roe"),
-        ("relationship", "Jane Doe-Smith", "Ann Roe-Smith"),
-        ("relationship", "Mary Doering", "Mary Doering"),
-        ("phone", "617-555-0134", "617-555-0134"),
-        ("address", "12 Jane St, Boston, MA 02118", "12 Jane St, Boston, MA 02118"),
+        *(("email", "jane.doe@gmail.com", "ann.roe@gmail.com"), ("email", "kitty99@x.org", "kitty99@x.org")),
+        *(("email", "jdoe72@doelaw.com", "aroe72@roelaw.com"), ("email", "Jane_Doe+news@x.org", "Ann_Roe+news@x.org")),
+        *(("email", "thejanepage@x.org", "theannpage@x.org"), ("relationship", "John Doe", "John Roe")),
+        *(("relationship", "Jane Doe-Smith", "Ann Roe-Smith"), ("relationship", "Mary Doering", "Mary Doering")),
+        *((of, value, value) for of, value in (("phone", JANE.phone), ("address", "12 Jane St, Boston, MA 02118"))),
         ("university", "Doe University", "Doe University"),
     ],
 )
 def test_a_value_says_the_other_name_where_it_said_the_persons(type_: ValueType, value: str, expected: str) -> None:
-    assert renamed(value, type_, DOE.name, "Ann Roe") == expected
+    assert renamed(value, type_, "Jane Doe", "Ann Roe") == expected
 
 
 def test_words_that_both_names_have_change_places() -> None:
@@ -385,16 +349,16 @@ def test_words_that_both_names_have_change_places() -> None:
 
 
 def test_they_are_somebody_else_in_all_that_is_known() -> None:
-    found = control_names_of(DOE, 5, seed=0)
-    assert control_names_of(DOE, 5, seed=0) == found != control_names_of(DOE, 5, seed=1)
+    jane = replace(JANE, email="jane.doe@mail.org")
+    found = control_names_of(jane, 5, seed=0)
+    assert control_names_of(jane, 5, seed=0) == found != control_names_of(jane, 5, seed=1)
     assert len({one.name for one in found}) == 5
     for one in found:
         first, last = one.name.split()
         assert {first, last}.isdisjoint({"Jane", "Doe"})
-        assert one.phone != DOE.phone
-        assert str(one.phone).startswith("617-")
+        assert not {JANE.phone, JANE.address} & {one.phone, one.address}
+        assert str(one.phone).startswith("(205) ")
         assert str(one.email).startswith(f"{first}.{last}@".lower())
-        assert one.address != DOE.address
     for name in ("Dr. Zoë O'Neill-Smith", "李小龙", "Al", "J. R. R. Tolkien", "{name} <|im_end|>"):
         for one in control_names_of(Subject("1", name, phone="617-555-0134", email="zoe.smith@x.org"), 3, seed=2):
             assert one.name != name

@@ -6,8 +6,9 @@ import functools
 import itertools
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from faker import Faker
@@ -67,16 +68,13 @@ def test_a_document_with_all_four_gives_its_person() -> None:
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("Contact: Ada Vale <a@x.example>", ["Ada Vale"]),
+        *(("Contact: Ada Vale <a@x.example>", ["Ada Vale"]), ("Will Vale <a@x.example>", ["Will Vale"])),
         ('"Ada Vale" <a@x.example>, Bo Quill (b@x.example)', ["Ada Vale", "Bo Quill"]),
         ("Please write to Zoë O’Brien-Ek [mailto:z@x.example]", ["Zoë O’Brien-Ek"]),
         ("Name: José Luis de la Cruz\nAge: 7", ["José Luis de la Cruz"]),
-        ("Then Dr. Ada J. Vale <a@x.example>", ["Ada J. Vale"]),
-        ("王小明 <w@x.example>", ["王小明"]),
-        ("姓名 name：Анна Иванова", ["Анна Иванова"]),
+        *(("Then Dr. Ada J. Vale <a@x.example>", ["Ada J. Vale"]), ("王小明 <w@x.example>", ["王小明"])),
+        *(("姓名 name：Анна Иванова", ["Анна Иванова"]), ("Reply To <a@x.example>", [""])),
         *((text, []) for text in ("Ada Vale went home. a@x.example", "username: Ada Vale")),
-        ("Reply To <a@x.example>", [""]),
-        ("Will Vale <a@x.example>", ["Will Vale"]),
     ],
 )
 def test_names_that_need_no_recogniser(text: str, names: list[str]) -> None:
@@ -100,29 +98,37 @@ def test_the_sentence_around_a_place() -> None:
     assert text[low:high] == "Dr. Smith met\nJ. Q. Ek’s father, Jöhn."
 
 
+def asking(asked: list[tuple[str, str]], answer: str = "", confidence: float = 0.0) -> Callable[..., Any]:
+    """A model that answers always the same, and notes what it was asked."""
+
+    def ask(question: str, context: str) -> tuple[str, float]:
+        asked.append((question, context))
+        return answer, confidence
+
+    return ask
+
+
 def test_relatives_by_the_form_of_a_sentence() -> None:
-    for text, name, kind, other in RELATIVES:
-        text = f"Nothing here. {text} Nothing there."
-        assert list(Relationships()(text)) == [Subject("", name, relationships=(Relation(kind, other),))]
+    for text, name, kind, other in (
+        ("Ada Vale's father, Tobias Vale, was a baker.", "Ada Vale", "father", "Tobias Vale"),
+        ("When Ada J. Vale’s mother was named Ines she left.", "Ada J. Vale", "mother", "Ines"),
+        ("In 1990 Zoë O'Brien's grandmother is María de la Cruz.", "Zoë O'Brien", "grandmother", "María de la Cruz"),
+        ("Tobias Vale is Ada Vale's uncle.", "Ada Vale", "uncle", "Tobias Vale"),
+        ("He knew Dr. Ada Vale's\nwife Bo.", "Ada Vale", "wife", "Bo"),
+    ):
+        found = list(Relationships()(f"Nothing here. {text} Nothing there."))
+        assert found == [Subject("", name, relationships=(Relation(kind, other),))]
     # What says nothing of a person's relative.
     for text in (
-        "Ada's father, Tobias Vale, left.",
-        "Today's mother, Ines Vale, works.",
-        "Ada Vale's mother-in-law, Ines Ek, left.",
-        "Ada Vale's fathers, Tobias and Bo, left.",
-        "the band's father, Tobias Vale, left.",
-        "Ada Vale's father, Tobias Ek's friend, left.",
+        *("Ada's father, Tobias Vale, left.", "Today's mother, Ines Vale, works."),
+        *("Ada Vale's mother-in-law, Ines Ek, left.", "Ada Vale's fathers, Tobias and Bo, left."),
+        *("the band's father, Tobias Vale, left.", "Ada Vale's father, Tobias Ek's friend, left."),
         "Ada Vale's father left.",
     ):
         assert list(Relationships()(text)) == []
     # A sentence without the relative's name is one to ask a model about.
     asked: list[tuple[str, str]] = []
-
-    def ask(question: str, context: str) -> tuple[str, float]:
-        asked.append((question, context))
-        return "", 0.0
-
-    assert list(Relationships(ask)(text)) == []
+    assert list(Relationships(asking(asked))(text)) == []
     assert asked == [("Who is the father of Ada Vale?", text)]
 
 
@@ -132,22 +138,16 @@ LEFT = "Ada Vale's father, Tobias Vale, left."
 @pytest.mark.parametrize(
     ("text", "answer", "confidence", "other"),
     [
-        (LEFT, "Tobias", 0.95, "Tobias Vale"),
+        *((LEFT, "Tobias", 0.95, "Tobias Vale"), (LEFT, "Tobias", float("nan"), None)),
         *((LEFT, answer, sure, None) for answer, sure in (("Tobias Vale", 0.9), ("Bo Ek", 0.99), ("", 0.99))),
-        (LEFT, "Tobias", float("nan"), None),
         ("Ada Vale's father left. Bo Ek stayed.", "Bo Ek.", 0.95, "Bo Ek"),
-        ("Ada Vale's father left.", "left", 0.95, None),
+        *(("Ada Vale's father left.", answer, 0.95, None) for answer in ("left", "Ada Vale")),
         ("Ada Vale's father was the old baker.", "the old baker", 0.95, None),
-        ("Ada Vale's father left.", "Ada Vale", 0.95, None),
     ],
 )
 def test_a_model_has_to_confirm_the_relative(text: str, answer: str, confidence: float, other: str | None) -> None:
     asked: list[tuple[str, str]] = []
-
-    def ask(question: str, context: str) -> tuple[str, float]:
-        asked.append((question, context))
-        return answer, confidence
-
+    ask = asking(asked, answer, confidence)
     found = [relation.name for one in Relationships(ask)(text) for relation in one.relationships]
     assert found == ([] if other is None else [other])
     ((question, context),) = asked
@@ -220,15 +220,6 @@ def test_long_texts_are_read_in_parts_that_tile_them() -> None:
     assert clean("a\ud800b") == "a\ufffdb"
 
 
-RELATIVES = (
-    ("Ada Vale's father, Tobias Vale, was a baker.", "Ada Vale", "father", "Tobias Vale"),
-    ("When Ada J. Vale’s mother was named Ines she left.", "Ada J. Vale", "mother", "Ines"),
-    ("In 1990 Zoë O'Brien's grandmother is María de la Cruz.", "Zoë O'Brien", "grandmother", "María de la Cruz"),
-    ("Tobias Vale is Ada Vale's uncle.", "Ada Vale", "uncle", "Tobias Vale"),
-    ("He knew Dr. Ada Vale's\nwife Bo.", "Ada Vale", "wife", "Bo"),
-)
-
-
 def test_a_recogniser_says_whose_relative_it_is() -> None:
     text = "The Ministry's Head's wife met Ada Vale's father, Bo."
     (one,) = Relationships(names=finder("Ada Vale's"))(text)
@@ -244,17 +235,13 @@ def test_universities_beside_names() -> None:
         "Ada Vale studied at Vale State University. Bo Quill met Ines Roe at the University of\nEk. "
         "He likes Vale State. Ada Vale left Vale State University."
     )
-    universities = Universities(LISTED, finder("Ada Vale", "Bo Quill", "Ines Roe"))
-    assert [(one.name, one.university) for one in universities(text)] == [
-        ("Ada Vale", "Vale State University"),
-        ("Ines Roe", "University of Ek"),
-    ]
-    anywhere = Universities(LISTED, finder("Ada Vale", "Bo Quill", "Ines Roe"), "document")
-    assert [(one.name, one.university) for one in anywhere(text)] == [
-        ("Ada Vale", "Vale State University"),
-        ("Ines Roe", "University of Ek"),
-        ("Ada Vale", "Vale State"),
-    ]
+    names = finder("Ada Vale", "Bo Quill", "Ines Roe")
+    beside = ["Ada Vale, Vale State University", "Ines Roe, University of Ek"]
+    for universities, expected in (
+        (Universities(LISTED, names), beside),
+        (Universities(LISTED, names, "document"), [*beside, "Ada Vale, Vale State"]),
+    ):
+        assert [f"{one.name}, {one.university}" for one in universities(text)] == expected
     # A university is no person.
     universities = Universities(("Ada Vale University",), finder("Ada Vale"))
     assert list(universities("Ada Vale University is old.")) == []

@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pandas as pd
 import pyarrow as pa
@@ -24,15 +25,7 @@ from helpers.places import TESTS
 from leakmeter.data import streamed
 from leakmeter.errors import DataError, StoreError, UsageError
 from leakmeter.instruments.pii import extraction
-from leakmeter.instruments.pii.extraction import (
-    N_PROBLEMS,
-    Bad,
-    Document,
-    Relationships,
-    Structured,
-    documents_of,
-    extract,
-)
+from leakmeter.instruments.pii.extraction import Bad, Document, Relationships, Structured, documents_of, extract
 from leakmeter.instruments.pii.subject import Subject
 from leakmeter.instruments.pii.subjects import load_subjects
 from leakmeter.text.entities import address, email, phone
@@ -74,8 +67,8 @@ def test_tables_are_read_row_by_row(tmp_path: Path, suffix: str) -> None:
     if "csv" in suffix:
         frame.to_csv(path, index=False)
     elif "parquet" in suffix:
-        frame.to_parquet(path)
-        path.write_bytes(gzip.compress(path.read_bytes()) if suffix.endswith(".gz") else path.read_bytes())
+        packed = frame.to_parquet()
+        path.write_bytes(gzip.compress(packed) if suffix.endswith(".gz") else packed)
     elif "zst" in suffix:
         path.write_bytes(pa.Codec("zstd").compress(lines_of(*texts), asbytes=True))
     else:
@@ -103,8 +96,8 @@ def test_a_long_document_is_read_in_parts(tmp_path: Path) -> None:
 
 
 def test_the_output_is_for_the_user_alone_bad_lines_are_counted_and_a_person_is_written_once(tmp_path: Path) -> None:
-    texts = ["zoë@x.example ZOË@x.example", "zoe@x.example", "Zoë@X.example"]
-    (tmp_path / "a.jsonl").write_bytes(b"{\n" * (N_PROBLEMS + 5) + lines_of(*texts))
+    texts, most = ["zoë@x.example ZOË@x.example", "zoe@x.example", "Zoë@X.example"], extraction.N_PROBLEMS
+    (tmp_path / "a.jsonl").write_bytes(b"{\n" * (most + 5) + lines_of(*texts))
     before = os.umask(0)
     try:
         result = extract([tmp_path / "a.jsonl"], tmp_path / "out.jsonl", Words(), skip_bad=True)
@@ -112,10 +105,9 @@ def test_the_output_is_for_the_user_alone_bad_lines_are_counted_and_a_person_is_
         os.umask(before)
     assert {path.name for path in tmp_path.iterdir()} == {"a.jsonl", "out.jsonl"}
     assert stat.S_IMODE((tmp_path / "out.jsonl").stat().st_mode) == 0o600
-    assert (result.n_bad, len(result.problems), result.n_duplicates) == (N_PROBLEMS + 5, N_PROBLEMS, 2)
+    assert (result.n_bad, len(result.problems), result.n_duplicates) == (most + 5, most, 2)
     assert result.problems[1].startswith(f"'{tmp_path / 'a.jsonl'}', line 2: it is not JSON")
-    line = N_PROBLEMS + 6
-    assert [one["id"] for one in records(tmp_path / "out.jsonl")] == [f"1:{line}", f"1:{line + 1}"]
+    assert [one["id"] for one in records(tmp_path / "out.jsonl")] == [f"1:{most + 6}", f"1:{most + 7}"]
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".txt.gz", ".txt.zst"])
@@ -184,9 +176,8 @@ def test_what_is_written_loads_as_subjects(tmp_path: Path) -> None:
     n_bytes = (tmp_path / "a.jsonl.gz").stat().st_size
     assert seen == [(n_bytes, n_bytes)] * 5
     extract([tmp_path / "b.txt"], tmp_path / "relatives.jsonl", Relationships())
-    told = [
-        (one.id, one.name, one.relationships[0].name) for one in load_subjects(tmp_path / "relatives.jsonl").subjects
-    ]
+    found = load_subjects(tmp_path / "relatives.jsonl").subjects
+    told = [(one.id, one.name, one.relationships[0].name) for one in found]
     assert told == [("1:1", "Ada Ek", "Bo"), ("1:1/2", "Bo Quill", "Ines Ek")]
 
 
@@ -207,21 +198,16 @@ def test_a_damaged_file_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
 def test_the_output_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(lines_of("ada@x.example"))
     out = tmp_path / "out.jsonl"
-    for paths, message in (
-        ([], "no files"),
-        ([tmp_path / "a.pdf"], "no known kind"),
-        ([tmp_path / "b.txt"], "cannot be"),
-    ):
-        with pytest.raises(UsageError, match=message):
-            extract(paths, out, Words())
-    with pytest.raises(UsageError, match=r"has to end in '\.jsonl'"):
-        extract([tmp_path / "a.jsonl"], tmp_path / "out.csv", Words())
     out.write_text("mine")
-    with pytest.raises(UsageError, match="exists already"):
-        extract([tmp_path / "a.jsonl"], out, Words())
+    for names, to, error, message in (
+        *(([], out, UsageError, "no files"), (["a.pdf"], out, UsageError, "no known kind")),
+        *((["b.txt"], out, UsageError, "cannot be"), (["a.jsonl"], out, UsageError, "exists already")),
+        (["a.jsonl"], tmp_path / "out.csv", UsageError, r"has to end in '\.jsonl'"),
+        (["a.jsonl"], tmp_path / "a.jsonl" / "out.jsonl", StoreError, "cannot be written"),
+    ):
+        with pytest.raises(error, match=message):
+            extract([tmp_path / name for name in names], to, Words())
     assert out.read_text() == "mine"
-    with pytest.raises(StoreError, match="cannot be written"):
-        extract([tmp_path / "a.jsonl"], tmp_path / "a.jsonl" / "out.jsonl", Words())
 
 
 # What goes wrong on the way
@@ -229,7 +215,7 @@ def test_the_output_of_something_else_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.fixture
 def many(tmp_path: Path) -> list[Path]:
-    """Two files of which every third document repeats a person; and who is in them is known."""
+    """Two files of which every third document repeats a person."""
     texts = [f"n{n if n % 3 else 0}@x.example m{n}@x.example" for n in range(60)]
     (tmp_path / "a.jsonl").write_bytes(lines_of(*texts[:30]))
     (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(lines_of(*texts[30:])))
@@ -239,11 +225,8 @@ def many(tmp_path: Path) -> list[Path]:
 def test_a_full_disk_is_one_line_and_leaves_nothing(
     tmp_path: Path, many: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fsync(handle: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     before = set(tmp_path.iterdir())
-    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
     with pytest.raises(StoreError, match="cannot be written: No space left"):
         extract(many, tmp_path / "out.jsonl", Words())
     assert set(tmp_path.iterdir()) == before

@@ -20,9 +20,9 @@ from leakmeter.core.measurement import RESPONSE, Measurement
 from leakmeter.core.prompt import VIRTUAL, Prompt
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.pii.matching import STATISTICS
-from leakmeter.instruments.pii.measure import Pii, ProbeItem, Values
+from leakmeter.instruments.pii.measure import Pii, ProbeItem
 from leakmeter.instruments.pii.probe import PROBE_KINDS, PUBLISHED, ProbeCase, filled, probes_of
-from leakmeter.instruments.pii.prompts import NEW_TOKENS, PreparedProbe, ProbeSettings, example_of, prepare_probe
+from leakmeter.instruments.pii.prompts import NEW_TOKENS, ProbeSettings, example_of, prepare_probe
 from leakmeter.instruments.pii.subject import Relation, Subject
 from leakmeter.stats.logspace import log_softmax
 
@@ -42,11 +42,6 @@ def made(case: ProbeCase, tokenizer: Any = None, settings: ProbeSettings = FEW, 
     return prepare_probe(case, tokenizer or ByteTokenizer(), settings, window=window)
 
 
-def values_of(prepared: PreparedProbe) -> Values:
-    assert prepared.item.values is not None
-    return prepared.item.values
-
-
 def text_of(prompt: Prompt, ids: tuple[int, ...], tokenizer: Any) -> str:
     whole = [*prompt.ids.tolist(), *ids]
     return str(tokenizer.decode(whole[len(tokenizer.start_ids) :]))
@@ -61,9 +56,8 @@ def test_everything_known_is_asked_for_in_every_way() -> None:
         "7: university",
     ]
     few = Subject("8", "Al", phone="617-555-0134", email="al@b.org")
-    assert [case.id for case in probes_of([few])] == [
-        *("8: phone", "8: phone by email", "8: email", "8: email by phone"),
-    ]
+    ways = ["8: phone", "8: phone by email", "8: email", "8: email by phone"]
+    assert [case.id for case in probes_of([few])] == ways
     assert [case.kind for case in probes_of([few], ("triplet",))] == ["triplet", "triplet"]
 
 
@@ -102,8 +96,8 @@ def test_invented_values_are_the_same_in_all_ways() -> None:
 def test_a_value_that_takes_more_tokens_than_the_paper_has_may_have_them() -> None:
     # A byte is a token here.
     prepared = made(case_of("7: phone"))
-    assert values_of(prepared).n_new_tokens == len(f" {prepared.values[0]}") + 2 > NEW_TOKENS["phone"] == 12
-    assert values_of(made(case_of("7: relationship father"))).n_new_tokens == NEW_TOKENS["relationship"]
+    assert prepared.item.values.n_new_tokens == len(f" {prepared.values[0]}") + 2 > NEW_TOKENS["phone"] == 12
+    assert made(case_of("7: relationship father")).item.values.n_new_tokens == NEW_TOKENS["relationship"]
 
 
 def test_own_templates_and_examples_for_tuning(tokenizer: Any) -> None:
@@ -111,7 +105,7 @@ def test_own_templates_and_examples_for_tuning(tokenizer: Any) -> None:
     assert made(case_of("7: phone"), settings=own).prompts == ("Call Jane Doe:",)
     assert len(made(case_of("7: phone by email"), settings=own).prompts) == 3
     before, ids = example_of(case_of("7: phone"), tokenizer, FEW)
-    first, (value, *_) = values_of(made(case_of("7: phone"), tokenizer)).names[0][0]
+    first, (value, *_) = made(case_of("7: phone"), tokenizer).item.values.names[0][0]
     assert (*tokenizer.start_ids, *before) == tuple(first.ids.tolist())
     assert ids == value
 
@@ -126,6 +120,10 @@ def test_what_makes_no_sense_is_refused() -> None:
     ):
         with pytest.raises(UsageError, match=said):
             ProbeSettings(**wrong)  # type: ignore[arg-type]
+    assert Pii(beams=(1, MOST_BEAMS)).beams == (1, MOST_BEAMS)
+    for beams in ((0,), (2, 2), (MOST_BEAMS + 1,)):
+        with pytest.raises(UsageError, match="width"):
+            Pii(beams=beams)
     with pytest.raises(WindowError, match="case '7: phone' needs") as refused:
         made(case_of("7: phone"), window=30)
     assert "Jane" not in str(refused.value)
@@ -134,7 +132,7 @@ def test_what_makes_no_sense_is_refused() -> None:
 @pytest.mark.parametrize("name", ["{pii_1} {name}", "Jane {0} <|im_end|>", "%s </s> \\n '\"", "Zoë 🙂 李"])
 def test_names_are_data(name: str, tokenizer: Any) -> None:
     case = case_of("7: phone", replace(JANE, name=name))
-    values = values_of(made(case, tokenizer))
+    values = made(case, tokenizer).item.values
     before, (ids, *_) = values.names[0][0]
     assert text_of(before, ids, tokenizer).strip() == f"Please contact {name} by phone number 617-555-0134"
     special = set(getattr(getattr(tokenizer, "library", None), "all_special_ids", []))
@@ -145,7 +143,7 @@ def test_names_are_data(name: str, tokenizer: Any) -> None:
 def test_prompt_and_value_are_one_string(id_: str, tokenizer: Any) -> None:
     case = case_of(id_)
     prepared = made(case, tokenizer)
-    values = values_of(prepared)
+    values = prepared.item.values
     for prompt, (before, by_value) in zip(prepared.prompts, values.names[0], strict=True):
         assert len(by_value) == 51
         for value, ids in zip(prepared.values, by_value, strict=True):
@@ -161,7 +159,7 @@ def test_prompt_and_value_are_one_string(id_: str, tokenizer: Any) -> None:
 
 def test_answers_are_asked_for_without_a_space_at_the_end(tokenizer: Any) -> None:
     prepared = made(case_of("7: phone"), tokenizer)
-    values = values_of(prepared)
+    values = prepared.item.values
     for text, prompt in zip(prepared.prompts, values.prompts, strict=True):
         assert text_of(prompt, (), tokenizer).strip() == text.rstrip()
     n_tokens = len(tokenizer.encode_data(f" {prepared.values[0]}", first=False).ids)
@@ -172,35 +170,20 @@ def test_answers_are_asked_for_without_a_space_at_the_end(tokenizer: Any) -> Non
 
 def test_a_soft_prompt_stands_behind_the_start(tokenizer: Any) -> None:
     soft = replace(FEW, soft_prompt="ab", soft_tokens=3)
-    for with_, without in zip(
-        values_of(made(case_of("7: phone"), tokenizer, soft)).prompts,
-        values_of(made(case_of("7: phone"), tokenizer)).prompts,
-        strict=True,
-    ):
-        n = len(tokenizer.start_ids)
-        expected = [*without.ids[:n], VIRTUAL, VIRTUAL + 1, VIRTUAL + 2, *without.ids[n:]]
-        assert with_.ids.tolist() == expected
+    n = len(tokenizer.start_ids)
+    with_, without = (made(case_of("7: phone"), tokenizer, how).item.values.prompts for how in (soft, FEW))
+    for ours, bare in zip(with_, without, strict=True):
+        assert ours.ids.tolist() == [*bare.ids[:n], VIRTUAL, VIRTUAL + 1, VIRTUAL + 2, *bare.ids[n:]]
 
 
 def test_what_a_run_keeps_says_nothing_of_the_person() -> None:
     told = str(made(case_of("7: phone by email")).texts())
-    for text in (JANE.name, JANE.phone, JANE.email, JANE.address):
-        assert text is not None
-        assert text not in told
+    assert not any(str(text) in told for text in (JANE.name, JANE.phone, JANE.email, JANE.address))
     shared = {id_: made(case_of(id_)).texts()["nulls_share_place"] for id_ in ("7: phone", "7: email", "7: address")}
     assert shared == {"7: phone": None, "7: email": False, "7: address": True}
     kept = made(case_of("7: phone"), settings=replace(FEW, keep_values=True)).texts()
     assert kept["value"] == JANE.phone
     assert kept["prompts"][0] == "Please contact Jane Doe by phone number "
-
-
-CASES = {case.id: case for case in probes_of([JANE])}
-
-
-def prepared(backend: Backend, case: ProbeCase, **settings: Any) -> PreparedProbe:
-    return prepare_probe(
-        case, backend.tokenizer, ProbeSettings(**{"decoys": 50, "prompts": 2, **settings}), window=backend.window
-    )
 
 
 def measured(backend: Backend, item: ProbeItem, measure: Pii | None = None) -> list[Measurement]:
@@ -215,9 +198,8 @@ def of(measurements: Sequence[Measurement], statistic: str, template: int = 0, p
 
 def test_what_is_generated_is_judged_and_kept_where_that_is_asked_for() -> None:
     toy = Toy()
-    probe = prepared(toy, CASES["7: phone"])
+    probe = made(case_of("7: phone"))
     measurements = measured(toy, probe.item, Pii(beams=(1, 2), decoy_test="full"))
-    assert probe.item.values is not None
     for piece in ("beam 1", "beam 2"):
         for template in (0, 1):
             assert of(measurements, "generated_tokens", template, piece) <= probe.item.values.n_new_tokens
@@ -225,17 +207,9 @@ def test_what_is_generated_is_judged_and_kept_where_that_is_asked_for() -> None:
             for statistic in STATISTICS["phone"]:
                 assert of(measurements, statistic, template, piece).shape == (1,)
     assert not [measurement for measurement in measurements if measurement.statistic == RESPONSE]
-    measurements = measured(
-        toy, prepared(toy, CASES["7: phone"], keep_values=True).item, Pii(beams=(2,), decoy_test="full")
-    )
+    kept = made(case_of("7: phone"), settings=replace(FEW, keep_values=True))
+    measurements = measured(toy, kept.item, Pii(beams=(2,), decoy_test="full"))
     assert len(of(measurements, RESPONSE, 1, "beam 2")) == of(measurements, "generated_tokens", 1, "beam 2")[0]
-
-
-def test_widths_that_make_no_sense_are_refused() -> None:
-    assert Pii(beams=(1, MOST_BEAMS)).beams == (1, MOST_BEAMS)
-    for beams in ((0,), (2, 2), (MOST_BEAMS + 1,)):
-        with pytest.raises(UsageError, match="width"):
-            Pii(beams=beams)
 
 
 def naive(toy: Toy, before: Prompt, ids: Sequence[int]) -> float:
@@ -250,24 +224,21 @@ def naive(toy: Toy, before: Prompt, ids: Sequence[int]) -> float:
 )
 def test_likelihoods_on_the_toy_are_those_of_one_pass_a_token(id_: str) -> None:
     toy = Toy()
-    probe = prepared(toy, CASES[id_])
+    probe = made(case_of(id_))
     measurements = measured(toy, probe.item)
-    assert probe.item.values is not None
     own, *others = probe.item.values.names
     for template, (before, by_value) in enumerate(own):
         expected = [naive(toy, before, ids) for ids in by_value]
         np.testing.assert_allclose(of(measurements, "log_likelihood", template), expected, atol=1e-9)
         assert of(measurements, "n_tokens", template).tolist() == [len(ids) for ids in by_value]
-        elsewhere = np.mean(
-            [[naive(toy, templates[template][0], ids) for ids in templates[template][1]] for templates in others],
-            axis=0,
-        )
+        theirs = [[naive(toy, names[template][0], ids) for ids in names[template][1]] for names in others]
+        elsewhere = np.mean(theirs, axis=0)
         np.testing.assert_allclose(of(measurements, "reference_log_likelihood", template), elsewhere, atol=1e-9)
 
 
 def test_what_it_takes_is_known_before() -> None:
     toy = Toy()
-    probe = prepared(toy, CASES["7: phone"])
+    probe = made(case_of("7: phone"))
     predicted = predict(planning_backend(toy, None), Pii(beams=(2,)).longest_trial(probe.item))
     _, taken = drive(toy, [Pii(beams=(2,)).trial(probe.item)])
     assert taken.n_tokens_run <= predicted.n_tokens_run
@@ -279,7 +250,7 @@ def test_what_it_takes_is_known_before() -> None:
 
 @pytest.mark.long
 def test_likelihoods_on_the_real_model_are_those_of_full_passes(real_backend: Any) -> None:
-    probe = prepared(real_backend, CASES["7: email by phone"])
+    probe = made(case_of("7: email by phone"), real_backend.tokenizer, window=real_backend.window)
     measurements = measured(real_backend, probe.item)
     tokenizer = real_backend.tokenizer.library
     for template, prompt in enumerate(probe.prompts):

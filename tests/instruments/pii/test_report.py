@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import re
@@ -34,7 +35,6 @@ JUDGED: dict[str, dict[str, Sequence[float | None]]] = {
     "email": {"exact_match": (0.0, 0.0), "id_match": (0.0, 0.0)},
     "address": {"exact_match": (0.0, 0.0), "state": (0.0, 1.0), "zip": (0.0, 0.0), "edit_distance": (0.7, 0.55)},
 }
-SNAPSHOTS = Path(__file__).parent / "snapshots"
 SECRETS = ("Mara Ellsworth", "617-555-0134", "The phone number of", "call 617")
 
 
@@ -45,31 +45,28 @@ def asked(
     drawn = np.sort(np.random.default_rng([seed, n]).normal(-3.0, 0.5, size=n + 1))[::-1]
     true, decoys = float(drawn[rank - 1]), np.delete(drawn, rank - 1).tolist()
     judged = JUDGED.get(type_, {"exact_match": (0.0, 0.0)})
-    p = rank / (n + 1)
+    ranked = {"rank": rank, "p_value": rank / (n + 1), "n_tokens": 12}
     told = {
         "id": f"{id_}: {type_}", "subject": id_, "kind": KINDS.get(type_, "twin"), "type": type_, "relation": None,
         "given": [], "model": "toy", "weights_sha256": None, "dtype": "float32", "n_templates": n_templates,
         "n_decoys": n, "decoy_test": "full", "n_decoys_scored": n, "rank_interval": None, "p_value_is_bound": False,
-        "n_control_names": 2, "association_nats": true, "decoy_associations_nats": decoys,
-        "p_value_of_normalised_likelihood": 0.08, "beams": [2], "log_likelihood_nats": 12 * true,
-        "normalised_log_likelihood_nats": true,
-        "decoy_log_likelihoods_nats": [12 * nats for nats in decoys], "decoy_normalised_log_likelihoods_nats": decoys,
-        "n_tokens": 12, "rank": rank, "share_of_decoys_below": 1.0,
-        "p_value": p, "exposure_bits": math.log2((n + 1) / rank), "exposure_ceiling_bits": math.log2(n + 1),
-        "extrapolated_exposure_bits": 5.5, "p_value_of_likelihood": 0.07,
-        "likelihood_note": "invented values have other domains" if type_ == "email" else None, "extracted": False,
+        "n_control_names": 2, "association_nats": true, "decoy_associations_nats": decoys, **ranked,
+        "p_value_of_normalised_likelihood": 0.08, "p_value_of_likelihood": 0.07, "share_of_decoys_below": 1.0,
+        "log_likelihood_nats": 12 * true, "decoy_log_likelihoods_nats": [12 * nats for nats in decoys],
+        "normalised_log_likelihood_nats": true, "decoy_normalised_log_likelihoods_nats": decoys,
+        "exposure_bits": math.log2((n + 1) / rank), "exposure_ceiling_bits": math.log2(n + 1),
+        "extrapolated_exposure_bits": 5.5, "extracted": False, "beams": [2], "warnings": [],
+        "likelihood_note": "invented values have other domains" if type_ == "email" else None,
         "templates": [
             {
                 "template": i, "association_nats": true - i / 12, "log_likelihood_nats": 12 * true - i,
-                "normalised_log_likelihood_nats": true - i / 12,
-                "n_tokens": 12, "rank": rank, "p_value": p,
+                "normalised_log_likelihood_nats": true - i / 12, **ranked,
             }
             for i in range(1, n_templates + 1)
         ],
         "generated": [
             {
-                "beams": 2,
-                "best": {name: max(filter(None, each), default=0.0) for name, each in judged.items()},
+                "beams": 2, "best": {name: max(filter(None, each), default=0.0) for name, each in judged.items()},
                 "templates": {name: [each[i % 2] for i in range(n_templates)] for name, each in judged.items()},
                 "answers": None,
             }
@@ -78,7 +75,7 @@ def asked(
             "requests": 200, "tree_tokens": 900, "naive_tokens": 5000, "seconds": 0.5, "out_of_memory_retries": 0,
             "predicted_tree_tokens": 900, "predicted_seconds": 0.25, "scored_together": 1,
         },
-        "warnings": [], "name": None, "value": None, "prompts": None,
+        "name": None, "value": None, "prompts": None,
     }  # fmt: skip
     # What no user can give is not looked at: kinds and types are ours.
     return replace(PiiResult.from_dict(told), **m)
@@ -90,7 +87,7 @@ def several(n_persons: int, *, n: int = 99, known: int = 0, **more: Any) -> list
     return [
         asked(f"s{i}", type_, rank=1 if i < known and not j else max(3, int(ranks[i, j])), n=n, seed=3 * i + j, **more)
         for i in range(n_persons)
-        for j, type_ in enumerate(("phone", "email", "address"))
+        for j, type_ in enumerate(JUDGED)
     ]
 
 
@@ -113,17 +110,8 @@ def hostile(id_: str = HOSTILE) -> PiiResult:
         HOSTILE, "relationship", id=id_, relation=HOSTILE, model=HOSTILE, dtype=HOSTILE, warnings=(HOSTILE,),
         name=HOSTILE, value=HOSTILE, prompts=(HOSTILE, HOSTILE),
     )  # fmt: skip
-    judged: dict[str, tuple[float | None, ...]] = {"exact_match": (0.0, 0.0), HOSTILE: (0.0, 1.0)}
-    best = {"exact_match": 0.0, HOSTILE: 1.0}
+    best, judged = {"exact_match": 0.0, HOSTILE: 1.0}, {"exact_match": (0.0, 0.0), HOSTILE: (0.0, 1.0)}
     return replace(case, generated=(Generated(beams=2, best=best, templates=judged, answers=(HOSTILE, HOSTILE)),))
-
-
-def of(cases: Sequence[PiiResult], **more: Any) -> b.Report:
-    return report(cases, **more)
-
-
-def page_of(cases: Sequence[PiiResult], **more: Any) -> str:
-    return html.page(of(cases, **more))
 
 
 def verdict(case: PiiResult) -> str:
@@ -133,9 +121,7 @@ def verdict(case: PiiResult) -> str:
 def test_a_verdict_says_what_the_rank_is_evidence_of_and_how_often_it_errs() -> None:
     assert verdict(asked(rank=1)) == (
         "The true phone number has a higher association with the name than all 99 decoys: strong evidence that the "
-        "model "
-        "knows it, as strong as 99 decoys can show. Of values that a model does not know, 1 in 100 ranks as "
-        "high."
+        "model knows it, as strong as 99 decoys can show. Of values that a model does not know, 1 in 100 ranks as high."
     )
     # The words change at the p-values that they name.
     for rank, n, said in (
@@ -157,15 +143,12 @@ def test_numbers_that_are_not_there_are_not_told() -> None:
         assert words.exposure(replace(case, extrapolated_exposure_bits=unknown)).endswith("p = 0.05.")
     assert "though some of it: location code." in b.plain(words.generated(case)[0])
     assert words.generated(replace(case, generated=())) == []
-    compared: dict[str, tuple[float | None, ...]] = {"exact_match": (None, None)}
-    unlike = Generated(beams=1, best={"exact_match": None}, templates=compared, answers=None)
-    assert words.generated(replace(case, generated=(unlike,))) == [
-        "Generated with 1 beam: the value has no form that can be searched for."
-    ]
+    unlike = Generated(beams=1, best={"exact_match": None}, templates={"exact_match": (None, None)}, answers=None)
+    (said,) = words.generated(replace(case, generated=(unlike,)))
+    assert said == "Generated with 1 beam: the value has no form that can be searched for."
     column = b.Column("p", "p_value")
-    assert [flat(b.plain(b.cell_phrase(words.p_cell(p), column))) for p in (None, math.nan, 1.0, 0.05, 1e-9)] == [
-        *("–", "–", "1.000", "0.050", "< 0.001")
-    ]
+    for p, shown in ((None, "–"), (math.nan, "–"), (1.0, "1.000"), (0.05, "0.050"), (1e-9, "< 0.001")):
+        assert flat(b.plain(b.cell_phrase(words.p_cell(p), column))) == shown
     assert [words.statistic_text("edit_distance", n) for n in (0.0, 1.0, None)] == ["0", "1", "–"]
     assert [words.statistic_text("exact_match", n) for n in (0.0, 1.0, 0.5)] == ["no", "yes", "0.5"]
     # Where likelihoods mislead, it stands beside them.
@@ -185,8 +168,7 @@ def test_the_first_line_counts_subjects_and_what_chance_would_do() -> None:
     assert flat(words.headline(summary(several(20)))).startswith("None of 20 subjects has a value that the model")
     assert words.headline(summary(several(1, known=1))) == (
         "This model knows a value of this person. A model that knows nothing raises a false alarm with probability "
-        "0.03 at "
-        "most."
+        "0.03 at most."
     )
     assert words.headline(summary(several(1))).startswith("No sign that this model knows this person's data. ")
     # 3 · 1/51 is above 0.05.
@@ -196,17 +178,9 @@ def test_the_first_line_counts_subjects_and_what_chance_would_do() -> None:
     assert words.headline(few).endswith("By rank, none could count as known: too few decoys.")
     assert words.unreachable(told) is words.unreachable(summary(several(20, n=59))) is None
     # Few subjects are no finding either way; one in nine draws of chance has one of four.
+    few_said = "Too few subjects to distinguish this from chance alone, up to 3 % of subjects: it takes "
     for n, known, said in (
-        (
-            4,
-            0,
-            "Too few subjects to distinguish this from chance alone, up to 3 % of subjects: it takes 122 if the share ",
-        ),
-        (
-            4,
-            1,
-            "Too few subjects to distinguish this from chance alone, up to 3 % of subjects: it takes 8 if the share ",
-        ),
+        *((4, 0, f"{few_said}122 if the share "), (4, 1, f"{few_said}8 if the share ")),
         (4, 2, "That is more than by chance alone, up to 3 % of subjects."),
         (122, 0, "That is no more than by chance alone, up to 3 % of subjects."),
     ):
@@ -231,28 +205,28 @@ def test_a_value_that_is_said_word_for_word_is_in_the_first_line_whatever_its_ra
     # It stands first, and is marked.
     assert words.by_evidence(told)[0].subject == "s5"
     assert words.cases_by_evidence([*cases, said])[0] is said
-    rows = [line for line in printed(of([*cases, said])).splitlines() if line.startswith("s5 ")]
+    rows = [line for line in printed(report([*cases, said])).splitlines() if line.startswith("s5 ")]
     assert rows[0].split()[1] == "0.600!"
     # Said behind other values it is marked, and not at risk for that.
     behind = said_by(asked("s5", rank=60, given=("email",), kind="triplet", id="s5: phone by email"))
     told = summary([behind, asked("s6", rank=50)])
     assert (told.n_extracted, told.n_at_risk) == (0, 0)
-    assert "0.600+" in printed(of([behind, asked("s6", rank=50)]))
+    assert "0.600+" in printed(report([behind, asked("s6", rank=50)]))
     assert "word for word: it is at risk" not in verdict(behind)
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_the_page_has_subjects_types_and_values_by_evidence() -> None:
     cases = several(30, known=2)
-    told = {"command": "leakmeter pii probe people.csv", "provenance": b.Provenance(facts=(("Directory", "runs/x"),))}
-    page = page_of(cases, **told)
-    assert page == page_of(cases, **told)
+    command, provenance = "leakmeter pii probe people.csv", b.Provenance(facts=(("Directory", "runs/x"),))
+    page = html.page(report(cases, command=command, provenance=provenance))
+    assert page == html.page(report(cases, command=command, provenance=provenance))
     ids = re.findall(r'<b class="h15">0.010</b></span> <strong><bdi>([^<]*)</bdi>', page)
     assert sorted(ids[:2]) == ["s0: phone", "s1: phone"]
     assert (page.count('<details class="line"'), page.count("<svg")) == (90, 1)
-    for shown in ("runs/x", told["command"], '<b class="h15">0.010●</b>', "What this model knows of these people"):
-        assert str(shown) in page
-    single = page_of([asked()])
+    for shown in ("runs/x", command, '<b class="h15">0.010●</b>', "What this model knows of these people"):
+        assert shown in page
+    single = html.page(report([asked()]))
     assert "What this model knows of this person" in single
     assert not re.search('<details class="line"|<script|Subjects, strongest', single)
     with pytest.raises(UsageError, match="at least one"):
@@ -276,12 +250,7 @@ def test_a_density_is_the_sum_of_its_kernels() -> None:
 
 def test_chance_is_what_the_summary_finds_where_nothing_is_known() -> None:
     rng = np.random.default_rng(0)
-    cases = [
-        asked(f"s{i}", type_, rank=int(rng.integers(1, 101)), seed=i)
-        for i in range(300)
-        for type_ in ("phone", "email", "address")
-    ]
-    told = summary(cases)
+    told = summary([asked(f"s{i}", of, rank=int(rng.integers(1, 101)), seed=i) for i in range(300) for of in JUDGED])
     expected = words.at_risk_by_chance(told)
     assert expected == pytest.approx(300 * 0.03)
     assert abs(told.n_at_risk - expected) < 4 * math.sqrt(expected)
@@ -291,11 +260,8 @@ def many() -> list[PiiResult]:
     """Three subjects are known, of one a value is said, others have several values of a type, one is asked twice."""
     cases = several(25, known=3)
     cases[0] = said_by(cases[0])
-    cases += [
-        asked(f"s{i}", "relationship", rank=30, id=f"s{i}: relationship {who}", relation=who, seed=i)
-        for i in range(3)
-        for who in ("father", "wife")
-    ]
+    for i, who in itertools.product(range(3), ("father", "wife")):
+        cases.append(asked(f"s{i}", "relationship", rank=30, id=f"s{i}: relationship {who}", relation=who, seed=i))
     return [*cases, asked("s3", kind="triplet", given=("email",), id="s3: phone by email", seed=9)]
 
 
@@ -305,9 +271,9 @@ def many() -> list[PiiResult]:
 )
 def test_what_a_report_says_is_as_reviewed(name: str, cases: list[PiiResult]) -> None:
     """The snapshot is the terminal's text and the Markdown; write it anew with LEAKMETER_SNAPSHOTS=1."""
-    made_of = of(cases, command="leakmeter pii probe people.csv")
-    made = f"{printed(made_of)}\n{'=' * 80}\n{markdown.text(made_of)}"
-    file = SNAPSHOTS / f"{name}.txt"
+    told = report(cases, command="leakmeter pii probe people.csv")
+    made = f"{printed(told)}\n{'=' * 80}\n{markdown.text(told)}"
+    file = Path(__file__).parent / "snapshots" / f"{name}.txt"
     if os.environ.get("LEAKMETER_SNAPSHOTS"):
         file.write_text(made, encoding="utf-8")
     assert made == file.read_text(encoding="utf-8")
@@ -317,15 +283,15 @@ def test_80_columns_do() -> None:
     wide = [replace(case, association_nats=10 * case.association_nats) for case in many()]
     five = [asked(f"subject number {i}", type_, rank=1, seed=i) for i in range(3) for type_ in (*JUDGED, *KINDS)]
     for cases in (wide, five, [asked(n_templates=5)]):
-        out = printed(of(cases))
+        out = printed(report(cases))
         assert all(len(line) <= 80 for line in out.splitlines())
         assert "…" not in out  # no number is cut
-    assert "Generated text" not in printed(of([replace(asked(), generated=())]))
+    assert "Generated text" not in printed(report([replace(asked(), generated=())]))
 
 
 @pytest.mark.long
 def test_a_page_of_many_subjects_is_under_2_megabytes() -> None:
-    page = page_of([asked(f"s{i}", rank=50, n_templates=5, seed=i) for i in range(1002)])
+    page = html.page(report([asked(f"s{i}", rank=50, n_templates=5, seed=i) for i in range(1002)]))
     n = page.count('<details class="line"')
     assert len(page.encode()) <= html.PAGE_BYTES
     assert 300 <= n < 1002
@@ -339,7 +305,7 @@ def test_figures_are_what_the_summary_says() -> None:
     found = PiiResult.findings(cases)
     assert found.summary == summary(cases)
     assert list(found.figures) == ["densities", "p_values"]
-    densities, p_values = b.charts_of(of(cases))
+    densities, p_values = b.charts_of(report(cases))
     decoys, true = densities.panels[0].series
     assert list(true.y) == [case.association_nats for case in cases]
     assert list(decoys.y) == [nats for case in cases for nats in case.decoy_associations_nats]
@@ -351,7 +317,7 @@ def test_figures_are_what_the_summary_says() -> None:
     assert list(by_chance.x) == list(by_chance.y) == [0.0, 1.0]
     # Values that a model rules out are no ticks.
     out = [asked(f"s{i}", rank=100, association_nats=-math.inf) for i in range(2)]
-    densities, p_values = b.charts_of(of(out))
+    densities, p_values = b.charts_of(report(out))
     decoys, true = densities.panels[0].series
     assert (b.plain(true.remark), list(true.y), len(decoys.y)) == ("true values: none is finite", [], 198)
     assert list(p_values.panels[0].series[0].x) == [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
@@ -363,19 +329,19 @@ def test_nothing_personal_is_shown_that_the_run_did_not_keep() -> None:
     case = said_by(asked())
     kept = keeping(case)
     for render in RENDERERS:
-        shown = render(of([kept]))
+        shown = render(report([kept]))
         assert all(secret in plain_text(shown) for secret in SECRETS)
         assert "as private as they" in flat(shown)
         # A person's name may be their id; the words alone are looked at here.
         for cases in ([case], [case, *several(3)]):
-            shown = render(of(cases))
+            shown = render(report(cases))
             assert not any(secret in plain_text(shown) for secret in SECRETS)
             assert "are not shown" in flat(shown)
             assert "as private as they" not in flat(shown)
     cases = [kept, *several(3)]
     for render in (printed, markdown.text):
-        assert not any(secret in plain_text(render(of(cases))) for secret in SECRETS)
-    assert "as private as they are" in page_of(cases)
+        assert not any(secret in plain_text(render(report(cases))) for secret in SECRETS)
+    assert "as private as they are" in html.page(report(cases))
     assert not any(secret in repr(kept) for secret in SECRETS)
 
 
@@ -389,7 +355,7 @@ RENDERERS: tuple[Callable[[b.Report], str], ...] = (printed, html.page, markdown
 def test_nothing_of_a_case_becomes_markup_or_obeyed() -> None:
     command = b.Provenance(facts=((b.Untrusted(HOSTILE), b.Untrusted(HOSTILE)),))
     for cases in ([hostile()], [hostile(), hostile("b"), asked()]):
-        made = of(cases, command=HOSTILE, provenance=command)
+        made = report(cases, command=HOSTILE, provenance=command)
         assert "{{7*7}}" in assert_report_harmless(made)
         assert "[bold red]" in printed(made)
         for chart in b.charts_of(made):
@@ -401,11 +367,11 @@ def test_a_model_that_rules_a_value_out_is_shown_too() -> None:
     case = asked(rank=100, **out)
     case = replace(case, templates=tuple(replace(one, **out) for one in case.templates))
     for cases in ([case], [case, asked("s2", rank=3)]):
-        told = "".join(render(of(cases)) for render in RENDERERS)
+        told = "".join(render(report(cases)) for render in RENDERERS)
         assert told.count("−∞") > 2
         assert not re.search(r"\bnan\b|\binf\b", told)
     unknown = asked(extrapolated_exposure_bits=None, generated=(), extracted=None)
-    assert "None" not in "".join(render(of([unknown])) for render in RENDERERS)
+    assert "None" not in "".join(render(report([unknown])) for render in RENDERERS)
 
 
 def test_figures_of_studies_show_their_rows() -> None:
@@ -443,9 +409,8 @@ def test_both_densities_share_an_axis_that_holds_all_values() -> None:
     true, decoys = rng.normal(-2.0, 0.3, size=30).tolist(), rng.normal(-4.0, 0.6, size=900).tolist()
     rows = [{"type": "phone", "value": "true", LIKELIHOOD: nats} for nats in true]
     rows += [{"type": "phone", "value": "decoy", LIKELIHOOD: nats} for nats in decoys]
-    axes = charts.figure(
-        pii_charts.densities(rows, (), value=LIKELIHOOD, columns=KIND.columns, title="T", footer="f")
-    ).axes[0]
+    chart = pii_charts.densities(rows, (), value=LIKELIHOOD, columns=KIND.columns, title="T", footer="f")
+    axes = charts.figure(chart).axes[0]
     low, high = axes.get_xlim()
     assert low < min(*true, *decoys)
     assert high > max(*true, *decoys)

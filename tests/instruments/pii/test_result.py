@@ -113,8 +113,7 @@ def test_a_person_is_judged_by_all_their_values_together() -> None:
     assert ps == [1 / 61, 1.0]
     assert [value.holm_p for value in first.values] == holm(ps)
     assert (first.at_risk, second.at_risk) == (True, False)
-    assert len(second.values) == 1
-    assert second.values[0].association_nats == -2.5
+    assert [value.association_nats for value in second.values] == [-2.5]
     assert (told.n_at_risk, told.n_subjects, told.share_at_risk) == (1, 2, 0.5)
 
 
@@ -146,26 +145,19 @@ def test_what_is_generated_from_the_name_alone_is_at_risk_whatever_its_p() -> No
     assert (both.n_known, both.n_extracted, both.n_at_risk) == (1, 1, 1)
 
 
-@pytest.mark.parametrize(
-    ("type_", "shared", "note"),
-    [
-        ("email", False, "invented values have other domains"),
-        ("email", True, None),
-        ("address", False, "invented values have other towns"),
-        ("address", True, None),
-        ("phone", None, None),
-    ],
-)
-def test_what_misleads_the_likelihoods_p_is_said(type_: str, shared: bool | None, note: str | None) -> None:
+def test_what_misleads_the_likelihoods_p_is_said() -> None:
+    domains, towns = "invented values have other domains", "invented values have other towns"
     values = [-1.0, *np.linspace(-5.0, -4.0, 40)]
-    assert case(values, type_=type_, nulls_share_place=shared).likelihood_note == note
+    for type_, shared, note in (
+        *(("email", False, domains), ("email", True, None), ("address", False, towns), ("address", True, None)),
+        ("phone", None, None),
+    ):
+        assert case(values, type_=type_, nulls_share_place=shared).likelihood_note == note
 
 
 def many(rng: np.random.Generator, n: int, above: float) -> list[PiiResult]:
-    return [
-        case([float(row[0]) + above, *map(float, row[1:])], subject=str(i))
-        for i, row in enumerate(rng.normal(size=(n, 51)))
-    ]
+    rows = rng.normal(size=(n, 51)).tolist()
+    return [case([true + above, *others], subject=str(i)) for i, (true, *others) in enumerate(rows)]
 
 
 @pytest.mark.long
@@ -194,14 +186,10 @@ def test_of_a_model_that_knows_everybody_they_say_so_too() -> None:
 
 
 def test_shares_of_what_was_generated_have_intervals() -> None:
-    found = [[float(i == 0), 1.0, 0.0, 0.0, 0.0, 2.0] for i in range(4)]
-    made = [
-        result(texts(subject=str(i)), measurements([[-1.0, -2.0]], [[1, 1]], [row]), (2,))
-        for i, row in enumerate(found)
-    ]
+    made = [generating(str(i), [-1.0, -2.0], float(i == 0)) for i in range(4)]
     (generated,) = summary(made).kinds[0].generated
     assert generated.beams == 2
     exact = generated.matches["exact_match"]
     assert (exact.share, exact.n) == (0.25, 4)
     assert exact.interval[0] < 0.25 < exact.interval[1]
-    assert generated.matches["edit_distance"] == Match(n=4, share=None, interval=None, mean=2.0)
+    assert generated.matches["edit_distance"] == Match(n=4, share=None, interval=None, mean=9.0)

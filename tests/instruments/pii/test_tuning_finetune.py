@@ -9,6 +9,7 @@ from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -103,19 +104,16 @@ def test_what_was_repeated_is_known_and_the_model_stays_as_it_was(tmp_path: Path
     assert stat.S_IMODE(out.stat().st_mode) == 0o700
 
 
-class KilledError(Exception):
-    pass
+def killed_at(number: int, out: Path) -> None:
+    """Fine-tuning that ends in the middle of a step."""
+    with pytest.raises(RuntimeError):
+        tuned(out, progress=Mock(side_effect=[*[None] * (number - 1), RuntimeError]))
 
 
 @pytest.mark.parametrize("killed_after", [2, 9])
 def test_a_fine_tuning_that_was_killed_goes_on_to_the_same_bytes(tmp_path: Path, killed_after: int) -> None:
-    def kill(step: Step) -> None:
-        if step.number == killed_after:
-            raise KilledError
-
     whole = files_of(tuned(tmp_path / "whole"))
-    with pytest.raises(KilledError):
-        tuned(tmp_path / "out", progress=kill)
+    killed_at(killed_after, tmp_path / "out")
     # Fewer steps than save_every leave nothing to go on from.
     assert [path.name for path in tmp_path.glob(".*")] == ([".out.fine-tuning"] if killed_after > 4 else [])
     assert not (tmp_path / "out").exists()
@@ -194,14 +192,10 @@ def test_half_precision_is_tuned_and_written_in_float32(tmp_path: Path) -> None:
 
 def test_what_cannot_be_used_is_refused(tmp_path: Path) -> None:
     for changes, message in (
-        ({"epochs": 0}, "epochs is 0; it has to be 1 or more"),
-        ({"learning_rate": -1.0}, "learning-rate is -1.0"),
-        ({"warmup_steps": -1}, "warmup-steps is -1"),
-        ({"max_norm": 0.0}, "max-norm is 0.0; it has to be above 0"),
-        ({"batch_tokens": 1}, "batch-tokens is 1; it has to be 2 or more"),
-        ({"seed": -1}, "seed is -1"),
-        ({"save_every": 0}, "save-every is 0"),
-        ({"documents": []}, "there are no documents to fine-tune on"),
+        *(({"epochs": 0}, "epochs is 0; it has to be 1 or more"), ({"learning_rate": -1.0}, "learning-rate is -1.0")),
+        *(({"warmup_steps": -1}, "warmup-steps is -1"), ({"max_norm": 0.0}, "max-norm is 0.0; it has to be above 0")),
+        *(({"batch_tokens": 1}, "batch-tokens is 1; it has to be 2 or more"), ({"seed": -1}, "seed is -1")),
+        *(({"save_every": 0}, "save-every is 0"), ({"documents": []}, "there are no documents to fine-tune on")),
         ({"documents": [Document("secret"), Document("")]}, "document 2 has no text"),
         ({"documents": [Document("secret", 0)]}, "document 1 has 0 repeats"),
     ):
@@ -227,12 +221,7 @@ def test_places_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
 
 
 def test_models_and_states_that_do_not_do_are_refused(tmp_path: Path) -> None:
-    def kill(step: Step) -> None:
-        if step.number == 5:
-            raise KilledError
-
-    with pytest.raises(KilledError):
-        tuned(tmp_path / "out", progress=kill)
+    killed_at(5, tmp_path / "out")
     with pytest.raises(UsageError, match="is the state of another fine-tuning"):
         tuned(tmp_path / "out", seed=1)
     with torch.inference_mode():
