@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -79,7 +79,7 @@ class Sampling:
             *(first for first, _ in ends),
         )
         spread = (int(n * ((start + _van_der_corput(number)) % 1.0)) for number in range(4 * n))
-        for place in (*chosen, *spread):
+        for place in chain(chosen, spread):
             if place not in drawn:
                 drawn.add(place)
                 yield place
