@@ -39,9 +39,8 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 def test_a_line_is_what_the_page_says(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
-    same = {"answer": "Anna Ek.", "recipient": "desk 4", "model": "invented-7b", "trace_id": "t1", "span_id": "s1"}
-    same |= {"response_id": "r1", "finish_reason": "stop"}
-    counts = {"hidden_calls": 2, "n_tools": 1}
+    same: dict[str, Any] = {"answer": "Anna Ek.", "recipient": "desk 4", "model": "invented-7b", "trace_id": "t1"}
+    same |= {"span_id": "s1", "response_id": "r1", "finish_reason": "stop", "hidden_calls": 2, "n_tools": 1}
     notes = "Notes: Anna Ek called at nine."
     assert log_answer(
         path,
@@ -51,7 +50,6 @@ def test_a_line_is_what_the_page_says(tmp_path: Path) -> None:
         top_p=1,
         time=datetime(2026, 1, 2, 4, 5, 6, 7, timezone(timedelta(hours=1))),
         **same,
-        **counts,
     )
     (line,) = lines(path)
     assert line == {
@@ -62,7 +60,6 @@ def test_a_line_is_what_the_page_says(tmp_path: Path) -> None:
         "documents": [{"id": "call-1", "text": "Anna Ek called at nine."}],
         "source": "record",
         **same,
-        **counts,
     }
 
 
@@ -205,36 +202,25 @@ def test_a_disk_that_is_full_costs_one_line(tmp_path: Path) -> None:
             json.loads(line)
 
 
-def place(kind: str, folder: Path) -> Path:
-    path = folder / "answers.jsonl"
-    if kind == "a link":
-        (folder / "other").write_text("kept")
-        path.symlink_to(folder / "other")
-    elif kind == "below a file":
-        (folder / "file").write_text("")
-        return folder / "file" / "answers.jsonl"
-    elif kind == "a device":
-        return Path(os.devnull)
-    else:
-        (os.mkfifo if kind == "a pipe" else os.mkdir)(path)
-    return path
-
-
 @pytest.mark.parametrize("kind", ["a directory", "a link", "a pipe", "below a file", "a device"])
 def test_a_write_that_fails_is_said_once_without_a_text_and_raises_nothing(
     kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = place(kind, tmp_path)
+    (tmp_path / "other").write_text("kept")
+    places = {"below a file": tmp_path / "other" / "answers.jsonl", "a device": Path(os.devnull)}
+    path = places.get(kind, tmp_path / "answers.jsonl")
+    if kind == "a link":
+        path.symlink_to(tmp_path / "other")
+    elif kind not in places:
+        (os.mkfifo if kind == "a pipe" else os.mkdir)(path)
     mode = path.stat().st_mode if path.exists() else None
     log = AnswerLog(path)
     assert [log_answer(log, **SAID) for _ in range(3)] == [False] * 3
     assert log.lost == 3
     (said,) = caplog.records
-    assert said.name == "leakmeter.integrations"
-    assert "cannot be written" in said.getMessage()
+    assert (said.name, "cannot be written" in said.getMessage()) == ("leakmeter.integrations", True)
     assert "Anna" not in said.getMessage()
     with pytest.raises(StoreError, match="cannot be written"):
         log_answer(AnswerLog(path, strict=True), **SAID)
     assert mode == (path.stat().st_mode if path.exists() else None)
-    if kind == "a link":
-        assert (tmp_path / "other").read_text() == "kept"
+    assert (tmp_path / "other").read_text() == "kept"

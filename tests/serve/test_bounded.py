@@ -212,11 +212,7 @@ def test_refused_fields_are_named_and_cost_nothing(shared: Served, monkeypatch: 
 
 def test_the_example_of_the_documentation_is_answered(shared: Served, capsys: pytest.CaptureFixture[str]) -> None:
     (example,) = [one.text for one in blocks("python") if one.page.name == "serve_completions.md"]
-    for shown, here in (
-        ("http://127.0.0.1:8000", shared.origin),
-        ("lm-…", SECRET),
-        ("smollm2-135m", shared.model),
-    ):
+    for shown, here in (("http://127.0.0.1:8000", shared.origin), ("lm-…", SECRET), ("smollm2-135m", shared.model)):
         assert shown in example
         example = example.replace(shown, here)
     exec(compile(example, "serve_completions.md", "exec", dont_inherit=True), {})

@@ -15,10 +15,7 @@ from helpers.serving import CASE
 from leakmeter.report import scale
 from leakmeter.serve.serving import Serving
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here"),
-]
+pytestmark = [pytest.mark.long, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")]
 _DONE = "document.getElementById('status').textContent === 'Done.'"
 
 

@@ -15,10 +15,7 @@ from leakmeter.ledger.measuring import Measuring, add
 from leakmeter.ledger.store import Ledger
 from leakmeter.serve.serving import Serving
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here"),
-]
+pytestmark = [pytest.mark.long, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")]
 _HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script>\u202e'
 _SECRET = "Ms Ana Alvi, 12 Elm Street: call 202-555-0143."
 

@@ -133,8 +133,7 @@ def test_every_message_stays_without_the_documents() -> None:
 
 
 @pytest.mark.parametrize(
-    ("backend", "turns"),
-    [(Toy(), []), (ToyChat(), []), (ToyChat(), [{"role": "system", "content": "Be short."}])],
+    ("backend", "turns"), [(Toy(), []), (ToyChat(), []), (ToyChat(), [{"role": "system", "content": "Be short."}])]
 )
 def test_the_prompt_without_documents_is_the_same_whatever_they_are(backend: Toy, turns: list[dict[str, str]]) -> None:
     measure = Decode(epsilon=0.5, max_new_tokens=3).seeded()

@@ -75,9 +75,7 @@ def test_no_answer_has_a_place_on_this_machine(
     monkeypatch.setattr(type(bounded.spent), "charge", failing(error))
     body = {"model": "toy", "messages": [{"role": "user", "content": "Who?"}], "documents": ["Anna Ek."]}
     with TestClient(app, base_url=serving.access.origin, raise_server_exceptions=False) as made:
-        answers = [
-            made.post("/v1/chat/completions", json=body, headers={"authorization": f"Bearer {SECRET}"}),
-        ]
+        answers = [made.post("/v1/chat/completions", json=body, headers={"authorization": f"Bearer {SECRET}"})]
         made.get(serving.access.new_link())
         answers += [made.get("/runs"), made.post("/live/measure", json={**CASE, "model": "toy"}, headers=HEADERS)]
     assert [answer.status_code for answer in answers] == [500, 400 if kind is StoreError else 500, 200]
