@@ -45,10 +45,6 @@ class Served:
     client: Any
     model: str
 
-    @property
-    def origin(self) -> str:
-        return self.serving.access.origin
-
     def ask(self, documents: list[Any] | None = None, **fields: Any) -> Any:
         given = {"model": self.model, "messages": QUESTION, "max_tokens": 4, **fields}
         return self.client.chat.completions.create(**given, extra_body={"documents": documents or DOCUMENTS})
@@ -59,7 +55,9 @@ class Served:
     def post(self, *, headers: dict[str, str] | None = None, timeout: float = 60, **fields: Any) -> httpx.Response:
         body = {"model": self.model, "messages": QUESTION, "documents": DOCUMENTS, "max_tokens": 4, **fields}
         headers = {"authorization": f"Bearer {SECRET}"} if headers is None else headers
-        return httpx.post(f"{self.origin}/v1/chat/completions", json=body, headers=headers, timeout=timeout)
+        return httpx.post(
+            f"{self.serving.access.origin}/v1/chat/completions", json=body, headers=headers, timeout=timeout
+        )
 
 
 @contextmanager
@@ -212,7 +210,11 @@ def test_refused_fields_are_named_and_cost_nothing(shared: Served, monkeypatch: 
 
 def test_the_example_of_the_documentation_is_answered(shared: Served, capsys: pytest.CaptureFixture[str]) -> None:
     (example,) = [one.text for one in blocks("python") if one.page.name == "serve_completions.md"]
-    for shown, here in (("http://127.0.0.1:8000", shared.origin), ("lm-…", SECRET), ("smollm2-135m", shared.model)):
+    for shown, here in (
+        ("http://127.0.0.1:8000", shared.serving.access.origin),
+        ("lm-…", SECRET),
+        ("smollm2-135m", shared.model),
+    ):
         assert shown in example
         example = example.replace(shown, here)
     exec(compile(example, "serve_completions.md", "exec", dont_inherit=True), {})
@@ -220,7 +222,7 @@ def test_the_example_of_the_documentation_is_answered(shared: Served, capsys: py
 
 
 def test_only_the_key_lets_in(shared: Served) -> None:
-    with httpx.Client(base_url=shared.origin) as browser:
+    with httpx.Client(base_url=shared.serving.access.origin) as browser:
         browser.get(shared.serving.access.new_link())
         body = {"model": "toy", "messages": QUESTION, "documents": DOCUMENTS}
         assert browser.cookies
@@ -279,7 +281,10 @@ def test_a_client_that_goes_ends_the_preparation_and_is_not_charged(
     monkeypatch.setattr(spans, "of_units", lambda *_: pytest.fail("the preparation went on"))
     body = {"model": "toy", "messages": QUESTION, "documents": ["Kim is 2."], "max_tokens": 4}
     request = httpx.Request(
-        "POST", f"{shared.origin}/v1/chat/completions", json=body, headers={"authorization": f"Bearer {SECRET}"}
+        "POST",
+        f"{shared.serving.access.origin}/v1/chat/completions",
+        json=body,
+        headers={"authorization": f"Bearer {SECRET}"},
     )
     head = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
     with socket.create_connection(("127.0.0.1", shared.serving.access.port)) as client:
