@@ -18,28 +18,20 @@ from helpers.command_line import Ended
 Cli = Callable[..., Ended]
 
 
-def printed(ended: Ended) -> list[dict[str, object]]:
-    """The objects that a command printed, one a line."""
-    assert ended.code == 0, ended.err
-    return [json.loads(line) for line in ended.out.splitlines()]
-
-
-@pytest.fixture
-def the_default_model(real_backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands measure with the default model, which is loaded once for all tests."""
-    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *_, **__: real_backend)
-
-
 # ---- a builder of a system that retrieves, with its logs ------------------------------------------------------------
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("the_default_model")
-def test_a_logged_chat_that_ends_in_an_answer(cli: Cli, tmp_path: Path) -> None:
+def test_a_logged_chat_that_ends_in_an_answer(
+    cli: Cli, tmp_path: Path, real_backend: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *_, **__: real_backend)
     for make, name in ((role_files.chat_log, "log.jsonl"), (role_files.completions_log, "log.jsonl.gz")):
         path = make(tmp_path / name)
         assert cli("influence", "--data", path, "--unit", "entity", "--json").code == 2
-        first, *_ = printed(cli("influence", "--data", path, "--context-from", "system", "--unit", "entity", "--json"))
+        ended = cli("influence", "--data", path, "--context-from", "system", "--unit", "entity", "--json")
+        assert ended.code == 0, ended.err
+        first = json.loads(ended.out.splitlines()[0])
         assert first["response"]["text"] == role_files.ANSWER
         assert first["query"] == role_files.QUESTION
         by_type = {piece["entity_type"]: piece for piece in first["pieces"]}
