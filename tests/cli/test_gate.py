@@ -32,16 +32,11 @@ def own_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cases") / "cases.jsonl"
-    lines = [
-        {
-            "id": f"note of {name}",
-            "context": f"{name} Ek lives in Graz. {name} asked {number} times.",
-            "query": "Who?",
-            "response": f"{name} Ek",
-        }
-        for number, name in enumerate(NAMES)
-    ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    with path.open("w", encoding="utf-8") as file:
+        for number, name in enumerate(NAMES):
+            case = {"id": f"note of {name}", "query": "Who?", "response": f"{name} Ek"}
+            case["context"] = f"{name} Ek lives in Graz. {name} asked {number} times."
+            file.write(json.dumps(case) + "\n")
     return path
 
 
@@ -69,17 +64,12 @@ def measured(cli: Call, data: Path) -> Callable[..., Path]:
     return make
 
 
-def largest(run: Path) -> float:
-    return float(max(case.whole_nats for case in read_measured(run).cases))
-
-
 def test_exit_codes_files_and_json(cli: Call, run: Path) -> None:
-    above = largest(run) + 1
+    above = float(max(case.whole_nats for case in read_measured(run).cases)) + 1
     held = cli("gate", run, "--max", f"influence.max <= {above}", "--min", "influence.min >= 0")
     assert (held.code, held.err) == (0, "")
     assert [line.split()[:2] for line in held.out.splitlines()] == [
-        ["holds", "influence.max"],
-        ["holds", "influence.min"],
+        ["holds", f"influence.{of}"] for of in ("max", "min")
     ]
     words = ("--max", f"influence.max <= {above}", "--max", "influence.max < 0", "--min", "influence.min >= 0")
     broken = cli("gate", run.name, "--runs", run.parent, *words, "--junit", "junit.xml")

@@ -59,10 +59,8 @@ def test_what_nobody_foresaw_is_one_line_and_a_private_log(
 def test_what_was_foreseen_has_words_of_its_own(
     broken: Callable[[BaseException], Path], cli: Callable[..., Any]
 ) -> None:
-    for error, code, words in (
-        *((MemoryError(), 2, "out of memory"), (RecursionError(), 2, "nested")),
-        (KeyboardInterrupt(), 130, "interrupted"),
-    ):
+    told = ((MemoryError(), 2, "out of memory"), (RecursionError(), 2, "nested"))
+    for error, code, words in (*told, (KeyboardInterrupt(), 130, "interrupted")):
         folder = broken(error)
         done = cli("runs", "list")
         assert (done.code, words in done.err, done.err.count("\n"), folder.exists()) == (code, True, 1, False)
@@ -73,14 +71,8 @@ def test_nothing_that_a_terminal_obeys_is_written(
 ) -> None:
     data = tmp_path / "cases.jsonl"
     good = {"context": "Anna Ek called.", "query": "Who?", "response": "Anna"}
-    refused = [
-        measure(unit=EVIL),
-        measure(model=EVIL),
-        measure(template=f"{EVIL}{{context}}{{context}}"),
-        measure("--nosuch" + EVIL),
-        cli("runs", "show", EVIL),
-        cli(EVIL),
-    ]
+    refused = [measure(unit=EVIL), measure(model=EVIL), measure(template=f"{EVIL}{{context}}{{context}}")]
+    refused += [measure("--nosuch" + EVIL), cli("runs", "show", EVIL), cli(EVIL)]
     for line in ({**good, EVIL: 1}, {**good, "id": EVIL, "response": " "}, {**good, "decoding": EVIL}):
         data.write_text(json.dumps(line))
         refused.append(cli("influence", "--model", "toy", "--data", data))
@@ -162,11 +154,8 @@ def test_a_terminal_that_says_it_is_endless_is_not_believed(command: Callable[..
 
 def test_streams_that_are_closed_or_full(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
-    listing = "runs list"
-    for words, code in (
-        *((f"{listing} {closed}", 0) for closed in (">&-", ">&- 2>&-", "<&- >&- 2>&-")),
-        ("models > /dev/full", 2),
-    ):
+    closed = {f"runs list {streams}": 0 for streams in (">&-", ">&- 2>&-", "<&- >&- 2>&-")}
+    for words, code in {**closed, "models > /dev/full": 2}.items():
         line = f"{sys.executable} -m leakmeter {words}"
         done = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert (done.returncode, "Traceback" in done.stderr) == (code, False), done

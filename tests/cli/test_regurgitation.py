@@ -15,6 +15,7 @@ from leakmeter.studies.quality import Regurgitation
 
 Call = Callable[..., Any]
 WORDS = [f"w{i}" for i in range(40)]
+HEADING = ("generations", "contexts", "references")
 ROWS = [
     (" ".join(WORDS[:30]), " ".join(WORDS), "w1 w2"),
     ("nothing of it", " ".join(WORDS), "nothing"),
@@ -27,14 +28,10 @@ ROWS = [
 def generations(tmp_path: Path) -> Callable[..., Path]:
     """A CSV file of rows under a heading."""
 
-    def write(
-        rows: Sequence[Sequence[str]] = ROWS, heading: Sequence[str] = ("generations", "contexts", "references")
-    ) -> Path:
+    def write(rows: Sequence[Sequence[str]] = ROWS, heading: Sequence[str] = HEADING) -> Path:
         path = tmp_path / "generations.csv"
         with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(heading)
-            writer.writerows(rows)
+            csv.writer(file).writerows([heading, *rows])
         return path
 
     return write
@@ -54,12 +51,8 @@ def test_published_outputs_are_counted(cli: Call, generations: Callable[..., Pat
     assert "Repeat prompts, as published" in table
     assert "4 responses" in table
     # A long context is no matter.
-    assert (
-        json.loads(cli("study", "regurgitation", "--csv", generations([("a b", "a " * 200_000, "a")]), "--json").out)[
-            "n"
-        ]
-        == 1
-    )
+    long = cli("study", "regurgitation", "--csv", generations([("a b", "a " * 200_000, "a")]), "--json")
+    assert json.loads(long.out)["n"] == 1
 
 
 def test_thresholds_are_options(cli: Call, generations: Callable[..., Path]) -> None:
@@ -75,9 +68,9 @@ def test_thresholds_are_options(cli: Call, generations: Callable[..., Path]) -> 
     assert "rouge is 2.0; it has to be from 0 to 1" in ended.err
 
 
-@pytest.mark.parametrize("missing", ["generations", "contexts", "references"])
+@pytest.mark.parametrize("missing", HEADING)
 def test_a_missing_column_is_one_line_that_names_it(cli: Call, generations: Callable[..., Path], missing: str) -> None:
-    heading = [name if name != missing else "other" for name in ("generations", "contexts", "references")]
+    heading = [name if name != missing else "other" for name in HEADING]
     ended = cli("study", "regurgitation", "--csv", generations(heading=heading), "--json")
     assert (ended.code, ended.err.count("\n")) == (0 if missing == "references" else 2, 1)
     assert f"has no column '{missing}'" in ended.err

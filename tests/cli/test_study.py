@@ -37,14 +37,10 @@ def abstracts(tmp_path: Path) -> Path:
     """Invented abstracts as PubMedQA has them."""
     rng = random.Random(0)
     words = "the ferry cat sat on mat Anna Ek called and rain fell in Graz".split()  # noqa: SIM905
-    records = {
-        str(100 + i): {
-            "QUESTION": "Who called?",
-            "CONTEXTS": [" ".join(rng.choices(words, k=40)) + ".", "Bo ate."],
-            "LONG_ANSWER": "Anna called.",
-        }
-        for i in range(N_RECORDS)
-    }
+    records = {}
+    for i in range(N_RECORDS):
+        contexts = [" ".join(rng.choices(words, k=40)) + ".", "Bo ate."]
+        records[str(100 + i)] = {"QUESTION": "Who called?", "CONTEXTS": contexts, "LONG_ANSWER": "Anna called."}
     path = tmp_path / "abstracts.json"
     path.write_text(json.dumps(records), encoding="utf-8")
     return path
@@ -81,13 +77,8 @@ def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path) -> Non
     brief = cli(*words_of("figure_8", abstracts, "--set", "factkb=nobody/none")).out
     rows = [line for line in table.splitlines() if line.startswith(("|", "#"))]
     assert [line for line in brief.splitlines() if line] == [*rows, LEFT_OUT]
-    for said in (
-        "command: leakmeter study run figure_8",
-        "seed: 0",
-        "models: toy (weights not hashed",
-        "6 of pubmedqa",
-    ):
-        assert said in table
+    shown = ("command: leakmeter study run figure_8", "seed: 0", "models: toy (weights not hashed", "6 of pubmedqa")
+    assert all(said in table for said in shown), table
     rows = rows_of(path / "table.csv")
     assert [row["cid_lambda"] for row in rows] == list(LAMBDAS)
     for number, row in enumerate(rows):
@@ -106,10 +97,8 @@ def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path) -> Non
     assert rows[0]["difference_nats"] == ""
     assert float(rows[2]["difference_nats"]) == pytest.approx(float(rows[2]["nats"]) - float(rows[0]["nats"]))
     page = (path / "generations.html").read_text(encoding="utf-8")
-    assert (page.count('<details class="line"'), page.count('<div class="text tokens"')) == (
-        N_RECORDS,
-        N_RECORDS * len(LAMBDAS),
-    )
+    assert page.count('<details class="line"') == N_RECORDS
+    assert page.count('<div class="text tokens"') == N_RECORDS * len(LAMBDAS)
     assert "Anna called." in page
     again = cli("study", "regurgitation", "--csv", path / "cell-00.csv", "--json")
     assert json.loads(again.out)["repeat_published"]["prompts"] == int(rows[0]["repeat_published"])
@@ -184,15 +173,11 @@ def test_a_study_that_is_killed_ends_like_one_left_alone(abstracts: Path, tmp_pa
     for number in range(told["studies"]):
         out = tmp_path / str(number)
         assert len(list(out.glob("*/measurements-*.parquet"))) == 3 * 4
-        check_same(tmp_path / "calm", out)
-
-
-def check_same(calm: Path, out: Path) -> None:
-    """Two directories hold the same runs, and the same study of them."""
-    assert sorted(p.name for p in out.iterdir()) == sorted(p.name for p in calm.iterdir())
-    one, other = ({p.name: p.read_bytes() for p in study_of(folder).iterdir()} for folder in (calm, out))
-    assert one == other
-    assert exported(calm) == exported(out)
+        calm = tmp_path / "calm"
+        assert sorted(p.name for p in out.iterdir()) == sorted(p.name for p in calm.iterdir())
+        one, other = ({p.name: p.read_bytes() for p in study_of(folder).iterdir()} for folder in (calm, out))
+        assert one == other
+        assert exported(calm) == exported(out)
 
 
 def exported(out: Path) -> dict[str, bytes]:
@@ -239,14 +224,13 @@ def test_replicates_have_a_table_over_seeds(cli: Call, abstracts: Path) -> None:
 
 
 def test_studies_that_ship_are_listed(cli: Call) -> None:
-    rows = [json.loads(line) for line in cli("study", "list", "--json").out.splitlines()]
-    assert [row["name"] for row in rows] == shipped()
-    (row,) = (row for row in rows if row["name"] == "icl_figure_3")
+    rows = {row["name"]: row for row in map(json.loads, cli("study", "list", "--json").out.splitlines())}
+    assert list(rows) == shipped()
+    row = rows["icl_figure_3"]
     assert row["data"] == ["agnews", "agnews.train", "dbpedia14", "dbpedia14.train", "trec", "trec.train"]
     assert (row["laptop"], row["paper"]) == ({"cells": 15, "records": 100}, {"cells": 45, "records": 500})
     shown = cli("study", "list").out
-    for row in rows:
-        assert row["name"] in shown
+    assert all(name in shown for name in rows)
 
 
 @pytest.fixture
@@ -304,10 +288,7 @@ def test_a_dry_run_of_exemplars_predicts_a_group(cli: Call, moods: list[str]) ->
         (["--set", "shots=9"], "needs 9 exemplars, and there are 6 besides the query itself"),
         (["--set", "queries=0"], "queries is 0; it has to be 1 or more"),
         (["--data", "trec=x.csv"], "--data names 'trec', which this study does not use"),
-        (
-            ["--data", "old.csv"],
-            "does not name its data set; write NAME=FILE, where NAME is one of agnews, agnews.train",
-        ),
+        (["--data", "old.csv"], "does not name its data set; write NAME=FILE, where NAME is one of agnews, agnews."),
         (["--set", "dataset=nowhere"], "no task named 'nowhere'"),
     ],
 )
@@ -316,7 +297,6 @@ def test_what_a_study_of_exemplars_cannot_use_is_one_line(
 ) -> None:
     ended = cli("study", "icl_figure_1", *moods, *more)
     assert ended.code == 2
-    errors = [line for line in ended.err.splitlines() if line.startswith("leakmeter: ")]
-    assert len(errors) == 1
-    assert told in errors[0]
+    (error,) = [line for line in ended.err.splitlines() if line.startswith("leakmeter: ")]
+    assert told in error
     assert not list(Path(".").glob("runs/icl-*"))
