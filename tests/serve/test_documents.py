@@ -28,17 +28,17 @@ def test_lines_of_dashes_divide_documents(context: str, documents: int) -> None:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
-def test_a_sample_is_there_first_and_what_was_typed_stays_until_it_is_cleared(serving: Serving) -> None:
+def test_a_sample_is_there_first_and_what_was_typed_stays_until_it_is_cleared(
+    browser: Browser, serving: Serving
+) -> None:
     value = "document.querySelector('#live [name=context]').value"
-    with Browser() as browser:
-        browser.open(serving.access.new_link())
-        browser.until(f"{value}.includes('Tobias Quillmere')")
-        browser.run(
-            f"{value} = {json.dumps(CASE['context'])};"
-            "document.getElementById('live').dispatchEvent(new Event('input', {bubbles: true}))"
-        )
-        browser.open(serving.access.origin + "/")
-        browser.until(f"{value} === {json.dumps(CASE['context'])}")
-        browser.run("document.getElementById('clear').click()")
-        assert browser.run(f"{value} + (sessionStorage.getItem('live') || '')") == ""
-        assert not browser.complaints
+    browser.until(f"{value}.includes('Tobias Quillmere')")
+    browser.run(
+        f"{value} = {json.dumps(CASE['context'])};"
+        "document.getElementById('live').dispatchEvent(new Event('input', {bubbles: true}))"
+    )
+    browser.open(serving.access.origin + "/")
+    browser.until(f"{value} === {json.dumps(CASE['context'])}")
+    browser.run("document.getElementById('clear').click()")
+    assert browser.run(f"{value} + (sessionStorage.getItem('live') || '')") == ""
+    assert not browser.complaints
