@@ -41,20 +41,18 @@ def test_readings_are_those_of_the_parts(runs: list[Path]) -> None:
 
 
 def test_cases_and_runs(runs: list[Path]) -> None:
-    columns = (
-        "number, id, query, context, response, n_responses, tree_tokens, naive_tokens, seconds, out_of_memory_retries"
-    )
-    assert rows(f"select {columns} from cases where run = '{runs[1].name}' order by number", runs) == [
+    columns = "number, id, query, context, response, n_responses, tree_tokens, naive_tokens, seconds"
+    asked = f"select {columns}, out_of_memory_retries from cases where run = '{runs[1].name}' order by number"
+    assert rows(asked, runs) == [
         (0, HOSTILE, "Wer? 🙂", "Anna Ek lives in Graz.", "AB", 2, 40, 90, 0.25, 1),
         (1, "b", "Who?", "Bo ate.", "AB", 1, 40, 90, 0.25, 1),
     ]
-    ((texts,),) = rows(f"select texts from cases where id = 'b' and run = '{runs[0].name}'", runs)
-    assert json.loads(texts) == texts_of(CASES[1])
-    ((parameters, *from_run),) = rows(
-        "select parameters, measure, model, weights_sha256, dtype, device, n_cases, n_left_out, seconds, command "
-        "from RUNS where version = '0.2.0'",
+    ((texts, parameters, *from_run),) = rows(
+        "select texts, parameters, measure, model, weights_sha256, dtype, device, n_cases, n_left_out, r.seconds, "
+        f"command from cases c, RUNS r where c.id = 'b' and run = '{runs[0].name}' and version = '0.2.0'",
         runs,
     )
+    assert json.loads(texts) == texts_of(CASES[1])
     assert json.loads(parameters) == SPEC.params
     assert from_run == ["handmade", "toy of Anna", None, "float64", "cpu", 2, 1, 0.5, "leakmeter influence"]
     joined = "measurements r join cases c on r.run = c.run and r.item = c.id join runs on runs.id = r.run"
@@ -74,8 +72,8 @@ def test_views_are_as_described(runs: list[Path]) -> None:
     said = {view: [(column.name, column.type) for column in columns] for view, columns in all_views().items()}
     assert described(runs, VIEWS) == {view: said[view] for view in VIEWS}
     assert described([], said) == said
-    for view in VIEWS:
-        assert rows(f"select * from {view}", []) == []
+    counts = ", ".join(f"(select count(*) from {view})" for view in VIEWS)
+    assert rows(f"select {counts}", []) == [(0,) * len(VIEWS)]
 
 
 def test_the_page_describes_them_too() -> None:
@@ -91,12 +89,10 @@ def test_the_page_describes_them_too() -> None:
     [
         ("", r"the query is empty; give one SELECT, over results, pieces, quantities, measurements, cases, runs$"),
         ("select 1; select 2", "the query is SELECT and SELECT; give one SELECT"),
-        ("set threads = 1", "the query is SET; give one SELECT"),
         ("install httpfs", "the query is LOAD; give one SELECT"),
         ("attach 'x.db'", "the query is ATTACH; give one SELECT"),
         ("explain analyze copy (select 1) to 'x.csv'", "the query is EXPLAIN; give one SELECT"),
         ("select itm from measurements", r"Referenced column \"itm\" not found .* \"item\""),
-        ("select * from runs_made_up", "runs_made_up does not exist"),
         # A variable of this function is no table.
         ("select * from runs_here", "Table with name runs_here does not exist"),
     ],
@@ -108,8 +104,7 @@ def test_a_query_that_cannot_be_answered_is_one_line(
     runs_here = runs
     with pytest.raises(UsageError, match=reason) as caught:
         rows(sql, runs_here)
-    assert "LINE" not in str(caught.value)
-    assert "^" not in str(caught.value)
+    assert not any(drawn in str(caught.value) for drawn in ("LINE", "^"))
     assert os.listdir(tmp_path) == ["runs"]
 
 
@@ -122,8 +117,8 @@ def test_nothing_but_the_numbers_can_be_opened_nor_do_errors_quote_them(runs: li
     file.write_text("secret", encoding="utf-8")
     (tmp_path / "other.parquet").write_bytes((runs[0] / "measurements-00000.parquet").read_bytes())
     for source in (
-        *(f"read_text('{file}')", f"read_csv('{file}')", f"'{file}'", f"glob('{tmp_path}/*')"),
-        *(f"read_parquet('{tmp_path}/other.parquet')", f"read_text('{spec}')", "read_text('https://localhost/x')"),
+        *(f"read_text('{spec}')", f"'{file}'", f"glob('{tmp_path}/*')"),
+        *(f"read_parquet('{tmp_path}/other.parquet')", "read_text('https://localhost/x')"),
     ):
         with pytest.raises(UsageError, match=r"Permission Error|Missing Extension|disabled|does not exist"):
             rows(f"select * from {source}", runs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -47,11 +48,9 @@ def test_a_query_that_needs_more_memory_is_refused_in_one_line_and_a_little_is_e
         "select repeat('x', 900000000) from range(3)",
         "select count(*) from (select range, random() as r from range(100000000) order by r)",
     ):
-        with pytest.raises(UsageError) as caught:
+        said = r"^the query needs more than 128MiB of memory[^\n]*; ask for less, or give more with --memory$"
+        with pytest.raises(UsageError, match=said):
             list(ask(sql, [], Limits(memory="128MiB")).rows)
-        assert str(caught.value).startswith("the query needs more than 128MiB of memory")
-        assert str(caught.value).endswith("; ask for less, or give more with --memory")
-        assert "\n" not in str(caught.value)
     run = written_run(tmp_path / "runs")
     sql = "select count(distinct piece) > 0, (select count(*) from cases) from measurements"
     assert list(ask(sql, [run], Limits(memory="64MiB")).rows) == [(True, 2)]
@@ -67,11 +66,9 @@ def test_a_query_that_takes_too_long_is_ended(processes: list[Any]) -> None:
 def test_the_time_in_which_rows_are_looked_at_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(query_process, "monotonic", lambda: now)
-    n_rows = 0
     for _ in ask("select * from range(3000)", []).rows:
-        n_rows += 1
         now += 1000.0
-    assert n_rows == 3000
+    assert now == 3_000_000.0
 
 
 VALUES = (
@@ -104,8 +101,6 @@ ANY = st.recursive(
 
 @given(value=ANY)
 def test_every_value_comes_back_as_it_was(value: Any) -> None:
-    import json
-
     came = read(json.loads(json.dumps(query_child.written(value))))
     assert came == value
     assert type(came) is type(value)
@@ -114,15 +109,12 @@ def test_every_value_comes_back_as_it_was(value: Any) -> None:
 def test_what_asks_no_further_ends_the_process(processes: list[Any]) -> None:
     rows = ask("select * from range(10000000)", []).rows
     assert next(rows) == (0,)
-    (process,) = processes
-    assert process.returncode is None
+    assert processes[0].returncode is None
     rows.close()  # type: ignore[attr-defined]
-    assert process.returncode is not None
     ask("select 1", [])  # its rows are forgotten at once
-    assert processes[1].returncode is not None
     with pytest.raises(UsageError, match="Parser Error"):
         ask("selec", [])
-    assert processes[2].returncode is not None
+    assert [process.returncode is None for process in processes] == [False] * 3
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
