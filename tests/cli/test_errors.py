@@ -179,9 +179,7 @@ def test_no_traceback_in_a_process_of_its_own(command: Call, note: Path) -> None
     assert "response is no valid Unicode" in ended.stderr
 
 
-def test_an_unknown_precision_or_device_of_a_real_model(
-    cli: Call, note: Path, byte_model: tuple[Any, Any], tmp_path: Path
-) -> None:
+def test_an_unknown_precision_or_device(cli: Call, note: Path, byte_model: tuple[Any, Any], tmp_path: Path) -> None:
     import torch
 
     for part in byte_model:
@@ -194,9 +192,7 @@ def test_an_unknown_precision_or_device_of_a_real_model(
             check_refused(cli(*given, "--device", device), "sees no CUDA device; try --device cpu")
 
 
-def test_a_context_too_long_for_the_window(
-    cli: Call, measure: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_context_beyond_the_window(cli: Call, measure: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from leakmeter.backends.toy import Toy
 
     small = Toy()

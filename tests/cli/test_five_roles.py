@@ -22,9 +22,7 @@ Cli = Callable[..., Ended]
 
 
 @pytest.mark.long
-def test_a_logged_chat_that_ends_in_an_answer(
-    cli: Cli, tmp_path: Path, real_backend: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_logged_chat(cli: Cli, tmp_path: Path, real_backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *_, **__: real_backend)
     for make, name in ((role_files.chat_log, "log.jsonl"), (role_files.completions_log, "log.jsonl.gz")):
         path = make(tmp_path / name)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 
 import leakmeter
@@ -88,6 +87,8 @@ def test_exit_codes_files_and_json(cli: Call, run: Path) -> None:
     assert (check["claim"], check["holds"], check["found"]["n"]) == ("influence.p95 <= 1000000", True, 6)
     # Six cases do not bound a 95th percentile.
     assert check["found"]["interval"][1] == "Infinity"
+    unsure = cli("gate", run, "--max", "influence.p95 <= 1e6", "--confident")
+    assert (unsure.code, "but its interval is not entirely" in unsure.out) == (1, True)
 
 
 BELOW = ("--max", "influence.max <= 5")
@@ -119,15 +120,6 @@ def test_bad_input_is_one_line_and_leaves_nothing(cli: Call, run: Path, words: l
     assert why in ended.err
     assert ended.err.startswith("leakmeter: ")
     assert os.listdir() == []
-
-
-def test_confident(cli: Call, run: Path) -> None:
-    mean = float(np.mean([case.whole_nats for case in read_measured(run).cases]))
-    bound = f"influence.mean <= {mean * 1.001}"
-    assert cli("gate", run, "--max", bound).code == 0
-    ended = cli("gate", run, "--max", bound, "--confident")
-    assert ended.code == 1
-    assert "but its interval is not entirely" in ended.out
 
 
 def test_a_baseline_and_a_regression(cli: Call, run: Path, worse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,9 +156,7 @@ def test_a_baseline_and_a_regression(cli: Call, run: Path, worse: Path, monkeypa
 
 
 @pytest.mark.parametrize("options", [("--temperature", "0.5"), ("--unit", "word"), ("--removal", "mask")])
-def test_a_baseline_of_numbers_that_mean_something_else_is_refused(
-    cli: Call, run: Path, measured: Call, options: tuple[str, ...]
-) -> None:
+def test_a_baseline_of_other_numbers_is_refused(cli: Call, run: Path, measured: Call, options: tuple[str, ...]) -> None:
     assert cli("gate", run, "--write-baseline", "b.json").code == 0
     ended = cli("gate", measured(*options), "--against", "b.json")
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
@@ -228,11 +218,6 @@ def test_several_runs(cli: Call, run: Path, data: Path) -> None:
     ended = cli("gate", run, plan, *bounds, "--write-baseline", "b.json")
     assert ended.code == 0, ended.err
     assert [line.split()[:3] for line in ended.out.splitlines()] == [["holds", "run", f"{n}:"] for n in (1, 2, 2)]
-    for given, said in (
-        ((run, plan), ""),
-        ((plan, run), "run 1 is a run of redact, and the baseline has influence, redact"),
-        ((run,), "the baseline has 2 runs, and you gave 1"),
-    ):
-        ended = cli("gate", *given, "--against", "b.json")
-        assert ended.code == (2 if said else 0)
-        assert said in ended.err
+    assert cli("gate", run, plan, "--against", "b.json").code == 0
+    ended = cli("gate", run, "--against", "b.json")
+    assert (ended.code, "the baseline has 2 runs, and you gave 1" in ended.err) == (2, True)

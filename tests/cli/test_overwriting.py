@@ -125,9 +125,7 @@ def test_nothing_else_is_written_over_what_is_read(cli: Call, here: Path, name: 
 
 
 @pytest.mark.parametrize("words", INTO, ids=[" ".join(map(str, (*words[:2], words[-1]))) for words in INTO])
-def test_nothing_is_written_into_a_run_or_over_a_file_of_a_study(
-    cli: Call, here: Path, run: Path, study: Path, words: tuple[Any, ...]
-) -> None:
+def test_runs_and_studies_are_left_alone(cli: Call, here: Path, run: Path, study: Path, words: tuple[Any, ...]) -> None:
     Path("link").symlink_to(run)
     (study / "kept.csv").write_text("n\n1\n", encoding="utf-8")
     given = [{"RUN": run, "STUDY": study}.get(word, word) for word in words]

@@ -77,9 +77,7 @@ def test_a_missing_column_is_one_line_that_names_it(cli: Call, generations: Call
     assert ended.code or "rouge_l_f1" not in json.loads(ended.out)
 
 
-def test_an_interrupted_count_shows_what_is_counted(
-    cli: Call, generations: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_count(cli: Call, generations: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     verdicts, lines = Regurgitation.verdicts, list[str]()
 
     def verdicts_and_end(self: Regurgitation, response: str, context: str) -> dict[str, bool]:

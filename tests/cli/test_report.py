@@ -83,9 +83,7 @@ def test_figures_of_one_run_and_of_several(cli: Call, runs: list[Path]) -> None:
         (["RUN", "RUN", "--html", "no/page.html"], "is in a directory that does not exist"),
     ],
 )
-def test_bad_input_is_one_line_and_leaves_nothing(
-    cli: Call, runs: list[Path], study: Path, words: list[str], why: str
-) -> None:
+def test_bad_input_is_one_line(cli: Call, runs: list[Path], study: Path, words: list[str], why: str) -> None:
     before = sorted(os.listdir())
     ended = cli("report", *(word.replace("RUN", str(runs[0])).replace("STUDY", str(study)) for word in words))
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)

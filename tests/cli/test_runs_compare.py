@@ -16,20 +16,19 @@ from leakmeter.errors import LeakmeterError
 Call = Callable[..., Any]
 
 
+MEASURED = ("influence", "--data", "cases.jsonl", "--model", "toy", "--json", "--max-new-tokens")
+
+
 @pytest.fixture
-def runs(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+def runs(cli: Call) -> tuple[Path, Path]:
     """Of five notes and of four of them with another limit, one with another text."""
-    monkeypatch.chdir(tmp_path)
     found = []
     for number, limit in enumerate((6, 7)):
-        path = tmp_path / "cases.jsonl"
-        lines = [
-            {"id": name, "context": f"{name} sang.{' Often.' * (number and name == 'Bo')}", "query": "Who?"}
-            for name in ("Anna", "Bo", "Cora", "Dan", "Eve")[: 5 - number]
-        ]
-        path.write_text("".join(json.dumps({**line, "response": "Bo"}) + "\n" for line in lines), encoding="utf-8")
-        ended = cli("influence", "--data", path, "--model", "toy", "--max-new-tokens", limit, "--json")
-        found.append(Path(ended.err.splitlines()[-1].removeprefix("run: ")))
+        with Path("cases.jsonl").open("w", encoding="utf-8") as file:
+            for name in ("Anna", "Bo", "Cora", "Dan", "Eve")[: 5 - number]:
+                context = f"{name} sang.{' Often.' * (number and name == 'Bo')}"
+                file.write(json.dumps({"id": name, "context": context, "query": "Who?", "response": "Bo"}) + "\n")
+        found.append(Path(cli(*MEASURED, limit).err.splitlines()[-1].removeprefix("run: ")))
     return found[0], found[1]
 
 
@@ -73,11 +72,8 @@ def test_what_it_says(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str
         (("--group",), "prompts.group: False, then True"),
     ],
 )
-def test_no_verdict_where_the_numbers_mean_different_things(
-    runs: tuple[Path, Path], cli: Call, options: tuple[str, ...], setting: str
-) -> None:
-    measured = ("influence", "--data", "cases.jsonl", "--model", "toy", "--max-new-tokens", "7", "--json")
-    other = cli(*measured, *options).err.splitlines()[-1].removeprefix("run: ")
+def test_incomparable_runs(runs: tuple[Path, Path], cli: Call, options: tuple[str, ...], setting: str) -> None:
+    other = cli(*MEASURED, 7, *options).err.splitlines()[-1].removeprefix("run: ")
     ended = cli("runs", "compare", runs[1], other)
     assert f"No verdict: the numbers mean different things ({setting})\n" in ended.out
     assert not any(word in ended.out for word in ("worse", "better", "no finding", "effect", " by "))
@@ -89,7 +85,7 @@ def test_no_verdict_where_the_numbers_mean_different_things(
     assert "No verdict: the numbers mean different things" in page
     assert "Paired differences" not in page
     if options[0] == "--unit":  # a unit that was named and the same by default are one
-        same = cli(*measured, "--unit", "auto", "--out", "same").err.splitlines()[-1].removeprefix("run: ")
+        same = cli(*MEASURED, 7, "--unit", "auto", "--out", "same").err.splitlines()[-1].removeprefix("run: ")
         out = cli("runs", "compare", runs[1], same).out
         assert "set otherwise" not in out
         assert "No verdict" not in out

@@ -104,9 +104,7 @@ def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path) -> Non
     assert json.loads(again.out)["repeat_published"]["prompts"] == int(rows[0]["repeat_published"])
 
 
-def test_a_study_costs_nothing_dry_or_once_it_is_finished(
-    cli: Call, abstracts: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_study_costs_nothing_dry_or_finished(cli: Call, abstracts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     short = words_of("figure_8", abstracts)
     ended = cli(*short, "--dry-run")
     assert (ended.code, "nothing was run" in ended.out, Path("runs").exists()) == (0, True, False)
@@ -286,15 +284,11 @@ def test_a_dry_run_of_exemplars_predicts_a_group(cli: Call, moods: list[str]) ->
     ("more", "told"),
     [
         (["--set", "shots=9"], "needs 9 exemplars, and there are 6 besides the query itself"),
-        (["--set", "queries=0"], "queries is 0; it has to be 1 or more"),
         (["--data", "trec=x.csv"], "--data names 'trec', which this study does not use"),
         (["--data", "old.csv"], "does not name its data set; write NAME=FILE, where NAME is one of agnews, agnews."),
-        (["--set", "dataset=nowhere"], "no task named 'nowhere'"),
     ],
 )
-def test_what_a_study_of_exemplars_cannot_use_is_one_line(
-    cli: Call, moods: list[str], more: list[str], told: str
-) -> None:
+def test_what_exemplars_cannot_be_is_one_line(cli: Call, moods: list[str], more: list[str], told: str) -> None:
     ended = cli("study", "icl_figure_1", *moods, *more)
     assert ended.code == 2
     (error,) = [line for line in ended.err.splitlines() if line.startswith("leakmeter: ")]

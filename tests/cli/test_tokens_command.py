@@ -59,9 +59,7 @@ def test_a_served_model_is_asked_nothing(tokens: Callable[..., Ended]) -> None:
 @pytest.mark.parametrize(
     ("options", "said"), [(("--truncate",), "max-context-tokens"), (("--swap",), "swap"), (("--removal", "b"), "mask")]
 )
-def test_what_needs_a_model_or_is_unknown_is_refused(
-    tokens: Callable[..., Ended], options: tuple[str, ...], said: str
-) -> None:
+def test_what_needs_a_model_is_refused(tokens: Callable[..., Ended], options: tuple[str, ...], said: str) -> None:
     refused = tokens(*options, unit="entity")
     assert (refused.code, refused.out) == (2, "")
     assert said in refused.err

@@ -306,9 +306,7 @@ def test_a_stream_may_break_off_or_end_after_the_chain_that_returned_it(log: Ans
     assert logged(log)[2]["answer"] == "Anna Ek."
 
 
-def test_an_answer_that_is_no_text_is_counted(
-    log: AnswerLog, traffic: Traffic, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_answer_without_text_is_counted(log: AnswerLog, traffic: Traffic, caplog: pytest.LogCaptureFixture) -> None:
     root = traffic.chain()
     traffic.call(root, "better query")
     traffic.call(root, "", tool_calls=[{"name": "Person", "args": {"name": "Anna Ek"}}])
@@ -340,9 +338,7 @@ def test_parts_that_are_no_text_are_named(log: AnswerLog, traffic: Traffic) -> N
     assert line["sampling"] == {"logit_bias": True, "constrained": True}
 
 
-def test_what_cannot_be_read_costs_its_trace_and_no_more(
-    log: AnswerLog, traffic: Traffic, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_cannot_be_read_costs_a_trace(log: AnswerLog, traffic: Traffic, caplog: pytest.LogCaptureFixture) -> None:
     for broken in ("start", "end", "documents"):
         root = traffic.chain()
         traffic.call(root, "better query")
@@ -366,9 +362,7 @@ def test_what_cannot_be_read_costs_its_trace_and_no_more(
     assert traffic.is_empty()
 
 
-def test_a_strict_log_raises_and_a_recipient_may_be_a_function(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_strict_logs_raise_and_a_recipient_may_be_a_function(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     log = AnswerLog(tmp_path / "answers.jsonl")
     for recipient in (lambda: 7, "desk 4", lambda: 1 / 0):
         Traffic(LangChainCallback(log, recipient=recipient)).call(None, "Anna Ek.")
@@ -382,9 +376,7 @@ def test_a_strict_log_raises_and_a_recipient_may_be_a_function(
         callback.on_chat_model_start({}, [[object()]], run_id="m")
 
 
-def test_traces_that_never_end_are_bounded_and_ended_by_close(
-    log: AnswerLog, traffic: Traffic, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_traces_that_never_end_are_bounded(log: AnswerLog, traffic: Traffic, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "MOST_OPEN", 3)
     roots = [traffic.chain() for _ in range(3)]
     traffic.call(roots[0], "first")

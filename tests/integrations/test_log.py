@@ -203,9 +203,7 @@ def test_a_disk_that_is_full_costs_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["a directory", "a link", "a pipe", "below a file", "a device"])
-def test_a_write_that_fails_is_said_once_without_a_text_and_raises_nothing(
-    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_write_that_fails_is_said_once(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "other").write_text("kept")
     places = {"below a file": tmp_path / "other" / "answers.jsonl", "a device": Path(os.devnull)}
     path = places.get(kind, tmp_path / "answers.jsonl")

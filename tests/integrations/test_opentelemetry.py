@@ -123,9 +123,7 @@ def test_a_trace_of_openinference(log: AnswerLog, processor: AnswerSpanProcessor
 
 
 @pytest.mark.parametrize("is_structured", [False, True])
-def test_a_trace_of_the_conventions_for_generative_ai(
-    is_structured: bool, log: AnswerLog, processor: AnswerSpanProcessor
-) -> None:
+def test_a_trace_of_the_genai_conventions(is_structured: bool, log: AnswerLog, processor: AnswerSpanProcessor) -> None:
     parsed = {key: json.loads(value) if str(value).startswith("[") else value for key, value in GENAI.items()}
     root = begin(processor)
     documents = '[{"id": "call-1", "score": 0.5}]'
@@ -141,9 +139,7 @@ def test_a_trace_of_the_conventions_for_generative_ai(
     assert line["documents"] == [{"id": "call-1", "text": None}]
 
 
-def test_messages_in_one_event_and_a_completion_with_its_choices(
-    log: AnswerLog, processor: AnswerSpanProcessor
-) -> None:
+def test_messages_in_one_event_and_a_completion_with_choices(log: AnswerLog, processor: AnswerSpanProcessor) -> None:
     span = begin(processor)
     held = {key: value for key, value in GENAI.items() if "messages" in key}
     span.events = (SimpleNamespace(name="gen_ai.client.inference.operation.details", attributes=held),)

@@ -243,9 +243,7 @@ def test_llamaindex_in_every_way_of_calling(li: SimpleNamespace, log: AnswerLog)
     assert all(len(line["documents"]) == 2 for line in found)
 
 
-def test_llamaindex_streams_are_read_within_a_block(
-    li: SimpleNamespace, log: AnswerLog, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_llamaindex_streams_in_a_block(li: SimpleNamespace, log: AnswerLog, caplog: pytest.LogCaptureFixture) -> None:
     engine = li.index.as_query_engine(llm=li.model(), streaming=True)
     for question in ("first", "second"):
         with answering("desk 4"):

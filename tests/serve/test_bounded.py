@@ -254,9 +254,7 @@ def test_a_client_that_goes_ends_the_drawing_and_stays_charged_in_full(shared: S
     assert shared.spent("Gina is 8.") == shared.spent("Hal is 8.") == 200 * EPSILON
 
 
-def test_a_client_that_goes_ends_the_preparation_and_is_not_charged(
-    shared: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_that_goes_early_is_not_charged(shared: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     job, is_reached = None, threading.Event()
     tokenizer = type(shared.serving.models.use("toy").backend.tokenizer)
     encode = tokenizer.encode_joined
@@ -290,9 +288,7 @@ def test_a_client_that_goes_ends_the_preparation_and_is_not_charged(
     assert shared.spent("Kim is 2.") == EPSILON
 
 
-def test_a_failure_after_the_charge_says_nothing_of_the_documents_and_stays_charged(
-    shared: Served, monkeypatch: Any
-) -> None:
+def test_a_failure_after_the_charge_says_nothing_private_and_stays_charged(shared: Served, monkeypatch: Any) -> None:
     def failing(*_: Any, **__: Any) -> bool:
         raise ValueError("Ines is 70.")
 
@@ -328,9 +324,7 @@ def test_a_key_of_the_environment_is_used_and_not_told(monkeypatch: pytest.Monke
         ({"epsilon": 0.5, "epsilon_total": 0.0}, None, "epsilon-total is 0"),
     ],
 )
-def test_options_that_keep_no_bound_are_refused_before_anything_is_made(
-    options: dict[str, Any], dtype: str | None, why: str, tmp_path: Path
-) -> None:
+def test_options_that_keep_no_bound(options: dict[str, Any], dtype: str | None, why: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=why):
         _bounded(BoundedOptions(receipts=tmp_path / "kept", **options), dtype)
     for bad in ({"total": -1.0}, {"lambda_max": -1.0}, {"max_tokens": 0}, {"epsilon": 0.0}, {"epsilon": 1e9}):

@@ -46,9 +46,7 @@ def test_a_served_model_is_examined_with_its_faults(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("tokenizer", "said"), [("toy", "cannot be reached"), (None, "tokenizer")])
-def test_a_server_that_is_not_there_or_has_no_tokenizer_is_one_line(
-    tokenizer: str | None, said: str, tmp_path: Path
-) -> None:
+def test_a_server_that_is_not_there_or_lacks_a_tokenizer(tokenizer: str | None, said: str, tmp_path: Path) -> None:
     with ModelServer(VLLM) as server:
         serving = serving_of(tmp_path, models=(server.model,))
     serving.models._options["tokenizer"] = tokenizer

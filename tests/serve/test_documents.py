@@ -28,9 +28,7 @@ def test_lines_of_dashes_divide_documents(context: str, documents: int) -> None:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
-def test_a_sample_is_there_first_and_what_was_typed_stays_until_it_is_cleared(
-    browser: Browser, serving: Serving
-) -> None:
+def test_a_sample_is_there_first_and_what_is_typed_stays_until_cleared(browser: Browser, serving: Serving) -> None:
     value = "document.querySelector('#live [name=context]').value"
     browser.until(f"{value}.includes('Tobias Quillmere')")
     browser.run(

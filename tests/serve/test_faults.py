@@ -62,9 +62,7 @@ def failing(error: Exception) -> Any:
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", [StoreError, KeyError])
-def test_no_answer_has_a_place_on_this_machine(
-    place: str, kind: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_place_is_told(place: str, kind: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAKMETER_CACHE", str(tmp_path / "cache"))
     serving = serving_of(tmp_path, key=SECRET)
     bounded = Bounded.kept_in(tmp_path / "receipts", 0.5, 1000.0)

@@ -79,9 +79,7 @@ def test_a_value_that_the_context_says_is_told_with_its_piece_once_the_context_i
 
 
 @pytest.mark.parametrize(("n", "search"), [(20, {}), (30, {"search": "top:2"})])
-def test_a_long_context_is_screened_first_and_a_search_scores_the_first_exactly(
-    made: TestClient, n: int, search: dict[str, str]
-) -> None:
+def test_a_long_context_is_screened_first_and_may_be_searched(made: TestClient, n: int, search: dict[str, str]) -> None:
     told = asked(made, "measure", **rooms(n), **search)
     pieces = [data for name, data in told if name == "piece"]
     screened = [one["name"] for one in pieces if not one["exact"]]
@@ -92,9 +90,7 @@ def test_a_long_context_is_screened_first_and_a_search_scores_the_first_exactly(
     assert len(exact) < n if search else sorted(screened) == sorted(exact)
 
 
-def test_an_answer_is_drawn_token_by_token_and_is_the_one_that_influence_draws(
-    made: TestClient, tmp_path: Path
-) -> None:
+def test_an_answer_is_drawn_token_by_token_and_is_the_one_of_influence(made: TestClient, tmp_path: Path) -> None:
     told = asked(made, "measure", response=" ", max_new_tokens=5)
     tokens = [data for name, data in told if name == "token"]
     case = {"id": "live", **{name: CASE[name] for name in ("context", "query")}}
@@ -161,9 +157,7 @@ def test_mixtures_run_from_the_prior_to_the_model(made: TestClient) -> None:
     assert all("of ε are spent" in one["said"] for one in told["epsilon"])
 
 
-def test_nothing_is_written_before_it_is_kept_and_then_as_the_command_line_does(
-    made: TestClient, tmp_path: Path
-) -> None:
+def test_nothing_is_written_before_it_is_kept_and_then_a_run_is(made: TestClient, tmp_path: Path) -> None:
     asked(made, "measure")
     assert list(tmp_path.iterdir()) == []
     told = asked(made, "keep", name="phone")[-1][1]
