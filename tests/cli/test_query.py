@@ -39,7 +39,8 @@ def ask(cli: Call, kept: Path) -> Call:
 
 def test_a_mean_a_piece(ask: Call) -> None:
     sql = "select piece, avg(value) as mean_nats, count(*) as n from measurements where unit = 'nats' group by piece"
-    ended = ask("--json", f"{sql} order by piece")
+    sql += " order by piece"
+    ended = ask("--json", sql)
     assert (ended.code, ended.err) == (0, "")
     rows = [json.loads(line) for line in ended.out.splitlines()]
     (run,) = Path("runs").iterdir()
@@ -50,11 +51,10 @@ def test_a_mean_a_piece(ask: Call) -> None:
     assert [(row["piece"], row["n"]) for row in rows] == sorted((name, len(of)) for name, of in by_piece.items())
     for row in rows:
         assert row["mean_nats"] == pytest.approx(sum(by_piece[row["piece"]]) / row["n"], rel=1e-12)
-    table = ask(f"{sql} order by piece").out.splitlines()
-    assert table[0].split() == ["piece", "mean_nats", "n"]
-    assert len(table) == len(rows) + 1
+    table = ask(sql).out.splitlines()
+    assert (table[0].split(), len(table)) == (["piece", "mean_nats", "n"], len(rows) + 1)
     # One run, or a directory of them.
-    assert ask("--json", f"{sql} order by piece", "--runs", run).out == ended.out
+    assert ask("--json", sql, "--runs", run).out == ended.out
 
 
 def test_disclosures_beside_a_redaction_are_those_of_influence(ask: Call) -> None:
@@ -98,10 +98,8 @@ def test_an_answer_is_cut_and_made_harmless_where_somebody_looks(ask: Call) -> N
     assert max(map(len, ended.out.splitlines())) <= 80
     assert ended.err == "the first 100 rows; --json or --csv writes all\n"
     assert [len(ask(option, sql).out.splitlines()) for option in ("--json", "--csv")] == [150, 151]
-    ended = ask("select chr(27) || '[31m[bold]red' as a, chr(10) as \"b[bold]\x1b\"")
-    assert "\x1b" not in ended.out
-    assert "[31m[bold]red" in ended.out
-    assert "b[bold]␛" in ended.out
+    shown = ask("select chr(27) || '[31m[bold]red' as a, chr(10) as \"b[bold]\x1b\"").out
+    assert ("\x1b" in shown, "[31m[bold]red" in shown, "b[bold]␛" in shown) == (False, True, True)
 
 
 def test_the_schema_is_told_without_runs(cli: Call) -> None:
@@ -125,10 +123,7 @@ def test_the_schema_is_told_without_runs(cli: Call) -> None:
         ([], "give either a query, in quotation marks, or --schema"),
         (["select 1", "--schema"], "give either a query, in quotation marks, or --schema"),
         (["select 1", "--json", "--csv"], "--json and --csv do not go together; give one of them"),
-        (
-            ["--json", "select 1 as a, 2 as a"],
-            "two columns have the name 'a', which a JSON object cannot hold; rename one",
-        ),
+        (["--json", "select 1 as a, 2 as a"], "two columns have the name 'a', which a JSON object cannot hold; rename"),
         (["select 1", "--runs", "nowhere"], "no directory of runs 'nowhere' (No such file or directory)"),
         (["select '\udcff'"], "the query is no valid Unicode (half a surrogate pair, or a byte that is no UTF-8)"),
         (["select 1", "--memory", "lots"], "memory is 'lots'; give a number with its unit, such as 512MiB or 2GiB"),
