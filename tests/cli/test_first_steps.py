@@ -1,15 +1,23 @@
-"""What a newcomer types first: nothing, a log, the samples, one person."""
+"""What a newcomer types first: help, nothing, a log, the samples, one person, the demo; and what it costs."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import leakmeter
 from helpers.places import ROOT
+from leakmeter.engine.loading import load_run
+from leakmeter.errors import ModelError
+from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.models import resolve
 
 Call = Callable[..., Any]
 
@@ -69,3 +77,84 @@ def test_one_person_is_probed_and_nothing_of_them_is_kept(cli: Call, monkeypatch
 def test_half_a_person_is_refused(cli: Call, words: list[str], why: str) -> None:
     ended = cli("pii", "probe", *words, "--model", "toy")
     assert (ended.code, why in ended.err) == (2, True)
+
+
+HEAVY = ("torch", "transformers", "pandas", "pyarrow", "tokenizers", "gguf", "rich.progress", "safetensors", "duckdb")
+MOST_MODULES = 500
+"""There were 418 when this was written."""
+
+
+@pytest.mark.parametrize(
+    "line", ["--help", "influence --help", "models", "models cache", "study regurgitation --csv x.csv"]
+)
+def test_nothing_heavy_is_imported_without_need(line: str, tmp_path: Path) -> None:
+    """By what is loaded, most of the time: a clock says more of the machine than of the program."""
+    words = line.split()
+    (tmp_path / "x.csv").write_text("generations,contexts\na,b\n", encoding="utf-8")
+    code = (
+        "import sys\nfrom leakmeter.cli import main\n"
+        f"try: main({words!r})\nexcept SystemExit: pass\n"
+        f"print(len(sys.modules), *[name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    n_modules, *heavy = ended.stdout.splitlines()[-1].split()
+    assert heavy == []
+    assert words != ["--help"] or int(n_modules) < MOST_MODULES
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
+    from leakmeter.cli import _COMMANDS, program
+
+    for name, (_, text) in _COMMANDS.items():
+        command = program([name])[name]
+        own = command.help or command.default_command.__doc__
+        assert own.strip().splitlines()[0] == text, name
+        assert program()[name].help == text
+
+
+def test_importing_the_package_imports_nothing_of_it_and_every_public_name_is_there() -> None:
+    code = (
+        "import sys, leakmeter\n"
+        "ours = {'leakmeter', 'leakmeter.instruments'}\n"
+        "print([m for m in sys.modules if m.startswith(('leakmeter', 'numpy')) and m not in ours], dir(leakmeter))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.startswith(f"[] {sorted(leakmeter.__all__)}")
+    for name in leakmeter.__all__:
+        assert name == "__version__" or getattr(leakmeter, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'nosuch'"):
+        leakmeter.nosuch  # noqa: B018
+
+
+def test_version_and_entry_point(cli: Call) -> None:
+    version = metadata.version("leakmeter")
+    assert cli("--version").out == f"{version}\n"
+    assert leakmeter.__version__ == version
+    (point,) = [p for p in metadata.entry_points(group="console_scripts") if p.name == "leakmeter"]
+    assert point.value == "leakmeter.cli:main"
+
+
+@pytest.mark.long
+def test_the_demo_finds_the_phone_number(command: Call, tmp_path: Path) -> None:
+    try:
+        resolve("smollm2-135m", notify=str, download=False)
+    except ModelError as error:
+        pytest.skip(f"the default model is not cached: {error}")
+    # One thread: two processes with two threads each wait for one another more than they work.
+    ended = command("demo", environment={"OMP_NUM_THREADS": "1"})
+    assert ended.returncode == 0, ended.stderr
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    (run,) = (tmp_path / "runs").iterdir()
+    (result,) = load_run(run)
+    assert isinstance(result, InfluenceResult)
+    values = [piece for piece in result.pieces if piece.kind == "value"]
+    units = [piece for piece in result.pieces if piece.kind == "unit"]
+    phone = max(values, key=lambda piece: piece.nats)
+    assert phone.text == "555-010-7788 … 555-010-7788"
+    sayers = [piece for piece in units if "555-010-7788" in piece.text]
+    assert len(sayers) == 2
+    assert all(phone.nats > 2 * piece.nats for piece in sayers)
+    assert result.template == "chat"
+    for piece in units:
+        assert json.dumps(piece.text, ensure_ascii=False)[1:-1] in page or piece.text in page
+    assert "555-010-7788" in ended.stdout
