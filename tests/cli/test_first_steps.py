@@ -1,4 +1,6 @@
-"""What a newcomer types first: help, nothing, a log, the samples, one person, the demo; and what it costs."""
+"""What a newcomer types first: help, nothing, a log, the samples, one person, the demo; and what it costs. People do
+their jobs from the files that they have, end to end.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,10 @@ from typing import Any
 import pytest
 
 import leakmeter
+from helpers import role_files
 from helpers.places import ROOT
 from leakmeter.engine.loading import load_run
 from leakmeter.errors import ModelError
-from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.models import resolve
 
 Call = Callable[..., Any]
@@ -146,15 +148,51 @@ def test_the_demo_finds_the_phone_number(command: Call, tmp_path: Path) -> None:
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     (run,) = (tmp_path / "runs").iterdir()
     (result,) = load_run(run)
-    assert isinstance(result, InfluenceResult)
-    values = [piece for piece in result.pieces if piece.kind == "value"]
-    units = [piece for piece in result.pieces if piece.kind == "unit"]
+    values, units = ([piece for piece in result.pieces if piece.kind == kind] for kind in ("value", "unit"))
     phone = max(values, key=lambda piece: piece.nats)
     assert phone.text == "555-010-7788 … 555-010-7788"
     sayers = [piece for piece in units if "555-010-7788" in piece.text]
-    assert len(sayers) == 2
-    assert all(phone.nats > 2 * piece.nats for piece in sayers)
+    assert [phone.nats > 2 * piece.nats for piece in sayers] == [True] * 2
     assert result.template == "chat"
     for piece in units:
         assert json.dumps(piece.text, ensure_ascii=False)[1:-1] in page or piece.text in page
     assert "555-010-7788" in ended.stdout
+
+
+@pytest.mark.long
+def test_a_logged_chat(cli: Call, tmp_path: Path, real_backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *_, **__: real_backend)
+    for make, name in ((role_files.chat_log, "log.jsonl"), (role_files.completions_log, "log.jsonl.gz")):
+        path = make(tmp_path / name)
+        assert cli("influence", "--data", path, "--unit", "entity", "--json").code == 2
+        ended = cli("influence", "--data", path, "--context-from", "system", "--unit", "entity", "--json")
+        assert ended.code == 0, ended.err
+        first = json.loads(ended.out.splitlines()[0])
+        assert first["response"]["text"] == role_files.ANSWER
+        assert first["query"] == role_files.QUESTION
+        by_type = {piece["entity_type"]: piece for piece in first["pieces"]}
+        assert by_type["phone"]["signed_nats"] > first["placebo_signed_nats"] > 0
+        assert by_type["phone"]["posterior"] > 0.99
+
+
+def test_few_shot_examples_from_a_table(cli: Call, tmp_path: Path) -> None:
+    shots, queries = role_files.few_shots(tmp_path / "shots.csv"), role_files.queries(tmp_path / "reviews.csv")
+    ended = cli(
+        *("icl", "--exemplars", shots, "--text-column", "review", "--label-column", "sentiment"),
+        *("--instruction", "Classify the sentiment.", "--data", queries, "--html", "icl.html"),
+        *("--model", "toy", "--label-scoring", "whole-sequence"),
+    )
+    assert ended.code == 0, ended.err
+    assert "reveal" in ended.out.split("worst case")[0], "what the answers reveal comes before the worst case"
+    assert "The kettle leaked on the first day." in Path("icl.html").read_text("utf-8")
+
+
+@pytest.mark.long
+def test_an_export_of_customers(cli: Call, tmp_path: Path) -> None:
+    path = role_files.crm_export(tmp_path / "crm.csv")
+    few = ("--decoys", "50", "--prompts", "1", "--model", "toy")
+    ended = cli("pii", "probe", "--subjects", path, "--kinds", "twin", *few, "--html", "pii.html")
+    assert ended.code == 0, ended.err
+    assert ("Account Owner" in ended.err, "Mara" in ended.err) == (True, False)
+    assert "phone" in Path("pii.html").read_text("utf-8").lower()
+    assert "too few" in ended.out

@@ -185,10 +185,9 @@ def test_requests_at_once_are_all_answered(shared: Served) -> None:
 
 
 def test_refused_fields_are_named_and_cost_nothing(shared: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    for field, value in {"seed": 7, "logprobs": True, "temperature": 0.0, "user": "someone"}.items():
-        with pytest.raises(openai.BadRequestError) as error:
-            shared.ask(["Fred is 9."], **{field: value})
-        assert error.value.body["param"] == field
+    with pytest.raises(openai.BadRequestError) as error:
+        shared.ask(["Fred is 9."], user="someone")
+    assert error.value.body["param"] == "user"
     with monkeypatch.context() as patched:
         patched.setattr(shared.serving.models.use("toy").backend, "window", 40)
         with pytest.raises(openai.BadRequestError, match="window") as error:
