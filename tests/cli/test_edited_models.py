@@ -11,6 +11,8 @@ import pytest
 
 from helpers.examples import few
 
+Call = Callable[..., Any]
+
 
 @pytest.fixture
 def folder(tmp_path: Path, byte_model: tuple[Any, Any]) -> Path:
@@ -23,7 +25,7 @@ def folder(tmp_path: Path, byte_model: tuple[Any, Any]) -> Path:
     return made
 
 
-def edited(name: str, value: Any) -> Callable[[Path], None]:
+def edited(name: str, value: Any) -> Call:
     def edit(folder: Path) -> None:
         path = folder / name
         path.write_text(json.dumps({**json.loads(path.read_text()), **value}))
@@ -36,16 +38,12 @@ def edited_template(folder: Path) -> None:
     path.write_text(path.read_text().replace("[reply]", "[answer]"))
 
 
-LOWER = {"normalizer": {"type": "Lowercase"}}
-
-
-EDITS = few([edited("config.json", {"rms_norm_eps": 0.5}), edited("tokenizer.json", LOWER), edited_template])
+LOWER = edited("tokenizer.json", {"normalizer": {"type": "Lowercase"}})
+EDITS = few([edited("config.json", {"rms_norm_eps": 0.5}), LOWER, edited_template])
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_an_edited_model_is_measured_anew(
-    edit: Callable[[Path], None], folder: Path, measure: Callable[..., Any]
-) -> None:
+def test_an_edited_model_is_measured_anew(edit: Call, folder: Path, measure: Call) -> None:
     first = measure("--json", model=folder)
     edit(folder)
     second = measure("--json", model=folder)
@@ -57,9 +55,7 @@ def test_an_edited_model_is_measured_anew(
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_a_run_is_not_continued_with_an_edited_model(
-    edit: Callable[[Path], None], folder: Path, cli: Callable[..., Any]
-) -> None:
+def test_a_run_is_not_continued_with_an_edited_model(edit: Call, folder: Path, cli: Call) -> None:
     case = {"context": "Anna Ek lives in Graz.", "query": "Who?", "response": "Anna"}
     Path("cases.jsonl").write_text("".join(json.dumps({**case, "id": f"c{i}"}) + "\n" for i in range(3)))
     words = ("influence", "--model", folder, "--data", "cases.jsonl", "--json")

@@ -19,7 +19,6 @@ def check_refused(ended: Any, *said: str) -> None:
     """One line, exit code 2, nothing measured and nothing written."""
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1), ended.err
     assert ended.err.startswith("leakmeter: ")
-    assert ended.err.endswith("\n")
     assert all(part in ended.err for part in said), ended.err
     assert list(Path.cwd().iterdir()) == []
 
@@ -102,7 +101,6 @@ def test_a_context_file_that_cannot_be_used(measure: Call, tmp_path: Path, conte
     path = tmp_path / "bad.txt"
     path.write_bytes(content)
     check_refused(measure(context_file=path), f"context file '{path}' {said}")
-    check_refused(measure("--context-file", path), f"context file '{path}' {said}")
 
 
 @pytest.mark.parametrize(
@@ -129,12 +127,12 @@ def test_a_data_file_that_cannot_be_used(cli: Call, tmp_path: Path, lines: list[
 def test_messages_need_a_chat_template(cli: Call, tmp_path: Path) -> None:
     chat = tmp_path / "chat.json"
     chat.write_text(json.dumps([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who?"}]))
-    meant = ("--messages", chat, "--context-from", "system")
-    check_refused(cli("influence", "--model", "toy", *meant), "no chat template", "give a model that has one")
-    check_refused(cli("influence", "--model", "toy", "--messages", chat, "--query", "x"), "leave out --query")
+    words = ("influence", "--model", "toy", "--messages")
+    check_refused(cli(*words, chat, "--context-from", "system"), "no chat template", "give a model that has one")
+    check_refused(cli(*words, chat, "--query", "x"), "leave out --query")
     chat.write_text("[]")
-    check_refused(cli("influence", "--model", "toy", "--messages", chat), "list of at least one")
-    check_refused(cli("influence", "--model", "toy", "--messages", tmp_path / "no.json"), "No such file")
+    check_refused(cli(*words, chat), "list of at least one")
+    check_refused(cli(*words, tmp_path / "no.json"), "No such file")
 
 
 def test_a_place_where_no_run_can_be_written(measure: Call, note: Path) -> None:
@@ -152,13 +150,12 @@ def test_a_pipe_or_a_device_is_not_replaced_by_a_page(measure: Call, tmp_path: P
 
 
 def test_a_page_that_is_there_survives_a_refusal(measure: Call, tmp_path: Path) -> None:
-    for content in ("old", ""):
-        page = tmp_path / "page.html"
-        page.write_text(content)
+    page = tmp_path / "page.html"
+    for content in (None, "old", ""):
+        if content is not None:
+            page.write_text(content)
         check_refused(measure(html=page, query=""))
-        assert page.read_text() == content
-    check_refused(measure(html=tmp_path / "new.html", query=""))
-    assert not (tmp_path / "new.html").exists()
+        assert (page.read_text() if page.exists() else None) == content
 
 
 def test_a_damaged_run_is_named(cli: Call, measure: Call, tmp_path: Path) -> None:
@@ -182,24 +179,20 @@ def test_no_traceback_in_a_process_of_its_own(command: Call, note: Path) -> None
     assert "response is no valid Unicode" in ended.stderr
 
 
-def test_an_unknown_precision_or_device_of_a_real_model(
-    cli: Call, note: Path, byte_model: tuple[Any, Any], tmp_path: Path
-) -> None:
+def test_an_unknown_precision_or_device(cli: Call, note: Path, byte_model: tuple[Any, Any], tmp_path: Path) -> None:
     import torch
 
     for part in byte_model:
         part.save_pretrained(tmp_path / "own")
-    given = ("influence", "--model", tmp_path / "own", "--template", "plain")
-    given = (*given, "--context-file", note, "--query", "Who?", "--response", "Anna")
+    given = ("influence", "--model", tmp_path / "own", "--template", "plain", "--context-file", note)
+    given = (*given, "--query", "Who?", "--response", "Anna")
     check_refused(cli(*given, "--dtype", "int3"), "dtype is 'int3'; it has to be one of float32, bfloat16, float16")
     if not torch.cuda.is_available():
         for device in ("cuda", "cuda:7"):
             check_refused(cli(*given, "--device", device), "sees no CUDA device; try --device cpu")
 
 
-def test_a_context_too_long_for_the_window(
-    cli: Call, measure: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_context_beyond_the_window(cli: Call, measure: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from leakmeter.backends.toy import Toy
 
     small = Toy()

@@ -1,4 +1,4 @@
-"""`leakmeter gate`: exit codes, files, baselines.
+"""`leakmeter gate`: exit codes, files, baselines, and contexts that were searched.
 
 What bounds and baselines say of numbers is in `tests/gating`.
 """
@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 
 import leakmeter
+from helpers.command_line import assert_refused
+from leakmeter.errors import UsageError
+from leakmeter.pages.render import page_of_runs
 from leakmeter.results.measured import read_measured
+from leakmeter.testing import assert_leakage
 
 Call = Callable[..., Any]
 NAMES = ("Anna", "Bo", "Cora", "Dan", "Eve", "Fay")
@@ -32,16 +35,11 @@ def own_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cases") / "cases.jsonl"
-    lines = [
-        {
-            "id": f"note of {name}",
-            "context": f"{name} Ek lives in Graz. {name} asked {number} times.",
-            "query": "Who?",
-            "response": f"{name} Ek",
-        }
-        for number, name in enumerate(NAMES)
-    ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    with path.open("w", encoding="utf-8") as file:
+        for number, name in enumerate(NAMES):
+            case = {"id": f"note of {name}", "query": "Who?", "response": f"{name} Ek"}
+            case["context"] = f"{name} Ek lives in Graz. {name} asked {number} times."
+            file.write(json.dumps(case) + "\n")
     return path
 
 
@@ -69,17 +67,12 @@ def measured(cli: Call, data: Path) -> Callable[..., Path]:
     return make
 
 
-def largest(run: Path) -> float:
-    return float(max(case.whole_nats for case in read_measured(run).cases))
-
-
 def test_exit_codes_files_and_json(cli: Call, run: Path) -> None:
-    above = largest(run) + 1
+    above = float(max(case.whole_nats for case in read_measured(run).cases)) + 1
     held = cli("gate", run, "--max", f"influence.max <= {above}", "--min", "influence.min >= 0")
     assert (held.code, held.err) == (0, "")
     assert [line.split()[:2] for line in held.out.splitlines()] == [
-        ["holds", "influence.max"],
-        ["holds", "influence.min"],
+        ["holds", f"influence.{of}"] for of in ("max", "min")
     ]
     words = ("--max", f"influence.max <= {above}", "--max", "influence.max < 0", "--min", "influence.min >= 0")
     broken = cli("gate", run.name, "--runs", run.parent, *words, "--junit", "junit.xml")
@@ -98,6 +91,8 @@ def test_exit_codes_files_and_json(cli: Call, run: Path) -> None:
     assert (check["claim"], check["holds"], check["found"]["n"]) == ("influence.p95 <= 1000000", True, 6)
     # Six cases do not bound a 95th percentile.
     assert check["found"]["interval"][1] == "Infinity"
+    unsure = cli("gate", run, "--max", "influence.p95 <= 1e6", "--confident")
+    assert (unsure.code, "but its interval is not entirely" in unsure.out) == (1, True)
 
 
 BELOW = ("--max", "influence.max <= 5")
@@ -125,19 +120,8 @@ BELOW = ("--max", "influence.max <= 5")
 def test_bad_input_is_one_line_and_leaves_nothing(cli: Call, run: Path, words: list[str], why: str) -> None:
     given = [{"RUN": run, "NAME": run.name}.get(word, word) for word in words]
     ended = cli("gate", *given, *(("--write-baseline", "b.json") if len(words) > 1 else ()))
-    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-    assert why in ended.err
-    assert ended.err.startswith("leakmeter: ")
+    assert_refused(ended, why)
     assert os.listdir() == []
-
-
-def test_confident(cli: Call, run: Path) -> None:
-    mean = float(np.mean([case.whole_nats for case in read_measured(run).cases]))
-    bound = f"influence.mean <= {mean * 1.001}"
-    assert cli("gate", run, "--max", bound).code == 0
-    ended = cli("gate", run, "--max", bound, "--confident")
-    assert ended.code == 1
-    assert "but its interval is not entirely" in ended.out
 
 
 def test_a_baseline_and_a_regression(cli: Call, run: Path, worse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,14 +157,11 @@ def test_a_baseline_and_a_regression(cli: Call, run: Path, worse: Path, monkeypa
     assert stat.S_IMODE(Path("another/subjects.secret").stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("options", [("--temperature", "0.5"), ("--unit", "word"), ("--removal", "mask")])
-def test_a_baseline_of_numbers_that_mean_something_else_is_refused(
-    cli: Call, run: Path, measured: Call, options: tuple[str, ...]
-) -> None:
+def test_a_baseline_of_other_numbers_is_refused(cli: Call, run: Path, measured: Call) -> None:
     assert cli("gate", run, "--write-baseline", "b.json").code == 0
-    ended = cli("gate", measured(*options), "--against", "b.json")
-    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-    assert "run 1 and the baseline have numbers that mean different things (" in ended.err
+    for options in (("--temperature", "0.5"), ("--unit", "word"), ("--removal", "mask")):
+        ended = cli("gate", measured(*options), "--against", "b.json")
+        assert_refused(ended, "run 1 and the baseline have numbers that mean different things (")
 
 
 def test_the_latest_run(cli: Call, measured: Call) -> None:
@@ -238,11 +219,105 @@ def test_several_runs(cli: Call, run: Path, data: Path) -> None:
     ended = cli("gate", run, plan, *bounds, "--write-baseline", "b.json")
     assert ended.code == 0, ended.err
     assert [line.split()[:3] for line in ended.out.splitlines()] == [["holds", "run", f"{n}:"] for n in (1, 2, 2)]
-    for given, said in (
-        ((run, plan), ""),
-        ((plan, run), "run 1 is a run of redact, and the baseline has influence, redact"),
-        ((run,), "the baseline has 2 runs, and you gave 1"),
-    ):
-        ended = cli("gate", *given, "--against", "b.json")
-        assert ended.code == (2 if said else 0)
-        assert said in ended.err
+    assert cli("gate", run, plan, "--against", "b.json").code == 0
+    ended = cli("gate", run, "--against", "b.json")
+    assert (ended.code, "the baseline has 2 runs, and you gave 1" in ended.err) == (2, True)
+
+
+WORST = "influence.worst_piece.max"
+SAID = "{0} Ek lives in Graz. Call +43 316 555 0100. It rains. The boat is red. Ask {0}. Mail ek@ek.example."
+LONG = [
+    {"id": f"note of {name}", "context": SAID.format(name), "query": "Who?", "response": f"{name} Ek, +43 316 555 0100"}
+    for name in NAMES[:2]
+]
+
+
+def worst(run: leakmeter.Run) -> float:
+    return float(max(piece.nats for one in run for piece in one.pieces))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, leakmeter.Run]:
+    """By how the context was measured: all pieces; some; a search that came to all of them."""
+    out = tmp_path_factory.mktemp("runs")
+    how: dict[str, Any] = {"all": {}, "some": {"search": "top:1:1"}, "complete": {"search": "top:9"}}
+    return {name: leakmeter.influence("toy", LONG, out=out / name, **more) for name, more in how.items()}
+
+
+def test_exit_codes_of_searched_contexts(cli: Call, runs: dict[str, leakmeter.Run]) -> None:
+    limit = worst(runs["some"])
+    within, beyond = f"{WORST} <= {limit + 1}", f"{WORST} <= {limit - 0.1}"
+    for name, code in {"all": 0, "some": 2, "complete": 0}.items():
+        assert name == "all" or all(one.search.is_complete == (name == "complete") for one in runs[name])
+        ended = cli("gate", runs[name].path, "--max", f"{WORST} <= {worst(runs['all']) + 1}")
+        assert (ended.code, ended.err, ended.out.count("\n")) == (code, "", 1)
+        assert cli("gate", runs[name].path, "--max", beyond).code == 1
+        assert cli("gate", runs[name].path, "--max", "influence.max <= 1e6").code == 0
+    some = runs["some"].path
+    ended = cli("gate", some, "--max", within)
+    assert ended.out.startswith(f"UNDECIDED  {WORST} is at least ")
+    assert "is undecided: for 2 cases only a lower bound is known (a search did not score all pieces); " in ended.out
+    assert ended.out.endswith("measure without --search, or look at 'influence', which is of the whole context.\n")
+    # What is broken is broken whatever else is undecided, and the other way round the undecided is said too.
+    ended = cli("gate", some, "--max", within, "--max", "influence.max < 0", "--write-baseline", "b.json")
+    assert [line.split()[0] for line in ended.out.splitlines()] == ["UNDECIDED", "BROKEN", "worst:"]
+    assert (ended.code, Path("b.json").exists()) == (1, False)
+    for least, code in ((limit, 0), (limit + 1, 2)):
+        assert cli("gate", some, "--min", f"{WORST} >= {least}").code == code
+    # An assertion does not pass on pieces that were not scored.
+    most = worst(runs["all"]) + 1
+    for name in ("all", "complete"):
+        assert_leakage(runs[name], max_nats=most)
+    with pytest.raises(UsageError, match=r"did not score \d+ pieces of 2 cases; leave search out"):
+        assert_leakage(runs["some"], max_nats=most)
+    with pytest.raises(AssertionError, match="more than the bound allows"):
+        assert_leakage(runs["some"], max_nats=limit - 0.01)
+
+
+def test_files_and_json_of_searched_contexts(cli: Call, runs: dict[str, leakmeter.Run]) -> None:
+    words = ("gate", runs["some"].path, "--max", f"{WORST} <= 1e6", "--max", "influence.max <= 1e6")
+    ended = cli(*words, "--junit", "junit.xml", "--json")
+    told = json.loads(ended.out)
+    assert (ended.code, told["holds"], told["undecided"]) == (2, False, True)
+    first, second = told["checks"]
+    assert (first["holds"], first["undecided"], first["n_lower_bounds"]) == (False, True, 2)
+    assert (first["found"]["is_lower_bound"], second["found"]["is_lower_bound"]) == (True, False)
+    suite = ElementTree.parse("junit.xml").getroot()
+    assert [suite.get(name) for name in ("tests", "failures", "errors")] == ["2", "0", "1"]
+    (error,) = suite.iter("error")
+    assert (error.get("type"), error.get("message")) == ("undecided", first["explained"])
+
+
+def test_values_that_a_response_repeats_are_counted_whether_scored_or_not() -> None:
+    full, some = (leakmeter.influence("toy", LONG, unit="entity", **more) for more in ({}, {"search": "top:1:1"}))
+    for one, other in zip(full, some, strict=True):
+        left = [piece.repeated for piece in other.search.pieces if piece.entity_type is not None]
+        assert left
+        assert len(left) + len(other.pieces) == len(one.pieces)
+    found = [of.quantities()["influence.repeated.mean"] for of in (full, some)]
+    assert found[0] == found[1]
+    assert found[0].value >= 1.0
+
+
+def test_numbers_of_a_run_say_at_least_or_are_left_out(cli: Call, runs: dict[str, leakmeter.Run]) -> None:
+    name = "influence.worst_piece.mean"
+    some, complete = runs["some"], runs["complete"]
+    assert some.quantities()[name].is_lower_bound
+    assert some.quantities()[name].interval is None
+    assert complete.quantities()[name] == runs["all"].quantities()[name]
+    assert some.to_frame()["influence.worst_piece"].isna().all()
+    assert complete.to_frame()["influence.worst_piece"].notna().all()
+    asked = leakmeter.query("select influence, influence_worst_piece w from results", some.path)
+    assert asked["influence"].notna().all()
+    assert asked["w"].isna().all()
+    named = leakmeter.query("select quantity from quantities", some.path)["quantity"].tolist()
+    assert "influence.mean" in named
+    assert name not in named
+    told = json.loads(cli("runs", "compare", runs["all"].path, some.path, "--json").out)
+    assert told["left_out"] == [
+        {"quantity": "influence.worst_piece", "n_pairs": 2, "why": "a search did not score all pieces"}
+    ]
+    assert "influence.worst_piece" not in [row["quantity"] for row in told["quantities"]]
+    page = page_of_runs([some, complete])
+    assert re.search(r"<td[^>]*>at least [\d.]+<", page)
+    assert "influence.worst_piece: 2 pairs are left out: only a lower bound is known" in page

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import shlex
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from leakmeter.cli.models import cache_app
 from leakmeter.cli.short_help import SHORT, Short
 
 TOY = ("--model", "toy")
+SHORTER = ("--max-new-tokens", "4")
 OWN_NEGATIVES = {"--no-cache"}
 """Options of ours that begin so."""
 
@@ -86,21 +88,36 @@ def test_sixteen_commands_in_four_groups() -> None:
     assert headings == sorted(headings)
 
 
-@pytest.mark.parametrize("command", SHORT)
-@pytest.mark.usefixtures("toy_chats")
-def test_the_examples_run(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the toy model, beside the samples. Models are fetched, and pages served, in tests of their own."""
-    monkeypatch.chdir(tmp_path)
-    assert exit_code(["demo", "--write-samples", "samples"]) == 0
-    if command in ("report", "gate", "runs query"):
+ELSEWHERE = {"pull", "clear", "--open", "smollm2-135m", "fisher", "NAME", "pubmedqa=FILE"}
+"""Models are fetched, and pages served, in tests of their own."""
+EXAMPLES = {(*of.split(), *shlex.split(example)): of for of, short in SHORT.items() for example in short.examples}
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the samples, some cut short, and a run."""
+    folder = tmp_path_factory.mktemp("begun")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert exit_code(["demo", "--write-samples", "samples"]) == 0
+        for name in ("log.jsonl", "answers.jsonl", "reviews.csv", "questions.jsonl", "contexts.jsonl"):
+            rows = Path("samples", name).read_text(encoding="utf-8").splitlines(keepends=True)
+            Path("samples", name).write_text("".join(rows[:4]), encoding="utf-8")
         assert exit_code(["influence", "--data", "samples/answers.jsonl", "--map", "response=reference", *TOY]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("command", SHORT)
+@pytest.mark.usefixtures("toy_chats", "undrawn")
+def test_the_examples_run(command: str, begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the toy model, beside the samples."""
+    monkeypatch.chdir(tmp_path)
+    if command != "demo":
+        shutil.copytree(begun, ".", dirs_exist_ok=True)
     if command == "ledger show":
         assert exit_code(["ledger", "add", "samples/traces.jsonl", *TOY]) == 0
-    for example in SHORT[command].examples:
-        words = [*command.split(), *shlex.split(example)]
-        if {"pull", "clear", "--open", "smollm2-135m", "fisher", "NAME", "pubmedqa=FILE"} & {*words}:
-            continue
-        if "RUN" in words:
-            (run,) = Path("runs").iterdir()
-            words = [str(run) if word == "RUN" else word for word in words]
+    (run,) = begun.glob("runs/*")
+    for example in (words for words, of in EXAMPLES.items() if of == command and not ELSEWHERE & {*words}):
+        words = [str(run) if word == "RUN" else word for word in example]
+        words += SHORTER if words[0] in ("decode", "generate") and "calibrate" not in words else ()
         assert exit_code(with_the_toy(words)) in ((0, 1) if command == "gate" else (0,)), words

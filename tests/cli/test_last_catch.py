@@ -17,12 +17,13 @@ import pytest
 
 from helpers.places import SAMPLES
 
+Call = Callable[..., Any]
 PRIVATE = "Anna Ek, 555-010-7788"
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
 
 
 @pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[BaseException], Path]:
+def broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Call:
     """Makes `leakmeter runs list` raise; returns where its log would be."""
     monkeypatch.setenv("LEAKMETER_CACHE", str(tmp_path / "cache"))
 
@@ -36,9 +37,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[BaseExc
     return make
 
 
-def test_what_nobody_foresaw_is_one_line_and_a_private_log(
-    broken: Callable[[BaseException], Path], cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_unforeseen_is_one_line_and_a_private_log(broken: Call, cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = broken(KeyError(PRIVATE))
     done = cli("runs", "list")
     (log,) = folder.iterdir()
@@ -56,31 +55,19 @@ def test_what_nobody_foresaw_is_one_line_and_a_private_log(
     assert (done.code, done.err.count("\n"), "its log could not be written" in done.err) == (2, 1, True)
 
 
-def test_what_was_foreseen_has_words_of_its_own(
-    broken: Callable[[BaseException], Path], cli: Callable[..., Any]
-) -> None:
-    for error, code, words in (
-        *((MemoryError(), 2, "out of memory"), (RecursionError(), 2, "nested")),
-        (KeyboardInterrupt(), 130, "interrupted"),
-    ):
+def test_what_was_foreseen_has_words_of_its_own(broken: Call, cli: Call) -> None:
+    told = ((MemoryError(), 2, "out of memory"), (RecursionError(), 2, "nested"))
+    for error, code, words in (*told, (KeyboardInterrupt(), 130, "interrupted")):
         folder = broken(error)
         done = cli("runs", "list")
         assert (done.code, words in done.err, done.err.count("\n"), folder.exists()) == (code, True, 1, False)
 
 
-def test_nothing_that_a_terminal_obeys_is_written(
-    cli: Callable[..., Any], measure: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_nothing_that_a_terminal_obeys_is_written(cli: Call, measure: Call, tmp_path: Path) -> None:
     data = tmp_path / "cases.jsonl"
     good = {"context": "Anna Ek called.", "query": "Who?", "response": "Anna"}
-    refused = [
-        measure(unit=EVIL),
-        measure(model=EVIL),
-        measure(template=f"{EVIL}{{context}}{{context}}"),
-        measure("--nosuch" + EVIL),
-        cli("runs", "show", EVIL),
-        cli(EVIL),
-    ]
+    refused = [measure(unit=EVIL), measure(model=EVIL), measure(template=f"{EVIL}{{context}}{{context}}")]
+    refused += [measure("--nosuch" + EVIL), cli("runs", "show", EVIL), cli(EVIL)]
     for line in ({**good, EVIL: 1}, {**good, "id": EVIL, "response": " "}, {**good, "decoding": EVIL}):
         data.write_text(json.dumps(line))
         refused.append(cli("influence", "--model", "toy", "--data", data))
@@ -113,9 +100,7 @@ def test_nothing_that_a_terminal_obeys_is_written(
         (["influence", "NOTE", "--unit", "entity", "--entity-patterns", "/dev/zero"], "is a device or a pipe"),
     ],
 )
-def test_what_would_never_end_is_refused_at_once(
-    words: list[str], said: str, cli: Callable[..., Any], note: Path
-) -> None:
+def test_what_would_never_end_is_refused_at_once(words: list[str], said: str, cli: Call, note: Path) -> None:
     places = {"NOTE": ["--context-file", str(note), "--query", "Who?"], "SUBJECTS": [str(SAMPLES / "subjects.toml")]}
     model = [] if words[0] == "study" else ["--model", "toy"]
     done = cli(*(part for word in words for part in places.get(word, [word])), *model)
@@ -123,7 +108,7 @@ def test_what_would_never_end_is_refused_at_once(
     assert not list(Path().rglob("*"))
 
 
-def test_a_pattern_that_is_too_much_to_compile_is_refused(measure: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_pattern_that_is_too_much_to_compile_is_refused(measure: Call, tmp_path: Path) -> None:
     for pattern in ("a{1000000000}", "(" * 4000 + "a" + ")" * 4000, "(a{1000}){1001}", "x" * 10_001):
         (tmp_path / "patterns.txt").write_text(f"ticket = {pattern}")
         started = time.process_time()
@@ -153,7 +138,7 @@ def test_a_small_parquet_file_of_many_rows_and_one_of_no_utf8_are_refused(tmp_pa
         load_records(path)
 
 
-def test_a_terminal_that_says_it_is_endless_is_not_believed(command: Callable[..., Any], note: Path) -> None:
+def test_a_terminal_that_says_it_is_endless_is_not_believed(command: Call, note: Path) -> None:
     words = ("influence", "--model", "toy", "--context-file", note, "--query", "Who?", "--response", "Anna")
     done = command(*words, environment={"COLUMNS": "1000000000"})
     assert done.returncode == 0, done.stderr
@@ -162,11 +147,8 @@ def test_a_terminal_that_says_it_is_endless_is_not_believed(command: Callable[..
 
 def test_streams_that_are_closed_or_full(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
-    listing = "runs list"
-    for words, code in (
-        *((f"{listing} {closed}", 0) for closed in (">&-", ">&- 2>&-", "<&- >&- 2>&-")),
-        ("models > /dev/full", 2),
-    ):
+    closed = {f"runs list {streams}": 0 for streams in (">&-", ">&- 2>&-", "<&- >&- 2>&-")}
+    for words, code in {**closed, "models > /dev/full": 2}.items():
         line = f"{sys.executable} -m leakmeter {words}"
         done = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert (done.returncode, "Traceback" in done.stderr) == (code, False), done
@@ -175,7 +157,7 @@ def test_streams_that_are_closed_or_full(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="signals")
-def test_an_interrupted_query_ends_at_once(measure: Callable[..., Any], tmp_path: Path) -> None:
+def test_an_interrupted_query_ends_at_once(measure: Call, tmp_path: Path) -> None:
     assert measure().code == 0
     sql = "select count(*) from range(100000000) a, range(100000000) b where a.range * b.range % 7 = 1"
     code = "from leakmeter.cli import main; print('begun', flush=True); main()"

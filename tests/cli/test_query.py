@@ -1,12 +1,17 @@
-"""`leakmeter runs query`: SQL over runs, as a table, JSON lines and CSV."""
+"""`leakmeter runs query`: SQL over runs, as a table, JSON lines and CSV, and every example of it.
+
+That every number of a view is the run's own is in `tests/results/test_views.py`.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import re
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +20,11 @@ import pytest
 
 import leakmeter
 from helpers.command_line import NOTE
+from helpers.places import DOCS
+from leakmeter.cli.query import query
+from leakmeter.report.blocks import Text, plain
+from leakmeter.report.words import mean_text
 from leakmeter.results.query import all_views
-from leakmeter.storage.rundir import RunDirectory
 
 Call = Callable[..., Any]
 ENDLESS = "select count(*) from range(100000000) a, range(100000000) b"
@@ -37,24 +45,18 @@ def ask(cli: Call, kept: Path) -> Call:
     return lambda *words: cli("runs", "query", *words)
 
 
-def test_a_mean_a_piece(ask: Call) -> None:
+def test_a_mean_a_piece_is_that_of_the_library(ask: Call) -> None:
     sql = "select piece, avg(value) as mean_nats, count(*) as n from measurements where unit = 'nats' group by piece"
-    ended = ask("--json", f"{sql} order by piece")
+    sql += " order by piece"
+    ended = ask("--json", sql)
     assert (ended.code, ended.err) == (0, "")
     rows = [json.loads(line) for line in ended.out.splitlines()]
     (run,) = Path("runs").iterdir()
-    by_piece: dict[str, list[float]] = {}
-    for measurement in RunDirectory(run).read_part(0)[1]:
-        if measurement.unit == "nats":
-            by_piece.setdefault(measurement.piece, []).extend(measurement.values.tolist())
-    assert [(row["piece"], row["n"]) for row in rows] == sorted((name, len(of)) for name, of in by_piece.items())
-    for row in rows:
-        assert row["mean_nats"] == pytest.approx(sum(by_piece[row["piece"]]) / row["n"], rel=1e-12)
-    table = ask(f"{sql} order by piece").out.splitlines()
-    assert table[0].split() == ["piece", "mean_nats", "n"]
-    assert len(table) == len(rows) + 1
+    assert rows == leakmeter.query(sql, run).to_dict("records") != []
+    table = ask(sql).out.splitlines()
+    assert (table[0].split(), len(table)) == (["piece", "mean_nats", "n"], len(rows) + 1)
     # One run, or a directory of them.
-    assert ask("--json", f"{sql} order by piece", "--runs", run).out == ended.out
+    assert ask("--json", sql, "--runs", run).out == ended.out
 
 
 def test_disclosures_beside_a_redaction_are_those_of_influence(ask: Call) -> None:
@@ -98,10 +100,8 @@ def test_an_answer_is_cut_and_made_harmless_where_somebody_looks(ask: Call) -> N
     assert max(map(len, ended.out.splitlines())) <= 80
     assert ended.err == "the first 100 rows; --json or --csv writes all\n"
     assert [len(ask(option, sql).out.splitlines()) for option in ("--json", "--csv")] == [150, 151]
-    ended = ask("select chr(27) || '[31m[bold]red' as a, chr(10) as \"b[bold]\x1b\"")
-    assert "\x1b" not in ended.out
-    assert "[31m[bold]red" in ended.out
-    assert "b[bold]␛" in ended.out
+    shown = ask("select chr(27) || '[31m[bold]red' as a, chr(10) as \"b[bold]\x1b\"").out
+    assert ("\x1b" in shown, "[31m[bold]red" in shown, "b[bold]␛" in shown) == (False, True, True)
 
 
 def test_the_schema_is_told_without_runs(cli: Call) -> None:
@@ -125,10 +125,7 @@ def test_the_schema_is_told_without_runs(cli: Call) -> None:
         ([], "give either a query, in quotation marks, or --schema"),
         (["select 1", "--schema"], "give either a query, in quotation marks, or --schema"),
         (["select 1", "--json", "--csv"], "--json and --csv do not go together; give one of them"),
-        (
-            ["--json", "select 1 as a, 2 as a"],
-            "two columns have the name 'a', which a JSON object cannot hold; rename one",
-        ),
+        (["--json", "select 1 as a, 2 as a"], "two columns have the name 'a', which a JSON object cannot hold; rename"),
         (["select 1", "--runs", "nowhere"], "no directory of runs 'nowhere' (No such file or directory)"),
         (["select '\udcff'"], "the query is no valid Unicode (half a surrogate pair, or a byte that is no UTF-8)"),
         (["select 1", "--memory", "lots"], "memory is 'lots'; give a number with its unit, such as 512MiB or 2GiB"),
@@ -154,3 +151,71 @@ def test_a_query_of_a_ledger_has_the_same_limits(cli: Call) -> None:
     assert (ended.code, ended.err.startswith("leakmeter: memory is 'lots'")) == (2, True)
     for words in (("runs", "query"), ("ledger", "query")):
         assert "[default: 4GiB]" in " ".join(cli(*words, "--help-all").out.replace("│", " ").split())
+
+
+CASES = [
+    {"id": f"c{i}", "context": f"{name} Ek lives in Graz. {name} sang {i} songs. Bo left.", "query": "Who?"}
+    for i, name in enumerate(("Anna", "Cora", "Dora"))
+]
+
+
+def in_documentation() -> list[str]:
+    # What a page says of the instrument that it adds is asked by that page's test.
+    paths = [path for path in sorted(DOCS.rglob("*.md")) if path.name != "extending.md"]
+    pages = "".join(path.read_text(encoding="utf-8") for path in paths)
+    return re.findall(r'^leakmeter runs query "([^"]+)"', pages, re.MULTILINE)
+
+
+def in_help() -> list[str]:
+    return [" ".join(sql.split()) for sql in re.findall(r'"(select [^"]+)"', query.__doc__ or "", re.DOTALL)]
+
+
+EXAMPLES = [*in_help(), *in_documentation()]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of three cases with two responses each, at two temperatures."""
+    folder = tmp_path_factory.mktemp("queried")
+    how: dict[str, Any] = {"samples": 2, "max_new_tokens": 4, "out": folder}
+    for temperature in (1.0, 0.5):
+        leakmeter.influence("toy", CASES, temperature=temperature, **how)
+    return folder
+
+
+def test_there_are_examples() -> None:
+    assert (len(in_help()), len(in_documentation())) == (2, 4)
+    # Raw values are for those who know what they hold.
+    assert not [sql for sql in EXAMPLES if "measurements" in sql]
+
+
+@pytest.mark.parametrize("sql", EXAMPLES, ids=lambda sql: sql[:70])
+def test_an_example_says_what_the_report_says(sql: str, runs: Path, cli: Call) -> None:
+    ended = cli("runs", "query", sql, "--runs", runs, "--json")
+    assert (ended.code, ended.err) == (0, "")
+    rows = [json.loads(line) for line in ended.out.splitlines()]
+    opened = [leakmeter.load_run(path) for path in sorted(runs.iterdir())]
+    cases = [case for run in opened for case in run.cases]
+    if "from disclosures" in sql:
+        listed = [(case.id, found.text, found.nats) for case in cases for found in case.disclosed]
+        assert sorted((row["item"], row["text"], row["nats"]) for row in rows) == sorted(listed)
+        return
+    assert all(any(row[name] is not None for row in rows) for name in rows[0])
+    if "from pieces" in sql:
+        shown = [piece for case in cases for piece in case.pieces if not piece.below_noise_floor]
+        numbers = {name: Counter(getattr(piece, name) for piece in shown) for name in rows[0] if name.endswith("nats")}
+        assert numbers == {name: Counter(row[name] for row in rows) for name in numbers}
+    elif "from quantities" in sql:
+        numbers = [number for run in opened for number in run.quantities().values()]
+        told = Counter(number.value for number in numbers if not number.is_lower_bound)
+        assert Counter(row["value"] for row in rows) == told
+    elif "avg(whole_nats)" in sql:
+        means = {row["temperature"]: row["mean_nats"] for row in rows}
+        for run in opened:
+            values = [case.whole_nats for case in run.cases]
+            assert means[run.cases[0].temperature] == pytest.approx(sum(values) / len(values), rel=1e-12)
+            # The report's own mean, to the digits that its text shows.
+            texts = [block.text for block in run.report().blocks if isinstance(block, Text)]
+            assert any(mean_text(values) in plain(text) for text in texts)
+    elif "seconds_a_case" not in sql and "count(*)" not in sql:
+        assert len(rows) == len(cases)

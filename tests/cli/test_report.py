@@ -83,9 +83,7 @@ def test_figures_of_one_run_and_of_several(cli: Call, runs: list[Path]) -> None:
         (["RUN", "RUN", "--html", "no/page.html"], "is in a directory that does not exist"),
     ],
 )
-def test_bad_input_is_one_line_and_leaves_nothing(
-    cli: Call, runs: list[Path], study: Path, words: list[str], why: str
-) -> None:
+def test_bad_input_is_one_line(cli: Call, runs: list[Path], study: Path, words: list[str], why: str) -> None:
     before = sorted(os.listdir())
     ended = cli("report", *(word.replace("RUN", str(runs[0])).replace("STUDY", str(study)) for word in words))
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
@@ -102,14 +100,12 @@ def test_without_matplotlib(cli: Call, runs: list[Path], monkeypatch: pytest.Mon
 
 
 def test_markdown_says_what_the_page_says_of_one_run_and_of_several(cli: Call, runs: list[Path]) -> None:
-    assert cli("report", runs[0], "--markdown", "one.md").code == 0
-    text = html.unescape(Path("one.md").read_text(encoding="utf-8"))
-    assert load_run(runs[0]).headline in text
-    assert "| Piece |" in text
-    assert Path("one.md").stat().st_mode & 0o777 == 0o600
-    assert cli("report", *runs, "--markdown", "both.md").code == 0
-    text = html.unescape(Path("both.md").read_text(encoding="utf-8"))
-    assert all(load_run(run).headline.replace("\u00a0", " ") in text for run in runs)
+    for given in (runs[:1], runs):
+        assert cli("report", *given, "--markdown", "said.md").code == 0
+        text = html.unescape(Path("said.md").read_text(encoding="utf-8")).replace("\u00a0", " ")
+        assert all(load_run(run).headline.replace("\u00a0", " ") in text for run in given)
+        assert Path("said.md").stat().st_mode & 0o777 == 0o600
+        assert ("| Piece |" in text) or len(given) > 1
 
 
 def test_markdown_of_what_may_be_published_has_nothing_else(cli: Call) -> None:
@@ -119,6 +115,4 @@ def test_markdown_of_what_may_be_published_has_nothing_else(cli: Call) -> None:
     run = Path(ended.err.splitlines()[-1].removeprefix("run: "))
     assert cli("report", run, "--public", "--markdown", "public.md").code == 0
     public = Path("public.md").read_text(encoding="utf-8")
-    assert "Anna" not in public
-    assert run.name not in public
-    assert "guaranteed" in public.casefold()
+    assert ("Anna" in public, run.name in public, "guaranteed" in public.casefold()) == (False, False, True)

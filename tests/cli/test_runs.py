@@ -1,14 +1,22 @@
-"""`leakmeter runs`: listed, shown, checked, exported."""
+"""`leakmeter runs`: listed, shown, checked, exported, compared, and the schemas of what is printed."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
+from leakmeter.cli.runs import compare, schema_of
+from leakmeter.core import registry
+from leakmeter.core.record import Record
+from leakmeter.errors import LeakmeterError
 from leakmeter.storage.rundir import RunDirectory
 
 Call = Callable[..., Any]
@@ -36,23 +44,28 @@ def options(data: Path, out: str = "runs") -> list[str]:
     return ["--model", "toy", "--data", str(data), "--unit", "sentence", "--max-new-tokens", "6", "--out", out]
 
 
-def interrupted_after(n: int, cli: Call, data: Path, out: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The same run, ended once `n` parts were written."""
+@pytest.fixture
+def interrupt(cli: Call, data: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Makes the same run and ends it once `n` parts were written: what the command left, and the run."""
     write = RunDirectory.write_part
 
-    def write_and_end(self: RunDirectory, number: int, *part: Any) -> None:
-        write(self, number, *part)
-        if number + 1 == n:
-            raise KeyboardInterrupt
+    def make(n: int, out: str, *more: str) -> tuple[Any, Path]:
+        def write_and_end(self: RunDirectory, number: int, *part: Any) -> None:
+            if number == n:
+                raise KeyboardInterrupt
+            write(self, number, *part)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(RunDirectory, "write_part", write_and_end)
-        assert cli("influence", *options(data, out)).code == 130
-    (path,) = Path(out).iterdir()
-    return path
+        with monkeypatch.context() as patched:
+            patched.setattr(RunDirectory, "write_part", write_and_end)
+            ended = cli("influence", *options(data, out), *more)
+        assert ended.code == 130
+        (path,) = Path(out).iterdir()
+        return ended, path
+
+    return make
 
 
-def test_runs_are_listed(cli: Call, run: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_are_listed(cli: Call, interrupt: Call, run: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = Path("runs") / "study-figure_8-laptop-0123456789abcdef"
     study.mkdir()
     monkeypatch.setenv("COLUMNS", "200")
@@ -71,7 +84,7 @@ def test_runs_are_listed(cli: Call, run: Path, data: Path, monkeypatch: pytest.M
     assert entry["finished"][:16].replace("T", " ") in shown[1]
     assert shown[2].strip() == f"toy, {data}, sentence"
     assert shown[3].split() == [study.name, "study"]
-    interrupted_after(1, cli, data, "others", monkeypatch)
+    interrupt(1, "others")
     assert "1 of 3" in cli("runs", "list", "--runs", "others").out
     Path("empty").mkdir()
     assert cli("runs", "list", "--runs", "empty").err == "no runs under 'empty'\n"
@@ -84,21 +97,11 @@ def test_runs_are_listed(cli: Call, run: Path, data: Path, monkeypatch: pytest.M
     assert (ended.code, json.loads(ended.out)["unit"]) == (0, None)
 
 
-def test_an_interrupted_run_shows_what_is_measured(cli: Call, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_run_shows_what_is_measured(cli: Call, interrupt: Call, data: Path) -> None:
     whole = cli("influence", *options(data, "whole"), "--html", "whole.html").out
-    write = RunDirectory.write_part
-
-    def write_and_end(self: RunDirectory, number: int, *part: Any) -> None:
-        if number == 2:
-            raise KeyboardInterrupt
-        write(self, number, *part)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(RunDirectory, "write_part", write_and_end)
-        ended = cli("influence", *options(data), "--html", "page.html")
-    assert ended.code == 130
-    assert "Interrupted: 2 of 3 cases are measured" in ended.out
-    assert "Interrupted: 2 of 3 cases are measured" in Path("page.html").read_text(encoding="utf-8")
+    ended, _ = interrupt(2, "runs", "--html", "page.html")
+    for shown in (ended.out, Path("page.html").read_text(encoding="utf-8")):
+        assert "Interrupted: 2 of 3 cases are measured" in shown
     assert "report: page.html" in ended.err
     finished = cli("influence", *options(data), "--html", "page.html")
     assert (finished.code, finished.out) == (0, whole)
@@ -142,12 +145,11 @@ def test_what_names_people_is_not_told(cli: Call, tmp_path: Path) -> None:
         assert "Anna_Ek" not in told
 
 
-def test_a_run_is_shown(cli: Call, run: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_shown(cli: Call, interrupt: Call, run: Path, data: Path) -> None:
     told = json.loads(cli("runs", "show", run, "--json").out)
     assert (told["run"], told["state"], told["measure"], told["cases"]) == (run.name, "complete", "influence", 3)
     assert (told["parameters"]["max_new_tokens"], told["prompts"]["unit"], told["warnings"]) == (6, "sentence", [])
-    assert told["model"]["name"] == "toy"
-    assert "numpy" in told["versions"]
+    assert (told["model"]["name"], "numpy" in told["versions"]) == ("toy", True)
     costs = [RunDirectory(run).read_texts(number)[0]["cost"] for number in range(3)]
     assert told["cost"]["tree_tokens"] == sum(cost["tree_tokens"] for cost in costs)
     assert told["cost"]["seconds"] == pytest.approx(sum(cost["seconds"] for cost in costs), rel=1e-12)
@@ -157,7 +159,7 @@ def test_a_run_is_shown(cli: Call, run: Path, data: Path, monkeypatch: pytest.Mo
         assert shown.splitlines()[0] == run.name
         for said in ("max_new_tokens = 6", 'unit = "sentence"', "cases         3", "state         complete, 20"):
             assert said in shown
-    unfinished = interrupted_after(2, cli, data, "others", monkeypatch)
+    _, unfinished = interrupt(2, "others")
     shown = cli("runs", "show", unfinished).out
     assert "  state         unfinished\n  " in shown
     assert "  cases         2 of 3\n" in shown
@@ -172,7 +174,7 @@ def test_a_run_is_shown(cli: Call, run: Path, data: Path, monkeypatch: pytest.Mo
     assert "\x1b" not in ended.out
 
 
-def test_verify_names_what_is_wrong(cli: Call, run: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_names_what_is_wrong(cli: Call, interrupt: Call, run: Path) -> None:
     ended = cli("runs", "verify")
     assert (ended.code, ended.out, ended.err) == (0, f"whole       {run.name}  6 files\n", "")
     assert cli("runs", "verify", run, run.name).code == 0
@@ -189,7 +191,7 @@ def test_verify_names_what_is_wrong(cli: Call, run: Path, data: Path, monkeypatc
         "    measurements-00002.parquet: truncated or damaged",
         "    note␛␊.txt: foreign",
     ]
-    unfinished = interrupted_after(1, cli, data, "others", monkeypatch)
+    _, unfinished = interrupt(1, "others")
     ended = cli("runs", "verify", "--runs", "others")
     assert (ended.code, ended.out) == (0, f"unfinished  {unfinished.name}  2 files\n")
     assert cli("runs", "verify", unfinished).code == 1
@@ -220,11 +222,9 @@ def contents(folder: str) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
-def test_an_interrupted_run_exports_like_an_undisturbed_one(
-    cli: Call, run: Path, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    interrupted_after(1, cli, data, "others", monkeypatch)
-    again = interrupted_after(2, cli, data, "others", monkeypatch)
+def test_an_interrupted_run_exports_like_an_undisturbed_one(cli: Call, interrupt: Call, run: Path, data: Path) -> None:
+    interrupt(1, "others")
+    _, again = interrupt(2, "others")
     assert cli("runs", "export", again, "--out", "early").err.startswith("leakmeter: 'others/influence-")
     assert not Path("early").exists()
     assert cli("influence", *options(data, "others")).code == 0
@@ -238,11 +238,98 @@ def test_an_interrupted_run_exports_like_an_undisturbed_one(
 
 def test_a_redacted_export(cli: Call, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
-    assert cli("runs", "export", run, "--out", "out", "--redact").code == 0
-    assert cli("runs", "export", run, "--out", "out.csv", "--redact").code == 0
+    # The user's key makes the hashes, so that the same comes out again.
+    for out in ("out", "again", "out.csv"):
+        assert cli("runs", "export", run, "--out", out, "--redact").code == 0
+    assert contents("again") == contents("out")
     everything = b"".join([*contents("out").values(), Path("out.csv").read_bytes()])
     for word in ("Anna", "Who", "sentence", '"c0"', run.name):
         assert word.encode() not in everything, word
-    # The user's key makes the hashes, so that the same comes out again.
-    assert cli("runs", "export", run, "--out", "again", "--redact").code == 0
-    assert contents("again") == contents("out")
+
+
+NAMES = [name for name in registry.all_printed() if issubclass(registry.printed(name)[0], Record)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_shipped_schema_is_that_of_the_results(name: str, cli: Callable[..., Any]) -> None:
+    shipped = Path(str(resources.files(registry.printed(name)[1]))) / "schema.json"
+    if "LEAKMETER_SNAPSHOTS" in os.environ:
+        shipped.write_text(schema_of(name), encoding="utf-8")
+    assert shipped.read_text(encoding="utf-8") == schema_of(name)
+    assert cli("runs", "schema", name).out == schema_of(name)
+    Draft202012Validator.check_schema(json.loads(schema_of(name)))
+
+
+MEASURED = ("influence", "--data", "cases.jsonl", "--model", "toy", "--json", "--max-new-tokens")
+
+
+@pytest.fixture
+def runs(cli: Call) -> tuple[Path, Path]:
+    """Of five notes and of four of them with another limit, one with another text."""
+    found = []
+    for number, limit in enumerate((6, 7)):
+        with Path("cases.jsonl").open("w", encoding="utf-8") as file:
+            for name in ("Anna", "Bo", "Cora", "Dan", "Eve")[: 5 - number]:
+                context = f"{name} sang.{' Often.' * (number and name == 'Bo')}"
+                file.write(json.dumps({"id": name, "context": context, "query": "Who?", "response": "Bo"}) + "\n")
+        found.append(Path(cli(*MEASURED, limit).err.splitlines()[-1].removeprefix("run: ")))
+    return found[0], found[1]
+
+
+def test_two_runs_are_compared(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    compare(*map(str, runs))
+    said = capsys.readouterr().out
+    lines = said.splitlines()
+    assert re.fullmatch(r"A: influence-[0-9a-f]{16}, .*cases\.jsonl, unit auto, 20.* UTC", lines[0])
+    assert lines[1].startswith("B: influence-")
+    assert lines[2:5] == [
+        "4 cases in both, 1 in A only, 0 in B only",
+        "1 with different texts in A and B: the same id, but not the same case",
+        "differs: params.max_new_tokens: 6, then 7",
+    ]
+    names = [line.partition(",")[0] for line in lines[5:]]
+    counted = ["influence.disclosures", "influence.disclosures.personal", "influence.worst_disclosure"]
+    assert names == ["influence", "influence.per_token", "influence.worst_piece", *counted]
+    compare(*(run.name for run in runs), runs=runs[0].parent)
+    assert capsys.readouterr().out == said
+    compare(*map(str, runs), quantity=["influence"], json=True)
+    told = json.loads(capsys.readouterr().out)
+    (row,) = told["quantities"]
+    assert (told["n_pairs"], row["quantity"], row["n_pairs"]) == (4, "influence", 4)
+    assert row["difference"] == pytest.approx(row["second"] - row["first"], rel=1e-12)
+    low, high = row["interval"]
+    assert low <= row["difference"] <= high
+    with pytest.raises(LeakmeterError, match="no quantity named 'lake'"):
+        compare(*map(str, runs), quantity=["lake"])
+    with pytest.raises(LeakmeterError, match="no run 'nosuch'"):
+        compare(str(runs[0]), "nosuch")
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "setting"),
+    [
+        (("--unit", "word"), "prompts.unit: auto, then word"),
+        (("--removal", "mask"), "prompts.removal: drop, then mask"),
+        (("--temperature", "0.5"), "params.temperature: 1, then 0.5"),
+        (("--cid-lambda", "0.5"), "params.cid_lambda: 1, then 0.5"),
+        (("--group",), "prompts.group: False, then True"),
+    ],
+)
+def test_incomparable_runs(runs: tuple[Path, Path], cli: Call, options: tuple[str, ...], setting: str) -> None:
+    other = cli(*MEASURED, 7, *options).err.splitlines()[-1].removeprefix("run: ")
+    ended = cli("runs", "compare", runs[1], other)
+    assert f"No verdict: the numbers mean different things ({setting})\n" in ended.out
+    assert not any(word in ended.out for word in ("worse", "better", "no finding", "effect", " by "))
+    told = json.loads(cli("runs", "compare", runs[1], other, "--json").out)
+    assert [one["name"] for one in told["incomparable"]] == [setting.partition(":")[0]]
+    assert {(row["verdict"], row["difference"], row["interval"]) for row in told["quantities"]} == {("", None, None)}
+    cli("report", runs[1], other, "--html", "both.html")
+    page = Path("both.html").read_text(encoding="utf-8")
+    assert "No verdict: the numbers mean different things" in page
+    assert "Paired differences" not in page
+    if options[0] == "--unit":  # a unit that was named and the same by default are one
+        same = cli(*MEASURED, 7, "--unit", "auto", "--out", "same").err.splitlines()[-1].removeprefix("run: ")
+        out = cli("runs", "compare", runs[1], same).out
+        assert "set otherwise" not in out
+        assert "No verdict" not in out

@@ -1,4 +1,6 @@
-"""`leakmeter study` with the toy model: tables, the same bytes again, and nothing lost or done twice after a kill."""
+"""`leakmeter study` with the toy model: tables, the same bytes again, nothing lost or done twice after a kill; existing
+generations from a CSV file.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +20,14 @@ import pytest
 
 from helpers.examples import few
 from helpers.places import TESTS
+from leakmeter.commands import progress
 from leakmeter.report.console import LEFT_OUT
 from leakmeter.stats.stats import bootstrap_interval_of_mean, mean
 from leakmeter.storage.export import write
 from leakmeter.storage.parts import cases_of_run
 from leakmeter.storage.rundir import RunDirectory
 from leakmeter.studies.grid import shipped
+from leakmeter.studies.quality import Regurgitation
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -37,14 +41,10 @@ def abstracts(tmp_path: Path) -> Path:
     """Invented abstracts as PubMedQA has them."""
     rng = random.Random(0)
     words = "the ferry cat sat on mat Anna Ek called and rain fell in Graz".split()  # noqa: SIM905
-    records = {
-        str(100 + i): {
-            "QUESTION": "Who called?",
-            "CONTEXTS": [" ".join(rng.choices(words, k=40)) + ".", "Bo ate."],
-            "LONG_ANSWER": "Anna called.",
-        }
-        for i in range(N_RECORDS)
-    }
+    records = {}
+    for i in range(N_RECORDS):
+        contexts = [" ".join(rng.choices(words, k=40)) + ".", "Bo ate."]
+        records[str(100 + i)] = {"QUESTION": "Who called?", "CONTEXTS": contexts, "LONG_ANSWER": "Anna called."}
     path = tmp_path / "abstracts.json"
     path.write_text(json.dumps(records), encoding="utf-8")
     return path
@@ -81,13 +81,8 @@ def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path) -> Non
     brief = cli(*words_of("figure_8", abstracts, "--set", "factkb=nobody/none")).out
     rows = [line for line in table.splitlines() if line.startswith(("|", "#"))]
     assert [line for line in brief.splitlines() if line] == [*rows, LEFT_OUT]
-    for said in (
-        "command: leakmeter study run figure_8",
-        "seed: 0",
-        "models: toy (weights not hashed",
-        "6 of pubmedqa",
-    ):
-        assert said in table
+    shown = ("command: leakmeter study run figure_8", "seed: 0", "models: toy (weights not hashed", "6 of pubmedqa")
+    assert all(said in table for said in shown), table
     rows = rows_of(path / "table.csv")
     assert [row["cid_lambda"] for row in rows] == list(LAMBDAS)
     for number, row in enumerate(rows):
@@ -106,18 +101,14 @@ def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path) -> Non
     assert rows[0]["difference_nats"] == ""
     assert float(rows[2]["difference_nats"]) == pytest.approx(float(rows[2]["nats"]) - float(rows[0]["nats"]))
     page = (path / "generations.html").read_text(encoding="utf-8")
-    assert (page.count('<details class="line"'), page.count('<div class="text tokens"')) == (
-        N_RECORDS,
-        N_RECORDS * len(LAMBDAS),
-    )
+    assert page.count('<details class="line"') == N_RECORDS
+    assert page.count('<div class="text tokens"') == N_RECORDS * len(LAMBDAS)
     assert "Anna called." in page
     again = cli("study", "regurgitation", "--csv", path / "cell-00.csv", "--json")
     assert json.loads(again.out)["repeat_published"]["prompts"] == int(rows[0]["repeat_published"])
 
 
-def test_a_study_costs_nothing_dry_or_once_it_is_finished(
-    cli: Call, abstracts: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_study_costs_nothing_dry_or_finished(cli: Call, abstracts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     short = words_of("figure_8", abstracts)
     ended = cli(*short, "--dry-run")
     assert (ended.code, "nothing was run" in ended.out, Path("runs").exists()) == (0, True, False)
@@ -157,18 +148,13 @@ def test_the_figure_is_drawn_or_asked_for(cli: Call, abstracts: Path, monkeypatc
     assert b"<svg" in (study_of(Path("runs")) / "figure.svg").read_bytes()
 
 
-@pytest.mark.parametrize("name", few(["figure_2c", "figure_3"]))
-def test_positions_and_pieces(cli: Call, abstracts: Path, name: str) -> None:
-    ended = cli(*words_of(name, abstracts))
+def test_pieces_are_placed_by_their_first_tokens(cli: Call, abstracts: Path) -> None:
+    ended = cli(*words_of("figure_3", abstracts))
     assert ended.code == 0, ended.err
     rows = rows_of(study_of(Path("runs")) / "table.csv")
-    if name == "figure_2c":
-        assert [int(row["position"]) for row in rows] == list(range(12))
-        assert {int(row["n"]) for row in rows} == {N_RECORDS}
-    else:
-        blocks = [row for row in rows if row["unit"] == "ngram:32"]
-        assert [int(row["first_token"]) for row in blocks] == [32 * i for i in range(len(blocks))]
-        assert "peak" in ended.out
+    blocks = [int(row["first_token"]) for row in rows if row["unit"] == "ngram:32"]
+    assert blocks == [32 * i for i in range(len(blocks))]
+    assert "peak" in ended.out
 
 
 @pytest.mark.long
@@ -184,15 +170,11 @@ def test_a_study_that_is_killed_ends_like_one_left_alone(abstracts: Path, tmp_pa
     for number in range(told["studies"]):
         out = tmp_path / str(number)
         assert len(list(out.glob("*/measurements-*.parquet"))) == 3 * 4
-        check_same(tmp_path / "calm", out)
-
-
-def check_same(calm: Path, out: Path) -> None:
-    """Two directories hold the same runs, and the same study of them."""
-    assert sorted(p.name for p in out.iterdir()) == sorted(p.name for p in calm.iterdir())
-    one, other = ({p.name: p.read_bytes() for p in study_of(folder).iterdir()} for folder in (calm, out))
-    assert one == other
-    assert exported(calm) == exported(out)
+        calm = tmp_path / "calm"
+        assert sorted(p.name for p in out.iterdir()) == sorted(p.name for p in calm.iterdir())
+        one, other = ({p.name: p.read_bytes() for p in study_of(folder).iterdir()} for folder in (calm, out))
+        assert one == other
+        assert exported(calm) == exported(out)
 
 
 def exported(out: Path) -> dict[str, bytes]:
@@ -230,6 +212,7 @@ def test_replicates_have_a_table_over_seeds(cli: Call, abstracts: Path) -> None:
     assert "## Over seeds" in ended.out
     path = study_of(Path("runs"))
     rows, seeds = rows_of(path / "table.csv"), rows_of(path / "seeds.csv")
+    assert {(int(row["position"]), int(row["n"])) for row in rows} == {(i, N_RECORDS) for i in range(12)}
     own = [float(row["nats"]) for row in rows if row["position"] == "4"]
     (row,) = [row for row in seeds if (row["position"], row["value"]) == ("4", "nats")]
     assert len(set(own)) == 3
@@ -239,14 +222,13 @@ def test_replicates_have_a_table_over_seeds(cli: Call, abstracts: Path) -> None:
 
 
 def test_studies_that_ship_are_listed(cli: Call) -> None:
-    rows = [json.loads(line) for line in cli("study", "list", "--json").out.splitlines()]
-    assert [row["name"] for row in rows] == shipped()
-    (row,) = (row for row in rows if row["name"] == "icl_figure_3")
+    rows = {row["name"]: row for row in map(json.loads, cli("study", "list", "--json").out.splitlines())}
+    assert list(rows) == shipped()
+    row = rows["icl_figure_3"]
     assert row["data"] == ["agnews", "agnews.train", "dbpedia14", "dbpedia14.train", "trec", "trec.train"]
     assert (row["laptop"], row["paper"]) == ({"cells": 15, "records": 100}, {"cells": 45, "records": 500})
     shown = cli("study", "list").out
-    for row in rows:
-        assert row["name"] in shown
+    assert all(name in shown for name in rows)
 
 
 @pytest.fixture
@@ -302,21 +284,125 @@ def test_a_dry_run_of_exemplars_predicts_a_group(cli: Call, moods: list[str]) ->
     ("more", "told"),
     [
         (["--set", "shots=9"], "needs 9 exemplars, and there are 6 besides the query itself"),
-        (["--set", "queries=0"], "queries is 0; it has to be 1 or more"),
         (["--data", "trec=x.csv"], "--data names 'trec', which this study does not use"),
-        (
-            ["--data", "old.csv"],
-            "does not name its data set; write NAME=FILE, where NAME is one of agnews, agnews.train",
-        ),
-        (["--set", "dataset=nowhere"], "no task named 'nowhere'"),
+        (["--data", "old.csv"], "does not name its data set; write NAME=FILE, where NAME is one of agnews, agnews."),
     ],
 )
-def test_what_a_study_of_exemplars_cannot_use_is_one_line(
-    cli: Call, moods: list[str], more: list[str], told: str
-) -> None:
+def test_what_exemplars_cannot_be_is_one_line(cli: Call, moods: list[str], more: list[str], told: str) -> None:
     ended = cli("study", "icl_figure_1", *moods, *more)
     assert ended.code == 2
-    errors = [line for line in ended.err.splitlines() if line.startswith("leakmeter: ")]
-    assert len(errors) == 1
-    assert told in errors[0]
+    (error,) = [line for line in ended.err.splitlines() if line.startswith("leakmeter: ")]
+    assert told in error
     assert not list(Path(".").glob("runs/icl-*"))
+
+
+WORDS = [f"w{i}" for i in range(40)]
+HEADING = ("generations", "contexts", "references")
+ROWS = [
+    (" ".join(WORDS[:30]), " ".join(WORDS), "w1 w2"),
+    ("nothing of it", " ".join(WORDS), "nothing"),
+    ('quotes "here"\nand lines', "quotes and\nlines", 'say "x"'),
+    ("", "something", "some"),
+]
+
+
+@pytest.fixture
+def generations(tmp_path: Path) -> Callable[..., Path]:
+    """A CSV file of rows under a heading."""
+
+    def write(rows: Sequence[Sequence[str]] = ROWS, heading: Sequence[str] = HEADING) -> Path:
+        path = tmp_path / "generations.csv"
+        with path.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([heading, *rows])
+        return path
+
+    return write
+
+
+def test_published_outputs_are_counted(cli: Call, generations: Callable[..., Path]) -> None:
+    ended = cli("study", "regurgitation", "--csv", generations(), "--json")
+    assert (ended.code, ended.err) == (0, "")
+    told = json.loads(ended.out)
+    hits = {"repeat_published": 1, "repeat_stated": 2, "rouge_published": 2, "rouge_stated": 2}
+    assert told["n"] == 4
+    assert {name: told[name]["prompts"] for name in hits} == hits
+    assert told["repeat_published"]["share"] == 0.25
+    # ROUGE-L F1: 2·2/32, 2/4, 0 and 0 for no words.
+    assert told["rouge_l_f1"]["mean"] == pytest.approx((4 / 32 + 0.5) / 4)
+    table = cli("study", "regurgitation", "--csv", generations()).out
+    assert "Repeat prompts, as published" in table
+    assert "4 responses" in table
+    # A long context is no matter.
+    long = cli("study", "regurgitation", "--csv", generations([("a b", "a " * 200_000, "a")]), "--json")
+    assert json.loads(long.out)["n"] == 1
+
+
+def test_thresholds_are_options(cli: Call, generations: Callable[..., Path]) -> None:
+    for option, value, name, hits in (
+        ("--repeat-words", 30, "repeat_published", 0),
+        ("--repeat-share", 1.0, "repeat_stated", 1),
+        ("--rouge", 0.99, "rouge_published", 2),
+    ):
+        told = json.loads(cli("study", "regurgitation", "--csv", generations(), option, value, "--json").out)
+        assert told[name]["prompts"] == hits, option
+    ended = cli("study", "regurgitation", "--csv", generations(), "--rouge", 2)
+    assert ended.code == 2
+    assert "rouge is 2.0; it has to be from 0 to 1" in ended.err
+
+
+@pytest.mark.parametrize("missing", HEADING)
+def test_a_missing_column_is_one_line_that_names_it(cli: Call, generations: Callable[..., Path], missing: str) -> None:
+    heading = [name if name != missing else "other" for name in HEADING]
+    ended = cli("study", "regurgitation", "--csv", generations(heading=heading), "--json")
+    assert (ended.code, ended.err.count("\n")) == (0 if missing == "references" else 2, 1)
+    assert f"has no column '{missing}'" in ended.err
+    assert ended.code or "rouge_l_f1" not in json.loads(ended.out)
+
+
+def test_an_interrupted_count(cli: Call, generations: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    verdicts, lines = Regurgitation.verdicts, list[str]()
+
+    def verdicts_and_end(self: Regurgitation, response: str, context: str) -> dict[str, bool]:
+        if response == ROWS[2][0]:
+            raise KeyboardInterrupt
+        return verdicts(self, response, context)
+
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "tell", lines.append)
+    monkeypatch.setattr(Regurgitation, "verdicts", verdicts_and_end)
+    ended = cli("study", "regurgitation", "--csv", generations())
+    assert ended.code == 130
+    assert "Interrupted: 2 of 4 responses are measured, and all numbers here are for these." in ended.out
+    assert "50.00" in ended.out
+    assert ended.err == "leakmeter: interrupted; nothing is kept, and the same command starts again\n"
+    assert [line.partition(", under")[0] for line in lines] == [
+        f"responses: {n} of 4, 1 repeat their contexts, as published" for n in (1, 2)
+    ]
+
+
+def test_quality_models_that_are_not_at_hand_are_left_out(cli: Call, generations: Callable[..., Path]) -> None:
+    ended = cli("study", "regurgitation", "--csv", generations(), "--factkb", "nobody/none", "--json")
+    assert ended.code == 0
+    assert ended.err.startswith("left out: FactKB needs the model 'nobody/none'")
+    assert "factkb" not in json.loads(ended.out)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "is empty; expected a heading and rows"),
+        (b"\xef\xbb\xbf", "is empty"),
+        (b"generations,contexts\n", "has a heading and no rows"),
+        (b"generations,contexts\na\n", "line 2: a row of 1 cells under a heading of 2"),
+        (b'generations,contexts\n"a,b\n', "line 2"),
+        (b"generations,contexts\n\xff,b\n", "is not UTF-8: byte 0xff at offset 21"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_bad_file_is_one_line(cli: Call, tmp_path: Path, content: bytes | None, told: str) -> None:
+    path = tmp_path / "bad.csv"
+    if content is not None:
+        path.write_bytes(content)
+    ended = cli("study", "regurgitation", "--csv", path)
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert told in ended.err

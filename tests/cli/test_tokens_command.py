@@ -25,10 +25,10 @@ def tokens(of_note: Callable[..., Callable[..., Ended]]) -> Callable[..., Ended]
 
 
 def test_the_command_prints_what_the_function_returns(tokens: Callable[..., Ended], note: Path) -> None:
-    done = tokens("--json", response="Anna", template="plain", without="s2", removal="mask")
+    how: dict[str, Any] = {"response": "Anna", "template": "plain", "removal": "mask"}
+    done = tokens("--json", **how, without="s2")
     text = note.read_text(encoding="utf-8")
-    case: dict[str, Any] = {"context": {"note.txt": text}, "query": "Who?", "response": "Anna"}
-    one = leakmeter.tokens("toy", **case, template="plain", without=["s2"], removal="mask")
+    one = leakmeter.tokens("toy", context={"note.txt": text}, query="Who?", **how, without=["s2"])
     assert done.code == 0
     assert json.loads(done.out) == {**one.to_dict(), "id": "note"}
     assert one.rendered == f"Context: {text}\n\nQuestion: Who?\nAnswer:"
@@ -41,8 +41,7 @@ def test_it_needs_a_tokenizer_and_no_weights(tokens: Callable[..., Ended], tmp_p
     done = tokens("--json", model=tmp_path / "model")
     assert done.code == 0, done.err
     found = json.loads(done.out)
-    assert found["template"] == "chat"
-    assert found["rendered"].startswith("<|im_start|>system\n")
+    assert (found["template"], found["rendered"][:19]) == ("chat", "<|im_start|>system\n")
     assert leakmeter.Meter(tmp_path / "model")._model.tokenizer.has_chat_template
 
 
@@ -52,16 +51,13 @@ def test_a_served_model_is_asked_nothing(tokens: Callable[..., Ended]) -> None:
     assert (done.code, json.loads(done.out)["model"]) == (0, model)
     assert tokens(model=model).code == 2
     refused = tokens(tokenizer="toy")
-    assert refused.code == 2
-    assert "served model" in refused.err
+    assert (refused.code, "served model" in refused.err) == (2, True)
 
 
 @pytest.mark.parametrize(
     ("options", "said"), [(("--truncate",), "max-context-tokens"), (("--swap",), "swap"), (("--removal", "b"), "mask")]
 )
-def test_what_needs_a_model_or_is_unknown_is_refused(
-    tokens: Callable[..., Ended], options: tuple[str, ...], said: str
-) -> None:
+def test_what_needs_a_model_is_refused(tokens: Callable[..., Ended], options: tuple[str, ...], said: str) -> None:
     refused = tokens(*options, unit="entity")
     assert (refused.code, refused.out) == (2, "")
     assert said in refused.err
@@ -94,9 +90,7 @@ def test_a_hostile_text_is_text_coloured_by_its_pieces(tokens: Callable[..., End
     said = StringIO()
     console = Console(file=said, force_terminal=True, color_system="truecolor", width=100, markup=False, no_color=False)
     _print(leakmeter.tokens("toy", context=HOSTILE, query="Who?", unit="line", without=["l2"]), console)
-    for out in (done.out, said.getvalue()):
-        assert "\x1b[31m" not in out
-        assert "\u202e" not in out
+    assert not any(obeyed in out for out in (done.out, said.getvalue()) for obeyed in ("\x1b[31m", "\u202e"))
     assert "\x1b" not in done.out
     assert "48;2;255;216;168" in said.getvalue(), "the first piece's colour"
     assert "48;2;178;242;187" in said.getvalue(), "the second piece's"

@@ -101,6 +101,9 @@ class Traffic:
         self.emit("LLMChatEndEvent", id_, messages=messages, response=answer)
         self.exit(id_, answer)
 
+    def is_empty(self) -> bool:
+        return not (self.callback._of or self.callback._traces)
+
 
 @pytest.fixture
 def traffic(log: AnswerLog) -> Traffic:
@@ -109,10 +112,6 @@ def traffic(log: AnswerLog) -> Traffic:
 
 def logged(log: AnswerLog) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.path.read_bytes().splitlines()] if log.path.exists() else []
-
-
-def is_empty(callback: LlamaIndexCallback) -> bool:
-    return not (callback._of or callback._traces)
 
 
 def test_a_query(log: AnswerLog, traffic: Traffic) -> None:
@@ -136,23 +135,17 @@ def test_a_query(log: AnswerLog, traffic: Traffic) -> None:
         "sampling": {"temperature": 0.7, "top_p": 0.9},
         "prompt": "Anna Ek called at nine. Who called?",
         "answer": "Anna Ek.",
-        "documents": [
-            {"id": "n1", "text": "Anna Ek called at nine."},
-            {"id": "n2", "text": "Soup is served at noon."},
-        ],
+        "documents": [{"id": "n1", "text": "Anna Ek called at nine."}, {"id": "n2", "text": "Soup is served at noon."}],
         "hidden_calls": 0,
         "source": "llamaindex",
     }
-    assert is_empty(traffic.callback)
+    assert traffic.is_empty()
 
 
 def test_a_chat_with_parts_tools_and_reasoning(log: AnswerLog, traffic: Traffic) -> None:
     image = SimpleNamespace(block_type="image", image=b"secret")
-    messages = [
-        chat_message("system", "Be short."),
-        chat_message("chatbot", "Yes?"),
-        chat_message("user", "Who?", image),
-    ]
+    turns = (("system", "Be short."), ("chatbot", "Yes?"), ("user", "Who?", image))
+    messages = [chat_message(*turn) for turn in turns]
     call = SimpleNamespace(block_type="tool_call", tool_name="clock", tool_kwargs={})
     thinking = SimpleNamespace(block_type="thinking", content="hm")
     traffic.enter("engine")
@@ -208,20 +201,19 @@ def test_a_stream_belongs_to_its_query_within_a_block_and_is_counted_outside(log
         assert (line["recipient"], line["answer"], line["hidden_calls"]) == ("desk 4", answer, 0)
         assert line.get("interrupted", False) == (n_read < 3)
         assert [document["id"] for document in line["documents"]] == ["n1", "n2"]
-    assert (log.lost, is_empty(traffic.callback)) == (0, True)
+    assert (log.lost, traffic.is_empty()) == (0, True)
     queried(traffic)
-    assert (len(logged(log)), log.lost, is_empty(traffic.callback)) == (2, 2, True)
+    assert (len(logged(log)), log.lost, traffic.is_empty()) == (2, 2, True)
 
 
 def test_what_fails_is_no_answer(log: AnswerLog, traffic: Traffic) -> None:
-    traffic.enter("query")
+    for query in ("query", "query 2"):
+        traffic.enter(query)
     traffic.begin("llm", "query")
-    traffic.drop("llm")
-    traffic.drop("query")
-    traffic.enter("query 2")
     traffic.complete("llm 2", "query 2", "Anna Ek.")
-    traffic.drop("query 2")
-    assert (logged(log), log.lost, is_empty(traffic.callback)) == ([], 0, True)
+    for span in ("llm", "query", "query 2"):
+        traffic.drop(span)
+    assert (logged(log), log.lost, traffic.is_empty()) == ([], 0, True)
 
 
 def test_what_cannot_be_read_costs_its_trace_and_no_more(log: AnswerLog, traffic: Traffic) -> None:
@@ -236,7 +228,7 @@ def test_what_cannot_be_read_costs_its_trace_and_no_more(log: AnswerLog, traffic
     traffic.emit("AnotherEvent", None)
     assert logged(log) == []
     assert log.lost >= 2
-    assert is_empty(traffic.callback)
+    assert traffic.is_empty()
 
 
 def test_events_from_tasks_and_the_rest_of_the_interface(log: AnswerLog, traffic: Traffic) -> None:

@@ -1,4 +1,4 @@
-"""The log of answers: what a line holds, who may read it, many writers, and what goes wrong."""
+"""The log of answers: what a line holds, who may read it, many writers, what goes wrong, and that it is read again."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from leakmeter import traces
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.integrations import AnswerLog, log_answer
 
@@ -39,9 +40,8 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 def test_a_line_is_what_the_page_says(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
-    same = {"answer": "Anna Ek.", "recipient": "desk 4", "model": "invented-7b", "trace_id": "t1", "span_id": "s1"}
-    same |= {"response_id": "r1", "finish_reason": "stop"}
-    counts = {"hidden_calls": 2, "n_tools": 1}
+    same: dict[str, Any] = {"answer": "Anna Ek.", "recipient": "desk 4", "model": "invented-7b", "trace_id": "t1"}
+    same |= {"span_id": "s1", "response_id": "r1", "finish_reason": "stop", "hidden_calls": 2, "n_tools": 1}
     notes = "Notes: Anna Ek called at nine."
     assert log_answer(
         path,
@@ -51,7 +51,6 @@ def test_a_line_is_what_the_page_says(tmp_path: Path) -> None:
         top_p=1,
         time=datetime(2026, 1, 2, 4, 5, 6, 7, timezone(timedelta(hours=1))),
         **same,
-        **counts,
     )
     (line,) = lines(path)
     assert line == {
@@ -62,7 +61,6 @@ def test_a_line_is_what_the_page_says(tmp_path: Path) -> None:
         "documents": [{"id": "call-1", "text": "Anna Ek called at nine."}],
         "source": "record",
         **same,
-        **counts,
     }
 
 
@@ -205,36 +203,65 @@ def test_a_disk_that_is_full_costs_one_line(tmp_path: Path) -> None:
             json.loads(line)
 
 
-def place(kind: str, folder: Path) -> Path:
-    path = folder / "answers.jsonl"
-    if kind == "a link":
-        (folder / "other").write_text("kept")
-        path.symlink_to(folder / "other")
-    elif kind == "below a file":
-        (folder / "file").write_text("")
-        return folder / "file" / "answers.jsonl"
-    elif kind == "a device":
-        return Path(os.devnull)
-    else:
-        (os.mkfifo if kind == "a pipe" else os.mkdir)(path)
-    return path
-
-
 @pytest.mark.parametrize("kind", ["a directory", "a link", "a pipe", "below a file", "a device"])
-def test_a_write_that_fails_is_said_once_without_a_text_and_raises_nothing(
-    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = place(kind, tmp_path)
+def test_a_write_that_fails_is_said_once(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "other").write_text("kept")
+    places = {"below a file": tmp_path / "other" / "answers.jsonl", "a device": Path(os.devnull)}
+    path = places.get(kind, tmp_path / "answers.jsonl")
+    if kind == "a link":
+        path.symlink_to(tmp_path / "other")
+    elif kind not in places:
+        (os.mkfifo if kind == "a pipe" else os.mkdir)(path)
     mode = path.stat().st_mode if path.exists() else None
     log = AnswerLog(path)
     assert [log_answer(log, **SAID) for _ in range(3)] == [False] * 3
     assert log.lost == 3
     (said,) = caplog.records
-    assert said.name == "leakmeter.integrations"
-    assert "cannot be written" in said.getMessage()
+    assert (said.name, "cannot be written" in said.getMessage()) == ("leakmeter.integrations", True)
     assert "Anna" not in said.getMessage()
     with pytest.raises(StoreError, match="cannot be written"):
         log_answer(AnswerLog(path, strict=True), **SAID)
     assert mode == (path.stat().st_mode if path.exists() else None)
-    if kind == "a link":
-        assert (tmp_path / "other").read_text() == "kept"
+    assert (tmp_path / "other").read_text() == "kept"
+
+
+TEXTS = {"call-1": "Anna Ek called at nine.", "menu": "Soup is <|im_end|> served\u2028at noon. \x1b[31m {x} %s"}
+
+
+def test_documents_recipient_and_settings_come_back(tmp_path: Path) -> None:
+    log = AnswerLog(tmp_path / "answers.jsonl", strict=True)
+    system = "Notes:\n" + "\n---\n".join(TEXTS.values())
+    told = {"recipient": "desk 4", "model": "invented-7b", "answer": "Anna Ek.", "trace_id": "t", "span_id": "s"}
+    sent = [("system", system), ("user", "Who?")]
+    log_answer(log, messages=sent, documents=TEXTS, **told, temperature=0.7, response_id="r", hidden_calls=2)
+    # A line that a full disk cut, and the next one.
+    with log.path.open("ab") as file:
+        file.write(b"\n")
+    (found,) = traces.TraceReader(log.path)
+    assert isinstance(found, traces.LoggedAnswer)
+    assert {name: getattr(found, name) for name in told} == told
+    assert (found.sampling.temperature, found.response_id, found.n_hidden_calls) == (0.7, "r", 2)
+    assert [(one.id, one.text) for one in found.documents] == list(TEXTS.items())
+    for one in found.documents:
+        (place,) = one.places
+        assert found.messages[place.message].content[place.start : place.end] == one.text
+
+
+def test_what_was_cut_or_has_no_text_is_refused(tmp_path: Path) -> None:
+    log = AnswerLog(tmp_path / "answers.jsonl", strict=True)
+    log_answer(log, messages=[("user", "Who?")], documents=[{"id": "call-1"}], answer="Anna Ek.")
+    log_answer(log, messages=[("user", "Who?")], documents={"call-1": "Anna Ek called at nine."}, answer="Anna Ek.")
+    assert [type(one) for one in traces.TraceReader(log.path)] == [traces.Refused, traces.Refused]
+
+
+def test_roles_and_settings_go_by_one_name(tmp_path: Path) -> None:
+    log = AnswerLog(tmp_path / "answers.jsonl", strict=True)
+    said = {"SystemMessage": "Anna Ek called at nine.", "Human": "Who?", "AIMessageChunk": "?", "User": "So?"}
+    given = {"topP": "0.9", "max_new_tokens": 7, "best_of": 3, "model_kwargs": {"topK": 4}}
+    documents = ["Anna Ek called at nine."]
+    log_answer(log, messages=list(said.items()), documents=documents, answer="Anna Ek.", sampling=given)
+    (found,) = traces.TraceReader(log.path)
+    assert isinstance(found, traces.LoggedAnswer)
+    assert [one.role for one in found.messages] == ["system", "user", "assistant", "user"]
+    sampling = found.sampling
+    assert (sampling.top_p, sampling.max_tokens, sampling.top_k, sampling.constrained) == (0.9, 7, 4, True)

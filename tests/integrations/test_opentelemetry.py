@@ -37,7 +37,8 @@ GENAI = {
 
 
 def retrieved(*documents: tuple[str, str], prefix: str = "retrieval.documents") -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    """Attributes of a retriever's span."""
+    made: dict[str, Any] = {"openinference.span.kind": "RETRIEVER"}
     for number, (id_, text) in enumerate(documents):
         made |= {f"{prefix}.{number}.document.id": id_, f"{prefix}.{number}.document.content": text}
         made[f"{prefix}.{number}.document.metadata"] = '{"source": "calls.txt"}'
@@ -90,8 +91,7 @@ def run(processor: AnswerSpanProcessor, parent: Span | None, attributes: Any, **
 
 def test_a_trace_of_openinference(log: AnswerLog, processor: AnswerSpanProcessor) -> None:
     root = begin(processor)
-    documents = retrieved(("call-1", "Anna Ek called at nine."))
-    run(processor, root, {"openinference.span.kind": "RETRIEVER", **documents})
+    run(processor, root, retrieved(("call-1", "Anna Ek called at nine.")))
     calls = {key: value for key, value in LLM.items() if "output_messages.0.message.content" not in key}
     for name, value in (("name", "clock"), ("arguments", "{}")):
         calls[f"llm.output_messages.0.message.tool_calls.0.tool_call.function.{name}"] = value
@@ -123,39 +123,30 @@ def test_a_trace_of_openinference(log: AnswerLog, processor: AnswerSpanProcessor
 
 
 @pytest.mark.parametrize("is_structured", [False, True])
-def test_a_trace_of_the_conventions_for_generative_ai(
-    is_structured: bool, log: AnswerLog, processor: AnswerSpanProcessor
-) -> None:
+def test_a_trace_of_the_genai_conventions(is_structured: bool, log: AnswerLog, processor: AnswerSpanProcessor) -> None:
     parsed = {key: json.loads(value) if str(value).startswith("[") else value for key, value in GENAI.items()}
     root = begin(processor)
-    documents = [{"id": "call-1", "score": 0.5}]
-    retrieval = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": json.dumps(documents)}
-    run(processor, root, retrieval)
+    documents = '[{"id": "call-1", "score": 0.5}]'
+    run(processor, root, {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": documents})
     run(processor, root, {"gen_ai.operation.name": "execute_tool"})
     run(processor, root, parsed if is_structured else GENAI)
     end(processor, root, {"gen_ai.operation.name": "invoke_agent"})
     (line,) = logged(log)
-    assert line["messages"] == [
-        {"role": "system", "content": "Be short."},
-        {"role": "user", "content": "Who called?"},
-    ]
+    assert line["messages"] == [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Who called?"}]
     assert (line["model"], line["sampling"], line["answer"]) == ("invented-7b", {"temperature": 0.7}, "Anna Ek.")
     assert (line["response_id"], line["finish_reason"], line["hidden_calls"]) == ("draw-1", "stop", 1)
     # Only the id is promised: a reader refuses an answer with a document whose text is not known.
     assert line["documents"] == [{"id": "call-1", "text": None}]
 
 
-def test_messages_in_one_event_and_a_completion_with_its_choices(
-    log: AnswerLog, processor: AnswerSpanProcessor
-) -> None:
+def test_messages_in_one_event_and_a_completion_with_choices(log: AnswerLog, processor: AnswerSpanProcessor) -> None:
     span = begin(processor)
     held = {key: value for key, value in GENAI.items() if "messages" in key}
     span.events = (SimpleNamespace(name="gen_ai.client.inference.operation.details", attributes=held),)
     end(processor, span, {"gen_ai.operation.name": "chat"})
+    asked = {"openinference.span.kind": "LLM", "llm.prompts.0.prompt.text": "Who called?"}
     choices = {f"llm.choices.{n}.completion.text": text for n, text in enumerate(("Anna Ek.", "Bo Lind."))}
-    span = run(
-        processor, None, {"openinference.span.kind": "LLM", "llm.prompts.0.prompt.text": "Who called?", **choices}
-    )
+    span = run(processor, None, asked | choices)
     line, first, second = logged(log)
     assert (line["messages"], line["answer"]) == ([{"role": "user", "content": "Who called?"}], "Anna Ek.")
     assert first["prompt"] == second["prompt"] == "Who called?"
@@ -166,10 +157,10 @@ def test_messages_in_one_event_and_a_completion_with_its_choices(
 def test_what_a_reranker_left_out_is_no_document(log: AnswerLog, processor: AnswerSpanProcessor) -> None:
     first, second = ("call-1", "Anna Ek called at nine."), ("menu", "Soup is served at noon.")
     root = begin(processor)
-    run(processor, root, {"openinference.span.kind": "RETRIEVER", **retrieved(first, second)})
+    run(processor, root, retrieved(first, second))
     reranked = retrieved(first, second, prefix="reranker.input_documents")
     reranked |= retrieved(first, prefix="reranker.output_documents")
-    run(processor, root, {"openinference.span.kind": "RERANKER", **reranked})
+    run(processor, root, reranked | {"openinference.span.kind": "RERANKER"})
     run(processor, root, LLM)
     end(processor, root)
     assert [document["id"] for document in logged(log)[0]["documents"]] == ["call-1"]
@@ -179,7 +170,7 @@ def test_traces_at_one_time_and_a_parent_elsewhere(log: AnswerLog, processor: An
     elsewhere = Span(trace=1)
     roots = [begin(processor, elsewhere, trace=1), begin(processor, trace=2)]
     for root, name in zip(roots, "ab", strict=True):
-        run(processor, root, {"openinference.span.kind": "RETRIEVER", **retrieved((name, f"text {name}"))})
+        run(processor, root, retrieved((name, f"text {name}")))
     for root in reversed(roots):
         run(processor, root, LLM)
         end(processor, root)
@@ -232,7 +223,7 @@ def test_what_cannot_be_read_costs_its_trace_and_no_more(log: AnswerLog, process
 
 def test_a_block_and_the_end_of_a_program(log: AnswerLog, processor: AnswerSpanProcessor) -> None:
     with answering("desk 4", trace_id="question-1"):
-        run(processor, None, {"openinference.span.kind": "RETRIEVER", **retrieved(("a", "text"))})
+        run(processor, None, retrieved(("a", "text")))
         run(processor, None, LLM)
     root = begin(processor)
     run(processor, root, LLM)

@@ -10,13 +10,7 @@ from typing import Any
 
 import pytest
 
-from leakmeter.integrations import (
-    AnswerLog,
-    AnswerSpanProcessor,
-    LangChainCallback,
-    LlamaIndexCallback,
-    answering,
-)
+from leakmeter.integrations import AnswerLog, AnswerSpanProcessor, LangChainCallback, LlamaIndexCallback, answering
 
 # What those libraries warn of is theirs.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -57,31 +51,14 @@ def lc(log: AnswerLog) -> Iterator[SimpleNamespace]:
     def model(*answers: str, **more: Any) -> Any:
         return FakeListChatModel(responses=list(answers), **more)
 
-    prompt = ChatPromptTemplate.from_messages([("system", "Notes:\n{notes}"), ("human", "{question}")])
-    given = {"notes": Retriever() | joined, "question": RunnablePassthrough()}
-    callback = LangChainCallback(log)
-    yield SimpleNamespace(
-        callback=callback,
-        config={"callbacks": [callback], "metadata": {"recipient": "desk 4"}},
-        chain=given | prompt | model("Anna Ek.", "Anna Ek.") | StrOutputParser(),
-        given=given,
-        prompt=prompt,
-        model=model,
-        retriever=Retriever(),
-        joined=joined,
-    )
-    assert not callback._of
-    assert not callback._traces
-
-
-def is_the_answer(line: dict[str, Any], question: str) -> bool:
-    return (
-        line["messages"]
-        == [{"role": "system", "content": f"Notes:\n{TEXT}\nSoup."}, {"role": "user", "content": question}]
-        and line["answer"] == "Anna Ek."
-        and line["documents"] == [{"id": "call-1", "text": TEXT}, {"id": "menu", "text": "Soup."}]
-        and (line["recipient"], line["hidden_calls"]) == ("desk 4", 0)
-    )
+    made = SimpleNamespace(callback=LangChainCallback(log), model=model, retriever=Retriever(), joined=joined)
+    made.prompt = ChatPromptTemplate.from_messages([("system", "Notes:\n{notes}"), ("human", "{question}")])
+    made.given = {"notes": made.retriever | joined, "question": RunnablePassthrough()}
+    made.chain = made.given | made.prompt | model("Anna Ek.", "Anna Ek.") | StrOutputParser()
+    made.config = {"callbacks": [made.callback], "metadata": {"recipient": "desk 4"}}
+    yield made
+    assert not made.callback._of
+    assert not made.callback._traces
 
 
 def test_langchain_in_every_way_of_calling(lc: SimpleNamespace, log: AnswerLog) -> None:
@@ -92,7 +69,11 @@ def test_langchain_in_every_way_of_calling(lc: SimpleNamespace, log: AnswerLog) 
     def check_answers(*questions: str) -> None:
         found = sorted(logged(log), key=lambda line: line["messages"][1]["content"])
         assert len({line["trace_id"] for line in found}) == len(found) == len(questions)
-        assert all(is_the_answer(line, question) for line, question in zip(found, questions, strict=True))
+        for line, question in zip(found, questions, strict=True):
+            system = {"role": "system", "content": f"Notes:\n{TEXT}\nSoup."}
+            assert line["messages"] == [system, {"role": "user", "content": question}]
+            assert line["documents"] == [{"id": "call-1", "text": TEXT}, {"id": "menu", "text": "Soup."}]
+            assert (line["answer"], line["recipient"], line["hidden_calls"]) == ("Anna Ek.", "desk 4", 0)
 
     async def asynchronous() -> None:
         await asyncio.gather(*(chain.ainvoke(f"question {i}", config=config) for i in range(5)))
@@ -133,13 +114,11 @@ def test_langchain_rewriting_retries_and_errors(lc: SimpleNamespace, log: Answer
     def broken(_: Any) -> Any:
         raise ConnectionError
 
-    with pytest.raises(ConnectionError):
-        (lc.chain | broken).invoke("q", config=lc.config)
-    with pytest.raises(ConnectionError):
-        (RunnableLambda(broken) | lc.model("never")).invoke("q", config=lc.config)
+    for failing in (lc.chain | broken, RunnableLambda(broken) | lc.model("never")):
+        with pytest.raises(ConnectionError):
+            failing.invoke("q", config=lc.config)
     assert logged(log) == []
-    fallen = RunnableLambda(broken).with_fallbacks([lc.chain])
-    fallen.invoke("q", config=lc.config)
+    RunnableLambda(broken).with_fallbacks([lc.chain]).invoke("q", config=lc.config)
     assert len(logged(log)) == 1
 
 
@@ -155,9 +134,8 @@ def test_langchain_tools(lc: SimpleNamespace, log: AnswerLog) -> None:
         return "nine"
 
     call = {"name": "clock", "args": {"zone": "x"}, "id": "1", "type": "tool_call"}
-    model = GenericFakeChatModel(
-        messages=iter([AIMessage(content="", tool_calls=[call]), AIMessage(content="At nine.")])
-    )
+    answers = iter([AIMessage(content="", tool_calls=[call]), AIMessage(content="At nine.")])
+    model = GenericFakeChatModel(messages=answers)
 
     def agent(question: str, config: Any) -> str:
         asked = model.invoke(question, config=config)
@@ -252,8 +230,7 @@ def test_llamaindex_in_every_way_of_calling(li: SimpleNamespace, log: AnswerLog)
         engine.query("Who called?")
     (line,) = logged(log)
     assert line["documents"] == [{"id": "n1", "text": TEXT}, {"id": "n2", "text": "Soup."}]
-    assert TEXT in line["prompt"]
-    assert "Who called?" in line["prompt"]
+    assert all(text in line["prompt"] for text in (TEXT, "Who called?"))
     assert (line["answer"], line["recipient"], line["model"]) == ("Anna Ek.", "desk 4", "invented-7b")
     assert (line["sampling"]["temperature"], line["hidden_calls"]) == (0.7, 0)
 
@@ -266,9 +243,7 @@ def test_llamaindex_in_every_way_of_calling(li: SimpleNamespace, log: AnswerLog)
     assert all(len(line["documents"]) == 2 for line in found)
 
 
-def test_llamaindex_streams_are_read_within_a_block(
-    li: SimpleNamespace, log: AnswerLog, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_llamaindex_streams_in_a_block(li: SimpleNamespace, log: AnswerLog, caplog: pytest.LogCaptureFixture) -> None:
     engine = li.index.as_query_engine(llm=li.model(), streaming=True)
     for question in ("first", "second"):
         with answering("desk 4"):

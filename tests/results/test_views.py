@@ -116,9 +116,7 @@ def test_ranks_go_by_the_main_number(runs: list[Path]) -> None:
         assert by_rank == sorted(by_rank, reverse=True)
 
 
-def test_runs_of_a_measure_that_is_not_installed_are_left_out(
-    runs: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_of_a_measure_that_is_not_there_are_left_out(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     own = registry._own()
     monkeypatch.setattr(registry, "_own", lambda: {name: one for name, one in own.items() if name != "icl"})
     answer = ask("select distinct measure from results", runs)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from helpers.report_browser import Browser
 from helpers.serving import client, listening, serving_of
 from leakmeter.serve.serving import Serving
 
@@ -16,6 +17,14 @@ from leakmeter.serve.serving import Serving
 def made(tmp_path: Path) -> Iterator[TestClient]:
     """Signed in."""
     with client(serving_of(tmp_path)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def browser(serving: Serving) -> Iterator[Browser]:
+    """Signed in."""
+    with Browser() as opened:
+        opened.open(serving.access.new_link())
         yield opened
 
 

@@ -62,9 +62,7 @@ def failing(error: Exception) -> Any:
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", [StoreError, KeyError])
-def test_no_answer_has_a_place_on_this_machine(
-    place: str, kind: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_place_is_told(place: str, kind: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAKMETER_CACHE", str(tmp_path / "cache"))
     serving = serving_of(tmp_path, key=SECRET)
     bounded = Bounded.kept_in(tmp_path / "receipts", 0.5, 1000.0)
@@ -75,9 +73,7 @@ def test_no_answer_has_a_place_on_this_machine(
     monkeypatch.setattr(type(bounded.spent), "charge", failing(error))
     body = {"model": "toy", "messages": [{"role": "user", "content": "Who?"}], "documents": ["Anna Ek."]}
     with TestClient(app, base_url=serving.access.origin, raise_server_exceptions=False) as made:
-        answers = [
-            made.post("/v1/chat/completions", json=body, headers={"authorization": f"Bearer {SECRET}"}),
-        ]
+        answers = [made.post("/v1/chat/completions", json=body, headers={"authorization": f"Bearer {SECRET}"})]
         made.get(serving.access.new_link())
         answers += [made.get("/runs"), made.post("/live/measure", json={**CASE, "model": "toy"}, headers=HEADERS)]
     assert [answer.status_code for answer in answers] == [500, 400 if kind is StoreError else 500, 200]

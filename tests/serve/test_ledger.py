@@ -32,9 +32,9 @@ SECRET = "Ms Ana Alvi, 12 Elm Street: call 202-555-0143."
 NAMES = ("Alvi", "Elm Street", "202-555-0143", "reader-")
 
 
-def answers(first: int = 0, last: int = 6) -> list[Any]:
+def answers(*numbers: int) -> list[Any]:
     made = []
-    for n in range(first, last):
+    for n in numbers:
         documents = {"weather-0": "It rains at the coast.", **({HOSTILE: SECRET} if n % 3 == 2 else {})}
         told = {"trace_id": f"{HOSTILE}{n}"} if n == 2 else {}
         made.append(logged(n, documents, "Ana Alvi" if n % 3 == 2 else "Rain", recipient=f"reader-{n % 2}", **told))
@@ -46,15 +46,11 @@ def _key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
 
 
-def written(folder: Path, of: list[Any], *, keep_texts: bool = False) -> Ledger:
-    ledger = Ledger.of_user(folder / "ledger")
-    add(ledger, of, KeptModel(ChatToy()), Measuring(keep_texts=keep_texts))
-    return ledger
-
-
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    return written(tmp_path, answers(), keep_texts=True)
+    ledger = Ledger.of_user(tmp_path / "ledger")
+    add(ledger, answers(*range(6)), KeptModel(ChatToy()), Measuring(keep_texts=True))
+    return ledger
 
 
 def links(page: str) -> set[str]:
@@ -64,9 +60,8 @@ def links(page: str) -> set[str]:
 def test_without_a_ledger_the_page_says_how_to_make_one(made: TestClient, tmp_path: Path) -> None:
     for address in ("/ledger", "/ledger/by/day", "/ledger/budgets?budget=3"):
         page = made.get(address)
-        assert page.status_code == 200
+        assert (page.status_code, str(tmp_path / "ledger") in page.text) == (200, True)
         assert "leakmeter ledger add TRACES --ledger" in page.text
-        assert str(tmp_path / "ledger") in page.text
     assert list(tmp_path.iterdir()) == [], "looking makes nothing, not even the key of pseudonyms"
 
 
@@ -107,8 +102,7 @@ def test_heat_maps_are_of_kept_texts_only(ledger: Ledger, made: TestClient, tmp_
     assert "script-src 'self'" not in answer.headers["content-security-policy"]
     add(ledger, [logged(9, {"file-8": "The bus is late."}, "Late")], KeptModel(ChatToy()), Measuring())
     new = pages.address("answer", Book(ledger).events[-1]["event"])
-    page = made.get(new).text
-    assert "/ledger/texts" not in page
+    assert "/ledger/texts" not in made.get(new).text
     assert made.get(new.replace("/answer", "/texts")).status_code == 404
 
 
@@ -116,19 +110,16 @@ def test_a_change_is_seen_and_what_was_forgotten_is_gone(ledger: Ledger, made: T
     before = made.get("/ledger").text
     assert "6 answers" in before
     assert made.get("/ledger").text == before
-    add(ledger, answers(6, 8), KeptModel(ChatToy()), Measuring())
+    add(ledger, answers(6, 7), KeptModel(ChatToy()), Measuring())
     assert "8 answers" in made.get("/ledger").text
     where = pages.address("document", HOSTILE)
     assert made.get(where).status_code == 200
     forget(ledger, HOSTILE, "document")
     answer = made.get(where)
-    assert answer.status_code == 404
-    assert "img" not in answer.text
+    assert (answer.status_code, "img" in answer.text) == (404, False)
 
 
-def test_a_ledger_is_read_once_until_it_changes(
-    ledger: Ledger, made: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_ledger_is_read_once_per_change(ledger: Ledger, made: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     made.get("/ledger")
     made.get("/ledger/by/day")
     monkeypatch.setattr(pages, "Book", lambda *_: pytest.fail("read again"))
@@ -139,9 +130,7 @@ def test_a_ledger_is_read_once_until_it_changes(
 
 def test_a_person_is_found_by_name_where_names_are_kept(ledger: Ledger, made: TestClient) -> None:
     page = made.get("/ledger/subject", params={"id": "Ana Alvi"})
-    assert page.status_code == 200
-    assert "By recipient" in page.text
-    assert "Alvi" not in page.text
+    assert (page.status_code, "By recipient" in page.text, "Alvi" in page.text) == (200, True, False)
     for bad in ("", "nobody", HOSTILE):
         answer = made.get("/ledger/subject", params={"id": bad})
         assert (answer.status_code, "<img" in answer.text) == (404, False)
@@ -164,18 +153,14 @@ def test_budgets_are_held_as_the_command_line_holds_them(ledger: Ledger, made: T
         assert "Over the budget" not in made.get("/ledger/budgets", params={"budget": most * 1.001, "per": per}).text
     for budget, per in (("x", PER[0]), ("-1", PER[0]), ("nan", PER[0]), ("3", "day"), ("3", "<b>")):
         answer = made.get("/ledger/budgets", params={"budget": budget, "per": per})
-        assert answer.status_code == 400
-        assert 'role="alert"' in answer.text
-        assert "<b>'" not in answer.text
+        assert (answer.status_code, 'role="alert"' in answer.text, "<b>'" in answer.text) == (400, True, False)
 
 
 def test_what_there_is_not_is_one_line(ledger: Ledger, made: TestClient) -> None:
     paths = ("by/x", "x?id=1", "document", "document?id=../../etc/passwd", "subject?id=weather-0", "answer?id=%00")
     for path in (*paths, "day?id=2026-99-99", "recipient?id=", f"document?id={'x' * 5_000}", "texts?id=1"):
         answer = made.get(f"/ledger/{path}")
-        assert answer.status_code == 404, path
-        assert answer.text.count("\n") == 1
-        assert "passwd" not in answer.text
+        assert (answer.status_code, answer.text.count("\n"), "passwd" in answer.text) == (404, 1, False), path
 
 
 def test_a_damaged_ledger_is_said_on_the_page(ledger: Ledger, made: TestClient) -> None:
@@ -183,24 +168,18 @@ def test_a_damaged_ledger_is_said_on_the_page(ledger: Ledger, made: TestClient) 
         database.execute("UPDATE scores SET signed_nats = 0 WHERE number = 1")
         database.execute("UPDATE ledger SET mark = 'another'")
     answer = made.get("/ledger")
-    assert answer.status_code == 400
-    assert "cannot be read" in answer.text
-    assert 'role="alert"' in answer.text
+    assert (answer.status_code, "cannot be read" in answer.text, 'role="alert"' in answer.text) == (400, True, True)
     ledger.file.write_bytes(b"no database" * 100)
     assert "cannot be read" in made.get("/ledger").text
 
 
-def test_a_ledger_too_large_for_pages_is_refused_before_it_is_read(
-    ledger: Ledger, made: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_ledger_too_large_is_not_read(ledger: Ledger, made: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MOST_ROWS", 10)
     monkeypatch.setattr(pages, "Book", lambda *_: pytest.fail("read"))
     assert "leakmeter ledger query" in made.get("/ledger").text
 
 
-def test_other_pages_answer_while_a_ledger_is_read(
-    ledger: Ledger, made: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_pages_answer_meanwhile(ledger: Ledger, made: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     began, go_on = threading.Event(), threading.Event()
 
     def slow(book: Any, names: Any) -> list[Any]:

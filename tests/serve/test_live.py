@@ -12,10 +12,13 @@ import pytest
 from starlette.testclient import TestClient
 
 import leakmeter
+from helpers.report_browser import CHROMIUM, Browser
 from helpers.serving import CASE, HEADERS, asked
 from leakmeter.errors import UnknownNameError
 from leakmeter.report import scale
 from leakmeter.serve import serving
+from leakmeter.serve.live import Typed
+from leakmeter.serve.serving import Serving
 
 
 def nats_of(pieces: Any) -> dict[str, str]:
@@ -79,9 +82,7 @@ def test_a_value_that_the_context_says_is_told_with_its_piece_once_the_context_i
 
 
 @pytest.mark.parametrize(("n", "search"), [(20, {}), (30, {"search": "top:2"})])
-def test_a_long_context_is_screened_first_and_a_search_scores_the_first_exactly(
-    made: TestClient, n: int, search: dict[str, str]
-) -> None:
+def test_a_long_context_is_screened_first_and_may_be_searched(made: TestClient, n: int, search: dict[str, str]) -> None:
     told = asked(made, "measure", **rooms(n), **search)
     pieces = [data for name, data in told if name == "piece"]
     screened = [one["name"] for one in pieces if not one["exact"]]
@@ -92,9 +93,7 @@ def test_a_long_context_is_screened_first_and_a_search_scores_the_first_exactly(
     assert len(exact) < n if search else sorted(screened) == sorted(exact)
 
 
-def test_an_answer_is_drawn_token_by_token_and_is_the_one_that_influence_draws(
-    made: TestClient, tmp_path: Path
-) -> None:
+def test_an_answer_is_drawn_token_by_token_and_is_the_one_of_influence(made: TestClient, tmp_path: Path) -> None:
     told = asked(made, "measure", response=" ", max_new_tokens=5)
     tokens = [data for name, data in told if name == "token"]
     case = {"id": "live", **{name: CASE[name] for name in ("context", "query")}}
@@ -161,9 +160,7 @@ def test_mixtures_run_from_the_prior_to_the_model(made: TestClient) -> None:
     assert all("of ε are spent" in one["said"] for one in told["epsilon"])
 
 
-def test_nothing_is_written_before_it_is_kept_and_then_as_the_command_line_does(
-    made: TestClient, tmp_path: Path
-) -> None:
+def test_nothing_is_written_before_it_is_kept_and_then_a_run_is(made: TestClient, tmp_path: Path) -> None:
     asked(made, "measure")
     assert list(tmp_path.iterdir()) == []
     told = asked(made, "keep", name="phone")[-1][1]
@@ -208,3 +205,33 @@ def test_one_model_is_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> No
         assert {one.source for one in alive} == {name} == {held.loaded}
     with pytest.raises(UnknownNameError):
         held.use("c")
+
+
+@pytest.mark.parametrize(
+    ("context", "documents"),
+    [
+        ("Anna sang.", 1),
+        ("Anna sang.\n---\nBo ate.", 2),
+        ("---\nAnna sang.\n-----  \nBo ate.\n---\n", 2),
+        ("a --- b\n- - -\n--", 1),
+    ],
+)
+def test_lines_of_dashes_divide_documents(context: str, documents: int) -> None:
+    case = Typed("toy", context, "Who?", "Anna").case
+    assert len(case.documents) == documents
+    assert documents == 1 or not any("--" in document.text for document in case.documents)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+def test_a_sample_is_there_first_and_what_is_typed_stays_until_cleared(browser: Browser, serving: Serving) -> None:
+    value = "document.querySelector('#live [name=context]').value"
+    browser.until(f"{value}.includes('Tobias Quillmere')")
+    browser.run(
+        f"{value} = {json.dumps(CASE['context'])};"
+        "document.getElementById('live').dispatchEvent(new Event('input', {bubbles: true}))"
+    )
+    browser.open(serving.access.origin + "/")
+    browser.until(f"{value} === {json.dumps(CASE['context'])}")
+    browser.run("document.getElementById('clear').click()")
+    assert browser.run(f"{value} + (sessionStorage.getItem('live') || '')") == ""
+    assert not browser.complaints

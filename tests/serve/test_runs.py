@@ -46,9 +46,7 @@ def made(runs: tuple[Path, str, str]) -> Iterator[Any]:
 
 def test_the_list_has_every_run_and_what_it_found(made: Any, runs: tuple[Path, str, str]) -> None:
     page = made.get("/runs").text
-    assert f"/runs/{runs[1]}" in page
-    assert "2 of 2 runs" in page
-    assert "&lt;img src=x" in page
+    assert all(said in page for said in (f"/runs/{runs[1]}", "2 of 2 runs", "&lt;img src=x"))
     told = made.get(f"/runs/{runs[1]}/found").json()
     assert told["number"].startswith("influence.mean ")
     assert told["floor"].endswith(" nats")
@@ -103,23 +101,18 @@ def test_the_sql_of_a_run_lists_its_pieces_or_where_it_has_none_its_cases(pieces
 
 
 def test_what_is_no_run_is_refused(made: Any) -> None:
-    for name, what in product(
-        ("influence-0000", "%2e%2e%2fruns", "..%2fledger", "a" * 300, "runs"), ("", "/report", "/progress")
-    ):
+    names = ("influence-0000", "%2e%2e%2fruns", "..%2fledger", "a" * 300, "runs")
+    for name, what in product(names, ("", "/report", "/progress")):
         answer = made.get(f"/runs/{name}{what}")
         assert answer.status_code in (400, 404)
         assert "Traceback" not in answer.text
 
 
-def entry_named(name: str, folder: Path) -> Any:
-    return next(entry for entry in leakmeter.list_runs(folder / "runs") if entry.name == name)
-
-
 def test_a_run_gets_another_name(made: Any, runs: tuple[Path, str, str]) -> None:
     path = f"/runs/{runs[1]}/rename"
-    before = entry_named(runs[1], runs[0])
+    before = {entry.name: entry for entry in leakmeter.list_runs(runs[0] / "runs")}[runs[1]]
     assert made.post(path, json={"name": " new "}, headers=HEADERS).json() == {"name": "new"}
-    after = entry_named(runs[1], runs[0])
+    after = {entry.name: entry for entry in leakmeter.list_runs(runs[0] / "runs")}[runs[1]]
     assert (after.given_name, after.finished) == ("new", before.finished)
     assert leakmeter.verify_run(runs[0] / "runs" / runs[1]).state == "whole"
     for bad in ("x" * 200, "a\nb", 5):
@@ -155,9 +148,8 @@ def test_a_file_of_cases_is_measured_as_the_command_line_does(tmp_path: Path) ->
         assert told[-1][0] == "done"
         name = told[-1][1]["run"]
     (tmp_path / "cases.jsonl").write_text(lines(CASES))
-    alone = leakmeter.influence(
-        "toy", tmp_path / "cases.jsonl", unit="sentence", group=True, max_new_tokens=40, out=tmp_path / "alone"
-    )
+    how: dict[str, Any] = {"unit": "sentence", "group": True, "max_new_tokens": 40}
+    alone = leakmeter.influence("toy", tmp_path / "cases.jsonl", **how, out=tmp_path / "alone")
     assert alone.path.name == name
     served = leakmeter.load_run(tmp_path / "runs" / name)
     assert [one.whole_nats for one in served] == [one.whole_nats for one in alone]
@@ -207,8 +199,8 @@ def test_a_run_is_watched_cancelled_and_continued(n_done: int, tmp_path: Path, m
         def post(what: str) -> Any:
             return made.post(f"/runs/{path.name}/{what}", json={}, headers=HEADERS)
 
-        def progress() -> dict[str, Any]:
-            return dict(made.get(f"/runs/{path.name}/progress").json())
+        def progress() -> Any:
+            return made.get(f"/runs/{path.name}/progress").json()
 
         if n_done:
             assert progress() == {"state": "measuring", "done": 1, "of": 4}
@@ -238,11 +230,10 @@ def test_no_run_a_damaged_one_and_one_of_a_measure_that_is_not_installed(tmp_pat
 
 def test_a_long_list_has_pages(tmp_path: Path) -> None:
     for number in range(120):
-        (tmp_path / "runs" / f"influence-{number:016x}").mkdir(parents=True)
-        (tmp_path / "runs" / f"influence-{number:016x}" / "begun.json").write_text('{"measure": "influence"}')
+        folder = tmp_path / "runs" / f"influence-{number:016x}"
+        folder.mkdir(parents=True)
+        (folder / "begun.json").write_text('{"measure": "influence"}')
     with client(serving_of(tmp_path)) as made:
-        page = made.get("/runs?page=3&sort=name").text
-        assert "Page 3 of 3" in page
-        assert page.count('scope="row"') == 20
-        assert "Page 3 of 3" in made.get("/runs?page=99999").text
-        assert "Page 1 of 3" in made.get("/runs?page=x").text
+        assert made.get("/runs?page=3&sort=name").text.count('scope="row"') == 20
+        for asked, page in (("3&sort=name", 3), ("99999", 3), ("x", 1)):
+            assert f"Page {page} of 3" in made.get(f"/runs?page={asked}").text
