@@ -27,20 +27,18 @@ SOME = (1.01, 1.5, 2, 3, 17.5, 100, math.inf)
 
 def slow_tilted(log_p: np.ndarray, tilt: np.ndarray, orders: tuple[float, ...] = SOME) -> np.ndarray:
     """Both directions by the definition, of normalised numbers of 60 digits, (order, 2)."""
+
+    def slow(p: list[Any], q: list[Any], order: float) -> Any:
+        if order == math.inf:
+            return max(mpmath.log(a / b) for a, b in zip(p, q, strict=True))
+        power = mpmath.mpf(order) - 1
+        return mpmath.log(mpmath.fsum(a * (a / b) ** power for a, b in zip(p, q, strict=True))) / power
+
     with mpmath.workdps(60):
         p = [mpmath.exp(mpmath.mpf(float(v))) for v in log_p]
         q = [a * mpmath.exp(-mpmath.mpf(float(x))) for a, x in zip(p, tilt, strict=True)]
         p, q = ([v / mpmath.fsum(of) for v in of] for of in (p, q))
         return np.asarray([[float(slow(p, q, a)), float(slow(q, p, a))] for a in orders])
-
-
-def slow(p: list[Any], q: list[Any], order: float) -> Any:
-    if any(a > 0 and b == 0 for a, b in zip(p, q, strict=True)):
-        return mpmath.inf
-    both = [(a, b) for a, b in zip(p, q, strict=True) if a > 0]
-    if order == math.inf:
-        return max(mpmath.log(a / b) for a, b in both)
-    return mpmath.log(mpmath.fsum(a * (a / b) ** (mpmath.mpf(order) - 1) for a, b in both)) / (mpmath.mpf(order) - 1)
 
 
 @libraries
@@ -61,11 +59,10 @@ def test_divergences_are_their_definition_at_every_size_of_tilt(library: Any, si
 def test_small_divergences_keep_their_digits(library: Any, size: float) -> None:
     """Logarithms of probabilities subtracted would leave none below 1e-15."""
     rng = np.random.default_rng(71)
-    log_p = logspace.log_softmax(rng.normal(size=50) * 3)
-    tilts = rng.uniform(-size, size, size=(2, 50))
-    found = np.asarray(from_tilts(library(log_p), library(tilts), ORDERS))
-    for row, tilt in zip(found, tilts, strict=True):
-        np.testing.assert_allclose(row, slow_tilted(log_p, tilt, ORDERS), rtol=1e-13, atol=0)
+    log_p = logspace.log_softmax(rng.normal(size=20) * 3)
+    tilt = rng.uniform(-size, size, size=20)
+    (found,) = np.asarray(from_tilts(library(log_p), library(tilt[None]), ORDERS))
+    np.testing.assert_allclose(found, slow_tilted(log_p, tilt, ORDERS), rtol=1e-13, atol=0)
     assert (found < 100 * size**2).all()
 
 
