@@ -16,7 +16,7 @@ from hypothesis.extra.numpy import arrays
 from helpers.examples import examples
 from helpers.neighbours import without_each
 from leakmeter.errors import UsageError
-from leakmeter.privacy.clipped_logits import Aggregation, average, clipped
+from leakmeter.privacy.clipped_logits import Aggregation, NormaliseBy, average, clipped
 from leakmeter.stats import logspace
 
 LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
@@ -29,6 +29,7 @@ rows_of = shapes.flatmap(lambda shape: arrays(np.float64, shape, elements=entrie
 )
 clips = st.sampled_from([0.1, 1.0, 10.0, 500.0])
 temperatures = st.sampled_from([0.05, 0.94, 4.8, 68.58])
+NORMALISE_BY: tuple[NormaliseBy, ...] = ("fixed", "present")
 
 
 def slow_clip(row: list[float], clip: float) -> list[float]:
@@ -90,23 +91,16 @@ def test_a_missing_exemplar_is_a_vote_without_its_row(
 @settings(max_examples=examples(150))
 @given(rows=rows_of, clip=clips, temperature=temperatures)
 def test_no_neighbour_is_farther_than_the_sensitivity(rows: np.ndarray, clip: float, temperature: float) -> None:
-    n = len(rows)
-    votes = clipped(rows, clip)
-    scores = votes.sum(axis=0) / n / temperature
+    n, votes = len(rows), clipped(rows, clip)
+    total, fixed, present = votes.sum(axis=0), *(Aggregation(clip, n, temperature, by) for by in NORMALISE_BY)
     for i in range(n):
-        others = np.delete(votes, i, axis=0)
-        fixed, present = (others.sum(axis=0) / divisor / temperature for divisor in (n, n - 1))
-        for neighbour, voting, adjacency in (
-            (fixed, Aggregation(clip, n, temperature), "add-remove"),
-            (present, Aggregation(clip, n, temperature, "present"), "add-remove"),
-            (
-                (others.sum(axis=0) + votes[(i + 1) % n]) / n / temperature,
-                Aggregation(clip, n, temperature),
-                "replace-one",
-            ),
+        others = np.delete(votes, i, axis=0).sum(axis=0)
+        for neighbour, limit in (
+            (others / n, fixed.sensitivity()),
+            (others / (n - 1), present.sensitivity()),
+            ((others + votes[(i + 1) % n]) / n, fixed.sensitivity("replace-one")),
         ):
-            moved = float(np.abs(scores - neighbour).max())
-            assert moved <= voting.sensitivity(adjacency) * (1 + 1e-12)
+            assert float(np.abs(total / n - neighbour).max()) / temperature <= limit * (1 + 1e-12)
 
 
 def test_sensitivities_by_hand_and_rows_that_reach_them() -> None:
@@ -114,13 +108,10 @@ def test_sensitivities_by_hand_and_rows_that_reach_them() -> None:
     assert Aggregation(10.0, 50, 4.8).sensitivity("replace-one") == pytest.approx(20 / (50 * 4.8), rel=1e-15)
     assert Aggregation(10.0, 50, 4.8, "present").sensitivity() == pytest.approx(20 / (50 * 4.8), rel=1e-15)
     # One row says the opposite of all others: their mean without it moves by all of 2c / s.
-    rows = np.asarray([[100.0, 0.0]] * 49 + [[0.0, 100.0]])
-    for normalise_by in ("fixed", "present"):
-        voting = Aggregation(10.0, 50, 4.8, normalise_by)
-        votes = clipped(rows, 10.0)
-        divisor = 50 if normalise_by == "fixed" else 49
+    votes = clipped(np.asarray([[100.0, 0.0]] * 49 + [[0.0, 100.0]]), 10.0)
+    for normalise_by, divisor in zip(NORMALISE_BY, (50, 49), strict=True):
         moved = np.abs(votes.mean(axis=0) - votes[:-1].sum(axis=0) / divisor) / 4.8
-        assert moved.max() == pytest.approx(voting.sensitivity(), rel=1e-12)
+        assert moved.max() == pytest.approx(Aggregation(10.0, 50, 4.8, normalise_by).sensitivity(), rel=1e-12)
 
 
 def test_what_has_no_meaning_is_refused() -> None:
@@ -143,15 +134,15 @@ def test_what_has_no_meaning_is_refused() -> None:
     assert average(votes, Aggregation(1.0, 5, 1.0)).tilts.shape == (4, 3)
 
 
-def test_orders_of_exemplars_and_tokens_do_not_matter() -> None:
+@pytest.mark.parametrize("normalise_by", NORMALISE_BY)
+def test_orders_of_exemplars_and_tokens_do_not_matter(normalise_by: NormaliseBy) -> None:
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(7, 31)) * 8
     exemplars, tokens = rng.permutation(7), rng.permutation(31)
-    for normalise_by in ("fixed", "present"):
-        voting = Aggregation(6.0, 7, 0.7, normalise_by)
-        plain, moved = (average(clipped(z, 6.0), voting) for z in (rows, rows[exemplars][:, tokens]))
-        np.testing.assert_allclose(moved.log_probs, plain.log_probs[tokens], rtol=0, atol=1e-14)
-        np.testing.assert_allclose(moved.tilts, plain.tilts[exemplars][:, tokens], rtol=0, atol=1e-15)
+    voting = Aggregation(6.0, 7, 0.7, normalise_by)
+    plain, moved = (average(clipped(z, 6.0), voting) for z in (rows, rows[exemplars][:, tokens]))
+    np.testing.assert_allclose(moved.log_probs, plain.log_probs[tokens], rtol=0, atol=1e-14)
+    np.testing.assert_allclose(moved.tilts, plain.tilts[exemplars][:, tokens], rtol=0, atol=1e-15)
 
 
 def test_libraries_agree_and_half_precision_is_widened() -> None:
