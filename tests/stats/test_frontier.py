@@ -11,14 +11,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from leakmeter.stats.frontier import (
-    NO_KNEE,
-    efficient,
-    gains_beyond_chance,
-    knee_shares,
-    knees,
-    resampled_means,
-)
+from leakmeter.stats.frontier import NO_KNEE, efficient, gains_beyond_chance, knee_shares, knees, resampled_means
 from leakmeter.stats.stats import bootstrap_interval_of_mean
 
 # Coarse numbers meet each other and lie on lines; nothing comes from rounding.
@@ -98,19 +91,13 @@ def test_neither_units_nor_the_order_of_settings_move_the_knee(
 def test_knees_by_hand() -> None:
     # Scaled: (0, 0), (¼, ¾), (½, 9/10), (1, 1): ½ above the chord at the second, 0.4 at the third.
     assert int(knees([0, 1, 2, 4], [10, 25, 28, 30])) == 1
-    # A line, a curve that bends up, utility that falls, two settings, one.
+    # A line, a curve that bends up, utility that falls, two settings, one, all of the same leakage or utility; and
+    # thirds are on the chord, whatever rounding says.
     for leaks, uses in (
-        ([0, 1, 2], [0, 1, 2]),
-        ([0, 1, 2], [0, 0, 5]),
-        ([0, 1, 2], [5, 4, 3]),
-        ([0, 1], [0, 1]),
-        ([3], [3]),
-        ([1, 1, 1], [0, 1, 2]),
-        ([0, 1, 2], [1, 1, 1]),
+        *(([0, 1, 2], [0, 1, 2]), ([0, 1, 2], [0, 0, 5]), ([0, 1, 2], [5, 4, 3]), ([0, 1], [0, 1]), ([3], [3])),
+        *(([1, 1, 1], [0, 1, 2]), ([0, 1, 2], [1, 1, 1]), ([0.1, 0.2, 0.3], [0.1, 0.2, 0.3])),
     ):
         assert int(knees(leaks, uses)) == NO_KNEE
-    # Thirds are on the chord, whatever rounding says.
-    assert int(knees([0.1, 0.2, 0.3], [0.1, 0.2, 0.3])) == NO_KNEE
 
 
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 9))
