@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from helpers import generation_items as generation
 from helpers.enumerated import distribution
@@ -199,17 +200,10 @@ def test_an_audit_catches_a_decoder_without_its_bound(monkeypatch: pytest.Monkey
 
 def test_the_audit_s_lower_bound_by_hand() -> None:
     """Of 100 draws 90 to 10: Clopper–Pearson at 1/8 of what may go wrong, each way and for each of two outcomes."""
-    from scipy.stats import binom
-
     one, other = ["a"] * 90 + ["b"] * 10, ["a"] * 10 + ["b"] * 90
-    found = least_epsilon(one, other, 0.95)
-    assert 0.0 < found < math.log(9)
-    # The bounds are the shares at which as many hits, or more, are as unlikely as what may go wrong.
-    miss = 0.05 / 8
-    shares = np.linspace(0, 1, 200_001)
-    lower = shares[np.searchsorted(binom.sf(89, 100, shares), miss)]
-    upper = shares[-np.searchsorted(binom.cdf(10, 100, shares)[::-1], miss) - 1]
-    assert found == pytest.approx(math.log(lower / upper), abs=1e-3)
+    lower = binomtest(90, 100, alternative="greater").proportion_ci(1 - 0.05 / 8).low
+    upper = binomtest(10, 100, alternative="less").proportion_ci(1 - 0.05 / 8).high
+    assert 0.0 < least_epsilon(one, other, 0.95) == pytest.approx(math.log(lower / upper), abs=1e-3)
     assert least_epsilon(one, one, 0.95) == 0.0
     assert least_epsilon(["a"] * 50, ["b"] * 50, 0.95) > 1.0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from helpers.examples import examples
 from helpers.neighbours import without_each
 from leakmeter.errors import UsageError
 from leakmeter.privacy.clipped_logits import Aggregation, NormaliseBy, average, clipped
-from leakmeter.stats import logspace
 
 LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
 libraries = pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
@@ -54,19 +52,6 @@ def test_the_clip_is_its_definition_and_every_row_s_maximum_is_c(rows: np.ndarra
         np.testing.assert_array_equal(found, expected)
         assert (found.max(axis=-1) == clip).all()
         assert (found >= -clip).all()
-
-
-@seed(61)
-@settings(max_examples=examples(100))
-@given(rows_of, clips, temperatures)
-def test_log_probabilities_and_logits_are_the_same_votes(rows: np.ndarray, clip: float, temperature: float) -> None:
-    voting = Aggregation(clip, len(rows), temperature)
-    of_logits = average(clipped(rows, clip), voting)
-    of_log_probs = average(clipped(logspace.log_softmax(rows), clip), voting)
-    # A unit in the last place of 1e5 is 1.5e-11.
-    room = (1e-10 if (rows == 1e5).any() else 1e-13) / temperature
-    np.testing.assert_allclose(of_log_probs.log_probs, of_logits.log_probs, rtol=0, atol=room)
-    np.testing.assert_allclose(of_log_probs.tilts, of_logits.tilts, rtol=0, atol=room)
 
 
 @libraries
@@ -134,31 +119,6 @@ def test_what_has_no_meaning_is_refused() -> None:
     assert average(votes, Aggregation(1.0, 5, 1.0)).tilts.shape == (4, 3)
 
 
-@pytest.mark.parametrize("normalise_by", NORMALISE_BY)
-def test_orders_of_exemplars_and_tokens_do_not_matter(normalise_by: NormaliseBy) -> None:
-    rng = np.random.default_rng(1)
-    rows = rng.normal(size=(7, 31)) * 8
-    exemplars, tokens = rng.permutation(7), rng.permutation(31)
-    voting = Aggregation(6.0, 7, 0.7, normalise_by)
-    plain, moved = (average(clipped(z, 6.0), voting) for z in (rows, rows[exemplars][:, tokens]))
-    np.testing.assert_allclose(moved.log_probs, plain.log_probs[tokens], rtol=0, atol=1e-14)
-    np.testing.assert_allclose(moved.tilts, plain.tilts[exemplars][:, tokens], rtol=0, atol=1e-15)
-
-
-def test_libraries_agree_and_half_precision_is_widened() -> None:
-    rows = np.random.default_rng(2).normal(size=(4, 101)) * 5
-    voting = Aggregation(3.0, 4, 1.3)
-    ours, theirs = (average(clipped(library(rows), 3.0), voting) for library in LIBRARIES.values())
-    np.testing.assert_allclose(theirs.log_probs.numpy(), ours.log_probs, rtol=0, atol=1e-14)
-    np.testing.assert_allclose(theirs.tilts.numpy(), ours.tilts, rtol=0, atol=1e-15)
-    half = torch.from_numpy(rows).to(torch.bfloat16)
+def test_half_precision_is_widened() -> None:
+    half = torch.from_numpy(np.random.default_rng(2).normal(size=(4, 101)) * 5).to(torch.bfloat16)
     np.testing.assert_array_equal(clipped(half, 3.0).numpy(), clipped(half.to(torch.float64), 3.0).numpy())
-
-
-def test_nothing_of_exemplar_by_vocabulary_by_exemplar_is_made() -> None:
-    rows = np.random.default_rng(3).normal(size=(60, 4000))
-    tracemalloc.start()
-    without_each(average(clipped(rows, 3.0), Aggregation(3.0, 60, 1.3)))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 8 * rows.nbytes  # measured: 6; 60 would be the array that is not made

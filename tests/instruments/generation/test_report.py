@@ -18,7 +18,7 @@ from helpers.report_cases import HOSTILE
 from helpers.report_checks import assert_report_harmless
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.errors import UsageError
-from leakmeter.instruments.generation import calibration, study, words
+from leakmeter.instruments.generation import calibration, words
 from leakmeter.instruments.generation.calibration import CalibratedGuarantee, Calibration
 from leakmeter.instruments.generation.report import public_report
 from leakmeter.instruments.generation.result import (
@@ -272,18 +272,3 @@ def test_settings_that_leave_noise_alone_are_told(case: Case) -> None:
             assert ("gets 0.129 % at most. Most of the drawn text is then noise" in said) == is_told
     own = OwnMechanism(name="BoundedCid", settings={"epsilon": 0.5})
     assert words.noise(replace(case, mechanism=own)) is None
-
-
-@pytest.mark.long
-def test_the_figure_of_a_study_is_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    rows = [
-        {
-            "target_epsilon": epsilon, "promised_rdp_nats": epsilon / 2, "measured_rdp_nats": measured,
-            "sum_of_maxima_nats": measured, "promised_epsilon": epsilon, "paper_epsilon": 0.95 * epsilon,
-            "zero_leak_epsilon": 0.9 * epsilon, "printed_epsilon": None if epsilon == 1.0 else 0.97 * epsilon,
-        }
-        for epsilon, measured in ((1.0, 0.01), (10.0, 0.1), (100.0, math.inf))
-    ]  # fmt: skip
-    chart = study.figure_of(rows, x="target_epsilon", lines=[], title="T", footer="f")
-    assert [path.suffix for path in charts.write(chart, tmp_path / "one")] == [".png", ".svg"]

@@ -130,10 +130,11 @@ def test_rows_are_what_was_measured_beside_its_bound(name: str, news: dict[str, 
     text = to_markdown(readable(study.title, [], made.summary, study.kind.columns))
     assert "| measured / bound |" in text
     assert "| paper printed |" in text
-    if name == "audit_table_4":
+    if name in ("audit_table_4", "audit_figure_6"):
         made.rows[0]["measured_rdp_nats"] = math.inf
         study.kind.draw(study, made.rows, footer="here", stem=tmp_path / "figure")
         assert (tmp_path / "figure.png").read_bytes()[:4] == b"\x89PNG"
+        assert (tmp_path / "figure.svg").exists()
         assert study.kind.axes(study, made.rows).ys == ("measured_rdp_nats", "paper_epsilon")
 
 
