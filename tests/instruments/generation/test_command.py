@@ -166,32 +166,36 @@ def test_the_sample_works_end_to_end(cli: Call) -> None:
     assert "guarantee against measurement" in Path("audit.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.long
-def test_batches_of_a_configuration_are_audited_apart(audit: Call) -> None:
-    ended = audit("--json", seed=5)
-    assert "a seeded run has no guarantee unless the seed stays secret" in ended.err
+def test_batches_of_a_configuration_are_audited_apart(audit: Call, capsys: pytest.CaptureFixture[str]) -> None:
+    warning = "a seeded run has no guarantee unless the seed stays secret"
+    how: dict[str, Any] = {"seed": 5, "max_new_tokens": 12}
+    ended = audit("--json", **how)
+    assert warning in ended.err
     cases, told = objects_of(ended)
-    dry = json.loads(audit("--dry-run", "--json").out)
+    dry = json.loads(audit("--dry-run", "--json", **how).out)
     assert dry["at_most"] is True
     assert dry["tree_tokens"] >= sum(case["cost"]["tree_tokens"] for case in cases)
     assert [case["id"] for case in cases] == ["batch 1", "batch 2"]
     assert [[one["id"] for one in case["exemplars"]] for case in cases] == [["n0", "n1", "n2"], ["n3", "n4", "n5"]]
     assert (told["n_batches"], told["n_texts"], told["holds"]) == (2, 8, True)
     assert 8 - 1e-9 < told["guarantee"]["epsilon"] <= 8
-    assert told["guarantee"]["n_tokens"] == 240
+    assert told["guarantee"]["n_tokens"] == 48
     for case in cases:
         assert len(case["samples"]) == case["n_samples"] == 4
         assert case["bounds"]["spent"]["n_tokens"] == sum(len(one["token_ids"]) for one in case["samples"])
     # From Python it is the same.
-    how: dict[str, Any] = {"subset_size": 3, "epsilon": 8, "samples": 4, "max_new_tokens": 60, "seed": 5}
-    made = leakmeter.generate("toy", TEXTS, instruction="Write a notice.", **how)
-    assert [list(result.texts) for result in made] == [[one["text"] for one in case["samples"]] for case in cases]
+    made = leakmeter.generate("toy", TEXTS, instruction="Write a notice.", subset_size=3, epsilon=8, samples=4, **how)
+    assert warning in capsys.readouterr().err
+    texts = [[one["text"] for one in case["samples"]] for case in cases]
+    assert [list(result.texts) for result in made] == texts
+    assert texts[0] != texts[1]
     assert json.loads(json.dumps(made.summary.to_dict())) == told
-    # Another question has another nonce.
-    for more in ({}, {"max_new_tokens": 61}):
-        objects_of(audit("--json", **more))
-    params = [json.loads(path.read_bytes())["params"] for path in Path("runs").glob("*/spec.json")]
-    nonces = {one["nonce"] for one in params if one["seed"] is None}
+
+
+def test_another_question_has_another_nonce(audit: Call) -> None:
+    for n in (1, 2):
+        objects_of(audit("--json", samples=1, max_new_tokens=n))
+    nonces = {json.loads(path.read_bytes())["params"]["nonce"] for path in Path("runs").glob("*/spec.json")}
     assert len(nonces) == 2
     assert min(nonces) >= 2**96
 
@@ -350,7 +354,7 @@ def audited(exemplars: Any = TEXTS, **more: Any) -> Results[PrivateGenerationRes
     return leakmeter.generate(given.pop("model", "toy"), exemplars, **given)
 
 
-def test_what_was_asked_for_is_guaranteed_and_kept() -> None:
+def test_what_was_asked_for_is_guaranteed_and_kept(capsys: pytest.CaptureFixture[str]) -> None:
     made = audited(epsilon=8.0)
     (result,), told = made, made.summary.guarantee
     assert told is not None
@@ -362,13 +366,12 @@ def test_what_was_asked_for_is_guaranteed_and_kept() -> None:
     assert (result.public.texts, result.public.guarantee) == (result.texts, told)
     assert "seed" not in json.dumps(result.public.to_dict())
     assert len(made.to_frame(detail=True)) == 7
+    assert audited()[0].texts != result.texts
+    assert capsys.readouterr().err == ""
 
 
-def test_batches_share_no_exemplar_and_leave_out_what_fills_none(tmp_path: Path) -> None:
+def test_batches_have_rows_and_pages_of_their_own(tmp_path: Path) -> None:
     made = audited(subset_size=3)
-    assert [[one.id for one in result.exemplars] for result in made] == [["0", "1", "2"], ["3", "4", "5"]]
-    assert made.summary.n_batches == 2
-    assert made[0].texts != made[1].texts
     assert made.to_frame(detail=True)["case"].tolist() == ["batch 1"] * 3 + ["batch 2"] * 3
     page = made.save_html(tmp_path / "audit.html").read_text(encoding="utf-8")
     assert page.count("Largest losses") == 2
@@ -379,14 +382,6 @@ def test_records_of_a_task_with_one_label() -> None:
     (result,) = audited(NEWS, task="agnews", label="Sports", instruction=None)
     sports = [f"News Type: Sports\nText: News item {i}." for i in range(1, 24, 4)]
     assert ([one.text for one in result.exemplars], result.query) == (sports, "Sports")
-
-
-def test_a_seed_gives_the_same_texts_and_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
-    one, two = (audited(seed=3)[0] for _ in range(2))
-    assert one.texts == two.texts
-    assert "has no guarantee unless the seed stays secret" in capsys.readouterr().err
-    assert audited()[0].texts != audited()[0].texts
-    assert capsys.readouterr().err == ""
 
 
 def test_bounded_decoding_is_the_second_mechanism() -> None:
