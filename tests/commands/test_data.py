@@ -52,9 +52,7 @@ def expected(run: Call) -> Call:
 
 
 @pytest.mark.parametrize("command", [("influence",), ("redact", "--max-loss", 5), ("decode", "--lambda", 1.5)])
-def test_other_tools_records_are_measured_as_the_case_they_are(
-    run: Call, expected: Call, command: tuple[object, ...]
-) -> None:
+def test_records_of_other_tools_are_cases(run: Call, expected: Call, command: tuple[object, ...]) -> None:
     wanted = expected(*command)
     for name, record in (("ragas", RAGAS), ("langchain", LANGCHAIN), ("llamaindex", LLAMA)):
         Path("log.json").write_text(json.dumps([record], indent=1))
@@ -65,9 +63,7 @@ def test_other_tools_records_are_measured_as_the_case_they_are(
 
 
 @pytest.mark.parametrize("name", ["log.jsonl", "log.csv", "log.parquet", "log.jsonl.gz", "-"])
-def test_files_of_all_kinds_and_standard_input_are_measured(
-    run: Call, expected: Call, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_and_standard_input(run: Call, expected: Call, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = expected("influence")
     line = json.dumps(MINE).encode()
     match name.rpartition(".")[2]:
@@ -142,9 +138,7 @@ def test_the_library_reads_documents_of_other_libraries() -> None:
     assert [piece.nats for piece in found.pieces] == [piece.nats for piece in wanted.pieces]
 
 
-def test_a_logged_chat_with_its_notes_in_the_turn_is_refused_until_they_are_marked(
-    cli: Call, byte_model: tuple[Any, Any]
-) -> None:
+def test_notes_in_the_turn_of_a_logged_chat_have_to_be_marked(cli: Call, byte_model: tuple[Any, Any]) -> None:
     for part in byte_model:
         part.save_pretrained("own")
     turns = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"

@@ -13,6 +13,8 @@ import pytest
 from helpers.command_line import assert_refused, object_of
 from leakmeter.engine.loading import load_run
 
+Call = Callable[..., Any]
+
 
 @pytest.fixture(scope="module")
 def model_directory(byte_model: tuple[Any, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -32,7 +34,7 @@ def weightless(model_directory: Path, tmp_path: Path) -> Path:
     return path
 
 
-def test_a_dry_run_foretells_the_run(measure: Callable[..., Any], model_directory: Path) -> None:
+def test_a_dry_run_foretells_the_run(measure: Call, model_directory: Path) -> None:
     options = {"model": model_directory, "device": "cpu", "unit": "sentence", "template": "plain"}
     dry = measure("--json", "--dry-run", **options)
     assert dry.err == ""
@@ -45,9 +47,7 @@ def test_a_dry_run_foretells_the_run(measure: Callable[..., Any], model_director
     assert (told["at_most"], [case["id"] for case in told["cases"]]) == (False, ["note"])
 
 
-def test_weights_are_not_read_and_nothing_is_written(
-    measure: Callable[..., Any], weightless: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_are_not_read(measure: Call, weightless: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAKMETER_CACHE", str(tmp_path / "cache"))
     options = {"model": weightless, "device": "cpu", "template": "plain"}
     ended = measure("--dry-run", html="report.html", **options)
@@ -64,7 +64,7 @@ def test_weights_are_not_read_and_nothing_is_written(
     assert not (tmp_path / "cache").exists()
 
 
-def test_many_cases_are_told_one_by_one_and_together(cli: Callable[..., Any], weightless: Path, tmp_path: Path) -> None:
+def test_many_cases_are_told_one_by_one_and_together(cli: Call, weightless: Path, tmp_path: Path) -> None:
     texts = {"short": "Anna sang.", "long": "Anna sang. Bo ate. Cid left.", "empty": ""}
     lines = [{"id": id_, "context": text, "query": "Who?", "response": "Anna"} for id_, text in texts.items()]
     data = tmp_path / "cases.jsonl"
@@ -82,7 +82,7 @@ def test_many_cases_are_told_one_by_one_and_together(cli: Callable[..., Any], we
         assert told[name] == pytest.approx(sum(case[name] for case in told["cases"]))
 
 
-def test_the_toy_model_has_tokens_but_no_seconds(measure: Callable[..., Any], cli: Callable[..., Any]) -> None:
+def test_the_toy_model_has_tokens_but_no_seconds(measure: Call, cli: Call) -> None:
     told = object_of(measure("--dry-run", "--json"))
     assert told["seconds"] is None
     assert "not predicted" in measure("--dry-run").out
@@ -106,7 +106,7 @@ def test_the_toy_model_has_tokens_but_no_seconds(measure: Callable[..., Any], cl
     ],
 )
 def test_what_cannot_run_cannot_be_foretold(
-    options: dict[str, Any], said: str, measure: Callable[..., Any], weightless: Path, tmp_path: Path
+    options: dict[str, Any], said: str, measure: Call, weightless: Path, tmp_path: Path
 ) -> None:
     long, damaged = tmp_path / "long.txt", tmp_path / "damaged"
     long.write_text("Anna sang. " * 40, encoding="utf-8")
@@ -118,9 +118,7 @@ def test_what_cannot_run_cannot_be_foretold(
     assert not list(Path.cwd().iterdir())
 
 
-def test_a_search_is_foretold_from_above_and_beside_it_what_it_saves(
-    measure: Callable[..., Any], model_directory: Path, tmp_path: Path
-) -> None:
+def test_a_search_is_foretold_and_what_it_saves(measure: Call, model_directory: Path, tmp_path: Path) -> None:
     long = tmp_path / "long.txt"
     long.write_text(" ".join(f"Bo ate {n}." for n in range(20)), encoding="utf-8")
     options = {"model": model_directory, "device": "cpu", "template": "plain", "context-file": long}

@@ -106,9 +106,7 @@ every = pytest.mark.parametrize("kind", ALL.values(), ids=ALL)
 
 @every
 @pytest.mark.parametrize("least", few([0, 1, 2]))
-def test_stop_tokens_and_shortest_lengths_are_inside_the_bound(
-    kind: Kind, least: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stop_tokens_and_lengths_are_inside_the_bound(kind: Kind, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All responses of up to three tokens: P(y) ≤ e^(nε) P′(y) for each, of n tokens with the one that ends it."""
     measure = kind.drawing(1, min_new_tokens=least, max_new_tokens=3, nonce=1)
     how: dict[str, Any] = {"n_vocab": N_VOCAB, "stops": (STOP,), "longest": 3, "monkeypatch": monkeypatch}
@@ -175,9 +173,7 @@ def test_an_audit_of_a_few_draws_finds_no_more_than_the_guarantee(kind: Kind) ->
 @pytest.mark.long
 @pytest.mark.usefixtures("remembered")
 @every
-def test_an_audit_of_100_000_draws_finds_no_more_than_the_guarantee(
-    kind: Kind, record_property: Callable[[str, object], None]
-) -> None:
+def test_an_audit_of_100_000_draws_finds_no_more(kind: Kind, record_property: Callable[[str, object], None]) -> None:
     first, whole = audited(kind, 100_000)
     record_property("least_epsilon", [first, whole])
     assert 0.2 * kind.epsilon < first <= kind.epsilon
@@ -220,7 +216,7 @@ class Counting(Parted):
 
 @every
 @pytest.mark.parametrize("tokens", [(0, 0), (1, STOP), (STOP,)])
-def test_the_calls_of_the_model_follow_from_the_tokens_alone(
+def test_calls_follow_from_the_tokens_alone(
     kind: Kind, tokens: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two contexts, one longer, and the same tokens drawn: the same rounds, prompts and rows."""

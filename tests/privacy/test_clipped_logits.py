@@ -58,9 +58,7 @@ def test_the_clip_is_its_definition_and_every_row_s_maximum_is_c(rows: np.ndarra
 @seed(62)
 @settings(max_examples=examples(100))
 @given(rows=rows_of, clip=clips, temperature=temperatures)
-def test_a_missing_exemplar_is_a_vote_without_its_row(
-    library: Any, rows: np.ndarray, clip: float, temperature: float
-) -> None:
+def test_a_missing_row_is_a_vote_without_it(library: Any, rows: np.ndarray, clip: float, temperature: float) -> None:
     n = len(rows)
     room = 1e-14 * (1.0 + clip / temperature)
     for normalise_by, divisor in (("fixed", n), ("present", n - 1)):

@@ -131,9 +131,7 @@ def test_slices_of_the_vocabulary_add_up(monkeypatch: pytest.MonkeyPatch, size: 
 @seed(77)
 @settings(max_examples=examples(80))
 @given(st.integers(1, 3), distributions, st.floats(1e-4, 30))
-def test_chords_are_upper_bounds_and_exact_where_measured(
-    n_tokens: int, pair: tuple[np.ndarray, np.ndarray], size: float
-) -> None:
+def test_chords_are_upper_bounds(n_tokens: int, pair: tuple[np.ndarray, np.ndarray], size: float) -> None:
     log_p, tilt = logspace.log_softmax(pair[0]), size / 30 * pair[1]
     tilts = np.stack([np.roll(tilt, i) for i in range(n_tokens)])
     exact, measured = (both_ways(from_tilts(log_p, tilts, orders)).sum(axis=0) for orders in (ORDERS, SPREAD))

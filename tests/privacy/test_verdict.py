@@ -84,9 +84,7 @@ BROKEN: dict[str, tuple[Aggregation, dict[str, Any]]] = {
 
 @libraries
 @pytest.mark.parametrize(("voting", "broken"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_mechanism_is_caught_with_its_exemplar(
-    library: Any, voting: Aggregation, broken: dict[str, Any]
-) -> None:
+def test_a_broken_mechanism_is_caught_with_its_exemplar(library: Any, voting: Aggregation, broken: Any) -> None:
     rows = one_hot_votes(2, n_tokens=2)
     found = audited(rows, voting, library=library, **broken)
     assert not found.holds
@@ -99,21 +97,6 @@ def test_a_broken_mechanism_is_caught_with_its_exemplar(
     assert named == set(itertools.product(range(N_EXEMPLARS), (False, True)))
     assert [failure.ratio for failure in found.failures] == sorted((f.ratio for f in found.failures), reverse=True)
     assert audited(rows, voting, library=library).holds
-
-
-def test_one_exemplar_at_one_token_is_found_among_all() -> None:
-    rows = np.random.default_rng(0).normal(size=(7, N_EXEMPLARS, 12))
-    rows[4, 31, 0] += 100.0
-
-    def forgotten(logits: Any, clip: float) -> Any:
-        return logits - logits.max(axis=-1, keepdims=True) + clip
-
-    found = audited(rows, TABLE_4, clip=forgotten)
-    assert {failure.exemplar for failure in found.failures} == {31}
-    token = next(failure for failure in found.failures if failure.token is not None)
-    assert token.token == 4
-    assert {(worst.exemplar, worst.token) for worst in found.worst_tokens} == {(31, 4)}
-    assert audited(rows, TABLE_4).holds
 
 
 def test_an_order_that_was_not_measured_is_judged_all_the_same() -> None:
@@ -164,9 +147,7 @@ votes_of = st.tuples(st.integers(1, 2), st.integers(2, 6), st.integers(2, 8)).fl
     st.sampled_from([1e-3, 0.05, 0.94, 4.8, 68.58, 1e5]),
     st.sampled_from(["fixed", "present"]),
 )
-def test_a_sound_mechanism_passes_on_any_votes(
-    rows: np.ndarray, clip: float, temperature: float, normalise_by: NormaliseBy
-) -> None:
+def test_a_sound_mechanism_passes(rows: np.ndarray, clip: float, temperature: float, normalise_by: NormaliseBy) -> None:
     for library in LIBRARIES.values():
         found = audited(rows, Aggregation(clip, rows.shape[1], temperature, normalise_by), library=library)
         assert found.holds
