@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from helpers.command_line import assert_refused, object_of
+
 Call = Callable[..., Any]
 
 
@@ -16,22 +18,16 @@ Call = Callable[..., Any]
 @pytest.mark.parametrize("option", [["--top-k", "50"], ["--top-p=0.9"], ["--greedy"]])
 def test_choosing_among_some_tokens_is_refused_with_the_reason(cli: Call, words: list[str], option: list[str]) -> None:
     ended = cli(*words, "--model", "toy", *option)
-    assert ended.code == 2
     name = option[0].split("=")[0]
-    assert ended.err.startswith(f"leakmeter: {name} is refused: a token that it excludes without the context")
+    assert_refused(ended, f"leakmeter: {name} is refused: a token that it excludes without the context")
     assert "'decoding'" in ended.err
-    assert ended.err.count("\n") == 1
 
 
-def test_a_response_that_was_chosen_otherwise_is_measured_with_a_warning(cli: Call, tmp_path: Path) -> None:
+def test_a_response_that_was_chosen_otherwise_is_measured_with_a_warning(cli: Call) -> None:
     def warnings(**more: str) -> list[str]:
-        path = tmp_path / "cases.jsonl"
         case = {"context": "Anna sang. Bo ate.", "query": "Who sang?", "response": "Anna.", **more}
-        path.write_text(json.dumps(case), encoding="utf-8")
-        ended = cli("influence", "--model", "toy", "--data", str(path), "--json", "--out", str(tmp_path / "runs"))
-        assert ended.code == 0, ended.err
-        found: list[str] = json.loads(ended.out)["warnings"]
-        return found
+        Path("cases.jsonl").write_text(json.dumps(case), encoding="utf-8")
+        return list(object_of(cli("influence", "--model", "toy", "--data", "cases.jsonl", "--json"))["warnings"])
 
     assert warnings() == []
     assert warnings(decoding="sampling") == []

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from helpers.command_line import assert_refused, object_of
 from leakmeter.engine.loading import load_run
+
+Call = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
@@ -25,21 +29,16 @@ def model_directory(byte_model: tuple[Any, Any], tmp_path_factory: pytest.TempPa
 def weightless(model_directory: Path, tmp_path: Path) -> Path:
     """The same directory with weights that no program can read."""
     path = tmp_path / "weightless"
-    path.mkdir()
-    for file in model_directory.iterdir():
-        content = b"no weights" if file.suffix == ".safetensors" else file.read_bytes()
-        (path / file.name).write_bytes(content)
+    shutil.copytree(model_directory, path)
+    (path / "model.safetensors").write_bytes(b"no weights")
     return path
 
 
-def test_a_dry_run_foretells_the_run(measure: Callable[..., Any], model_directory: Path) -> None:
+def test_a_dry_run_foretells_the_run(measure: Call, model_directory: Path) -> None:
     options = {"model": model_directory, "device": "cpu", "unit": "sentence", "template": "plain"}
     dry = measure("--json", "--dry-run", **options)
-    assert (dry.code, dry.err) == (0, "")
-    told = json.loads(dry.out)
-    ended = measure("--json", **options)
-    assert ended.code == 0, ended.err
-    cost = json.loads(ended.out)["cost"]
+    assert dry.err == ""
+    told, cost = object_of(dry), object_of(measure("--json", **options))["cost"]
     assert told["tree_tokens"] == cost["tree_tokens"] == cost["predicted_tree_tokens"]
     assert (told["requests"], told["full_pass_tokens"]) == (cost["requests"], cost["naive_tokens"])
     assert told["full_pass_per_token_tokens"] > told["full_pass_tokens"] > told["tree_tokens"]
@@ -48,9 +47,7 @@ def test_a_dry_run_foretells_the_run(measure: Callable[..., Any], model_director
     assert (told["at_most"], [case["id"] for case in told["cases"]]) == (False, ["note"])
 
 
-def test_weights_are_not_read_and_nothing_is_written(
-    measure: Callable[..., Any], weightless: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_are_not_read(measure: Call, weightless: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAKMETER_CACHE", str(tmp_path / "cache"))
     options = {"model": weightless, "device": "cpu", "template": "plain"}
     ended = measure("--dry-run", html="report.html", **options)
@@ -67,33 +64,33 @@ def test_weights_are_not_read_and_nothing_is_written(
     assert not (tmp_path / "cache").exists()
 
 
-def test_many_cases_are_told_one_by_one_and_together(cli: Callable[..., Any], weightless: Path, tmp_path: Path) -> None:
+def test_many_cases_are_told_one_by_one_and_together(cli: Call, weightless: Path, tmp_path: Path) -> None:
     texts = {"short": "Anna sang.", "long": "Anna sang. Bo ate. Cid left.", "empty": ""}
     lines = [{"id": id_, "context": text, "query": "Who?", "response": "Anna"} for id_, text in texts.items()]
     data = tmp_path / "cases.jsonl"
     data.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    options = ("--data", data, "--model", weightless, "--device", "cpu", "--template", "plain", "--dry-run")
-    refused = cli("influence", *options)
+    words = ("influence", "--data", data, "--model", weightless, "--device", "cpu", "--template", "plain", "--dry-run")
+    refused = cli(*words)
     assert (refused.code, refused.err.count("\n")) == (2, 1)
-    ended = cli("influence", *options, "--skip-bad")
+    ended = cli(*words, "--skip-bad")
     assert ended.code == 0, ended.err
     assert "short" in ended.out
     assert ended.err.startswith("left out 1 bad case; the first: ")
-    told = json.loads(cli("influence", *options, "--skip-bad", "--json").out)
+    told = object_of(cli(*words, "--skip-bad", "--json"))
     assert [case["id"] for case in told["cases"]] == ["short", "long"]
     for name in ("requests", "tree_tokens", "full_pass_tokens", "full_pass_per_token_tokens", "seconds"):
         assert told[name] == pytest.approx(sum(case[name] for case in told["cases"]))
 
 
-def test_the_toy_model_has_tokens_but_no_seconds(measure: Callable[..., Any], cli: Callable[..., Any]) -> None:
-    told = json.loads(measure("--dry-run", "--json").out)
+def test_the_toy_model_has_tokens_but_no_seconds(measure: Call, cli: Call) -> None:
+    told = object_of(measure("--dry-run", "--json"))
     assert told["seconds"] is None
     assert "not predicted" in measure("--dry-run").out
     assert "prompts scored" in cli("demo", "--model", "toy", "--dry-run").out
     assert not list(Path.cwd().iterdir())
-    cost = json.loads(measure("--json").out)["cost"]
-    assert (cost["predicted_tree_tokens"], cost["predicted_seconds"]) == (cost["tree_tokens"], None)
-    assert told["tree_tokens"] == cost["tree_tokens"]
+    cost = object_of(measure("--json"))["cost"]
+    assert told["tree_tokens"] == cost["tree_tokens"] == cost["predicted_tree_tokens"]
+    assert cost["predicted_seconds"] is None
     (run,) = Path("runs").iterdir()
     assert next(iter(load_run(run))).to_dict()["cost"] == cost
 
@@ -103,38 +100,30 @@ def test_the_toy_model_has_tokens_but_no_seconds(measure: Callable[..., Any], cl
     [
         ({"model": "smollm2-136m"}, "did you mean 'smollm2-135m'"),
         ({"model": "hf:nobody/nothing"}, "is not on this machine; fetch it with `leakmeter models pull"),
-        ({"model": "MODEL", "dtype": "int8"}, "dtype is 'int8'"),
-        ({"model": "MODEL", "context-file": "LONG"}, "fit the model's window"),
+        ({"dtype": "int8"}, "dtype is 'int8'"),
+        ({"context-file": "LONG"}, "fit the model's window"),
         ({"model": "DAMAGED"}, "cannot be read as JSON"),
     ],
 )
 def test_what_cannot_run_cannot_be_foretold(
-    options: dict[str, str], said: str, measure: Callable[..., Any], weightless: Path, tmp_path: Path
+    options: dict[str, Any], said: str, measure: Call, weightless: Path, tmp_path: Path
 ) -> None:
-    long = tmp_path / "long.txt"
+    long, damaged = tmp_path / "long.txt", tmp_path / "damaged"
     long.write_text("Anna sang. " * 40, encoding="utf-8")
-    places = {"MODEL": weightless, "LONG": long, "DAMAGED": weightless}
-    if options["model"] == "DAMAGED":
-        (weightless / "config.json").write_text("{", encoding="utf-8")
-    ended = measure("--dry-run", template="plain", device="cpu", **{k: places.get(v, v) for k, v in options.items()})
-    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-    assert said in ended.err
+    shutil.copytree(weightless, damaged)
+    (damaged / "config.json").write_text("{", encoding="utf-8")
+    places = {"LONG": long, "DAMAGED": damaged}
+    given = {"model": weightless, **{name: places.get(value, value) for name, value in options.items()}}
+    assert_refused(measure("--dry-run", template="plain", device="cpu", **given), said)
     assert not list(Path.cwd().iterdir())
 
 
-SEARCH = {"search": "top:1:1", "audit": "0.5:50%"}
-LONG = " ".join(f"Bo ate {n}." for n in range(20))
-
-
-def test_a_search_is_foretold_from_above_and_beside_it_what_it_saves(
-    measure: Callable[..., Any], model_directory: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "long.txt").write_text(LONG, encoding="utf-8")
-    options = {"model": model_directory, "device": "cpu", "template": "plain", "context-file": tmp_path / "long.txt"}
-    ended = measure("--dry-run", "--json", **options, **SEARCH)
-    assert ended.code == 0, ended.err
-    told = json.loads(ended.out)
-    every = json.loads(measure("--dry-run", "--json", **options).out)
+def test_a_search_is_foretold_and_what_it_saves(measure: Call, model_directory: Path, tmp_path: Path) -> None:
+    long = tmp_path / "long.txt"
+    long.write_text(" ".join(f"Bo ate {n}." for n in range(20)), encoding="utf-8")
+    options = {"model": model_directory, "device": "cpu", "template": "plain", "context-file": long}
+    search = {**options, "search": "top:1:1", "audit": "0.5:50%"}
+    told, every = (object_of(measure("--dry-run", "--json", **given)) for given in (search, options))
     other = told["without_search"]
     assert told["at_most"]
     assert (every["without_search"], every["at_most"], other["at_most"]) == (None, False, False)
@@ -142,10 +131,10 @@ def test_a_search_is_foretold_from_above_and_beside_it_what_it_saves(
         assert other[name] == every[name] > told[name]
     assert other["tokens_ratio"] == every["tree_tokens"] / told["tree_tokens"]
     assert other["operations_ratio"] == every["operations"] / told["operations"]
-    shown = " ".join(measure("--dry-run", **options, **SEARCH).out.split())
+    shown = " ".join(measure("--dry-run", **search).out.split())
     assert f"tokens without a search {every['tree_tokens']:,}" in shown
     assert f"ratio of tokens at least {other['tokens_ratio']:.1f}" in shown
     assert "with the most pieces that it may score" in shown
-    cost = json.loads(measure("--json", **options, **SEARCH).out)["cost"]
+    cost = object_of(measure("--json", **search))["cost"]
     assert told["tree_tokens"] == cost["predicted_tree_tokens"]
     assert told["tree_tokens"] / 4 < cost["tree_tokens"] <= told["tree_tokens"]

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from leakmeter.backends.toy import Toy
 from leakmeter.commands import progress
 from leakmeter.core.long_work import heartbeat
-
-Call = Callable[..., Any]
-CASES = """{"id": "Anna", "context": "Anna sang.", "query": "Who?", "response": "A"}
-{"id": "Bo", "context": "Bo sang.", "query": "Who?", "response": "B"}
-"""
 
 
 class Said:
@@ -68,23 +61,6 @@ def test_the_rest_takes_as_long_as_what_was_not_read() -> None:
         assert state.left(10.0) == ""
         callbacks.on_case(80, "measured")
         assert state.left(10.0) == ", about 10 s left"
-
-
-def test_a_command_without_a_terminal(cli: Call, said: Said, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.001)
-    score = Toy.score
-
-    def waiting(self: Toy, chunk: Any) -> Any:
-        said.wait_for(1)
-        return score(self, chunk)
-
-    monkeypatch.setattr(Toy, "score", waiting)
-    (tmp_path / "cases.jsonl").write_text(CASES, encoding="utf-8")
-    ended = cli("influence", "--data", tmp_path / "cases.jsonl", "--model", "toy", "--json")
-    assert ended.code == 0
-    assert said.lines[0].startswith("case 1/2, ")
-    assert not any(name in line for line in said.lines for name in ("Anna", "Bo"))
 
 
 def test_counting(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from helpers.measured_runs import run
-from leakmeter.core.check import Item
+from leakmeter.core.check import Check, Item
 from leakmeter.errors import DataError, UsageError
 from leakmeter.gating.baseline import Baseline, Held, baseline_of, hold_against, left_out_lines, read_baseline
 from leakmeter.gating.compare import HIDDEN, Setting
@@ -20,13 +20,18 @@ KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 LEAKS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 
 
-def kept(*runs: Measured, names: tuple[str, ...] = ("leak",), key: bytes = KEY) -> Baseline:
-    """As it comes back from a file."""
-    return Baseline.from_dict(json.loads(written(*runs, names=names, key=key), parse_int=float))
-
-
 def written(*runs: Measured, names: tuple[str, ...] = ("leak",), key: bytes = KEY) -> str:
     return json.dumps(baseline_of(runs, names, key).to_dict(), ensure_ascii=False, allow_nan=False)
+
+
+def kept(*runs: Measured, **how: Any) -> Baseline:
+    """As it comes back from a file."""
+    return Baseline.from_dict(json.loads(written(*runs, **how), parse_int=float))
+
+
+def check_of(now: Measured, then: Measured, **how: Any) -> Check:
+    (check,) = held(now, then, **how).checks
+    return check
 
 
 def held(now: Measured, then: Measured, *, key: bytes = KEY, **how: Any) -> Held:
@@ -39,18 +44,15 @@ def moved_by(*amounts: float) -> list[float]:
 
 def test_an_unchanged_run_is_no_worse_for_all_that_was_rounded() -> None:
     leaks = [math.pi * 10**n for n in range(-6, 6)]
-    (check,) = held(run(leaks), run(leaks)).checks
+    check = check_of(run(leaks), run(leaks))
     assert check.holds
-    assert check.found.value != 0.0
-    assert check.found.value == pytest.approx(0.0, abs=5e-4 * sum(leaks) / len(leaks))
+    assert 0.0 != check.found.value == pytest.approx(0.0, abs=5e-4 * sum(leaks) / len(leaks))
 
 
 def test_worse_beyond_its_interval_is_broken() -> None:
-    (check,) = held(run(moved_by(1, 0.5, 2, 1.5, 0.5, 1)), run(LEAKS)).checks
-    assert not check.holds
-    assert (check.claim, check.quantity) == ("leak is not worse than the baseline", "leak")
-    assert check.found.value == pytest.approx(6.5 / 6, rel=1e-12)
-    assert check.found.n == 6
+    check = check_of(run(moved_by(1, 0.5, 2, 1.5, 0.5, 1)), run(LEAKS))
+    assert (check.claim, check.quantity, check.holds) == ("leak is not worse than the baseline", "leak", False)
+    assert (check.found.value, check.found.n) == (pytest.approx(6.5 / 6, rel=1e-12), 6)
     assert check.worst[:2] == (Item(3, 2.0), Item(4, 1.5))
     assert check.explained.startswith("leak went from 3.50 to 4.58 on average, by 1.08 [")
     assert check.explained.endswith("worse by more than chance and noise allow.")
@@ -58,38 +60,33 @@ def test_worse_beyond_its_interval_is_broken() -> None:
 
 @pytest.mark.parametrize("amounts", [(1, -1, 1, -1, 1, -0.5), (-1, -1, -1, -1, -1, -1)])
 def test_within_its_interval_and_better_hold(amounts: tuple[float, ...]) -> None:
-    (check,) = held(run(moved_by(*amounts)), run(LEAKS)).checks
-    assert check.holds
-    assert check.worst == ()
+    check = check_of(run(moved_by(*amounts)), run(LEAKS))
+    assert (check.holds, check.worst) == (True, ())
     assert check.explained.endswith("no worse than chance and noise allow.")
 
 
-def test_noise_is_no_regression() -> None:
+def test_noise_is_no_regression_and_less_is_worse_where_the_quantity_says_so() -> None:
     worse = moved_by(1, 1, 1, 1, 1, 1)
-    assert held(run(worse, floor=0.6), run(LEAKS, floor=0.6)).checks[0].holds
-    assert not held(run(worse, floor=0.3), run(LEAKS, floor=0.3)).checks[0].holds
+    assert check_of(run(worse, floor=0.6), run(LEAKS, floor=0.6)).holds
+    assert not check_of(run(worse, floor=0.3), run(LEAKS, floor=0.3)).holds
     # Of one case the floor alone decides.
-    assert not held(run([3.0]), run([2.0])).checks[0].holds
-    assert held(run([3.0], floor=0.6), run([2.0], floor=0.6)).checks[0].holds
-
-
-def test_less_is_worse_where_the_quantity_says_so() -> None:
+    assert not check_of(run([3.0]), run([2.0])).holds
+    assert check_of(run([3.0], floor=0.6), run([2.0], floor=0.6)).holds
     right, wrong = (run(LEAKS, right=[value] * 6) for value in (1.0, 0.0))
-    assert not held(wrong, right, names=("leak.right",)).checks[0].holds
-    assert held(right, wrong, names=("leak.right",)).checks[0].holds
+    assert not check_of(wrong, right, names=("leak.right",)).holds
+    assert check_of(right, wrong, names=("leak.right",)).holds
 
 
 def test_infinite_now_is_enough_and_infinite_then_is_no_regression() -> None:
-    (check,) = held(run([*LEAKS[:5], math.inf]), run(LEAKS)).checks
-    assert not check.holds
-    assert check.worst == (Item(6, math.inf),)
-    assert held(run(LEAKS), run([*LEAKS[:5], math.inf])).checks[0].holds
-    assert held(run([math.inf, 1.0]), run([math.inf, 1.0])).checks[0].holds
-    assert not held(run([math.inf, 1.0]), run([1.0, math.inf])).checks[0].holds
+    check = check_of(run([*LEAKS[:5], math.inf]), run(LEAKS))
+    assert (check.holds, check.worst) == (False, (Item(6, math.inf),))
+    assert check_of(run(LEAKS), run([*LEAKS[:5], math.inf])).holds
+    assert check_of(run([math.inf, 1.0]), run([math.inf, 1.0])).holds
+    assert not check_of(run([math.inf, 1.0]), run([1.0, math.inf])).holds
 
 
 def test_missing_is_missing() -> None:
-    (check,) = held(run([None, 2.0, 3.0]), run([1.0, None, 3.0])).checks
+    check = check_of(run([None, 2.0, 3.0]), run([1.0, None, 3.0]))
     assert (check.found.n, check.n_missing) == (1, 2)
     with pytest.raises(UsageError, match="no case of run 1 has leak now and in the baseline"):
         held(run([None, 2.0]), run([1.0, None]))
@@ -204,10 +201,10 @@ def test_what_is_no_baseline_is_refused_in_one_line(tmp_path: Path) -> None:
 def test_a_lower_bound_is_left_out_and_counted() -> None:
     """Now and then; 100 more would be worse by far."""
     worse = [*LEAKS[:-1], LEAKS[-1] + 100.0]
-    (check,) = held(run(worse, least=[5]), run(LEAKS)).checks
+    check = check_of(run(worse, least=[5]), run(LEAKS))
     assert (check.holds, check.found.n, check.n_missing, check.n_lower_bounds) == (True, 5, 0, 1)
     assert check.explained.endswith("allow. 1 case is left out: only a lower bound is known (not all was scored).")
-    (check,) = held(run(worse), run(LEAKS, least=[5])).checks
+    check = check_of(run(worse), run(LEAKS, least=[5]))
     assert (check.holds, check.found.n, check.n_missing) == (True, 5, 1)
     assert left_out_lines(run(LEAKS, least=[0, 1]), {"leak"}) == [
         "leak: 2 cases are left out: only a lower bound is known (not all was scored)"

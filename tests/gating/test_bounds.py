@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import pytest
 
@@ -15,13 +14,9 @@ from leakmeter.results.measured import Measured
 from leakmeter.stats.aggregates import interval_of_aggregate
 
 
-def check(text: str, *runs: Measured, confident: bool = False) -> Check:
-    (found,) = checks(text, runs, confident=confident)
+def check(text: str, run_: Measured, *, confident: bool = False) -> Check:
+    (found,) = check_bounds([run_], [parse_bound(text, "max" if "<" in text else "min")], confident=confident)
     return found
-
-
-def checks(text: str, runs: Sequence[Measured], *, confident: bool = False) -> list[Check]:
-    return check_bounds(runs, [parse_bound(text, "max" if "<" in text else "min")], confident=confident)
 
 
 def test_bounds_are_read_and_others_refused() -> None:
@@ -55,7 +50,7 @@ def test_a_bound_that_holds() -> None:
     assert found.found.interval == interval_of_aggregate(leaks, "mean", seed=0)
     assert found.explained.endswith("nats over 4 cases: at most 2.5, as asked.")
     assert found.worst == ()
-    several = checks("leak.max <= 5", [run([1.0]), run([9.0])])
+    several = check_bounds([run([1.0]), run([9.0])], [parse_bound("leak.max <= 5", "max")])
     assert [(one.run, one.holds) for one in several] == [(1, True), (2, False)]
 
 
@@ -97,28 +92,22 @@ def test_missing_is_missing() -> None:
         check("leak.whole <= 5", run([1.0], whole=None))
 
 
-def test_a_usual_aggregate_goes_without_saying_and_no_other_does() -> None:
+def test_a_usual_aggregate_goes_without_saying_and_a_run_as_a_whole_has_none() -> None:
     some = run([1.0, 2.0], right=[1.0, 0.0])
     assert check("leak.right >= 0.5", some).found.value == 0.5
     assert check("leak.right.min >= 0", some).found.value == 0.0
     with pytest.raises(UsageError, match=r"'leak' has one number per case; write leak.max, leak.p95 …"):
         check("leak <= 5", some)
-
-
-def test_a_run_as_a_whole_has_no_aggregate_and_no_interval() -> None:
-    found = check("leak.whole <= 0.5", run([1.0]), confident=True)
-    assert found.holds
-    assert found.found.interval is None
+    whole = check("leak.whole <= 0.5", some, confident=True)
+    assert (whole.holds, whole.found.interval) == (True, None)
     with pytest.raises(UsageError, match=r"leave out '.mean'"):
-        check("leak.whole.mean <= 1", run([1.0]))
+        check("leak.whole.mean <= 1", some)
 
 
-def test_an_unknown_quantity_names_those_there_are() -> None:
-    for name in ("lake.max", "leak.average", "leak.p100", "leak.right.avg", "max", "."):
-        with pytest.raises(
-            UsageError, match=r"known: 'leak', 'leak.right', 'leak.whole', and after each of them .mean"
-        ):
-            check(f"{name} <= 5", run([1.0]))
+@pytest.mark.parametrize("name", ["lake.max", "leak.average", "leak.p100", "leak.right.avg", "max", "."])
+def test_an_unknown_quantity_names_those_there_are(name: str) -> None:
+    with pytest.raises(UsageError, match=r"known: 'leak', 'leak.right', 'leak.whole', and after each of them .mean"):
+        check(f"{name} <= 5", run([1.0]))
 
 
 def test_confident_asks_for_the_whole_interval() -> None:

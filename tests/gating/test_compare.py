@@ -17,8 +17,8 @@ from leakmeter.stats.ranks import holm, signed_rank_p
 BEFORE, AFTER = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [2.0, 3.5, 4.0, 6.0, 6.5, 7.0]
 
 
-def only(first: Measured, second: Measured, *, seed: int = 0) -> Moved:
-    (moved,) = compare(first, second, names=["leak"], seed=seed).moved
+def only(first: Measured, second: Measured) -> Moved:
+    (moved,) = compare(first, second, names=["leak"]).moved
     return moved
 
 
@@ -49,12 +49,10 @@ def test_less_is_worse_where_the_quantity_says_so() -> None:
 
 
 def test_noise_of_both_runs_is_no_finding() -> None:
-    moved = only(run(BEFORE, floor=0.5), run(AFTER, floor=0.9))
-    assert moved.noise_floor == pytest.approx(1.4, rel=1e-12)
-    assert moved.verdict == "no finding"
-    assert only(run(BEFORE, floor=0.5), run(AFTER, floor=0.5)).verdict == "worse"
-    assert only(run(BEFORE, floor=math.inf), run(AFTER)).verdict == "no finding"
+    assert only(run(BEFORE, floor=0.5), run(AFTER, floor=0.9)).noise_floor == pytest.approx(1.4, rel=1e-12)
     assert only(run(BEFORE), run(AFTER)).noise_floor == 0.0
+    for floors, verdict in (((0.5, 0.9), "no finding"), ((0.5, 0.5), "worse"), ((math.inf, 0.0), "no finding")):
+        assert only(run(BEFORE, floor=floors[0]), run(AFTER, floor=floors[1])).verdict == verdict
 
 
 def test_missing_and_infinite() -> None:
@@ -77,10 +75,9 @@ def test_ps_hold_together() -> None:
 
 
 def test_runs_as_a_whole_are_compared_over_the_pairs_without_a_test() -> None:
-    (whole,) = compare(run([1.0], whole=0.25), run([1.0], whole=0.75)).whole
+    found = compare(run([1.0], whole=0.25), run([1.0], whole=0.75), ["leak.whole"])
+    (whole,), (row,) = found.whole, found.to_dict()["quantities"]
     assert (whole.quantity, whole.first, whole.second) == ("leak.whole", 0.25, 0.75)
-    told = compare(run([1.0], whole=0.25), run([1.0], whole=0.75), ["leak.whole"]).to_dict()
-    (row,) = told["quantities"]
     assert (row["difference"], row["p_value"], row["interval"]) == (0.5, None, None)
 
 

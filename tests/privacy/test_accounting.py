@@ -6,6 +6,7 @@ import importlib
 import math
 import sys
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -62,21 +63,16 @@ def test_what_has_no_meaning_is_refused(library: Any) -> None:
 def test_without_the_library_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "dp_accounting"]:
         monkeypatch.delitem(sys.modules, name)
-
-    def missing(name: str) -> Any:
-        def import_module(*_: Any) -> Any:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-        return import_module
-
-    monkeypatch.setattr(accounting.importlib, "import_module", missing("dp_accounting"))
-    with pytest.raises(UsageError, match=r"pip install 'leakmeter\[accounting\]'"):
-        accounting.pld([(0.5, 5)], DELTA)
+    for name, kind, said in (
+        ("dp_accounting", UsageError, r"pip install 'leakmeter\[accounting\]'"),
+        # A library that lacks one of its own says so itself.
+        ("scipy", ModuleNotFoundError, "scipy"),
+    ):
+        missing = Mock(side_effect=ModuleNotFoundError(f"No module named {name!r}", name=name))
+        monkeypatch.setattr(accounting.importlib, "import_module", missing)
+        with pytest.raises(kind, match=said):
+            accounting.pld([(0.5, 5)], DELTA)
     assert accounting.basic([(0.5, 5)]) == 2.5
-    # A library that lacks one of its own says so itself.
-    monkeypatch.setattr(accounting.importlib, "import_module", missing("scipy"))
-    with pytest.raises(ModuleNotFoundError, match="scipy"):
-        accounting.pld([(0.5, 5)], DELTA)
 
 
 @pytest.mark.parametrize("n", [1, 2, 50])

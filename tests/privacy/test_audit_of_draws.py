@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from helpers import generation_items as generation
 from helpers.enumerated import distribution
@@ -54,6 +56,15 @@ def case(*context: int) -> ContextItem:
 
 
 CONTEXTS = {"one": case(1, 1), "two": case(0, 0, 0, 0, 0, 0)}
+
+
+def exemplars(*spans: tuple[int, ...]) -> ContextItem:
+    return generation.batch(spans, stop_ids=(STOP,))
+
+
+EXEMPLARS = {"more": exemplars((1, 1), (0,), (1, 2)), "fewer": exemplars((0,), (1, 2))}
+# The number of exemplars is public: one of them is replaced.
+REPLACED = {"one": exemplars((1, 1), (0,), (1,) * 5), "two": exemplars((1, 1), (0,), (1,) * 9)}
 EXEMPLARS = {
     "more": generation.batch([(1, 1), (0,), (1, 2)], stop_ids=(STOP,)),
     "fewer": generation.batch([(0,), (1, 2)], stop_ids=(STOP,)),
@@ -95,22 +106,11 @@ every = pytest.mark.parametrize("kind", ALL.values(), ids=ALL)
 
 @every
 @pytest.mark.parametrize("least", few([0, 1, 2]))
-def test_stop_tokens_and_shortest_lengths_are_inside_the_bound(
-    kind: Kind, least: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stop_tokens_and_lengths_are_inside_the_bound(kind: Kind, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All responses of up to three tokens: P(y) ≤ e^(nε) P′(y) for each, of n tokens with the one that ends it."""
     measure = kind.drawing(1, min_new_tokens=least, max_new_tokens=3, nonce=1)
-    one, other = (
-        distribution(
-            TOY,
-            lambda item=item: measure.trial(item),  # type: ignore[misc]
-            n_vocab=N_VOCAB,
-            stops=(STOP,),
-            longest=3,
-            monkeypatch=monkeypatch,
-        )
-        for item in kind.inputs.values()
-    )
+    how: dict[str, Any] = {"n_vocab": N_VOCAB, "stops": (STOP,), "longest": 3, "monkeypatch": monkeypatch}
+    one, other = (distribution(TOY, functools.partial(measure.trial, item), **how) for item in kind.inputs.values())
     assert sum(one.values()) == sum(other.values()) == 1
     assert one.keys() == other.keys()
     assert {len(y) for y in one} == set(range(least + 1, 4))
@@ -128,25 +128,24 @@ def test_stop_tokens_and_shortest_lengths_are_inside_the_bound(
     assert reached > 0.25 * kind.epsilon
 
 
-def responses(kind: Kind, name: str, n: int) -> list[tuple[int, ...]]:
-    """Drawn by the measure as it is, with the operating system's random numbers."""
-    measure, item = kind.drawing(n).seeded(), kind.inputs[name]
-    assert measure.nonce is not None
-    series = readings_of(TOY, measure, item)
-    return [tuple(series[i, "token", ""].astype(int).tolist()) for i in range(n)]
-
-
 def audited(kind: Kind, n: int) -> tuple[float, float]:
-    """Measured lower bounds on ε, of the first token and of the response, nats."""
-    one, other = (responses(kind, name, n) for name in kind.inputs)
+    """Measured lower bounds on ε, of the first token and of the response, nats: of draws by the operating system."""
+    drawn = []
+    for item in kind.inputs.values():
+        measure = kind.drawing(n).seeded()
+        assert measure.nonce is not None
+        series = readings_of(TOY, measure, item)
+        drawn.append([tuple(series[i, "token", ""].astype(int).tolist()) for i in range(n)])
+    one, other = drawn
     first = least_epsilon([y[:1] for y in one], [y[:1] for y in other], CONFIDENCE)
     return first, least_epsilon(one, other, CONFIDENCE)
 
 
-def remember(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Distributions are made once for each input: they are the same each time, and only draws differ."""
 
-    def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
+    def remember(function: Callable[..., Any]) -> Callable[..., Any]:
         known: dict[Any, Any] = {}
 
         def ask(*given: Any) -> Any:
@@ -157,30 +156,24 @@ def remember(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return ask
 
-    for home, name in (
-        (bounded, "bounded_mixture"),
-        (measure, "measured"),
-        (exact_draw, "_banded"),
-        (exact_draw, "weights_of"),
-        (TOY, "logits"),
-    ):
-        monkeypatch.setattr(home, name, remembered(getattr(home, name)))
+    for home, names in ((bounded, "bounded_mixture"), (measure, "measured"), (exact_draw, "_banded weights_of")):
+        for name in names.split():
+            monkeypatch.setattr(home, name, remember(getattr(home, name)))
+    monkeypatch.setattr(TOY, "logits", remember(TOY.logits))
 
 
+@pytest.mark.usefixtures("remembered")
 @pytest.mark.parametrize("kind", few(ALL.values(), 3), ids=ALL)
-def test_an_audit_of_a_few_draws_finds_no_more_than_the_guarantee(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
-    remember(monkeypatch)
+def test_an_audit_of_a_few_draws_finds_no_more_than_the_guarantee(kind: Kind) -> None:
     first, whole = audited(kind, 400)
     assert first <= kind.epsilon
     assert whole <= 2 * kind.epsilon
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("remembered")
 @every
-def test_an_audit_of_100_000_draws_finds_no_more_than_the_guarantee(
-    kind: Kind, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
-) -> None:
-    remember(monkeypatch)
+def test_an_audit_of_100_000_draws_finds_no_more(kind: Kind, record_property: Callable[[str, object], None]) -> None:
     first, whole = audited(kind, 100_000)
     record_property("least_epsilon", [first, whole])
     assert 0.2 * kind.epsilon < first <= kind.epsilon
@@ -203,17 +196,10 @@ def test_an_audit_catches_a_decoder_without_its_bound(monkeypatch: pytest.Monkey
 
 def test_the_audit_s_lower_bound_by_hand() -> None:
     """Of 100 draws 90 to 10: Clopper–Pearson at 1/8 of what may go wrong, each way and for each of two outcomes."""
-    from scipy.stats import binom
-
     one, other = ["a"] * 90 + ["b"] * 10, ["a"] * 10 + ["b"] * 90
-    found = least_epsilon(one, other, 0.95)
-    assert 0.0 < found < math.log(9)
-    # The bounds are the shares at which as many hits, or more, are as unlikely as what may go wrong.
-    miss = 0.05 / 8
-    shares = np.linspace(0, 1, 200_001)
-    lower = shares[np.searchsorted(binom.sf(89, 100, shares), miss)]
-    upper = shares[-np.searchsorted(binom.cdf(10, 100, shares)[::-1], miss) - 1]
-    assert found == pytest.approx(math.log(lower / upper), abs=1e-3)
+    lower = binomtest(90, 100, alternative="greater").proportion_ci(1 - 0.05 / 8).low
+    upper = binomtest(10, 100, alternative="less").proportion_ci(1 - 0.05 / 8).high
+    assert 0.0 < least_epsilon(one, other, 0.95) == pytest.approx(math.log(lower / upper), abs=1e-3)
     assert least_epsilon(one, one, 0.95) == 0.0
     assert least_epsilon(["a"] * 50, ["b"] * 50, 0.95) > 1.0
 
@@ -230,17 +216,12 @@ class Counting(Parted):
 
 @every
 @pytest.mark.parametrize("tokens", [(0, 0), (1, STOP), (STOP,)])
-def test_the_calls_of_the_model_follow_from_the_tokens_alone(
+def test_calls_follow_from_the_tokens_alone(
     kind: Kind, tokens: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two contexts, one three times as long, and the same tokens drawn: the same rounds, prompts and rows."""
+    """Two contexts, one longer, and the same tokens drawn: the same rounds, prompts and rows."""
     told = []
-    for name, item in (*CONTEXTS.items(), *SINGLE.items()):
-        if ("a" in item.prompt.names()) != isinstance(kind.measure, Decode):
-            continue
-        if len(kind.inputs) == 2 and kind.inputs is EXEMPLARS:
-            # The number of exemplars is public: one of them is replaced.
-            item = generation.batch([(1, 1), (0,), (1,) * (5 if name == "one" else 9)], stop_ids=(STOP,))
+    for item in (REPLACED if kind.inputs is EXEMPLARS else kind.inputs).values():
         backend, rounds, at = Counting(N_VOCAB), list[Any](), iter(tokens)
 
         def draw(weights: Any, bits: Any, at: Any = at) -> Any:
@@ -250,8 +231,6 @@ def test_the_calls_of_the_model_follow_from_the_tokens_alone(
             rounds.append([(type(r.reduction), len(r.prompts), r.response) for r in chunk.requests])
 
         monkeypatch.setattr(exact_draw, "draw", draw)
-        measure = kind.drawing(1, nonce=1)
-        drive(backend, [measure.trial(item)], on_plan=seen)
+        drive(backend, [kind.drawing(1, nonce=1).trial(item)], on_plan=seen)
         told.append((rounds, backend.n_passes))
-    assert len(told) == 2
     assert told[0] == told[1]

@@ -13,46 +13,31 @@ from hypothesis import strategies as st
 from helpers.examples import examples
 from leakmeter.errors import UsageError
 from leakmeter.privacy.calibrate import Free, Target, calibrate
-from leakmeter.privacy.clipped_logits import Adjacency, Aggregation, NormaliseBy
+from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.privacy.rdp import guarantee
 
 N_TOKENS = 50 * 40
 DELTA = 1e-5
+# ε, the setting, and the order at which it has this ε.
+TABLE_4 = [(0.5, 68.58, 32), (1, 36.18, 18), (5, 8.53, 5), (10, 4.8, 3), (20, 2.81, 3), (50, 1.42, 2), (100, 0.94, 2)]
+TABLE_5 = [(1, 0.55, 18), (5, 2.34, 5), (10, 4.16, 3), (50, 14.12, 2), (100, 21.20, 2)]
+TABLE_6 = [(5, 214, 5), (10, 121, 4), (50, 36, 2), (100, 24, 2)]  # its third column, headed as an ε, holds the order
 
 
 @pytest.mark.parametrize(
     ("free", "voting", "printed"),
     [
-        (
-            "temperature",
-            Aggregation(10.0, 50, 1.0),
-            [
-                (0.5, 68.58, 32),
-                (1, 36.18, 18),
-                (5, 8.53, 5),
-                (10, 4.80, 3),
-                (20, 2.81, 3),
-                (50, 1.42, 2),
-                (100, 0.94, 2),
-            ],
-        ),
-        (
-            "clip",
-            Aggregation(1.0, 50, 2.0),
-            [(1, 0.55, 18), (5, 2.34, 5), (10, 4.16, 3), (50, 14.12, 2), (100, 21.20, 2)],
-        ),
-        # Its third column, headed as an ε, holds the order.
-        ("subset_size", Aggregation(10.0, 1, 2.0), [(5, 214, 5), (10, 121, 4), (50, 36, 2), (100, 24, 2)]),
+        ("temperature", Aggregation(10.0, 50, 1.0), TABLE_4),
+        ("clip", Aggregation(1.0, 50, 2.0), TABLE_5),
+        ("subset_size", Aggregation(10.0, 1, 2.0), TABLE_6),
     ],
-    ids=["table 4", "table 5", "table 6"],
 )
 def test_the_paper_s_tables(free: str, voting: Aggregation, printed: list[tuple[float, float, int]]) -> None:
     for epsilon, value, order in printed:
         target = Target(epsilon, DELTA, N_TOKENS)
         found = calibrate(voting, free.replace("_", "-"), target)  # type: ignore[arg-type]
         kept = target.guarantee(found.sensitivity())
-        assert round(getattr(found, free), 2) == value
-        assert kept.order == order
+        assert (round(getattr(found, free), 2), kept.order) == (value, order)
         if free != "subset_size":
             assert kept.epsilon == pytest.approx(epsilon, rel=1e-14)
         else:
@@ -75,32 +60,28 @@ def test_what_has_no_meaning_is_refused() -> None:
 @seed(90)
 @settings(max_examples=examples(60))
 @given(
-    st.floats(0.01, 1000),
-    st.sampled_from([1e-9, 1e-5, 0.01, 0.3]),
-    st.integers(1, 100_000),
-    st.floats(0.01, 100),
-    st.integers(2, 500),
-    st.floats(0.01, 100),
-    st.sampled_from(["fixed", "present"]),
-    st.sampled_from(["add-remove", "replace-one"]),
+    target=st.builds(
+        Target,
+        st.floats(0.01, 1000),
+        st.sampled_from([1e-9, 1e-5, 0.01, 0.3]),
+        st.integers(1, 100_000),
+        st.sampled_from(["add-remove", "replace-one"]),
+    ),
+    voting=st.builds(
+        Aggregation,
+        st.floats(0.01, 100),
+        st.integers(2, 500),
+        st.floats(0.01, 100),
+        st.sampled_from(["fixed", "present"]),
+    ),
 )
-def test_the_target_is_kept_and_the_next_setting_misses_it(
-    epsilon: float,
-    delta: float,
-    n_tokens: int,
-    clip: float,
-    subset_size: int,
-    temperature: float,
-    normalise_by: NormaliseBy,
-    adjacency: Adjacency,
-) -> None:
-    voting = Aggregation(clip, subset_size, temperature, normalise_by)
-    target = Target(epsilon, delta, n_tokens, adjacency)
+def test_the_target_is_kept_and_the_next_setting_misses_it(target: Target, voting: Aggregation) -> None:
+    epsilon = target.epsilon
 
     def epsilon_of(of: Aggregation) -> float:
-        return guarantee(of.sensitivity(adjacency), n_tokens, delta).epsilon
+        return guarantee(of.sensitivity(target.adjacency), target.n_tokens, target.delta).epsilon
 
-    least = guarantee(0.0, n_tokens, delta).epsilon
+    least = guarantee(0.0, target.n_tokens, target.delta).epsilon
     if epsilon <= least:
         with pytest.raises(UsageError, match="cannot be guaranteed"):
             calibrate(voting, "temperature", target)
@@ -114,11 +95,10 @@ def test_the_target_is_kept_and_the_next_setting_misses_it(
         "subset-size": lambda of: replace(of, subset_size=of.subset_size - 1),
     }
     for free, less_private in cases.items():
-        made = calibrate(voting, free, target)
+        made, name = calibrate(voting, free, target), free.replace("-", "_")
         assert epsilon_of(made) <= epsilon
-        fixed = {"temperature": "temperature", "clip": "clip", "subset-size": "subset_size"}[free]
-        assert replace(made, **{fixed: getattr(voting, fixed)}) == voting
-        if free != "subset-size" or made.subset_size > (2 if normalise_by == "present" else 1):
+        assert replace(made, **{name: getattr(voting, name)}) == voting
+        if free != "subset-size" or made.subset_size > (2 if voting.normalise_by == "present" else 1):
             assert epsilon_of(less_private(made)) > epsilon
 
 
@@ -137,9 +117,6 @@ def test_what_cannot_be_reached_is_said(free: Free) -> None:
         calibrate(voting, free, Target(least, DELTA, N_TOKENS))
     # A little more can be, at the cost of a high temperature; and that much at a larger δ; and so near to what cannot
     # be reached that one unit in the last place lies between.
-    for target in (
-        Target(0.06, DELTA, N_TOKENS),
-        Target(0.05, 1e-4, N_TOKENS),
-        Target(math.nextafter(least, 1.0), DELTA, N_TOKENS),
-    ):
-        assert target.guarantee(calibrate(voting, free, target).sensitivity()).epsilon <= target.epsilon
+    for epsilon, delta in ((0.06, DELTA), (0.05, 1e-4), (math.nextafter(least, 1.0), DELTA)):
+        target = Target(epsilon, delta, N_TOKENS)
+        assert target.guarantee(calibrate(voting, free, target).sensitivity()).epsilon <= epsilon

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -48,25 +50,18 @@ def adversarial(kind: str) -> tuple[FloatArray, FloatArray]:
             bare = np.full(N_VOCAB, 1.0)
             full = np.repeat([0.0, 1.0, 1.0 + 2.0**-52, 5.0], N_VOCAB // 4)
         case "one token":
-            bare = np.where(np.arange(N_VOCAB) == 17, 60.0, -60.0)
-            full = np.where(np.arange(N_VOCAB) == 40_000, 60.0, -60.0)
+            full, bare = (np.where(np.arange(N_VOCAB) == token, 60.0, -60.0) for token in (40_000, 17))
     return full, bare
 
 
-KINDS = (
-    "ordinary",
-    "ruled out by both",
-    "ruled out without context",
-    "ruled out by the context alone",
-    "denormal",
-    "probabilities below any float64",
-    "ties",
-    "one token",
-)
+QUICK = ("ordinary", "ruled out by both")
+LONG = ("ruled out without context", "ruled out by the context alone", "denormal", "probabilities below any float64")
 
 
 @numpy_first
-@pytest.mark.parametrize("kind", [*KINDS[:2], *(pytest.param(kind, marks=pytest.mark.long) for kind in KINDS[2:])])
+@pytest.mark.parametrize(
+    "kind", [*QUICK, *(pytest.param(kind, marks=pytest.mark.long) for kind in (*LONG, "ties", "one token"))]
+)
 def test_a_bounded_mixture_of_50_000_tokens_keeps_its_ratio_exactly(library: Any, kind: str) -> None:
     full, bare = (library(of[None]) for of in adversarial(kind))
     for bound in (0.25, 1e-6):
@@ -78,22 +73,15 @@ def test_a_bounded_mixture_of_50_000_tokens_keeps_its_ratio_exactly(library: Any
         assert float(made.weight[0]) > 0
 
 
-@pytest.mark.parametrize("kind", ["ordinary", "probabilities below any float64", "ruled out by both"])
+@pytest.mark.parametrize("kind", [*QUICK, "probabilities below any float64"])
 def test_tokens_of_a_large_vocabulary_have_as_many_numbers_as_their_weight_says(kind: str) -> None:
     """The first and the last number of some tokens' stretch, and the number after it, which is another token's."""
     weights = np.asarray(weights_of(bounded_mixture(*(of[None] for of in adversarial(kind)), 0.25).log_probs))[0]
     units = [number << (1126 - 1074) for number in whole(weights)]
     assert all(Fraction(units[v], 2**1126) == Fraction(float(weights[v])) for v in (0, 1, 2))
 
-    class At:
-        def __init__(self, number: int) -> None:
-            self.number = number
-
-        def take(self, n: int, row: int, attempt: int) -> int:
-            return self.number
-
     def token_at(number: int) -> int:
-        return int(draw(weights[None], At(number))[0, 0])
+        return int(draw(weights[None], Mock(take=lambda *_: number))[0, 0])
 
     total, at = sum(units), 0
     for _ in range(20):
@@ -126,24 +114,13 @@ SETTINGS = [
 def test_clipped_votes_with_and_without_an_exemplar_keep_their_range_exactly(library: Any) -> None:
     """log W − log W′ spans 2Δ at most, which is what bounds both the pure loss and every Rényi divergence."""
     rng = np.random.default_rng(12)
-    for aggregation in SETTINGS:
+    for aggregation, n_vocab in itertools.product(SETTINGS, (3, 60)):
         rule = ClippedLogitAggregation(aggregation)
-        for n_vocab in (3, 60):
-            rows = votes(rng, aggregation.subset_size, n_vocab, aggregation.clip)
-            with_all, without = (np.asarray(weights_of(rule.log_probs(library(of)))) for of in (rows, rows[1:]))
-            assert exact_range_is_within(with_all, without, 2.0 * aggregation.sensitivity()), aggregation
-            # What is drawn is what was asked for row by row.
-            whole_rows = library(rows)
-            np.testing.assert_array_equal(rule.vote(whole_rows).log_probs, rule.log_probs(whole_rows))
-
-
-def test_clipped_votes_of_50_000_tokens_keep_their_range_exactly() -> None:
-    aggregation = Aggregation(10.0, 5, 4.8)
-    rule = ClippedLogitAggregation(aggregation)
-    rows = votes(np.random.default_rng(13), 5, N_VOCAB, aggregation.clip)
-    pair = [weights_of(rule.log_probs(of)) for of in (rows, rows[1:])]
-    # Weights that are no more than −inf and ties of the clip.
-    assert exact_range_is_within(pair[0], pair[1], 2.0 * aggregation.sensitivity())
+        rows = library(votes(rng, aggregation.subset_size, n_vocab, aggregation.clip))
+        with_all, without = (np.asarray(weights_of(rule.log_probs(of))) for of in (rows, rows[1:]))
+        assert exact_range_is_within(with_all, without, 2.0 * aggregation.sensitivity()), aggregation
+        # What is drawn is what was asked for row by row.
+        np.testing.assert_array_equal(rule.vote(rows).log_probs, rule.log_probs(rows))
 
 
 def test_the_smaller_clip_is_next_to_the_one_that_was_given() -> None:

@@ -27,20 +27,18 @@ SOME = (1.01, 1.5, 2, 3, 17.5, 100, math.inf)
 
 def slow_tilted(log_p: np.ndarray, tilt: np.ndarray, orders: tuple[float, ...] = SOME) -> np.ndarray:
     """Both directions by the definition, of normalised numbers of 60 digits, (order, 2)."""
+
+    def slow(p: list[Any], q: list[Any], order: float) -> Any:
+        if order == math.inf:
+            return max(mpmath.log(a / b) for a, b in zip(p, q, strict=True))
+        power = mpmath.mpf(order) - 1
+        return mpmath.log(mpmath.fsum(a * (a / b) ** power for a, b in zip(p, q, strict=True))) / power
+
     with mpmath.workdps(60):
         p = [mpmath.exp(mpmath.mpf(float(v))) for v in log_p]
         q = [a * mpmath.exp(-mpmath.mpf(float(x))) for a, x in zip(p, tilt, strict=True)]
         p, q = ([v / mpmath.fsum(of) for v in of] for of in (p, q))
         return np.asarray([[float(slow(p, q, a)), float(slow(q, p, a))] for a in orders])
-
-
-def slow(p: list[Any], q: list[Any], order: float) -> Any:
-    if any(a > 0 and b == 0 for a, b in zip(p, q, strict=True)):
-        return mpmath.inf
-    both = [(a, b) for a, b in zip(p, q, strict=True) if a > 0]
-    if order == math.inf:
-        return max(mpmath.log(a / b) for a, b in both)
-    return mpmath.log(mpmath.fsum(a * (a / b) ** (mpmath.mpf(order) - 1) for a, b in both)) / (mpmath.mpf(order) - 1)
 
 
 @libraries
@@ -61,11 +59,10 @@ def test_divergences_are_their_definition_at_every_size_of_tilt(library: Any, si
 def test_small_divergences_keep_their_digits(library: Any, size: float) -> None:
     """Logarithms of probabilities subtracted would leave none below 1e-15."""
     rng = np.random.default_rng(71)
-    log_p = logspace.log_softmax(rng.normal(size=50) * 3)
-    tilts = rng.uniform(-size, size, size=(2, 50))
-    found = np.asarray(from_tilts(library(log_p), library(tilts), ORDERS))
-    for row, tilt in zip(found, tilts, strict=True):
-        np.testing.assert_allclose(row, slow_tilted(log_p, tilt, ORDERS), rtol=1e-13, atol=0)
+    log_p = logspace.log_softmax(rng.normal(size=20) * 3)
+    tilt = rng.uniform(-size, size, size=20)
+    (found,) = np.asarray(from_tilts(library(log_p), library(tilt[None]), ORDERS))
+    np.testing.assert_allclose(found, slow_tilted(log_p, tilt, ORDERS), rtol=1e-13, atol=0)
     assert (found < 100 * size**2).all()
 
 
@@ -97,16 +94,6 @@ def test_chords_of_small_tilts_are_within_a_third_and_orders_without_a_divergenc
             from_tilts(np.log([0.5, 0.5]), np.log([[0.5, 0.5]]), (2, order))
 
 
-@libraries
-def test_any_two_distributions(library: Any) -> None:
-    rng = np.random.default_rng(73)
-    log_p = logspace.log_softmax(rng.normal(size=23) * 3)
-    log_q = logspace.log_softmax(rng.normal(size=(4, 23)) * 3)
-    found = np.asarray(from_tilts(library(log_p), library(log_p - log_q), SOME))
-    for row, log in zip(found, log_q, strict=True):
-        np.testing.assert_allclose(row, slow_tilted(log_p, log_p - log), rtol=1e-12, atol=1e-15)
-
-
 distributions = st.integers(2, 9).flatmap(
     lambda n: st.tuples(*(arrays(np.float64, n, elements=st.floats(-30, 30)) for _ in range(2)))
 )
@@ -115,28 +102,21 @@ distributions = st.integers(2, 9).flatmap(
 @seed(74)
 @settings(max_examples=examples(80))
 @given(distributions, st.floats(-50, 50))
-def test_what_every_divergence_keeps_to(pair: tuple[np.ndarray, np.ndarray], shift: float) -> None:
+def test_any_two_distributions(pair: tuple[np.ndarray, np.ndarray], shift: float) -> None:
     log_p, tilt = logspace.log_softmax(pair[0]), pair[1]
     orders = (1.0001, 1.5, 2, 3, 10, 64, math.inf)
-    found = from_tilts(log_p, tilt[None], orders)[0]
-    assert (found >= 0).all()
-    # It never falls as the order grows, nor is above the largest difference of the tilts.
     # Rounding of logarithms as large as the tilts counts 1 / (α − 1) times: 1e-10 at order 1.0001, 1e-14 beyond.
-    rounding = 8 * np.finfo(np.float64).eps * (1 + np.ptp(tilt)) / (np.asarray(orders[:-1]) - 1)
-    assert (np.diff(found, axis=0) >= -1e-12 * (1 + found[1:]) - rounding[:, None]).all()
-    assert found.max() <= np.ptp(tilt) * (1 + 1e-12) + 1e-15 * np.abs(tilt).max()
-    # One number more in every tilt, or in every log p, says the same.
+    rounding = 8 * np.finfo(np.float64).eps * (1 + np.ptp(tilt)) * (1 + 1 / (np.asarray(orders)[:, None] - 1))
+    expected = slow_tilted(log_p, tilt, orders)
+    for library in LIBRARIES.values():
+        found = np.asarray(from_tilts(library(log_p), library(tilt[None]), orders))[0]
+        assert (found >= 0).all()
+        assert (np.abs(found - expected) <= 1e-12 * expected + rounding).all()
+    # One number more in every tilt, or in every log p, says the same: some 1e-14 of logarithms up to 60, counted
+    # 10,000 times near order 1. The same tilt everywhere tells nothing.
     moved = from_tilts(log_p + shift, tilt[None] + shift, orders)[0]
-    # Some 1e-14 of logarithms up to 60, counted 10,000 times near order 1.
-    np.testing.assert_allclose(moved, found, rtol=1e-9, atol=1e-9)
-    # Near order 1 it is the Kullback-Leibler divergence.
-    log_q = logspace.log_softmax(log_p - tilt)
-    divergences = [np.sum(np.exp(a) * (a - b)) for a, b in ((log_p, log_q), (log_q, log_p))]
-    np.testing.assert_allclose(found[0], divergences, rtol=0.01, atol=1e-9)
-    # The same tilt everywhere tells nothing; the other way round the directions swap.
+    np.testing.assert_allclose(moved, expected, rtol=1e-9, atol=1e-9)
     assert (from_tilts(log_p, np.full((1, len(tilt)), shift), orders) <= 1e-14 * (1 + abs(shift))).all()
-    swapped = from_tilts(logspace.log_softmax(log_p - tilt), -tilt[None], orders)[0]
-    np.testing.assert_allclose(swapped[:, ::-1], found, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("size", [0.05, 0.7, 30.0])
@@ -151,9 +131,7 @@ def test_slices_of_the_vocabulary_add_up(monkeypatch: pytest.MonkeyPatch, size: 
 @seed(77)
 @settings(max_examples=examples(80))
 @given(st.integers(1, 3), distributions, st.floats(1e-4, 30))
-def test_chords_are_upper_bounds_and_exact_where_measured(
-    n_tokens: int, pair: tuple[np.ndarray, np.ndarray], size: float
-) -> None:
+def test_chords_are_upper_bounds(n_tokens: int, pair: tuple[np.ndarray, np.ndarray], size: float) -> None:
     log_p, tilt = logspace.log_softmax(pair[0]), size / 30 * pair[1]
     tilts = np.stack([np.roll(tilt, i) for i in range(n_tokens)])
     exact, measured = (both_ways(from_tilts(log_p, tilts, orders)).sum(axis=0) for orders in (ORDERS, SPREAD))

@@ -40,15 +40,7 @@ def audited(
     clip: Callable[[Any, float], Any] = clipped,
     library: Any = np.asarray,
 ) -> Verdict:
-    """The bound of `voting` against what a mechanism does that runs with other settings or another clip.
-
-    Args:
-        rows: logits, (token, exemplar, vocab).
-        voting: what is claimed.
-        runs: what is done.
-        clip: of the rows.
-        library: of the arrays.
-    """
+    """The bound of `voting` against what runs with other settings or another clip does to (token, exemplar, vocab)."""
     limits = bound(voting.sensitivity(), ORDERS)
     found = []
     for logits in rows:
@@ -58,9 +50,9 @@ def audited(
     return judge(losses, MEASURED, bound_of(voting), ratios, orders)
 
 
-def one_hot_votes(n_voted_for: int, n_vocab: int = 5, n_tokens: int = 4) -> np.ndarray:
+def one_hot_votes(n_voted_for: int, n_tokens: int = 4) -> np.ndarray:
     """Exemplars take turns in which token they want, and want nothing else at all: (token, exemplar, vocab)."""
-    rows = np.full((n_tokens, N_EXEMPLARS, n_vocab), -40.0)
+    rows = np.full((n_tokens, N_EXEMPLARS, 5), -40.0)
     for t, i in itertools.product(range(n_tokens), range(N_EXEMPLARS)):
         rows[t, i, (i + t) % n_voted_for] = 40.0
     return rows
@@ -92,10 +84,8 @@ BROKEN: dict[str, tuple[Aggregation, dict[str, Any]]] = {
 
 @libraries
 @pytest.mark.parametrize(("voting", "broken"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_mechanism_is_caught_with_its_exemplar(
-    library: Any, voting: Aggregation, broken: dict[str, Any]
-) -> None:
-    rows = one_hot_votes(2)
+def test_a_broken_mechanism_is_caught_with_its_exemplar(library: Any, voting: Aggregation, broken: Any) -> None:
+    rows = one_hot_votes(2, n_tokens=2)
     found = audited(rows, voting, library=library, **broken)
     assert not found.holds
     assert (found.ratio[:3] > 1.0).all()
@@ -109,36 +99,18 @@ def test_a_broken_mechanism_is_caught_with_its_exemplar(
     assert audited(rows, voting, library=library).holds
 
 
-def test_one_exemplar_at_one_token_is_found_among_all() -> None:
-    rows = np.random.default_rng(0).normal(size=(7, N_EXEMPLARS, 12))
-    rows[4, 31, 0] += 100.0
-
-    def forgotten(logits: Any, clip: float) -> Any:
-        return logits - logits.max(axis=-1, keepdims=True) + clip
-
-    found = audited(rows, TABLE_4, clip=forgotten)
-    assert {failure.exemplar for failure in found.failures} == {31}
-    token = next(failure for failure in found.failures if failure.token is not None)
-    assert token.token == 4
-    assert {(worst.exemplar, worst.token) for worst in found.worst_tokens} == {(31, 4)}
-    assert audited(rows, TABLE_4).holds
-
-
 def test_an_order_that_was_not_measured_is_judged_all_the_same() -> None:
     """Above its bound at order 7 alone, between two orders that are within theirs."""
-    losses = np.full((2, 3, 2), 1e-4)
+    losses, limits = np.full((2, 3, 2), 1e-4), bound_of(TABLE_4)
     ratios, at = np.full((2, 3), 0.5), np.full((2, 3), 2.0)
     ratios[1, 2], at[1, 2] = 1.5, 7.0
-    limits = bound_of(TABLE_4)
-    found = judge(losses, (5, 14), limits, ratios, at)
-    (failure,) = found.failures
+    (failure,) = judge(losses, (5, 14), limits, ratios, at).failures
     assert (failure.exemplar, failure.token, failure.order) == (2, 1, 7.0)
     assert failure.ratio == pytest.approx(1.5, rel=1e-12)
     assert failure.bound == pytest.approx(float(limits([7])[0]), rel=1e-15)
-    ratios[1, 2] = 1.0 + 1e-10
-    assert judge(losses, (5, 14), limits, ratios, at).holds
-    ratios[1, 2] = 1.0 + 1e-8
-    assert not judge(losses, (5, 14), limits, ratios, at).holds
+    for above, holds in ((1e-10, True), (1e-8, False)):
+        ratios[1, 2] = 1.0 + above
+        assert judge(losses, (5, 14), limits, ratios, at).holds == holds
 
 
 def test_nan_is_a_failure_and_no_tokens_are_no_verdict() -> None:
@@ -154,13 +126,9 @@ def test_nan_is_a_failure_and_no_tokens_are_no_verdict() -> None:
 
 def test_an_infinite_bound_holds_whatever_was_measured() -> None:
     """A mechanism may have no bound on its pure loss."""
-    losses = np.stack([np.full((2, 3), 0.1), np.full((2, 3), math.inf)], axis=-1)
-    nothing = np.zeros((2, 3))
-    for limits, holds in (((0.2, math.inf), True), ((0.2, 5.0), False), ((0.05, math.inf), False)):
-        of = dict(zip((2, math.inf), limits, strict=True))
-        found = judge(
-            losses, (2, math.inf), lambda orders, of=of: np.asarray([of[a] for a in orders]), nothing, nothing
-        )
+    losses, nothing = np.full((2, 3, 2), [0.1, math.inf]), np.zeros((2, 3))
+    for limits, holds in (([0.2, math.inf], True), ([0.2, 5.0], False), ([0.05, math.inf], False)):
+        found = judge(losses, (2, math.inf), lambda _, limits=limits: np.asarray(limits), nothing, nothing)
         assert found.holds == holds
         assert found.ratio.tolist() == [0.1 / limits[0], 0.0 if math.isinf(limits[1]) else math.inf]
 
@@ -179,9 +147,7 @@ votes_of = st.tuples(st.integers(1, 2), st.integers(2, 6), st.integers(2, 8)).fl
     st.sampled_from([1e-3, 0.05, 0.94, 4.8, 68.58, 1e5]),
     st.sampled_from(["fixed", "present"]),
 )
-def test_a_sound_mechanism_passes_on_any_votes(
-    rows: np.ndarray, clip: float, temperature: float, normalise_by: NormaliseBy
-) -> None:
+def test_a_sound_mechanism_passes(rows: np.ndarray, clip: float, temperature: float, normalise_by: NormaliseBy) -> None:
     for library in LIBRARIES.values():
         found = audited(rows, Aggregation(clip, rows.shape[1], temperature, normalise_by), library=library)
         assert found.holds
@@ -217,22 +183,14 @@ def test_totals_are_sums_over_tokens_by_the_slow_way() -> None:
     assert (found.sum_of_maxima > found.measured).all()
 
 
-N_TOKENS, N_VOCAB, N_VOTERS = 3, 5, 4
-
-
 def test_the_paper_s_figures_are_mostly_conversion() -> None:
     """Table 4's ε_empirical taken apart: what was measured is one to two hundredths of the bound."""
-    table = [
+    for target, order, printed, zero_leak, ratio in (
         # target, α, ε_empirical as printed, 2 c(α, δ), measured over bound
-        (0.5, 32, 0.462, 0.456, 0.012),
-        (1, 18, 0.910, 0.900, 0.009),
-        (5, 5, 4.556, 4.505, 0.009),
-        (10, 3, 9.698, 9.603, 0.009),
-        (20, 3, 9.900, 9.603, 0.010),
-        (50, 2, 21.892, 20.253, 0.021),
-        (100, 2, 23.158, 20.253, 0.016),
-    ]
-    for target, order, printed, zero_leak, ratio in table:
+        *((0.5, 32, 0.462, 0.456, 0.012), (1, 18, 0.910, 0.900, 0.009), (5, 5, 4.556, 4.505, 0.009)),
+        *((10, 3, 9.698, 9.603, 0.009), (20, 3, 9.900, 9.603, 0.010)),
+        *((50, 2, 21.892, 20.253, 0.021), (100, 2, 23.158, 20.253, 0.016)),
+    ):
         added = float(conversion([order], DELTA)[0])
         measured = printed / 2 - added
         found = paper_figure(measured, order, DELTA)
@@ -245,12 +203,10 @@ def test_the_paper_s_figures_are_mostly_conversion() -> None:
 def test_stopping_early_is_no_failure_though_the_paper_s_figure_is_above_the_guarantee() -> None:
     """Votes that tell nothing at all, ended after 1,000 of 2,000 tokens."""
     for temperature, order, figure, spent in ((36.183, 18, 0.900, 0.686), (4.8046, 3, 9.603, 6.553)):
-        voting = Aggregation(10.0, 50, temperature)
-        nothing = np.zeros((1000, 50))
+        voting, nothing = Aggregation(10.0, 50, temperature), np.zeros((1000, 50))
         found = judge(np.zeros((1000, 50, 2)), (2, order), bound_of(voting), nothing, nothing)
         assert found.holds
         assert (found.ratio == 0.0).all()
         made = paper_figure(float(found.sum_of_maxima[1]), order, DELTA)
         assert made.epsilon == made.zero_leak_epsilon == pytest.approx(figure, abs=0.0005)
         assert guarantee(voting.sensitivity(), 1000, DELTA).epsilon == pytest.approx(spent, abs=0.0005)
-        assert made.epsilon > guarantee(voting.sensitivity(), 1000, DELTA).epsilon

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -22,25 +24,20 @@ def drawn(seed: int = 0, n: int = 40, n_clusters: int = 7) -> tuple[np.ndarray, 
     return x, y, z, [f"r{i}" for i in rng.integers(0, n_clusters, size=n)]
 
 
-def items_of(over: Resamples, counts: np.ndarray) -> np.ndarray:
-    """The items of one resample, each as often as its cluster was drawn."""
-    return np.repeat(np.arange(len(over.of_item)), counts[over.of_item])
-
-
-def interval_by_hand(over: Resamples, correlate: object) -> tuple[float, float]:
-    found = [correlate(items_of(over, counts)) for counts in over.counts]  # type: ignore[operator]
+def interval_by_hand(over: Resamples, correlate: Callable[[np.ndarray], float]) -> tuple[float, float]:
+    """Of every resample's items, each as often as its cluster was drawn."""
+    items = np.arange(len(over.of_item))
+    found = [correlate(np.repeat(items, counts[over.of_item])) for counts in over.counts]
     low, high = np.quantile(found, [0.025, 0.975])
     return (float(low), float(high))
 
 
-def residuals(of: np.ndarray, controls: list[np.ndarray]) -> np.ndarray:
-    design = np.column_stack([np.ones(len(of)), *controls])
-    return of - design @ np.linalg.lstsq(design, of, rcond=None)[0]
-
-
 def partial_by_hand(x: np.ndarray, y: np.ndarray, controls: list[np.ndarray]) -> float:
-    ranks = [scipy.stats.rankdata(one) for one in (x, y, *controls)]
-    return float(scipy.stats.pearsonr(residuals(ranks[0], ranks[2:]), residuals(ranks[1], ranks[2:])).statistic)
+    """Pearson's correlation of what a regression on the controls' ranks leaves of the ranks."""
+    of_x, of_y, *others = (scipy.stats.rankdata(one) for one in (x, y, *controls))
+    design = np.column_stack([np.ones(len(x)), *others])
+    left = [of - design @ np.linalg.lstsq(design, of, rcond=None)[0] for of in (of_x, of_y)]
+    return float(scipy.stats.pearsonr(*left).statistic)
 
 
 def test_correlations_and_intervals_are_those_of_resamples_written_out() -> None:
@@ -114,21 +111,18 @@ def test_the_best_is_chosen_on_one_half_and_tried_on_the_other() -> None:
     predictors = [noise, x, np.ones(200), y + 0.1 * noise]
     found = held_out(predictors, y, clusters, reference=1, seed=4, n_resamples=FEW)
     assert found is not None
-    assert found.chosen == 3
-    assert found.n_clusters == 6
-    halves = list(dict.fromkeys(clusters))
-    order = np.random.default_rng(4).permutation(len(halves))
-    first = {halves[i] for i in order[:6]}
+    assert (found.chosen, found.n_clusters) == (3, 6)
+    names = list(dict.fromkeys(clusters))
+    first = {names[i] for i in np.random.default_rng(4).permutation(len(names))[:6]}
     there = np.asarray([cluster not in first for cluster in clusters])
     assert found.n_items == there.sum()
     assert found.chosen_by == pytest.approx(scipy.stats.spearmanr(predictors[3][~there], y[~there]).statistic)
     over = Resamples([c for c in clusters if c not in first], seed=4, n_resamples=FEW)
-    assert found.held_out == spearman(predictors[3][there], y[there], over)
-    assert found.reference == spearman(x[there], y[there], over)
-    best, usual = predictors[3][there], x[there]
+    best, usual, of = predictors[3][there], x[there], y[there]
+    assert (found.held_out, found.reference) == (spearman(best, of, over), spearman(usual, of, over))
 
     def more(i: np.ndarray) -> float:
-        one, other = (scipy.stats.spearmanr(of[i], y[there][i]).statistic for of in (best, usual))
+        one, other = (scipy.stats.spearmanr(predictor[i], of[i]).statistic for predictor in (best, usual))
         return float(one - other)
 
     assert found.difference.value == pytest.approx(more(np.arange(there.sum())), abs=1e-10)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -26,7 +27,7 @@ class Said:
     """One number after another."""
 
     numbers: list[int]
-    asked: list[tuple[int, int, int]]
+    asked: list[tuple[int, int, int]] = field(default_factory=list)
 
     def take(self, n: int, row: int, attempt: int) -> int:
         self.asked.append((n, row, attempt))
@@ -34,7 +35,7 @@ class Said:
 
 
 def drawn_at(weights: Any, *numbers: int) -> int:
-    return int(draw(np.asarray(weights)[None], Said(list(numbers), []))[0, 0])
+    return int(draw(np.asarray(weights)[None], Said(list(numbers)))[0, 0])
 
 
 def made(rng: np.random.Generator, n: int) -> np.ndarray:
@@ -81,26 +82,22 @@ def test_draws_are_as_often_as_weights_say(library: Any, bits: Any) -> None:
 
 
 def test_attempts_and_rows_have_bits_of_their_own() -> None:
-    said = Said([2**N_BITS - 1, 2**N_BITS - 1, 0, 5], [])
+    said = Said([2**N_BITS - 1, 2**N_BITS - 1, 0, 5])
     draw(np.array([[0.5, 0.5], [0.25, 0.75]]), said)
     assert said.asked == [(N_BITS, 0, 0), (N_BITS, 0, 1), (N_BITS, 0, 2), (N_BITS, 1, 0)]
     # Some sum of probabilities is a little above 1, and some a little below: both take the same bits.
     for total in (1.0 - 1e-12, 1.0, 1.0 + 1e-12):
-        asked = Said([0], [])
+        asked = Said([0])
         draw(np.array([[total / 2, total / 2]]), asked)
         assert asked.asked == [(N_BITS, 0, 0)]
 
 
 def test_streams_repeat_and_have_nothing_in_common() -> None:
-    places = [
-        (key, place, row, attempt)
-        for key in (b"one", b"two")
-        for place in ((), (0,), (0, 0), (0, 1), (1, 0))
-        for row in (0, 1)
-        for attempt in (0, 1)
-    ]
-    numbers = [StreamBits(key, place).take(256, row, attempt) for key, place, row, attempt in places]
-    assert numbers == [StreamBits(key, place).take(256, row, attempt) for key, place, row, attempt in places]
+    places = list(itertools.product((b"one", b"two"), ((), (0,), (0, 0), (0, 1), (1, 0)), (0, 1), (0, 1)))
+    numbers, again = (
+        [StreamBits(key, place).take(256, row, attempt) for key, place, row, attempt in places] for _ in range(2)
+    )
+    assert numbers == again
     assert len(set(numbers)) == len(places)
     assert all(number < 2**256 for number in numbers)
     together = np.array([[number >> i & 1 for i in range(256)] for number in numbers])

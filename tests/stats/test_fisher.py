@@ -49,26 +49,20 @@ def test_moments_are_those_of_dense_matrices(array: Any) -> None:
     covariance = root @ root.T
     u = array(gradients(fisher.of_tokens(P, np.arange(N_VOCAB))))
     blocks = np.kron(np.eye(N_POSITIONS), covariance)
-    found = {
-        "identity": (fisher.isotropic(u), [np.trace(I), 0.0]),
-        "moments": (
-            fisher.of_moments(u, array(mean), array(covariance)),
-            [np.trace(I @ blocks), mean.ravel() @ I @ mean.ravel()],
-        ),
-    }
-    for made, expected in found.values():
+    for made, expected in (
+        (fisher.isotropic(u), [np.trace(I), 0.0]),
+        (fisher.of_moments(u, array(mean), array(covariance)), [np.trace(I @ blocks), mean.ravel() @ I @ mean.ravel()]),
+    ):
         np.testing.assert_allclose(np.asarray(made).sum(axis=0), expected, rtol=1e-12)
 
 
 @numpy_and_torch
 def test_deviations_have_their_weighted_covariance_and_mean(array: Any) -> None:
-    deviations = RNG.normal(size=(5, N_POSITIONS, SIZE))
-    weights = RNG.dirichlet(np.ones(5))
+    deviations, weights = RNG.normal(size=(5, N_POSITIONS, SIZE)), RNG.dirichlet(np.ones(5))
     u = array(gradients(fisher.of_tokens(P, np.arange(N_VOCAB))))
     made = np.asarray(fisher.of_deviations(u, array(deviations), array(weights))).sum(axis=0)
     flat = deviations.reshape(5, -1)
-    covariance = np.cov(flat.T, aweights=weights, ddof=0)
-    mean = weights @ flat
+    covariance, mean = np.cov(flat.T, aweights=weights, ddof=0), weights @ flat
     np.testing.assert_allclose(made, [np.trace(I @ covariance), mean @ I @ mean], rtol=1e-12)
     # Both together are the mean of Δᵀ I Δ.
     np.testing.assert_allclose(made.sum(), sum(w * d @ I @ d for w, d in zip(weights, flat, strict=True)))
@@ -115,9 +109,7 @@ def test_entropy_has_no_part_of_what_cannot_be(array: Any) -> None:
 def test_estimates_add_what_is_exact_to_the_mean_of_probes() -> None:
     values = np.asarray([[2.0, 1.0], [4.0, 1.0], [1.0, 0.0], [3.0, 2.0], [2.0, 1.0]])
     made = fisher.estimated(values, 3)
-    assert made.spread == pytest.approx((6 + 2) / 2)
-    assert made.drift == pytest.approx((2 + 1) / 2)
-    assert made.value == pytest.approx(5.5)
+    assert (made.spread, made.drift, made.value) == pytest.approx(((6 + 2) / 2, (2 + 1) / 2, 5.5))
     assert made.standard_error == pytest.approx(np.std([0.5, 2.5, 1.5], ddof=1) / np.sqrt(3))
     assert fisher.estimated(values, 0).standard_error == 0.0
     assert np.isnan(fisher.estimated(values, 1).standard_error)

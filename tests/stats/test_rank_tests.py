@@ -11,7 +11,6 @@ import pytest
 import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from leakmeter.stats.ranks import (
     PairedDifference,
@@ -45,7 +44,7 @@ def test_many_ranks_are_as_good_as_normal(n: int, monkeypatch: pytest.MonkeyPatc
 def test_two_groups_and_nothing() -> None:
     rng = np.random.default_rng(2)
     ones, twos = rng.normal(0.5, 1, 30), rng.normal(0, 1, 25)
-    assert rank_sum_p(ones, twos) == pytest.approx(stats.ranksums(ones, twos).pvalue, rel=0.05)
+    assert rank_sum_p(ones, twos) == pytest.approx(scipy.stats.ranksums(ones, twos).pvalue, rel=0.05)
     assert rank_sum_p(ones, twos, alternative="greater") < rank_sum_p(ones, twos)
     assert rank_sum_p([1.0, 1.0], [1.0]) == 1.0
     assert np.isnan(rank_sum_p([], [1.0]))
@@ -55,13 +54,14 @@ def test_two_groups_and_nothing() -> None:
             ranks_p(ranks, sizes)
 
 
-def enumerated(differences: list[float]) -> float:
+@given(st.lists(st.integers(-1000, 1000).filter(bool), min_size=1, max_size=9, unique_by=abs))
+def test_few_differences_are_enumerated(differences: list[int]) -> None:
     """p by all signs that the differences might have had: the definition."""
-    sizes = np.abs(differences)
-    ranks = scipy.stats.rankdata(sizes)
-    seen = abs(float(np.sum(ranks * np.sign(differences))))
-    sums = [abs(float(np.dot(ranks, signs))) for signs in itertools.product((-1.0, 1.0), repeat=len(differences))]
-    return sum(one >= seen - 1e-9 for one in sums) / len(sums)
+    ranks = scipy.stats.rankdata(np.abs(differences))
+    seen = abs(float(ranks @ np.sign(differences)))
+    sums = [abs(float(ranks @ signs)) for signs in itertools.product((-1.0, 1.0), repeat=len(differences))]
+    expected = sum(one >= seen - 1e-9 for one in sums) / len(sums)
+    assert signed_rank_p(differences, [0.0] * len(differences)) == pytest.approx(expected, abs=1e-12)
 
 
 def test_cases_by_hand() -> None:
@@ -95,12 +95,6 @@ def test_holm_by_hand() -> None:
     unknown, *adjusted = holm([math.nan, 0.01, 0.5])
     assert math.isnan(unknown)
     assert adjusted == [0.02, 0.5]
-
-
-@given(st.lists(st.integers(-1000, 1000).filter(bool), min_size=1, max_size=9, unique_by=abs))
-def test_few_differences_are_enumerated(differences: list[int]) -> None:
-    given_ = [float(one) for one in differences]
-    assert signed_rank_p(given_, [0.0] * len(given_)) == pytest.approx(enumerated(given_), abs=1e-12)
 
 
 def test_many_differences_agree_with_scipy() -> None:
@@ -137,21 +131,19 @@ def test_it_is_what_the_kernels_say() -> None:
 
 def test_beyond_chance_and_noise() -> None:
     found, other = paired_difference(ONES, TWOS, seed=4), paired_difference(TWOS, ONES, seed=4)
-    for one, above, below in ((found, True, False), (other, False, True)):
-        assert (one.is_above(0.0), one.is_below(0.0)) == (above, below)
-    assert not found.is_above(2.5)
-    assert not other.is_below(2.5)
     scattered = paired_difference([1.0, -1.0, 2.0, -1.5], [0.0] * 4, seed=0)
     same = paired_difference([1.0, math.inf], [1.0, math.inf], seed=0)
     assert (same.differences.tolist(), same.mean, same.interval, same.p_value) == ([0.0, 0.0], 0.0, (0.0, 0.0), 1.0)
     assert math.isnan(same.rank_biserial)
-    # Chance is enough for neither side.
     both = PairedDifference(np.asarray([-1.0, 0.4]), -0.3, (-1.0, 0.4), 0.5, 0.0)
-    for one in (scattered, same, both, replace(both, mean=0.3)):
-        assert not one.is_above(0.0)
-        assert not one.is_below(0.0)
-    assert replace(both, interval=(-1.0, -0.1)).is_below(0.0)
-    assert replace(both, mean=0.3, interval=(0.1, 0.4)).is_above(0.0)
+    for one, noise, above, below in (
+        *((found, 0.0, True, False), (found, 2.5, False, False), (other, 0.0, False, True), (other, 2.5, False, False)),
+        # Chance is enough for neither side.
+        *((one, 0.0, False, False) for one in (scattered, same, both, replace(both, mean=0.3))),
+        (replace(both, interval=(-1.0, -0.1)), 0.0, False, True),
+        (replace(both, mean=0.3, interval=(0.1, 0.4)), 0.0, True, False),
+    ):
+        assert (one.is_above(noise), one.is_below(noise)) == (above, below)
     # Of one pair the noise floor decides.
     single = paired_difference([3.0], [1.0], seed=0)
     assert (single.interval, single.is_above(1.9), single.is_above(2.0)) == (None, True, False)
@@ -159,13 +151,10 @@ def test_beyond_chance_and_noise() -> None:
 
 def test_infinite_is_enough() -> None:
     found = paired_difference([1.0, math.inf, 0.0], [1.0, 2.0, 5.0], seed=0)
-    assert (found.mean, found.interval) == (math.inf, None)
-    assert found.is_above(1e9)
-    assert not found.is_below(0.0)
+    assert (found.mean, found.interval, found.is_above(1e9), found.is_below(0.0)) == (math.inf, None, True, False)
     both = paired_difference([math.inf, 1.0], [1.0, math.inf], seed=0)
     assert math.isnan(both.mean)
-    assert both.is_above(0.0)
-    assert both.is_below(0.0)
+    assert (both.is_above(0.0), both.is_below(0.0)) == (True, True)
     for ones, twos in ([], []), ([1.0], [1.0, 2.0]):
         with pytest.raises(ValueError, match="no pairs"):
             paired_difference(np.asarray(ones), twos, seed=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import subprocess
@@ -35,7 +34,7 @@ from leakmeter.privacy.rdp import guarantee
 from leakmeter.results.results import Results
 
 Call = Callable[..., Any]
-FREE = ("temperature", "clip", "subset-size")
+TICKETS = 'task = "tickets"\nexemplars = "tickets"\n'
 TEXTS = [f"The ferry no. {i} sails at {i} to {'Aland' if i % 2 else 'Brac'}." for i in range(7)]
 
 
@@ -60,24 +59,22 @@ def test_the_papers_settings_to_every_digit(
 ) -> None:
     """A row each of Tables 4, 5 and 6: target, setting as printed, and α*."""
     told = json.loads(calibrate(free, target, "--json").out)
-    digits = len(printed.partition(".")[2])
-    assert f"{told['value']:.{digits}f}" == printed
-    kept = told["guarantees"]["add-remove"]
+    assert f"{told['value']:.{len(printed.partition('.')[2])}f}" == printed
+    kept, replaced = told["guarantees"]["add-remove"], told["guarantees"]["replace-one"]
     assert kept["order"] == order
     assert kept["epsilon"] <= target
     voting = Aggregation(told["clip"], told["subset_size"], told["temperature"])
-    for name, sensitivity in (("add-remove", voting.sensitivity()), ("replace-one", voting.sensitivity("replace-one"))):
-        whole, one = guarantee(sensitivity, 2000, 1e-5), told["guarantees"][name]
+    for one, sensitivity in ((kept, voting.sensitivity()), (replaced, voting.sensitivity("replace-one"))):
+        whole = guarantee(sensitivity, 2000, 1e-5)
         assert (one["epsilon"], one["order"], one["rdp_nats"]) == (whole.epsilon, whole.order, whole.rdp_nats)
         assert one["rdp_nats"] == pytest.approx(2000 * one["rdp_per_token_nats"])
         assert one["pure_epsilon"] == pytest.approx(2000 * one["max_per_token_nats"])
-    assert told["guarantees"]["replace-one"]["epsilon"] > kept["epsilon"]
-    assert told["guarantees"]["replace-one"]["rho"] == pytest.approx(4 * kept["rho"])
+    assert replaced["rho"] == pytest.approx(4 * kept["rho"])
 
 
-@pytest.mark.parametrize("free", FREE)
-@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
-def test_what_is_printed_keeps_the_guarantee(calibrate: Call, free: str, adjacency: Adjacency) -> None:
+@pytest.mark.parametrize("free", ["temperature", "clip", "subset-size"])
+@pytest.mark.parametrize(("adjacency", "how"), [("add-remove", "more or less"), ("replace-one", "replaced by another")])
+def test_what_is_printed_keeps_the_guarantee(calibrate: Call, free: str, adjacency: Adjacency, how: str) -> None:
     ended = calibrate(free, 7.77, "--adjacency", adjacency)
     assert ended.code == 0, ended.err
     assert all(len(line) <= 80 for line in ended.out.splitlines())
@@ -85,11 +82,10 @@ def test_what_is_printed_keeps_the_guarantee(calibrate: Call, free: str, adjacen
     settings = {"clip": 10.0, "subset-size": 50, "temperature": 2.0, name.lower().replace(" ", "-"): float(value)}
     voting = Aggregation(settings["clip"], int(settings["subset-size"]), settings["temperature"])
     kept = guarantee(voting.sensitivity(adjacency), 2000, 1e-5)
-    assert kept.epsilon <= 7.77
     said = " ".join(ended.out.split())
     told = float(said.split("guarantees ε = ")[1].split(" ")[0])
     assert kept.epsilon * (1 - 1e-9) <= told <= 7.77
-    assert f"an exemplar {'more or less' if adjacency == 'add-remove' else 'replaced by another'}." in said
+    assert f"an exemplar {how}." in said
 
 
 @given(st.floats(1e-9, 1e9), st.integers(1, 9))
@@ -104,40 +100,25 @@ def test_rounding_is_to_the_side_asked_for(value: float, digits: int) -> None:
     [
         ("temperature", 0.05, {}, "cannot be guaranteed: with orders up to 100 the epsilon of every"),
         ("clip", 5, {"delta": 0}, "delta is 0.0; it has to be above 0 and below 1"),
-        ("clip", 5, {"delta": 1}, "delta is 1.0; it has to be above 0 and below 1"),
         ("clip", -1, {}, "epsilon is -1; it has to be from 1e-09"),
-        ("temperature", 5, {"clip": 0}, "clip is 0.0; it has to be above 0"),
         ("temperature", 5, {"clip": "nan"}, "clip is nan; it has to be above 0"),
-        ("temperature", 5, {"subset_size": 0}, "subset-size is 0; it has to be 1 or more"),
         ("temperature", 5, {"subset_size": 1, "normalise_by": "present"}, "subset-size is 1; it has to be 2 or more"),
         ("temperature", 5, {"samples": -2, "max_new_tokens": -2}, "samples is -2; it has to be from 1"),
         ("temperature", 1e300, {}, "epsilon is 1e+300; it has to be from 1e-09 to 1e+09"),
         ("temperature", 5, {"clip": None}, "--free temperature needs --clip; give a value"),
-        (
-            "temperature",
-            5,
-            {"temperature": 2},
-            "--temperature is the setting that --free temperature searches for; leave it out",
-        ),
+        ("clip", 5, {"clip": 2}, "--clip is the setting that --free clip searches for; leave it out"),
         ("tau", 5, {}, 'Invalid value "tau" for --free. Choose from: "temperature", "clip", "subset-size".'),
     ],
 )
-def test_what_cannot_be_calibrated_is_one_line(
-    calibrate: Call, free: str, target: float, more: dict[str, object], said: str
-) -> None:
-    ended = calibrate(free, target, **more)
-    assert_refused(ended, said)
+def test_what_cannot_be_calibrated_is_one_line(calibrate: Call, free: str, target: float, more: Any, said: str) -> None:
+    assert_refused(calibrate(free, target, **more), said)
 
 
 def test_calibrating_loads_no_model() -> None:
-    words = [
-        "generate",
-        "calibrate",
-        *map(str, as_options({"epsilon": 10, "free": "clip", "subset_size": 50, "temperature": 2})),
-    ]
     code = (
         "import sys\nfrom leakmeter.cli import main\n"
-        f"try: main({words!r})\nexcept SystemExit: pass\n"
+        "try: main('generate calibrate --epsilon 10 --free clip --subset-size 50 --temperature 2'.split())\n"
+        "except SystemExit: pass\n"
         "print([name for name in ('torch', 'transformers', 'pyarrow', 'tokenizers') if name in sys.modules])"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -149,84 +130,78 @@ def mine(tmp_path: Path) -> Path:
     """A configuration, and texts beside it."""
     folder = tmp_path / "mine"
     folder.mkdir()
-    with (folder / "notes.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerows([("id", "note"), *((f"n{i}", text) for i, text in enumerate(TEXTS))])
+    notes = "".join(f"n{i},{text}\n" for i, text in enumerate(TEXTS))
+    (folder / "notes.csv").write_text(f"id,note\n{notes}", encoding="utf-8")
     (folder / "generate.toml").write_text(
         'model = "toy"\nexemplars = "notes.csv"\ncolumn = "note"\ninstruction = "Write a notice."\n'
         "subset_size = 3\nepsilon = 8\nsamples = 4\nmax_new_tokens = 60\n",
         encoding="utf-8",
     )
-    return folder
+    return folder / "generate.toml"
 
 
 @pytest.fixture
 def audit(cli: Call, mine: Path) -> Call:
     """`leakmeter generate --config …` with further options."""
-
-    def call(*more: object, **named: object) -> Any:
-        return cli("generate", "--config", mine / "generate.toml", *as_options(named), *more)
-
-    return call
+    return lambda *more, **named: cli("generate", "--config", mine, *as_options(named), *more)
 
 
 def test_the_sample_works_end_to_end(cli: Call) -> None:
-    ended = cli("generate", "--model", "toy", "--html", "audit.html", "--explain")
+    ended = cli("generate", "--model", "toy", "--max-new-tokens", 9, "--html", "audit.html", "--explain")
     assert ended.code == 0, ended.err
     # What the toy writes may hold characters of no width.
     assert all(cell_len(line) <= 80 for line in ended.out.split("\n"))
     said = " ".join(ended.out.split())
     assert said.startswith("Kept: no measurement is above its bound.")
-    assert "never prove it" in said
-    assert "Guarantee ε = 14.0 at δ = 1e-5, for up to 60 tokens" in said
-    assert "no guarantee, since the texts themselves determine" in said
-    assert "exemplars of a batch 24" in said
+    for words in (
+        *("never prove it", "Guarantee ε = 14.0 at δ = 1e-5, for up to 18 tokens", "exemplars of a batch 24"),
+        "no guarantee, since the texts themselves determine",
+    ):
+        assert words in said
     texts = resources.files("leakmeter.samples").joinpath("tickets.csv").read_text(encoding="utf-8")
     (result,) = leakmeter.load_run(next(Path("runs").glob("private_generation-*")))
     assert all(one.text.removeprefix("Ticket: ") in texts for one in result.exemplars)
     assert "guarantee against measurement" in Path("audit.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.long
-def test_batches_of_a_configuration_are_audited_apart(audit: Call) -> None:
-    ended = audit("--json", seed=5)
-    assert "a seeded run has no guarantee unless the seed stays secret" in ended.err
+def test_batches_of_a_configuration_are_audited_apart(audit: Call, capsys: pytest.CaptureFixture[str]) -> None:
+    warning = "a seeded run has no guarantee unless the seed stays secret"
+    how: dict[str, Any] = {"seed": 5, "max_new_tokens": 12}
+    ended = audit("--json", **how)
+    assert warning in ended.err
     cases, told = objects_of(ended)
-    dry = json.loads(audit("--dry-run", "--json").out)
+    dry = json.loads(audit("--dry-run", "--json", **how).out)
     assert dry["at_most"] is True
     assert dry["tree_tokens"] >= sum(case["cost"]["tree_tokens"] for case in cases)
     assert [case["id"] for case in cases] == ["batch 1", "batch 2"]
     assert [[one["id"] for one in case["exemplars"]] for case in cases] == [["n0", "n1", "n2"], ["n3", "n4", "n5"]]
     assert (told["n_batches"], told["n_texts"], told["holds"]) == (2, 8, True)
     assert 8 - 1e-9 < told["guarantee"]["epsilon"] <= 8
-    assert told["guarantee"]["n_tokens"] == 240
+    assert told["guarantee"]["n_tokens"] == 48
     for case in cases:
         assert len(case["samples"]) == case["n_samples"] == 4
         assert case["bounds"]["spent"]["n_tokens"] == sum(len(one["token_ids"]) for one in case["samples"])
     # From Python it is the same.
-    how: dict[str, Any] = {"subset_size": 3, "epsilon": 8, "samples": 4, "max_new_tokens": 60, "seed": 5}
-    made = leakmeter.generate("toy", TEXTS, instruction="Write a notice.", **how)
-    assert [list(result.texts) for result in made] == [[one["text"] for one in case["samples"]] for case in cases]
+    made = leakmeter.generate("toy", TEXTS, instruction="Write a notice.", subset_size=3, epsilon=8, samples=4, **how)
+    assert warning in capsys.readouterr().err
+    texts = [[one["text"] for one in case["samples"]] for case in cases]
+    assert [list(result.texts) for result in made] == texts
+    assert texts[0] != texts[1]
     assert json.loads(json.dumps(made.summary.to_dict())) == told
-    # Another question has another nonce.
-    for more in ({}, {"max_new_tokens": 61}):
-        objects_of(audit("--json", **more))
-    params = [json.loads(path.read_bytes())["params"] for path in Path("runs").glob("*/spec.json")]
-    nonces = {one["nonce"] for one in params if one["seed"] is None}
+
+
+def test_another_question_has_another_nonce(audit: Call) -> None:
+    for n in (1, 2):
+        objects_of(audit("--json", samples=1, max_new_tokens=n))
+    nonces = {json.loads(path.read_bytes())["params"]["nonce"] for path in Path("runs").glob("*/spec.json")}
     assert len(nonces) == 2
     assert min(nonces) >= 2**96
 
 
 def test_an_option_wins_over_its_key(audit: Call) -> None:
     (case,), told = objects_of(audit("--json", subset_size=7, samples=1, max_new_tokens=5, temperature=3, clip=2))
-    assert case["mechanism"] == {
-        "name": "clipped-logit aggregation",
-        "clip": 2.0,
-        "temperature": 3.0,
-        "normalise_by": "fixed",
-    }
-    assert told["guarantee"]["n_tokens"] == 5
-    assert case["subset_size"] == 7
+    used = {"name": "clipped-logit aggregation", "clip": 2.0, "temperature": 3.0, "normalise_by": "fixed"}
+    assert (case["mechanism"], case["subset_size"], told["guarantee"]["n_tokens"]) == (used, 7, 5)
 
 
 @pytest.mark.parametrize("seed", [None, pytest.param(5, marks=pytest.mark.long)])
@@ -238,9 +213,8 @@ def test_an_interrupted_audit_goes_on(audit: Call, monkeypatch: pytest.MonkeyPat
     assert [path.stat().st_mode & 0o777 for path in kept] == ([0o700] if seed is None else [])
     stamps = {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")}
     assert objects_of(audit("--json", **given))[0] == first
-    n_parts = len(stamps)
-    assert n_parts >= 2
-    gone = [f"measurements-{number:05}.parquet" for number in range(n_parts // 2, n_parts)]
+    assert len(stamps) >= 2
+    gone = sorted(stamps)[len(stamps) // 2 :]
     for name in ("spec.json", *gone):
         (run / name).unlink()
     score, calls = Toy.score, iter(range(5))
@@ -250,34 +224,34 @@ def test_an_interrupted_audit_goes_on(audit: Call, monkeypatch: pytest.MonkeyPat
             raise KeyboardInterrupt
         return score(self, chunk)
 
-    monkeypatch.setattr(Toy, "score", interrupted)
-    ended = audit("--json", **given)
+    with monkeypatch.context() as patched:
+        patched.setattr(Toy, "score", interrupted)
+        ended = audit("--json", **given)
     assert ended.code == 130
     assert json.loads(lines_of(ended)[0]) == first[0]
-    monkeypatch.setattr(Toy, "score", score)
     again, _ = objects_of(audit("--json", **given))
-    assert without_seconds(again[0]) == without_seconds(first[0])
-    assert (without_seconds(again[1]) == without_seconds(first[1])) is (seed is not None)
+    same = [without_seconds(now) == without_seconds(then) for now, then in zip(again, first, strict=True)]
+    assert same == [True, seed is not None]
     assert {path.name for path in Path("runs").iterdir()} == {path.name for path in (run, *kept)}
-    for name in stamps.keys() - set(gone):
-        assert (run / name).stat().st_mtime_ns == stamps[name]
+    assert all((run / name).stat().st_mtime_ns == stamps[name] for name in stamps.keys() - set(gone))
 
 
 def test_only_what_may_be_published_is_told_in_public(audit: Call, cli: Call) -> None:
     # A seed of its own, so that what is drawn holds none of the words that are looked for.
     seed = 987654321987654321
+    given = {"seed": seed, "max_new_tokens": 12}
     # Without one, a nonce would be kept: a prediction keeps none.
     assert audit("--dry-run", max_new_tokens=12).code == 0
     assert not Path("runs").exists()
-    cases, _ = objects_of(audit("--json", seed=seed, max_new_tokens=12))
-    ended = audit("--public", "--json", "--html", "public.html", seed=seed, max_new_tokens=12)
+    cases, _ = objects_of(audit("--json", **given))
+    ended = audit("--public", "--json", "--html", "public.html", **given)
     told = [json.loads(line) for line in lines_of(ended)]
     assert told == [case["publishable"] for case in cases]
     # The seed's warning apart, nothing is said that depends on the exemplars.
     assert ended.err.splitlines()[1:] == ["run: in 'runs', and private, its name included", "report: public.html"]
-    assert audit("--public", "--dry-run", seed=seed, max_new_tokens=12).code == 2
+    assert audit("--public", "--dry-run", **given).code == 2
     assert [one["texts"] for one in told] == [[each["text"] for each in case["samples"]] for case in cases]
-    shown = audit("--public", seed=seed, max_new_tokens=12).out
+    shown = audit("--public", **given).out
     (run,) = Path("runs").glob("private_generation-*")
     assert cli("report", run, "--public", "--html", "again.html").code == 0
     page = Path("public.html").read_text(encoding="utf-8")
@@ -298,27 +272,20 @@ class OneHot(Toy):
         return wanted
 
 
-def forgets_its_clip(self: ClippedLogitAggregation, rows: Any) -> Any:
-    return average(rows, self.aggregation)
-
-
-def test_a_broken_guarantee_is_exit_code_1_and_names_exemplar_and_token(
-    audit: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_guarantee_is_named_and_is_exit_code_1(audit: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leakmeter.commands.options.RunOptions.load_backend", lambda self: OneHot())
     sound = audit(subset_size=7, max_new_tokens=5)
     assert sound.code == 0, sound.err
     assert sound.out.startswith("Kept")
-    monkeypatch.setattr(ClippedLogitAggregation, "vote", forgets_its_clip)
+    # The clip is forgotten.
+    monkeypatch.setattr(ClippedLogitAggregation, "vote", lambda self, rows: average(rows, self.aggregation))
     for path in Path("runs").glob("private_generation-*/*"):
         path.unlink()
     ended = audit(subset_size=7, max_new_tokens=5)
     assert ended.code == 1
     assert ended.out.startswith("Broken: a measurement is above its bound.")
-    line = ended.err.splitlines()[-1]
-    assert re.match(r"leakmeter: a measurement exceeds its bound: exemplar n\d, token \d of sample \d", line)
-    assert "at order" in line
-    assert "; and " in line
+    where = r"exemplar n\d, token \d of sample \d.* at order .*; and "
+    assert re.match(f"leakmeter: a measurement exceeds its bound: {where}", ended.err.splitlines()[-1])
     public = audit("--public", subset_size=7, max_new_tokens=5)
     assert (public.code, public.out) == (1, "")
     assert "publish nothing from this run" in public.err
@@ -340,8 +307,7 @@ def test_a_broken_guarantee_is_exit_code_1_and_names_exemplar_and_token(
     ],
 )
 def test_what_cannot_be_audited_is_one_line(audit: Call, named: dict[str, object], said: str) -> None:
-    ended = audit(**named)
-    assert_refused(ended, said)
+    assert_refused(audit(**named), said)
     assert not Path("runs").exists()
 
 
@@ -356,17 +322,13 @@ def test_what_cannot_be_audited_is_one_line(audit: Call, named: dict[str, object
         ("clip", "configuration 'generate.toml' is not TOML"),
         ("clip = 2", "the guarantee is not set; give one of epsilon, temperature"),
         ("epsilon = 2", "no exemplars are given; give a file of exemplars"),
-        (
-            'epsilon = 2\ntask = "tickets"\nexemplars = "tickets"',
-            "task 'tickets' has labels; give the one to generate: Billing, Delivery, Repairs, Account",
-        ),
-        ('epsilon = 2\nexemplars = "tickets"\ntask = "tickets"\nlabel = "Bill"', "no label named 'Bill'; did you mean"),
+        (f"epsilon = 2\n{TICKETS}", "'tickets' has labels; give the one to generate: Billing, Delivery, Repairs, Acc"),
+        (f'epsilon = 2\n{TICKETS}label = "Bill"', "no label named 'Bill'; did you mean"),
     ],
 )
 def test_a_configuration_that_cannot_be_used_is_one_line(cli: Call, text: str, said: str) -> None:
     Path("generate.toml").write_text(text, encoding="utf-8")
-    ended = cli("generate", "--model", "toy", "--config", "generate.toml")
-    assert_refused(ended, said)
+    assert_refused(cli("generate", "--model", "toy", "--config", "generate.toml"), said)
 
 
 def test_every_key_is_an_option_and_the_sample_has_only_keys(cli: Call) -> None:
@@ -388,30 +350,24 @@ def audited(exemplars: Any = TEXTS, **more: Any) -> Results[PrivateGenerationRes
     return leakmeter.generate(given.pop("model", "toy"), exemplars, **given)
 
 
-def test_what_was_asked_for_is_guaranteed_and_kept() -> None:
+def test_what_was_asked_for_is_guaranteed_and_kept(capsys: pytest.CaptureFixture[str]) -> None:
     made = audited(epsilon=8.0)
-    (result,) = made
-    told = made.summary.guarantee
+    (result,), told = made, made.summary.guarantee
     assert told is not None
     assert 8.0 - 1e-9 < told.epsilon <= 8.0
-    assert told.n_tokens == 8
     assert made.summary.holds
-    assert result.subset_size == 7
-    assert result.seed is None
+    assert (told.n_tokens, result.subset_size, result.seed, len(result.texts)) == (8, 7, None, 2)
     assert result.public.draws == Draws(random_bits="operating system")
-    assert len(result.texts) == 2
     assert json.loads(result.to_json()) == result.to_dict()
-    assert result.public.texts == result.texts
-    assert result.public.guarantee == told
+    assert (result.public.texts, result.public.guarantee) == (result.texts, told)
     assert "seed" not in json.dumps(result.public.to_dict())
     assert len(made.to_frame(detail=True)) == 7
+    assert audited()[0].texts != result.texts
+    assert capsys.readouterr().err == ""
 
 
-def test_batches_share_no_exemplar_and_leave_out_what_fills_none(tmp_path: Path) -> None:
+def test_batches_have_rows_and_pages_of_their_own(tmp_path: Path) -> None:
     made = audited(subset_size=3)
-    assert [[one.id for one in result.exemplars] for result in made] == [["0", "1", "2"], ["3", "4", "5"]]
-    assert made.summary.n_batches == 2
-    assert made[0].texts != made[1].texts
     assert made.to_frame(detail=True)["case"].tolist() == ["batch 1"] * 3 + ["batch 2"] * 3
     page = made.save_html(tmp_path / "audit.html").read_text(encoding="utf-8")
     assert page.count("Largest losses") == 2
@@ -420,67 +376,36 @@ def test_batches_share_no_exemplar_and_leave_out_what_fills_none(tmp_path: Path)
 
 def test_records_of_a_task_with_one_label() -> None:
     (result,) = audited(NEWS, task="agnews", label="Sports", instruction=None)
-    assert [one.text for one in result.exemplars] == [
-        f"News Type: Sports\nText: News item {i}." for i in range(1, 24, 4)
-    ]
-    assert result.query == "Sports"
-
-
-def test_a_seed_gives_the_same_texts_and_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
-    one, two = (audited(seed=3)[0] for _ in range(2))
-    assert one.texts == two.texts
-    assert "has no guarantee unless the seed stays secret" in capsys.readouterr().err
-    assert audited()[0].texts != audited()[0].texts
-    assert capsys.readouterr().err == ""
+    sports = [f"News Type: Sports\nText: News item {i}." for i in range(1, 24, 4)]
+    assert ([one.text for one in result.exemplars], result.query) == (sports, "Sports")
 
 
 def test_bounded_decoding_is_the_second_mechanism() -> None:
     made = audited(TEXTS[:1], mechanism=BoundedCid(0.5))
     assert made.summary.holds
-    assert made[0].mechanism == OwnMechanism(
-        name="BoundedCid", settings={"epsilon": 0.5, "temperature": 1.0, "lambda_max": 1.0}
-    )
+    settings = {"epsilon": 0.5, "temperature": 1.0, "lambda_max": 1.0}
+    assert made[0].mechanism == OwnMechanism(name="BoundedCid", settings=settings)
     assert made.summary.guarantee is not None
     assert made.summary.guarantee.pure_epsilon == pytest.approx(8 * 0.25)
     with pytest.raises(LeakmeterError, match="bounded decoding has one context, and 7 exemplars have a prompt"):
         audited(mechanism=BoundedCid(0.5))
 
 
-class OneHotByNumber(Toy):
-    """Every prompt wants one of two tokens and nothing else, by its exemplar's number and what was written last."""
-
-    def logits(self, ids: IntArray, positions: IntArray) -> npt.NDArray[np.float64]:
-        wanted = np.full(257, -40.0)
-        for at in np.flatnonzero(ids[:-1] == ord("#"))[:1]:
-            wanted[97 + (int(ids[at + 1]) + len(ids)) % 2] = 40.0
-        return wanted
-
-
-VOTING, COLD = Aggregation(10.0, 8, 4.8), Aggregation(10.0, 8, 0.5)
-MISTAKES = {
-    "clip forgotten": Mistaken(VOTING, VOTING, clips=False),
-    "half of s": Mistaken(Aggregation(10.0, 4, 4.8), VOTING),
-    "clip at 2c": Mistaken(Aggregation(20.0, 8, 4.8), VOTING),
-    "temperature twice": Mistaken(Aggregation(10.0, 8, 0.5**2), COLD),
-}
-VOTERS = [f"#{i}" for i in range(8)]
-
-
-@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
-def test_a_users_mistake_is_caught_and_named_and_a_sound_rule_is_not(mistake: Mistaken) -> None:
-    made = audited(VOTERS, model=OneHotByNumber(), mechanism=mistake)
+def test_a_users_mistake_is_caught_and_named_and_a_sound_rule_is_not() -> None:
+    voting = Aggregation(10.0, 7, 4.8)
+    made = audited(model=OneHot(), mechanism=Mistaken(voting, voting, clips=False))
     assert not made.summary.holds
     named = {(one.exemplar, one.token is None) for one in made.summary.failures}
-    assert named == {(f"e{i}", total) for i in range(1, 9) for total in (False, True)}
+    assert named == {(f"e{i}", total) for i in range(1, 8) for total in (False, True)}
     worst = next(one for one in made.summary.failures if one.token is not None)
     assert worst.sample is not None
     assert worst.token is not None
-    assert str(worst.exemplar_id) in "01234567"
+    assert str(worst.exemplar_id) in "0123456"
     assert worst.ratio > 1.05
     assert worst.token_text == made[0].samples[worst.sample].tokens[worst.token]
-    sound = audited(VOTERS, model=OneHotByNumber(), clip=10.0, temperature=mistake.says.temperature)
-    assert sound.summary.holds
-    assert sound.summary.most.ratio > 0.25
+    sound = audited(model=OneHot(), clip=10.0, temperature=4.8).summary
+    assert sound.holds
+    assert sound.most.ratio > 0.25
 
 
 def test_votes_of_no_exemplar_differ_and_of_equal_ones_are_missed_little() -> None:
@@ -494,12 +419,10 @@ def test_votes_of_no_exemplar_differ_and_of_equal_ones_are_missed_little() -> No
     [
         ({"exemplars": []}, "there are no exemplars; give at least one"),
         ({"exemplars": ["a", 5]}, "record 2 is not a JSON object, or another record with fields"),
-        ({"epsilon": 1.0, "temperature": 2.0}, "epsilon and temperature are given together; give one of epsilon, temp"),
         ({"epsilon": None}, "the guarantee is not set; give one of epsilon, temperature, mechanism"),
         ({"mechanism": BoundedCid(1.0), "clip": 3.0}, "a mechanism has its own settings; leave out clip"),
         ({"task": "agnews", "label": "World", "exemplars": NEWS[1:2]}, "no exemplar has the label 'World'"),
         ({"task": "agnews", "label": "Sports"}, "exemplars of a task are mappings of columns to values"),
-        ({"task": "agnews", "label": "Sport", "exemplars": NEWS}, "no label named 'Sport'; did you mean 'Sports'"),
     ],
 )
 def test_bad_input_gets_one_clear_line(given: dict[str, Any], said: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -20,11 +21,13 @@ from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.privacy.mechanism import BoundedCid, ClippedLogitAggregation
 from leakmeter.privacy.rdp import ORDERS, bound, guarantee
+from leakmeter.stats import logspace
 from leakmeter.stats.exact_draw import draw
 
 N_VOCAB = 11
 TOY = Toy(N_VOCAB, seed=5)
-ITEM = batch([(3, 4, 5), (6,), (7, 7, 3, 8)])
+SPANS = [(3, 4, 5), (6,), (7, 7, 3, 8)]
+ITEM = batch(SPANS)
 SMALL: dict[str, Any] = {"clip": 2.0, "temperature": 0.4, "sequences": 3, "max_new_tokens": 5, "seed": 9}
 
 
@@ -35,8 +38,7 @@ def drawn(item: ContextItem = ITEM, **more: Any) -> Series:
 @pytest.mark.parametrize("least", [0, 2])
 def test_every_number_is_that_of_algorithm_1_by_hand(least: int) -> None:
     # Without a seed there is no guarantee, and the distribution is inverted at numbers that everybody knows.
-    series = drawn(batch([(3, 4, 5), (6,), (7, 7, 3, 8)], stop_ids=(9, 10)), min_new_tokens=least, seed=None)
-    assert [math.isinf(x) for x in series[0, "promised_order", ""]] == [False] * len(ORDERS)
+    series = drawn(batch(SPANS, stop_ids=(9, 10)), min_new_tokens=least, seed=None)
     for number, written in enumerate(tokens_of(series)):
         uniforms = uniforms_of(0, "hand", number, 5)
         for t, token in enumerate(written):
@@ -50,22 +52,18 @@ def test_every_number_is_that_of_algorithm_1_by_hand(least: int) -> None:
                 for statistic, order in (("renyi_2", 2), ("renyi_14", 14), ("max_divergence", math.inf)):
                     expected = hand.divergence(written[:t], name, order)
                     assert series[number, statistic, name][t] == pytest.approx(expected, rel=1e-9, abs=1e-13)
-        assert not {9, 10}.intersection(written[:-1])
-        assert not {9, 10}.intersection(written[:least])
+        assert not {9, 10}.intersection((*written[:-1], *written[:least]))
 
 
 def test_the_bound_stands_beside_it_and_its_order_is_measured() -> None:
-    series = drawn()
-    voting = Aggregation(2.0, 3, 0.4)
-    np.testing.assert_array_equal(series[0, "promised_rdp", ""], bound(voting.sensitivity(), ORDERS))
+    series, sensitivity = drawn(), Aggregation(2.0, 3, 0.4).sensitivity()
+    np.testing.assert_array_equal(series[0, "promised_rdp", ""], bound(sensitivity, ORDERS))
     np.testing.assert_array_equal(series[0, "promised_order", ""], ORDERS)
-    assert series[0, "promised_max_divergence", ""].tolist() == [2 * voting.sensitivity()]
-    best = guarantee(voting.sensitivity(), 15, 1e-5).order
-    assert (0, f"renyi_{best:g}", "e1") in series
-    for number in range(3):
-        for name in ("e1", "e2", "e3"):
-            assert (series[number, "ratio", name] <= 1.0).all()
-            assert set(series[number, "order", name]) <= set(ORDERS)
+    assert series[0, "promised_max_divergence", ""].tolist() == [2 * sensitivity]
+    assert (0, f"renyi_{guarantee(sensitivity, 15, 1e-5).order:g}", "e1") in series
+    for number, name in itertools.product(range(3), ("e1", "e2", "e3")):
+        assert (series[number, "ratio", name] <= 1.0).all()
+        assert set(series[number, "order", name]) <= set(ORDERS)
 
 
 def test_perplexity_is_of_the_model_without_exemplars() -> None:
@@ -73,8 +71,7 @@ def test_perplexity_is_of_the_model_without_exemplars() -> None:
     for number, written in enumerate(tokens_of(series)):
         for t, token in enumerate(written):
             ids = np.asarray([0, 1, 2, *written[:t]])
-            z = TOY.logits(ids, np.arange(len(ids)))
-            expected = z[token] - np.log(np.exp(z).sum())
+            expected = logspace.log_softmax(TOY.logits(ids, np.arange(len(ids))))[token]
             assert series[number, "bare_log_prob", ""][t] == pytest.approx(expected, abs=1e-12)
 
 
@@ -85,33 +82,30 @@ def test_verbatim_runs_are_the_exemplars_own() -> None:
     assert series[0, "verbatim", "e2"].tolist() == [0, 2, 2, 0, 0, 0, 0]
 
 
-def test_the_measure_s_own_rule_is_the_mechanism_of_that_name() -> None:
+class Listed(Mistaken):
+    """A sound rule whose bound is a list."""
+
+    def bound(self, orders: Any) -> Any:
+        return super().bound(orders).tolist()
+
+
+@pytest.mark.parametrize("normalise_by", ["fixed", "present"])
+def test_the_measure_s_own_rule_is_the_mechanism_of_that_name(normalise_by: Any) -> None:
     lengths: dict[str, Any] = {"sequences": 2, "max_new_tokens": 3, "seed": None}
-    for normalise_by in ("fixed", "present"):
-        voting = Aggregation(3.0, 3, 0.5, normalise_by)
-        own = drawn(clip=3.0, temperature=0.5, normalise_by=normalise_by, **lengths)
-        same = readings_of(TOY, PrivateGeneration(mechanism=ClippedLogitAggregation(voting), **lengths), ITEM)
-        assert own.keys() == same.keys()
-        for key, values in own.items():
-            np.testing.assert_array_equal(same[key], values)
-
-
-def test_a_rule_may_give_its_bound_as_a_list() -> None:
-    class Listed(Mistaken):
-        def bound(self, orders: Any) -> Any:
-            return super().bound(orders).tolist()
-
-    lengths: dict[str, Any] = {"sequences": 2, "max_new_tokens": 3, "seed": 1}
-    voting = Aggregation(3.0, 3, 0.5)
-    found = readings_of(TOY, PrivateGeneration(mechanism=Listed(voting, voting), **lengths), ITEM)
-    expected = readings_of(TOY, PrivateGeneration(mechanism=ClippedLogitAggregation(voting), **lengths), ITEM)
-    assert found.keys() == expected.keys()
+    voting, fixed = Aggregation(3.0, 3, 0.5, normalise_by), Aggregation(3.0, 3, 0.5)
+    own = drawn(clip=3.0, temperature=0.5, normalise_by=normalise_by, **lengths)
+    same, listed = (
+        readings_of(TOY, PrivateGeneration(mechanism=mechanism, **lengths), ITEM)
+        for mechanism in (ClippedLogitAggregation(voting), Listed(fixed, fixed))
+    )
+    assert own.keys() == same.keys() == listed.keys()
+    for key, values in own.items():
+        np.testing.assert_array_equal(same[key], values)
 
 
 def test_bounded_decoding_is_audited_and_says_what_decode_says() -> None:
-    one = batch([(3, 4, 5, 6, 7)])
     measure = PrivateGeneration(mechanism=BoundedCid(0.6, 0.8, 1.5), sequences=3, max_new_tokens=6, seed=4)
-    series = readings_of(TOY, measure, one)
+    series = readings_of(TOY, measure, batch([(3, 4, 5, 6, 7)]))
     # The same seed draws other tokens for another measure: decoding scores those that were drawn here.
     decode = Decode(temperature=0.8, epsilon=0.6, lambda_max=1.5)
     for number, written in enumerate(tokens_of(series)):
@@ -125,23 +119,20 @@ def test_bounded_decoding_is_audited_and_says_what_decode_says() -> None:
 
 @pytest.mark.parametrize("least", [0, 3])
 def test_a_text_that_is_given_is_measured_as_if_it_had_come_out(least: int) -> None:
-    spans = [(3, 4, 5), (6,), (7, 7, 3, 8)]
-    series = drawn(batch(spans, stop_ids=(9,)), min_new_tokens=least)
+    series = drawn(batch(SPANS, stop_ids=(9,)), min_new_tokens=least)
     for number, written in enumerate(tokens_of(series)):
-        again = drawn(batch(spans, stop_ids=(9,), response=written), min_new_tokens=least)
+        again = drawn(batch(SPANS, stop_ids=(9,), response=written), min_new_tokens=least)
         for (_, statistic, name), values in again.items():
             of = 0 if statistic.startswith("promised") else number
             np.testing.assert_allclose(series[of, statistic, name], values, rtol=1e-12, atol=1e-15)
 
 
 def test_how_many_advance_together_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from leakmeter.instruments.generation import measure as private_generation
-
-    item = batch([(3, 4, 5), (6,), (7, 7, 3, 8)], stop_ids=(8, 9, 10))
+    item = batch(SPANS, stop_ids=(8, 9, 10))
     whole = drawn(item, sequences=7, max_new_tokens=6)
     assert len({len(written) for written in tokens_of(whole)}) > 1
     for n in (1, 6):
-        monkeypatch.setattr(private_generation, "_PROMPTS_TOGETHER", n)
+        monkeypatch.setattr("leakmeter.instruments.generation.measure._PROMPTS_TOGETHER", n)
         few = drawn(item, sequences=7, max_new_tokens=6)
         assert list(few) == list(whole)
         for key, values in whole.items():
@@ -149,9 +140,8 @@ def test_how_many_advance_together_changes_nothing(monkeypatch: pytest.MonkeyPat
 
 
 def test_parts_of_a_batch_have_one_guarantee_and_drawn_apart() -> None:
-    spans = [(3, 4, 5), (6,), (7, 7, 3, 8)]
-    whole = drawn(batch(spans), sequences=4, max_new_tokens=3)
-    parts = [drawn(batch(spans, id_=id_), sequences=4, max_new_tokens=3, sequences_a_part=2) for id_ in ("p1", "p2")]
+    whole = drawn(sequences=4, max_new_tokens=3)
+    parts = [drawn(batch(SPANS, id_=id_), sequences=4, max_new_tokens=3, sequences_a_part=2) for id_ in ("p1", "p2")]
     assert [len(tokens_of(part)) for part in parts] == [2, 2]
     assert tokens_of(parts[0]) != tokens_of(parts[1])
     for part in parts:
@@ -164,22 +154,20 @@ def test_parts_of_a_batch_have_one_guarantee_and_drawn_apart() -> None:
             PrivateGeneration(sequences=6, sequences_a_part=part_size)
 
 
-def test_what_it_takes_can_be_predicted() -> None:
-    item = batch([(3, 4, 5), (6,), (7, 7, 3, 8)])
-    for more in ({}, {"normalise_by": "present"}):
-        measure = PrivateGeneration(sequences=4, max_new_tokens=5, seed=0, **more)
-        prediction = predict(planning_backend(TOY, None), measure.trial(item))
-        _, cost = drive(TOY, [measure.trial(item)])
-        assert prediction.n_prompts == cost.n_prompts == 4 * 5 * 3 + 4
-        assert prediction.is_upper_bound
+@pytest.mark.parametrize("normalise_by", ["fixed", "present"])
+def test_what_it_takes_can_be_predicted(normalise_by: Any) -> None:
+    measure = PrivateGeneration(sequences=4, max_new_tokens=5, seed=0, normalise_by=normalise_by)
+    prediction = predict(planning_backend(TOY, None), measure.trial(ITEM))
+    _, cost = drive(TOY, [measure.trial(ITEM)])
+    assert prediction.n_prompts == cost.n_prompts == 4 * 5 * 3 + 4
+    assert prediction.is_upper_bound
 
 
 def test_seeds_of_texts() -> None:
     one, two, other = (tokens_of(drawn(seed=seed)) for seed in (5, 5, 6))
     assert one == two
-    assert one != other
     assert len(set(one)) == 3
-    assert tokens_of(drawn(batch([(3, 4, 5), (6,), (7, 7, 3, 8)], id_="another"), seed=5)) != one
+    assert one not in (other, tokens_of(drawn(batch(SPANS, id_="another"), seed=5)))
     # More sequences, or longer ones, leave what there was.
     assert [written[:3] for written in one] == tokens_of(drawn(seed=5, max_new_tokens=3))
     assert one[:2] == tokens_of(drawn(seed=5, sequences=2))
@@ -187,11 +175,10 @@ def test_seeds_of_texts() -> None:
 
 def test_without_a_seed_the_operating_system_draws() -> None:
     one, two = (PrivateGeneration(**{**SMALL, "seed": None}).seeded() for _ in range(2))
-    assert one.nonce is not None
-    assert two.nonce is not None
     assert (one.seed, two.seed) == (None, None)
-    assert one.nonce != two.nonce
-    assert max(one.nonce, two.nonce) >= 2**96
+    assert one.nonce is not None
+    assert two.nonce not in (None, one.nonce)
+    assert max(one.nonce, two.nonce or 0) >= 2**96
     assert one.seeded() == one
     assert PrivateGeneration(seed=5).seeded() == PrivateGeneration(seed=5)
     # Nobody can repeat it: the nonce is a name, and no seed.
@@ -207,13 +194,12 @@ def test_a_seed_under_another_guarantee_draws_another_text() -> None:
 
 
 def test_a_token_is_drawn_by_the_weights_of_the_distribution_that_was_measured() -> None:
-    series = drawn()
-    for number, written in enumerate(tokens_of(series)):
+    bits = bits_of(PrivateGeneration(**SMALL), ITEM)
+    for number, written in enumerate(tokens_of(drawn())):
         for t, token in enumerate(written):
             log_p = ByHand(TOY, ITEM, 2.0, 0.4).log_probs(written[:t])
             weights = np.exp([[log_p[v] for v in range(N_VOCAB)]])
-            bits = bits_of(PrivateGeneration(**SMALL), ITEM)(number, t)
-            assert draw(weights, bits).tolist() == [[token]]
+            assert draw(weights, bits(number, t)).tolist() == [[token]]
 
 
 @pytest.mark.parametrize(
@@ -232,9 +218,12 @@ def test_a_token_is_drawn_by_the_weights_of_the_distribution_that_was_measured()
         ({"mechanism": BoundedCid(1.0), "clip": 3.0}, "a mechanism has its own settings; leave out clip, temperature"),
     ],
 )
-def test_what_has_no_meaning_is_refused(given: dict[str, Any], said: str) -> None:
+def test_settings_without_a_meaning_are_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         PrivateGeneration(**given)
+
+
+def test_items_that_cannot_be_measured_are_refused() -> None:
     with pytest.raises(UsageError, match="case 'hand' has no exemplars; give at least one"):
         drawn(batch([]))
     with pytest.raises(UsageError, match="case 'hand' has a response with a stop token among its first 2"):

@@ -24,13 +24,8 @@ CASE = ExemplarCase(
     SPORTS,
 )
 TABLE_3 = (
-    "Given a label of news type, generate the chosen type of news accordingly.\n"
-    "\n"
-    "News Type: Sports\n"
-    f"Text: {GALAXY}\n"
-    "\n"
-    "News Type: Sports\n"
-    "Text:"
+    "Given a label of news type, generate the chosen type of news accordingly.\n\n"
+    f"News Type: Sports\nText: {GALAXY}\n\nNews Type: Sports\nText:"
 )
 
 
@@ -56,21 +51,19 @@ def test_the_papers_prompt_to_the_letter(tokenizer: Any) -> None:
 def test_an_exemplar_is_the_same_tokens_alone_and_among_others(tokenizer: Any) -> None:
     prepared = made(tokenizer=tokenizer)
     item = prepared.item
-    frame, query = item.blank.ids.tolist(), len(item.blank.ids)
     for span in item.spans:
         (piece,) = [piece for piece in item.alone[span.name].pieces if piece.role == CONTEXT]
         assert piece == next(piece for piece in item.prompt.pieces if piece.name == span.name)
         assert (piece.name, len(piece.ids)) == (span.name, span.n_tokens)
-        assert len(item.alone[span.name].ids) == query + span.n_tokens
+        assert len(item.alone[span.name].ids) == len(item.blank.ids) + span.n_tokens
     assert item.cuts["e1"] == item.alone["e2"]
-    assert item.prompt.blank().ids.tolist() == frame
+    assert item.prompt.blank().ids.tolist() == item.blank.ids.tolist()
     assert [prepared.context[a:b] for span in item.spans for a, b in span.ranges] == [
         f"News Type: Sports\nText: {GALAXY}",
         "News Type: Sports\nText: Late goal.  <|im_end|> 🙂\nCup.",
     ]
     assert [span.document for span in item.spans] == ["7", "9"]
-    assert item.response is None
-    assert item.stop_ids == tokenizer.stop_ids
+    assert (item.response, item.stop_ids) == (None, tokenizer.stop_ids)
 
 
 def test_a_special_token_in_a_text_is_text(chat_tokenizer: Any) -> None:
@@ -128,10 +121,9 @@ POOL = [Example(str(i), (f"text {i}",), "Sports" if i % 3 else "World") for i in
 
 
 def test_the_parts_of_a_batch_have_its_exemplars() -> None:
-    cases = batches_of(POOL, 3, label="Sports", parts=2)
-    of = batches_of(POOL, 3, label="Sports")
-    assert [case.id for case in cases] == [f"batch {i}, part {j}" for i in range(1, len(of) + 1) for j in (1, 2)]
-    assert [case.exemplars for case in cases] == [case.exemplars for case in of for _ in range(2)]
+    cases, whole = (batches_of(POOL, 3, label="Sports", parts=parts) for parts in (2, 1))
+    assert [case.id for case in cases] == [f"batch {i}, part {j}" for i in (1, 2) for j in (1, 2)]
+    assert [case.exemplars for case in cases] == [case.exemplars for case in whole for _ in range(2)]
 
 
 def test_batches_are_disjoint_in_order_and_full() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -89,29 +89,22 @@ def result_of(shares: Any = SHARES, ratios: Any = None, **more: Any) -> PrivateG
 
 def test_promise_verdict_and_who_paid_most() -> None:
     case = result_of()
-    told = guarantee(SENSITIVITY, 6, 1e-5)
-    assert case.bounds.guarantee is not None
-    assert (case.bounds.guarantee.n_tokens, case.bounds.guarantee.delta) == (6, 1e-5)
-    assert (case.bounds.guarantee.epsilon, case.bounds.guarantee.order) == (told.epsilon, BEST)
-    assert case.bounds.guarantee.rdp_nats == pytest.approx(told.rdp_nats, rel=1e-14)
-    assert case.bounds.guarantee.pure_epsilon == pytest.approx(told.pure_epsilon, rel=1e-14)
+    promised, told = case.bounds.guarantee, guarantee(SENSITIVITY, 6, 1e-5)
+    assert promised is not None
+    assert (promised.n_tokens, promised.delta, promised.epsilon, promised.order) == (6, 1e-5, told.epsilon, BEST)
+    assert promised.rdp_nats == pytest.approx(told.rdp_nats, rel=1e-14)
+    assert promised.pure_epsilon == pytest.approx(told.pure_epsilon, rel=1e-14)
     assert case.bounds.spent.n_tokens == 5
     assert case.bounds.spent.epsilon == pytest.approx(guarantee(SENSITIVITY, 5, 1e-5).epsilon, rel=1e-14)
     assert [row.order for row in case.by_order] == [2.0, BEST, math.inf]
-    limit = float(LIMITS[1])
-    at = case.by_order[1]
+    limit, at = float(LIMITS[1]), case.by_order[1]
     assert at.bound_nats == pytest.approx(5 * limit)
     assert at.measured_nats == pytest.approx(1.7 * limit)
-    assert at.ratio == pytest.approx(1.7 / 5)
-    assert at.exemplar == "e2"
+    assert (at.ratio, at.worst_token_ratio, at.exemplar) == (pytest.approx(1.7 / 5), pytest.approx(0.9), "e2")
     assert at.sum_of_maxima_nats == pytest.approx((0.5 + 0.2 + 0.3 + 0.4 + 0.9) * limit)
-    assert at.worst_token_ratio == pytest.approx(0.9)
-    assert case.verdict.holds is True
-    assert case.verdict.failures == ()
-    worst = case.verdict.worst_token
-    assert [getattr(worst, name) for name in ("exemplar", "exemplar_id", "sample", "token", "token_text", "order")] == [
-        *("e2", "x9", 1, 1, " c", BEST)
-    ]
+    assert (case.verdict.holds, case.verdict.failures) == (True, ())
+    assert where(case.verdict.worst_token) == ("e2", "x9", 1, 1, " c")
+    assert case.verdict.worst_token.order == BEST
     assert [one.rank for one in case.exemplars] == [2, 1]
     assert [one.measured_nats for one in case.exemplars] == pytest.approx([1.1 * limit, 1.7 * limit])
     assert [one.text for one in case.exemplars] == ["Text: one", "Text: two"]
@@ -120,6 +113,10 @@ def test_promise_verdict_and_who_paid_most() -> None:
     assert per_token.most_exemplar == ("e2", "e1", "e1")
     assert per_token.most_nats == pytest.approx([0.5 * limit, 0.2 * limit, 0.3 * limit])
     assert per_token.share_of_bound == pytest.approx([0.5, 0.2, 0.3])
+
+
+def where(told: Any) -> tuple[object, ...]:
+    return (told.exemplar, told.exemplar_id, told.sample, told.token, told.token_text)
 
 
 def test_the_papers_figure_stands_beside_that_of_a_mechanism_that_tells_nothing() -> None:
@@ -135,9 +132,7 @@ def test_the_papers_figure_stands_beside_that_of_a_mechanism_that_tells_nothing(
 
 def test_a_failure_names_exemplar_and_token() -> None:
     (failure,) = result_of({**SHARES, "e1": BROKEN}).verdict.failures
-    assert [getattr(failure, name) for name in ("exemplar", "exemplar_id", "sample", "token", "token_text")] == [
-        *("e1", "x7", 1, 1, " c")
-    ]
+    assert where(failure) == ("e1", "x7", 1, 1, " c")
     assert failure.ratio == pytest.approx(1.5)
     assert failure.measured_nats == pytest.approx(1.5 * failure.bound_nats)
     # At an order that was not measured by itself.
@@ -211,11 +206,8 @@ def test_parts_of_a_batch_are_one_batch_again() -> None:
 def test_quality_of_the_texts() -> None:
     told = result_of().text_quality
     assert told.perplexity == pytest.approx(2 ** ((1 + 3 + 1 + 1 + 3) / 5))
-    assert told.distinct_1 == pytest.approx(3 / 5)
-    assert told.distinct_2 == pytest.approx(2 / 3)
-    assert told.distinct_3 == 1.0
-    assert told.verbatim_share == pytest.approx(4 / 5)
-    assert told.longest_verbatim_tokens == 5
+    assert (told.distinct_1, told.distinct_2, told.distinct_3) == pytest.approx((3 / 5, 2 / 3, 1.0))
+    assert (told.verbatim_share, told.longest_verbatim_tokens) == (pytest.approx(4 / 5), 5)
     assert told.verbatim == (
         Copy(sample=0, start=0, end=2, longest_run_tokens=5, text="A b", exemplar="e2"),
         Copy(sample=1, start=0, end=2, longest_run_tokens=5, text="A c", exemplar="e2"),
@@ -223,14 +215,13 @@ def test_quality_of_the_texts() -> None:
 
 
 def test_several_batches_are_as_private_as_the_worst() -> None:
-    cases = [result_of(), result_of({**SHARES, "e1": ([0.1, 0.2, 0.3], [0.4, 1.5])}, id="batch 2")]
+    cases = [result_of(), result_of({**SHARES, "e1": BROKEN}, id="batch 2")]
     told = Summary.from_results(cases)
     assert (told.n_batches, told.n_texts, told.holds) == (2, 4, False)
     assert told.guarantee == cases[0].bounds.guarantee
     assert [(one.batch, one.exemplar) for one in told.failures] == [("batch 2", "e1")]
-    assert told.most.batch == "batch 2"
     # The two batches hold the same texts: what is promised of them adds up.
-    assert told.n_repeated_texts == 2
+    assert (told.most.batch, told.n_repeated_texts) == ("batch 2", 2)
     without = replace(cases[0], bounds=replace(cases[0].bounds, guarantee=None))
     assert Summary.from_results([cases[0], without]).guarantee is None
     with pytest.raises(UsageError, match="there are no batches to sum up"):
@@ -239,43 +230,28 @@ def test_several_batches_are_as_private_as_the_worst() -> None:
 
 def test_a_row_for_each_exemplar() -> None:
     frame = result_of().to_frame()
-    assert frame["name"].tolist() == ["e1", "e2"]
-    assert frame["rank"].tolist() == [2, 1]
+    assert frame[["name", "rank"]].values.tolist() == [["e1", 2], ["e2", 1]]
     assert {"renyi_2_nats", f"renyi_{BEST:g}_nats", "max_divergence_nats"} < set(frame.columns)
 
 
 IDS = st.lists(st.integers(0, 3), max_size=14)
 
 
-def slow_runs(ids: Sequence[int], other: Sequence[int]) -> list[int]:
-    """Every run of either text, compared."""
-    theirs = {tuple(other[a:b]) for a in range(len(other)) for b in range(a + 1, len(other) + 1)}
-    longest = [0] * len(ids)
-    for a in range(len(ids)):
-        for b in range(a + 1, len(ids) + 1):
-            if tuple(ids[a:b]) in theirs:
-                longest[a:b] = [max(n, b - a) for n in longest[a:b]]
-    return longest
-
-
 @seed(110)
 @given(IDS, st.lists(IDS, min_size=1, max_size=3))
 def test_runs_are_those_that_any_comparison_finds(ids: list[int], others: list[list[int]]) -> None:
-    assert shared_runs(ids, others).tolist() == [slow_runs(ids, other) for other in others]
+    stretches_of = list(itertools.combinations(range(len(ids) + 1), 2))
+    for other, found in zip(others, shared_runs(ids, others).tolist(), strict=True):
+        theirs = {tuple(other[a:b]) for a, b in itertools.combinations(range(len(other) + 1), 2)}
+        shared = [(a, b) for a, b in stretches_of if tuple(ids[a:b]) in theirs]
+        assert found == [max((b - a for a, b in shared if a <= i < b), default=0) for i in range(len(ids))]
 
 
-def test_a_run_does_not_go_on_in_the_next_text() -> None:
+def test_runs_and_shares_by_hand() -> None:
+    # A run does not go on in the next text.
     assert shared_runs([1, 2, 3, 4], [[9, 1, 2], [3, 4, 9]]).tolist() == [[2, 2, 0, 0], [0, 0, 2, 2]]
-
-
-def test_stretches_of_long_runs() -> None:
     assert stretches([0, 5, 5, 5, 5, 5, 2, 6, 6], 5) == [(1, 6), (7, 9)]
-    assert stretches([5, 5], 5) == [(0, 2)]
-    assert stretches([4, 4], 5) == []
-    assert stretches([], 5) == []
-
-
-def test_distinct_and_perplexity_by_hand() -> None:
+    assert [stretches(runs, 5) for runs in ([5, 5], [4, 4], [])] == [[(0, 2)], [], []]
     assert distinct([[1, 2, 1, 2], [2]], 1) == pytest.approx(2 / 5)
     assert distinct([[1, 2, 1, 2], [2]], 2) == pytest.approx(2 / 3)
     assert math.isnan(distinct([[1]], 2))

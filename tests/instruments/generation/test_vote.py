@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tracemalloc
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
+from helpers.generation_items import Mistaken
 from leakmeter.errors import UsageError
 from leakmeter.instruments.generation.measure import COLUMNS, LeaveOneOutVote
 from leakmeter.privacy.clipped_logits import Aggregation
@@ -24,21 +25,7 @@ LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
 libraries = pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
 MEASURED = (*sorted({*SPREAD, 3}), math.inf)
 AT = len(COLUMNS)
-
-
-@dataclass(frozen=True)
-class SlowAggregation:
-    """Clipped-logit aggregation that is asked row by row."""
-
-    aggregation: Aggregation
-    public_first: bool = False
-    adjacency: Any = "add-remove"
-
-    def log_probs(self, rows: Any) -> Any:
-        return ClippedLogitAggregation(self.aggregation).log_probs(rows)
-
-    def bound(self, orders: Any) -> npt.NDArray[np.float64]:
-        return ClippedLogitAggregation(self.aggregation).bound(orders)
+COLD = Aggregation(5.0, 4, 0.5)
 
 
 @dataclass(frozen=True)
@@ -48,13 +35,12 @@ class Rule:
     function: Any
     public_first: bool = False
     adjacency: Any = "add-remove"
-    nats: float = field(default=1.0)
 
     def log_probs(self, rows: Any) -> Any:
         return self.function(rows)
 
     def bound(self, orders: Any) -> npt.NDArray[np.float64]:
-        return np.full(len(orders), self.nats)
+        return np.ones(len(orders))
 
 
 def vote_of(mechanism: Mechanism, **more: Any) -> LeaveOneOutVote:
@@ -106,7 +92,7 @@ def test_a_rule_that_is_asked_row_by_row_is_measured_the_same(library: Any) -> N
         voting = Aggregation(4.0, 5, temperature)
         quick, slow = (
             counted(vote_of(rule, random=0.7), rows, library)
-            for rule in (ClippedLogitAggregation(voting), SlowAggregation(voting))
+            for rule in (ClippedLogitAggregation(voting), Mistaken(voting, voting))
         )
         # Logarithms that were subtracted have lost digits of small divergences.
         np.testing.assert_allclose(slow, quick, rtol=1e-7, atol=1e-13)
@@ -115,7 +101,7 @@ def test_a_rule_that_is_asked_row_by_row_is_measured_the_same(library: Any) -> N
 @libraries
 def test_the_token_is_that_of_the_distribution_that_was_measured(library: Any) -> None:
     rows = np.random.default_rng(2).normal(size=(4, 9)) * 3
-    rule = ClippedLogitAggregation(Aggregation(5.0, 4, 0.5))
+    rule = ClippedLogitAggregation(COLD)
     log_p = rule.log_probs(rows)
     edges = np.cumsum(np.exp(log_p))
     for uniform in (0.0, 0.05, 0.5, 0.99, 1 - 1e-16):
@@ -130,12 +116,11 @@ def test_the_token_is_that_of_the_distribution_that_was_measured(library: Any) -
 
 
 @libraries
-@pytest.mark.parametrize("kind", [ClippedLogitAggregation, SlowAggregation])
-def test_masked_tokens_are_no_part_of_the_vocabulary(library: Any, kind: Any) -> None:
+@pytest.mark.parametrize("rule", [ClippedLogitAggregation(COLD), Mistaken(COLD, COLD)], ids=["quick", "row by row"])
+def test_masked_tokens_are_no_part_of_the_vocabulary(library: Any, rule: Any) -> None:
     rows = np.random.default_rng(3).normal(size=(4, 9)) * 5
     rows[:, 3] += 50
     kept = [0, 1, 2, 4, 5, 6, 8]
-    rule = kind(Aggregation(5.0, 4, 0.5))
     small = counted(vote_of(rule, random=0.6), rows[:, kept], library)
     found = counted(vote_of(rule, random=0.6, masked=(3, 7)), rows, library)
     assert found[0, 0] == kept[int(small[0, 0])]
@@ -148,10 +133,8 @@ def test_a_public_row_is_never_left_out(library: Any) -> None:
     rows = np.random.default_rng(4).normal(size=(2, 15)) * 4
     rule = BoundedCid(0.8)
     public, context = counted(vote_of(rule, random=0.3), rows, library)
-    log_p, log_q = rule.log_probs(rows), rule.log_probs(rows[:1])
-    np.testing.assert_allclose(
-        context[AT:], [slow_divergence(log_p, log_q, order) for order in MEASURED], rtol=1e-8, atol=1e-14
-    )
+    expected = [slow_divergence(rule.log_probs(rows), rule.log_probs(rows[:1]), order) for order in MEASURED]
+    np.testing.assert_allclose(context[AT:], expected, rtol=1e-8, atol=1e-14)
     assert public[2:].tolist() == [0.0] * (2 + len(MEASURED))
     assert public[:2].tolist() == context[:2].tolist()
 
@@ -201,10 +184,8 @@ def test_a_rule_of_a_user_meets_float64_and_may_answer_in_numpy() -> None:
 
 
 def test_it_goes_on_where_it_draws_and_needs_all_rows() -> None:
-    drawn, given = (
-        vote_of(ClippedLogitAggregation(Aggregation(1.0, 2, 1.0))),
-        vote_of(ClippedLogitAggregation(Aggregation(1.0, 2, 1.0)), token=3),
-    )
+    rule = ClippedLogitAggregation(COLD)
+    drawn, given = vote_of(rule), vote_of(rule, token=3)
     assert (drawn.continues, given.continues) == (True, False)
     assert drawn.rows_together
     assert drawn.rows(4) == range(4, 5)
