@@ -20,8 +20,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-import gguf
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -30,6 +28,7 @@ from hypothesis import strategies as st
 from helpers import logged_traffic
 from helpers.each_run import copied, runs_by_name, runs_of_each
 from helpers.fuzzing import SECONDS, SECRET, as_json, fuzz, holds, json_files, spoilt_bytes, spoilt_values
+from helpers.llama_gguf import write_gguf
 from helpers.logged_traffic import WRITERS, exchanges
 from helpers.measured_runs import run as measured_run
 from leakmeter.core.case import Document
@@ -130,8 +129,8 @@ def _trace_files(name: str) -> st.SearchStrategy[bytes]:
 
 
 def _subjects(name: str, content: bytes, folder: Path) -> None:
-    load_subjects(_file(name, content, folder), skip_bad=True)
-    load_subjects(_file(name, content, folder))
+    for skip_bad in (True, False):
+        load_subjects(_file(name, content, folder), skip_bad=skip_bad)
 
 
 def _queries(content: bytes, folder: Path) -> None:
@@ -333,29 +332,9 @@ def _query(content: bytes, folder: Path) -> None:
 def _ggufs() -> tuple[bytes, ...]:
     with tempfile.TemporaryDirectory() as made:
         path = Path(made, "tiny.gguf")
-        writer = gguf.GGUFWriter(path, "llama")
-        for add in (writer.add_context_length, writer.add_embedding_length, writer.add_feed_forward_length):
-            add(16)
-        for add in (writer.add_block_count, writer.add_head_count, writer.add_head_count_kv):
-            add(1)
-        writer.add_layer_norm_rms_eps(1e-5)
-        writer.add_vocab_size(4)
-        writer.add_tokenizer_model("gpt2")
-        writer.add_tokenizer_pre("default")
-        writer.add_token_list(["a", "b", "<s>", "ab"])
-        writer.add_token_types([1, 1, 3, 1])
-        writer.add_token_merges(["a b"])
-        writer.add_bos_token_id(2)
-        writer.add_tensor("token_embd.weight", np.zeros((4, 16), np.float32))
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
-        return (path.read_bytes()[:1200],)
-
-
-def _gguf(content: bytes, folder: Path) -> None:
-    convert(_file("own.gguf", content, folder), folder / "converted", gguf_sha256="0" * 64, source={})
+        named = {"model": "gpt2", "pre": "default", "merges": ["a b"], "bos_token_id": 2}
+        write_gguf(path, ["a", "b", "<s>", "ab"], [1, 1, 3, 1], **named)
+        return (path.read_bytes()[:2000],)
 
 
 def _sql() -> st.SearchStrategy[bytes]:
@@ -364,7 +343,7 @@ def _sql() -> st.SearchStrategy[bytes]:
     return st.one_of(made.map(lambda text: text.encode("utf-8", "replace")), spoilt_bytes(_WHOLE_QUERIES))
 
 
-def _toml(*paths: Path) -> st.SearchStrategy[bytes]:
+def _files(*paths: Path) -> st.SearchStrategy[bytes]:
     return spoilt_bytes(tuple(path.read_bytes() for path in paths))
 
 
@@ -385,9 +364,12 @@ def _targets() -> dict[str, Callable[[], Target]]:
         ),
         "parquet": lambda: Target(spoilt_bytes(_parquet()), partial(_cases, "cases.parquet")),
         "chat": lambda: Target(json_files(*CASES[3:5], CASES[3]["messages"]), _read_by(logged_case, "chat.json")),
-        **{f"traces_{name}": partial(_of_traces, name) for name in WRITERS},
+        **{
+            f"traces_{name}": partial(lambda of: Target(_trace_files(of), partial(_traces, of)), name)
+            for name in WRITERS
+        },
         "subjects": lambda: Target(
-            st.one_of(_toml(SAMPLES / "subjects.toml"), spoilt_bytes((EDITS,))), partial(_subjects, "people.toml")
+            st.one_of(_files(SAMPLES / "subjects.toml"), spoilt_bytes((EDITS,))), partial(_subjects, "people.toml")
         ),
         "subjects_json": lambda: Target(
             json_files([{"name": "Dora Haas", "phone": "+12025550143", "relationships": {"father": SECRET}}]),
@@ -397,15 +379,15 @@ def _targets() -> dict[str, Callable[[], Target]]:
             spoilt_bytes((b'twin = ["Call {name} at", "x"]\n',)), _read_by(load_templates, "p.toml")
         ),
         "relations": lambda: Target(
-            _toml(*sorted((SAMPLES / "relations").iterdir())), _read_by(load_relations, "r.toml", str)
+            _files(*sorted((SAMPLES / "relations").iterdir())), _read_by(load_relations, "r.toml", str)
         ),
         "queries": lambda: Target(
             spoilt_bytes(tuple((SAMPLES / name).read_bytes()[:2000] for name in ("queries.jsonl", "contexts.jsonl"))),
             _queries,
         ),
-        "study": lambda: Target(_toml(*sorted(STUDIES.glob("*.toml"))), _read_by(load_study, "study.toml", str)),
-        "audit": lambda: Target(_toml(SAMPLES / "generate.toml"), _read_by(command._read, "generate.toml")),
-        "task": lambda: Target(_toml(SAMPLES / "tickets.toml"), _read_by(load_task, "task.toml", str)),
+        "study": lambda: Target(_files(*sorted(STUDIES.glob("*.toml"))), _read_by(load_study, "study.toml", str)),
+        "audit": lambda: Target(_files(SAMPLES / "generate.toml"), _read_by(command._read, "generate.toml")),
+        "task": lambda: Target(_files(SAMPLES / "tickets.toml"), _read_by(load_task, "task.toml", str)),
         "edits": lambda: Target(spoilt_bytes((EDITS,)), _edits),
         "baseline": lambda: Target(json_files(_baseline()), _read_by(_held_against, "baseline.json")),
         "run": lambda: Target(_spoilt_run(receipts=False), _run),
@@ -415,12 +397,13 @@ def _targets() -> dict[str, Callable[[], Target]]:
         "patterns": lambda: Target(spoilt_bytes(PATTERNS), _patterns),
         "entities": lambda: Target(spoilt_bytes(TEXTS), _entities),
         "query": lambda: Target(_sql(), _query),
-        "gguf": lambda: Target(spoilt_bytes(_ggufs()), _gguf),
+        "gguf": lambda: Target(
+            spoilt_bytes(_ggufs()),
+            lambda content, folder: convert(
+                _file("own.gguf", content, folder), folder / "converted", gguf_sha256="0" * 64, source={}
+            ),
+        ),
     }
-
-
-def _of_traces(name: str) -> Target:
-    return Target(_trace_files(name), partial(_traces, name))
 
 
 TARGETS: Final = _targets()

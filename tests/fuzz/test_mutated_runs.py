@@ -5,6 +5,7 @@ A few changes by `make test`, each tried by some of the commands; by `make fuzz`
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 import time
@@ -46,15 +47,11 @@ def test_every_instrument_has_a_run(whole: dict[str, mutated_runs.Whole]) -> Non
 
 def test_a_changed_field_is_named_or_does_no_harm(whole: dict[str, mutated_runs.Whole], environment: Path) -> None:
     end = time.monotonic() + SECONDS * _SHARE
-    number = 0
-    while number < _FEWEST or time.monotonic() < end:
+    for number in itertools.takewhile(lambda n: n < _FEWEST or time.monotonic() < end, itertools.count()):
         folder = environment / str(number)
         folder.mkdir()
-        try:
-            _attack(mutated_runs.mutated(whole, FIRST_SEED, number, folder), folder, number)
-        finally:
-            shutil.rmtree(folder)
-        number += 1
+        _attack(mutated_runs.mutated(whole, FIRST_SEED, number, folder), folder, number)
+        shutil.rmtree(folder)
 
 
 def _attack(run: mutated_runs.Mutated, folder: Path, number: int) -> None:
@@ -66,7 +63,7 @@ def _attack(run: mutated_runs.Mutated, folder: Path, number: int) -> None:
         ended = call()
         why = mutated_runs.fell(ended, run.file)
         assert why is None, f"{run.change}: {name}: {why}: {ended.err}"
-        is_damaged |= mutated_runs.is_damaged(ended)
+        is_damaged |= "damaged: " in ended.err
     verified = mutated_runs.run_command(["runs", "verify", run.path])
     assert "internal error" not in verified.err, f"{run.change}: verify: {verified.err}"
     assert verified.code == 1 or not is_damaged, f"{run.change}: verify finds nothing: {verified.out}"

@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import io
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -44,14 +45,9 @@ PEERS = {
     "sentences": ("context-cite", "context-cite-batch-8", "full-pass"), "occlusion": ("inseq",),
     "answers": ("padded-case", "leakmeter-same-prompts", "vllm"),
 }  # fmt: skip
-PACKAGES = {
-    "captum": "captum",
-    "context-cite": "context_cite",
-    "context-cite-batch-8": "context_cite",
-    "inseq": "inseq",
-}
+PACKAGES = {"captum": "captum", "inseq": "inseq", **dict.fromkeys(PEERS["sentences"][:2], "context_cite")}
 # Context-cite keeps log-odds in half the digits; measured: 8.2e-5. The others: at most 7.4e-6.
-TOLERANCE = {"context-cite": 3e-4, "context-cite-batch-8": 3e-4}
+TOLERANCE = dict.fromkeys(PEERS["sentences"][:2], 3e-4)
 
 Rows = list[dict[str, Any]]
 Call = Callable[..., Rows]
@@ -118,8 +114,7 @@ def test_every_format_of_logs_is_read(run: Call) -> None:
 
 def test_planted_leaks_are_looked_for_by_every_method(run: Call) -> None:
     rows = run(disclosures.NAME, "--part", "late", "--seed", "7")
-    methods = [row["method"] for row in rows]
-    assert methods[:4] == ["leakmeter", "leakmeter", "string overlap", "recognisers and shapes alone"]
+    assert [row["method"] for row in rows[1:4]] == ["leakmeter", "string overlap", "recognisers and shapes alone"]
     assert all(row["cases"] == disclosures.TINY for row in rows if "cases" in row)
 
 
@@ -146,13 +141,9 @@ def test_fleets_of_workers_are_simulated(run: Call, tmp_path: Path) -> None:
     cases = [{"context": f"Anna ate {n}. Bo sang.", "query": "Who?", "response": "Anna"} for n in range(3)]
     complete = leakmeter.influence("toy", cases, out=tmp_path)
     rows = run(scale.NAME, "--data", str(complete.path), "--out", str(tmp_path))
-    alone, four = (
-        next(row for row in rows if (row["work"], row.get("workers")) == ("simulated", n))
-        for n in scale.TINY["workers"]
-    )
+    rates = {row.get("workers"): row["parts_per_s"] for row in rows if row["work"] == "simulated"}
     # Parts of a second are the work of one worker and of four, and nothing that a driver does is as long.
-    assert alone["parts_per_s"] == pytest.approx(1, rel=0.2)
-    assert four["parts_per_s"] == pytest.approx(4, rel=0.2)
+    assert [rates[n] for n in scale.TINY["workers"]] == pytest.approx([1, 4], rel=0.2)
     assert (tmp_path / "scale.png").is_file()
     again = run(scale.NAME, "--out", str(tmp_path))
     assert again[0]["write_cpu_s"] == pytest.approx(rows[0]["write_cpu_s"], rel=1e-3)
@@ -222,8 +213,7 @@ def test_a_peer_that_is_not_installed_is_left_out(
     program.main()
     out, err = capsys.readouterr()
     assert [json.loads(line)["peer"] for line in out.splitlines()] == ["full-pass", "naive"]
-    assert err.startswith("ngram against captum: left out: ")
-    assert err.count("\n") == 1
+    assert re.fullmatch("ngram against captum: left out: .*\n", err)
 
 
 def within(main: Callable[[list[str]], None]) -> Callable[..., subprocess.CompletedProcess[str]]:
@@ -287,10 +277,9 @@ def test_people_are_found_in_documents(run: Call, monkeypatch: pytest.MonkeyPatc
 def test_seconds_grow_with_tokens(
     run: Call, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    pytest.importorskip("matplotlib")
     out = tmp_path / "cost.png"
-    words = ["--out", str(out), "--lengths", "40", "64", "--repeats", "1", "--full-pass"]
-    monkeypatch.setattr(sys, "argv", ["linear", *words])
+    words = ["linear", "--out", str(out), "--lengths", "40", "64", "--repeats", "1", "--full-pass"]
+    monkeypatch.setattr(sys, "argv", words)
     linear.main()
     *rows, fit = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["context_tokens"] for row in rows] == [40, 64]
@@ -298,7 +287,5 @@ def test_seconds_grow_with_tokens(
     assert out.read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_machines_rate_is_measured() -> None:
-    import torch
-
-    assert machine.matrix_rate(torch.device("cpu"), torch.float32, seconds=0.01) > 1e6
+def test_the_machines_rate_is_measured(tiny: HfBackend) -> None:
+    assert machine.matrix_rate(tiny.model.device, tiny.model.dtype, seconds=0.01) > 1e6

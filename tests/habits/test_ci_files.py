@@ -36,20 +36,14 @@ STEP: Final = {
               **{"with": TEXTS}),
     "oneOf": [{"required": ["uses"]}, {"required": ["run", "shell"]}],
 }  # fmt: skip
+INPUT: Final = exactly("description", description=TEXT, required={"type": "boolean"}, default=TEXT)
 # Of GitHub's "Metadata syntax" for composite actions.
 ACTION_SCHEMA: Final = exactly(
-    *("name", "description", "runs"),
-    name=TEXT,
-    author=TEXT,
-    description={"type": "string", "maxLength": 125},
-    branding={"type": "object", "required": ["icon", "color"]},
-    inputs={
-        "type": "object",
-        "additionalProperties": exactly("description", description=TEXT, required={"type": "boolean"}, default=TEXT),
-    },
-    outputs={"type": "object"},
+    *("name", "description", "runs"), name=TEXT, author=TEXT, description={"type": "string", "maxLength": 125},
+    branding={"type": "object", "required": ["icon", "color"]}, outputs={"type": "object"},
+    inputs={"type": "object", "additionalProperties": INPUT},
     runs=exactly("using", "steps", using={"const": "composite"}, steps={"type": "array", "items": STEP}),
-)
+)  # fmt: skip
 CASES: Final = [
     {"id": name, "context": f"{name} Ek lives in Graz.", "query": "Who?", "response": name} for name in ("Anna", "Bo")
 ]
@@ -68,21 +62,14 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, st
     """A directory with cases, and `leakmeter` on the path."""
     monkeypatch.chdir(tmp_path)
     Path("cases.jsonl").write_text("".join(json.dumps(case) + "\n" for case in CASES), encoding="utf-8")
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "leakmeter").write_text(
-        f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m leakmeter "$@"\n', encoding="utf-8"
-    )
-    (programs / "leakmeter").chmod(0o755)
-    (tmp_path / "temporary").mkdir()
-    return {
-        **os.environ,
-        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT / "src"),
-        "LEAKMETER_CONFIG": str(tmp_path / "config"),
-        "RUNNER_TEMP": str(tmp_path / "temporary"),
-        "TMPDIR": str(tmp_path / "temporary"),
-    }
+    program, temporary = tmp_path / "bin" / "leakmeter", tmp_path / "temporary"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m leakmeter "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    temporary.mkdir()
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    ours = {"LEAKMETER_CONFIG": str(tmp_path / "config"), "RUNNER_TEMP": str(temporary), "TMPDIR": str(temporary)}
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "src"), **ours}
 
 
 def step(name: str, environment: dict[str, str], **inputs: str) -> subprocess.CompletedProcess[str]:
@@ -112,18 +99,15 @@ def test_the_action_is_one() -> None:
     assert "download.pytorch.org/whl/cpu" in steps()["install"]["run"]
 
 
-def scripts() -> list[str]:
-    """Of the action and of the Dockerfile."""
-    return [*(one["run"] for one in steps().values()), *(rest for name, rest in instructions() if name == "RUN")]
-
-
 @needs_bash
 def test_scripts_are_bash() -> None:
-    assert len(scripts()) == len(steps()) + 5
-    for script in scripts():
+    of_action = [one["run"] for one in steps().values()]
+    of_image = [rest for name, rest in instructions() if name == "RUN"]
+    assert len(of_image) == 5
+    for script in of_action + of_image:
         subprocess.run([str(BASH), "-n", "-c", script], check=True)
-        if shutil.which("shellcheck") and script in (one["run"] for one in steps().values()):
-            subprocess.run(["shellcheck", "-s", "bash", "-"], input=script, text=True, check=True)
+    for script in of_action if shutil.which("shellcheck") else ():
+        subprocess.run(["shellcheck", "-s", "bash", "-"], input=script, text=True, check=True)
 
 
 @pytest.mark.long
@@ -132,9 +116,8 @@ def test_the_action_measures_and_gates(environment: dict[str, str]) -> None:
     options = "--unit=word\n--max-new-tokens=4\n"
     measured = step("measure", environment, data="cases.jsonl", model="toy", **{"measure-options": options})
     assert (measured.returncode, measured.stdout) == (0, ""), measured.stderr
-    reports = {"junit": "gate.xml"}
     bounds = "influence.max <= 1e6\ninfluence.worst_piece.max <= 1e6\n"
-    held = step("gate", environment, data="cases.jsonl", max=bounds, min="influence.min >= 0", **reports)
+    held = step("gate", environment, data="cases.jsonl", max=bounds, min="influence.min >= 0", junit="gate.xml")
     assert held.returncode == 0, held.stderr
     assert held.stdout.count("holds") == 3
     assert "influence, 2 cases, unit word" in held.stderr
@@ -177,19 +160,16 @@ def instructions() -> list[tuple[str, str]]:
 
 def test_the_dockerfile_is_made_as_it_should_be() -> None:
     found = instructions()
-    assert {name for name, _ in found} <= {
-        "ARG", "FROM", "WORKDIR", "RUN", "COPY", "ENV", "USER", "ENTRYPOINT", "CMD"
-    }  # fmt: skip
+    known = ("ARG", "FROM", "WORKDIR", "RUN", "COPY", "ENV", "USER", "ENTRYPOINT", "CMD")
+    assert {name for name, _ in found} <= {*known}
     stages = [number for number, (name, _) in enumerate(found) if name == "FROM"]
     assert len(stages) == 2
     build, final = found[: stages[1]], found[stages[1] :]
     assert ("ARG", "DEVICE=cpu") in build
     assert "whl/cpu" in " ".join(rest for _, rest in build)
-    users = [rest for name, rest in final if name == "USER"]
-    assert users
-    assert users[-1] not in ("root", "0")
-    assert ("ENTRYPOINT", '["leakmeter"]') in final
-    assert json.loads(dict(final)["CMD"]) == ["--help"]
+    last = dict(final)
+    assert last["USER"] not in ("root", "0")
+    assert (last["ENTRYPOINT"], last["CMD"]) == ('["leakmeter"]', '["--help"]')
     # Only what the image is made of is sent to the builder, and all of it is there.
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split("\n")
     assert "*" in ignored

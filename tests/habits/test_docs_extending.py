@@ -24,7 +24,6 @@ PAGE = ROOT / "docs" / "extending.md"
 @pytest.fixture
 def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Block]]:
     """The page's files are where it says, and its package is installed; the blocks that are no files."""
-    from leakmeter.core import registry
     from leakmeter.data import named
 
     monkeypatch.chdir(tmp_path)
@@ -41,7 +40,6 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Bloc
     install(packages, tomllib.loads((tmp_path / "pyproject.toml").read_text(encoding="utf-8"))["project"])
     monkeypatch.setattr(named, "__path__", [*named.__path__, str(own)])
     monkeypatch.syspath_prepend(packages)
-    registry._others.cache_clear()
     before = set(sys.modules)
     registry._others.cache_clear()
     yield [block for block in blocks(page=PAGE) if block.title is None]
@@ -55,15 +53,11 @@ def install(packages: Path, project: dict[str, Any]) -> None:
     """What an installer writes beside a package for its entry points."""
     folder = packages / f"{project['name']}-{project['version']}.dist-info"
     folder.mkdir()
-    (folder / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n", encoding="utf-8"
-    )
-    lines = [
-        line
-        for group, points in project["entry-points"].items()
-        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in points.items()))
-    ]
-    (folder / "entry_points.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    told = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    (folder / "METADATA").write_text(told, encoding="utf-8")
+    points = {group: "".join(f"{n} = {v}\n" for n, v in of.items()) for group, of in project["entry-points"].items()}
+    lines = "".join(f"[{group}]\n{of}" for group, of in points.items())
+    (folder / "entry_points.txt").write_text(lines, encoding="utf-8")
 
 
 def test_everything_shown_is_added_and_used(shown: list[Block], capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,6 @@ UNTOLD: Final = {"axe-playwright-python": "MIT by its file LICENSE; of it only a
 
 
 def tool(name: str) -> ModuleType:
-    """A script of tools/."""
     return script(ROOT / "tools" / f"{name}.py")
 
 
@@ -49,9 +48,8 @@ def test_everything_that_is_needed_is_locked_with_hashes() -> None:
 
 def test_torch_for_cpus_is_locked_for_every_python() -> None:
     text = (LOCKS / "torch-cpu.txt").read_text(encoding="utf-8")
-    named = re.findall(
-        r"^#   torch-\S+\+cpu-cp(\d+)-cp\1-manylinux_\d+_\d+_(\w+)\.whl ([0-9a-f]{64})$", text, re.MULTILINE
-    )
+    wheel = r"^#   torch-\S+\+cpu-cp(\d+)-cp\1-manylinux_\d+_\d+_(\w+)\.whl ([0-9a-f]{64})$"
+    named = re.findall(wheel, text, re.MULTILINE)
     tags = {python.replace(".", "") for python in tool("lock").PYTHONS}
     assert {(tag, machine) for tag, machine, _ in named} == {(t, m) for t in tags for m in ("x86_64", "aarch64")}
     assert sorted(digest for *_, digest in named) == sorted(re.findall(r"--hash=sha256:(\w+)", text))
@@ -73,12 +71,10 @@ def test_forks_and_platforms_stay_in_the_lock() -> None:
         "numpy==2.5 ; python_full_version >= '3.12' \\\n    --hash=sha256:bb\n"
         "httpx2-jsfetch==1.0 ; sys_platform == 'emscripten' \\\n    --hash=sha256:cc\n"
     )
-    found = lock.entries(text)
-    assert [lock.first_line(one) for one in found["numpy"]] == [
-        "numpy==2.4 ; python_full_version < '3.12'",
-        "numpy==2.5 ; python_full_version >= '3.12'",
-    ]
-    assert found.keys() == {"numpy"}
+    lines = {name: [lock.first_line(one) for one in of] for name, of in lock.entries(text).items()}
+    assert lines == {
+        "numpy": [f"numpy==2.{n} ; python_full_version {than} '3.12'" for n, than in ((4, "<"), (5, ">="))]
+    }
     assert lock.versions(text)["numpy"] == {"2.4", "2.5"}
 
 
@@ -114,10 +110,8 @@ def test_no_dependency_is_under_the_gpl() -> None:
     assert {canonicalize_name(Requirement(line).name) for line in PROJECT["dependencies"]} <= of.keys()
     assert len(of) > 70
     # Some packages offer a choice of licences; an exception lets those be used that are compiled with a GPL'd compiler.
-    strong = {name: said for name, said in of.items() if _is_under(said, STRONG)}
-    assert strong == {}
-    lesser = {name for name, said in of.items() if _is_under(said, r"LGPL|Lesser General Public")}
-    assert lesser == LESSER_GPL
+    assert {name: said for name, said in of.items() if _is_under(said, STRONG)} == {}
+    assert {name for name, said in of.items() if _is_under(said, r"LGPL|Lesser General Public")} == LESSER_GPL
     assert {name for name, said in of.items() if not said} <= UNTOLD.keys()
 
 
@@ -146,9 +140,8 @@ def test_wheel_and_sdist_are_the_same_bytes_whoever_builds_them(tmp_path: Path) 
     pytest.importorskip("hatchling")
     if not (ROOT / ".git").exists():
         pytest.skip("there is no checkout to build")
-    built = subprocess.run(
-        [sys.executable, str(ROOT / "tools" / "build.py"), "--to", str(tmp_path)], capture_output=True, text=True
-    )
+    command = [sys.executable, str(ROOT / "tools" / "build.py"), "--to", str(tmp_path)]
+    built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     sums = dict(reversed(line.split("  ")) for line in (tmp_path / "SHA256SUMS").read_text("ascii").splitlines())
     assert sorted(sums) == [f"leakmeter-{PROJECT['version']}{end}" for end in ("-py3-none-any.whl", ".tar.gz")]
@@ -179,12 +172,8 @@ def test_the_checklist_is_the_documented_one() -> None:
 
 def test_the_checklist_stops_at_what_fails(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     release = tool("release")
-    steps = (
-        release.Step("first", "Goes.", ("true",)),
-        release.Step("second", "Fails.", ("true", "false")),
-        release.Step("third", "Is not reached.", ("false",)),
-    )
-    monkeypatch.setattr(release, "STEPS", steps)
+    commands = {"first": ("true",), "second": ("true", "false"), "third": ("false",)}
+    monkeypatch.setattr(release, "STEPS", [release.Step(name, "", words) for name, words in commands.items()])
     monkeypatch.setattr(sys, "argv", ["release.py", "--list"])
     release.main()
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["first", "second", "third"]
@@ -224,10 +213,8 @@ def test_workflows_have_no_more_rights_than_they_need() -> None:
         workflow: dict[Any, Any] = yaml.safe_load(text)
         assert workflow["permissions"] == {}
         for name, job in workflow["jobs"].items():
-            allowed = {("contents", "read")}
-            allowed |= {("contents", "write")} if path.stem == "docs" else set()
-            allowed |= {("id-token", "write")} if name == "publish" else set()
-            assert job["permissions"].items() <= allowed
+            allowed = {("contents", "read"), ("contents", "write") if path.stem == "docs" else None}
+            assert job["permissions"].items() <= allowed | {("id-token", "write") if name == "publish" else None}
             assert job["timeout-minutes"] <= 90
             uses = [step["uses"] for step in job["steps"] if "uses" in step]
             assert all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", one) for one in uses)

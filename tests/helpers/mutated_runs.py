@@ -113,14 +113,7 @@ class Mutated:
 
 
 def mutated(runs: Mapping[str, Whole], seed: int, number: int, folder: Path) -> Mutated:
-    """A copy of one of the runs, in a new directory under `folder`, with one change.
-
-    Args:
-        runs: see `made_runs`.
-        seed: of all changes.
-        number: of the change.
-        folder: an empty one.
-    """
+    """A copy of one of the runs, in a new directory under an empty folder, with the change of this number."""
     draw = random.Random(f"{seed} {number}")
     of = runs[draw.choice(sorted(runs))]
     kind = draw.choices(("cases-", "measurements-", SPEC), (45, 35, 20))[0]
@@ -201,8 +194,7 @@ def _in_parquet(content: bytes, draw: random.Random) -> tuple[bytes, str]:
     if what in ("value", "series"):
         odd = _odd_cell(column, rows[row][column], draw)
         # Of a series all rows say the same, as if it had been written so.
-        of_series = [one for one in rows if is_of_series(one)]
-        for one in [rows[row]] if what == "value" else of_series:
+        for one in [rows[row]] if what == "value" else [*filter(is_of_series, rows)]:
             one[column] = odd
         change += f" {repr(odd)[:20]}"
     elif what == "null":
@@ -255,13 +247,9 @@ def shown(run: Path) -> Ended:
 
 
 def fell(ended: Ended, file: str) -> str | None:
-    """Why an outcome is none that a user may meet; None where it is one.
+    """Why an outcome on a run, of which this file was changed, is none that a user may meet; None where it is one.
 
     Code 1 is a bound that a number which was changed breaks.
-
-    Args:
-        ended: of a command on a mutated run.
-        file: that was changed.
     """
     if "internal error" in ended.err:
         return "unforeseen"
@@ -282,18 +270,8 @@ REFUSED: Final = ("have numbers that mean different things", "no measure named")
 """What is said of a whole run, and so of one whose settings were changed and its id with them."""
 
 
-def is_damaged(ended: Ended) -> bool:
-    """Whether a command says that a run is damaged."""
-    return "damaged: " in ended.err
-
-
 def calls(run: Mutated, folder: Path) -> Iterator[tuple[str, Callable[[], Ended]]]:
-    """What is tried on a mutated run, by name.
-
-    Args:
-        run: alone in its directory of runs.
-        folder: a directory to write to.
-    """
+    """What is tried on a run that is alone in its directory, by name; written into a folder."""
     of, own = run.of, f"{run.of.measure}_results"
     words: dict[str, list[object]] = {
         "report": ["report", run.path, "--html", folder / "page.html", "--markdown", folder / "page.md"],

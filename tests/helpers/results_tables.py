@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import chain
 from statistics import fmean, median
 from types import EllipsisType
 
@@ -53,9 +54,14 @@ def cells(row: Row, *columns: str) -> list[Cell]:
     return [cell(row, some) for some in columns]
 
 
-def over(name: str, *columns: str) -> Table:
-    """A row for each of a file."""
-    return [cells(row, *columns) for row in read(name)]
+def over(name: str, *columns: str, labels: Sequence[str] = ()) -> Table:
+    """A row for each of a file, perhaps behind a label."""
+    return [[*labels[i : i + 1], *cells(row, *columns)] for i, row in enumerate(read(name))]
+
+
+def across(name: str, columns: str, key: str, values: Iterable[object], **of: object) -> list[list[float]]:
+    """A cell for each value of a column."""
+    return [cell(one(name, **{key: value}, **of), columns) for value in values]
 
 
 def unkept(n_rows: int, n_columns: int) -> Table:
@@ -68,11 +74,6 @@ def mean_of(rows: Iterable[Row], name: str) -> float:
 
 _ROUGE = ("nats[]", "nats_per_token[]", "rouge_l_f1%[]", "repeat_published|repeat_stated")
 _RESPONSES = (*_ROUGE, "rouge_published|rouge_stated")
-
-
-def figure_2a() -> Table:
-    names = ("smollm2-135m, instruction-tuned", "gemma3-270m, pretrained")
-    return [[name, *cells(row, *_ROUGE)] for name, row in zip(names, read("figure_2a"), strict=True)]
 
 
 def figure_2c() -> Table:
@@ -88,25 +89,11 @@ def figure_2c() -> Table:
     return [*first, *([name, [value, None, None]] for name, value in told.items())]
 
 
-def _peak(rows: Sequence[Row]) -> Row:
+def peak_of(n: float, rows: Sequence[Row], at: str) -> list[Cell]:
     """Where a curve is highest, where at least half of the contexts reach."""
     most = max(int(row["n"]) for row in rows)
-    return max((row for row in rows if 2 * int(row["n"]) >= most), key=lambda row: float(row["nats"]))
-
-
-def figure_3() -> Table:
-    peaks = {n: _peak(where("figure_3", unit=f"ngram:{n}")) for n in (128, 32, 8, 4)}
-    return [[[n], UNKEPT, *cells(peak, "piece", "nats[]"), *[UNKEPT] * 3] for n, peak in peaks.items()]
-
-
-def figure_4() -> Table:
-    records = [max(float(row["n"]) for row in read("figure_4"))]
-    return [[records, UNKEPT, *cells(_peak(read("figure_4")), "first_token", "nats[]"), *[UNKEPT] * 3]]
-
-
-def tables_2_3() -> Table:
-    names = {"pubmedqa": "PubMedQA", "cnn_dm": "CNN-DM"}
-    return [[names[row["dataset"]], *cells(row, "cid_lambda", *_RESPONSES)] for row in read("tables_2_3")]
+    peak = max((row for row in rows if 2 * int(row["n"]) >= most), key=lambda row: float(row["nats"]))
+    return [[n], UNKEPT, *cells(peak, at, "nats[]"), *[UNKEPT] * 3]
 
 
 def theorem_3_1() -> Table:
@@ -118,11 +105,11 @@ def theorem_3_1() -> Table:
         "Σ of the term beside it, as a share of Σ τ": ("term beside it, share of the losses", "%"),
         "tokens (of 0.01 nats or more) off the line by over a tenth": ("tokens more than a tenth off", "%"),
     }
-    out: Table = []
-    for label, (what, times) in said.items():
-        rows = [one("theorem_3_1", **{"lambda": weight, "pmi of": "p", "what": what}) for weight in ("0.5", "1", "1.5")]
-        out.append([label, *(cell(row, f"value{times}|low{times}|high{times}") for row in rows)])
-    return out
+    weights = ("0.5", "1", "1.5")
+    return [
+        [label, *across("theorem_3_1", f"value{x}|low{x}|high{x}", "lambda", weights, **{"pmi of": "p", "what": what})]
+        for label, (what, x) in said.items()
+    ]
 
 
 def second_order() -> Table:
@@ -130,7 +117,7 @@ def second_order() -> Table:
     out: Table = []
     for place, change in dict.fromkeys((row["place"], row["change"]) for row in read("second_order")):
         rows = [one("second_order", place=place, change=change, **{"length from": start}) for start in bins]
-        shares = [[100 * float(row["within a tenth"]), float(row["ratio, 50 %"])] for row in rows]
+        shares = ([*cell(row, "within a tenth%"), float(row["ratio, 50 %"])] for row in rows)
         out.append([f"{place}, {change}", *shares, UNKEPT])
     return out
 
@@ -140,8 +127,7 @@ _WORST = ("worst_token_ratio%", "perplexity")
 _CONVENTION = ("paper_epsilon", "zero_leak_epsilon")
 
 
-def audit_table(number: int) -> Table:
-    return over(f"audit_table_{number}", "target_epsilon", *_RENYI, *_WORST, *_CONVENTION, "printed_epsilon")
+_AUDIT = ("target_epsilon", *_RENYI, *_WORST, *_CONVENTION, "printed_epsilon")
 
 
 def audit_table_4_convention() -> Table:
@@ -155,20 +141,13 @@ def audit_table_4_convention() -> Table:
 DATASETS = {"agnews": "AG News", "dbpedia14": "DBpedia-14", "trec": "TREC"}
 
 
-def icl_figure_1() -> Table:
-    out: Table = []
-    for position in (1, 2, 3, 4):
-        rows = [one("icl_figure_1", dataset=dataset, exemplar_position=position) for dataset in DATASETS]
-        out.append([[position], *(cell(row, "position_nats±") for row in rows)])
-    return out
-
-
 def icl_figure_3() -> Table:
     out: Table = []
     for shots in (1, 2, 4, 8, 16):
-        rows = [one("icl_figure_3", dataset=dataset, shots=shots) for dataset in DATASETS]
-        accuracies = [value for row in rows for value in cell(row, "accuracy%")]
-        out.append([[shots], *(cell(row, "loss_nats±") for row in rows), accuracies])
+        losses, accuracies = (
+            across("icl_figure_3", column, "dataset", DATASETS, shots=shots) for column in ("loss_nats±", "accuracy%")
+        )
+        out.append([[shots], *losses, [*chain(*accuracies)]])
     return out
 
 
@@ -178,7 +157,7 @@ def icl_pairs(name: str, setting: str, values: Sequence[str], accuracy: str = "a
     for dataset, label in DATASETS.items():
         rows = [one(name, dataset=dataset, **{setting: value}) for value in values]
         before, after = (float(row["loss_nats"]) for row in rows)
-        accuracies = [value for row in rows for value in cell(row, accuracy)]
+        accuracies = [*chain(*(cell(row, accuracy) for row in rows))]
         if name == "icl_figure_7":  # the answers are the same in both spaces
             assert accuracies[:3] == accuracies[3:]
             accuracies = accuracies[:3]
@@ -188,14 +167,14 @@ def icl_pairs(name: str, setting: str, values: Sequence[str], accuracy: str = "a
     return out
 
 
-def printed(*models: str) -> Table:
-    return [[f"{model}, as printed", *[PRINTED] * 6] for model in models]
-
-
 def icl_table_1() -> Table:
     rows = [one("icl_table_1", dataset=dataset) for dataset in DATASETS]
-    ours = [one for row in rows for one in cells(row, "loss_nats±", "accuracy%[]")]
+    ours = chain(*(cells(row, "loss_nats±", "accuracy%[]") for row in rows))
     return [["SmolLM2-135M-Instruct", *ours], *printed("Gemma-2-9b-it", "Llama-3.1-8B-Instruct", "Qwen2.5-7B-Instruct")]
+
+
+def printed(*models: str) -> Table:
+    return [[f"{model}, as printed", *[PRINTED] * 6] for model in models]
 
 
 CHI = "susceptibility_nats"
@@ -226,20 +205,19 @@ def susceptibility_contexts() -> Table:
 
 
 def susceptibility_table_2() -> Table:
-    out: Table = []
-    for model in ("smollm2-135m", "gemma3-270m"):
-        rows = [one("susceptibility_table_2", model=model, openness=openness) for openness in ("all", "open", "closed")]
-        out.append([model, *(cell(row, f"{CHI}[]") for row in rows), cell(rows[0], "from_bare_nats[]")])
-    return out
+    name, kinds = "susceptibility_table_2", ("all", "open", "closed")
+    models = ("smollm2-135m", "gemma3-270m")
+    bare = across(name, "from_bare_nats[]", "model", models, openness="all")
+    chi = [across(name, f"{CHI}[]", "openness", kinds, model=model) for model in models]
+    return [[model, *of, last] for model, of, last in zip(models, chi, bare, strict=True)]
 
 
 def susceptibility_figure_3() -> Table:
-    out: Table = []
-    for label, openness in (("open queries", "open"), ("closed queries", "closed"), ("all", "all")):
-        of = [{**by, "familiarity": known} for by in (_MONTE_CARLO, _FISHER) for known in ("real", "invented")]
-        rows = [one("susceptibility_figure_3", openness=openness, **some) for some in of]
-        out.append([label, *(cell(row, f"{CHI}[]") for row in rows)])
-    return out
+    of = [{**by, "familiarity": known} for by in (_MONTE_CARLO, _FISHER) for known in ("real", "invented")]
+    return [
+        [label, *(cell(one("susceptibility_figure_3", openness=kind, **some), f"{CHI}[]") for some in of)]
+        for label, kind in (("open queries", "open"), ("closed queries", "closed"), ("all", "all"))
+    ]
 
 
 def _both_estimates(kind: str) -> list[Row]:
@@ -294,12 +272,12 @@ def pii_check() -> Table:
         ("white", "phone"): "telephone number, behind a soft prompt",
     }
     scores = ("association", "rank of association", "likelihood", "rank of likelihood", "exact match")
-    out: Table = []
-    for (box, kind), label in asked.items():
-        for score in scores:
-            rows = [one("pii_check", box=box, type=kind, score=score, repeats=n) for n in (1, 4, 16)]
-            out.append([label if score == scores[0] else "", score, *(cell(row, "auc[]") for row in rows)])
-    return out
+    repeats = (1, 4, 16)
+    return [
+        ["" if i else label, score, *across("pii_check", "auc[]", "repeats", repeats, box=box, type=kind, score=score)]
+        for (box, kind), label in asked.items()
+        for i, score in enumerate(scores)
+    ]
 
 
 def served() -> Table:
@@ -332,14 +310,9 @@ def _found(rows: Sequence[Row]) -> list[Cell]:
     ]  # fmt: skip
 
 
-def long_by_kind() -> Table:
-    kinds = dict.fromkeys(row["kind"] for row in read("long_contexts"))
-    return [[kind, *_found(rows)] for kind in kinds if (rows := where("long_contexts", method="search", kind=kind))]
-
-
-def long_by_length() -> Table:
-    found = {length: where("long_contexts", method="search", length=length) for length in _LONG}
-    return [[[float(length)], *_found(rows)] for length, rows in found.items() if rows]
+def long_by(column: str, *values: str) -> Table:
+    rows = {value: where("long_contexts", method="search", **{column: value}) for value in values}
+    return [[value if column == "kind" else [float(value)], *_found(of)] for value, of in rows.items() if of]
 
 
 def long_cost() -> Table:
@@ -437,29 +410,22 @@ def disclosures(part: str, columns: Sequence[str]) -> Table:
     return [[named.get(kind, kind), *(by_method[method, kind] for method in columns)] for kind in kinds]
 
 
-def scale_overhead() -> Table:
-    rows = read("scale_overhead")
-    return [[f"{row['part_s']} s", *cells(row, "plain_s", "ray_s", "overhead%")] for row in rows]
-
-
 def scale() -> Table:
-    stores = {"disk": "disk", "object store": "objects"}
     shown = [("disk", 1, s) for s in ("0.1", "1", "5")] + [("disk", 8, "5")]
     shown += [("object store", 1, s) for s in ("1", "5")] + [("object store", 8, s) for s in ("1", "5", "60")]
     out: Table = []
     for store, threads, part_s in shown:
-        of = {"store": stores[store], "writers": threads if threads > 1 else 0, "fleet": "even", "part_s": part_s}
-        rows = [one("scale", **of, workers=n) for n in (10, 100, 1000)]
-        out.append([store, str(threads), f"{part_s} s", *(cell(row, "efficiency%") for row in rows)])
+        of = {"store": store.replace("object store", "objects"), "writers": threads if threads > 1 else 0}
+        efficiency = across("scale", "efficiency%", "workers", (10, 100, 1000), fleet="even", part_s=part_s, **of)
+        out.append([store, str(threads), f"{part_s} s", *efficiency])
     return out
 
 
 def scale_prefixes() -> Table:
-    out: Table = []
-    for sharing in (1, 4, 16, 64):
-        rows = [one("scale_prefixes", sharing=sharing, workers=n) for n in (1, 10, 100, 500, 1000)]
-        out.append([str(sharing), *(cell(row, "work_per_part_s") for row in rows)])
-    return out
+    workers = (1, 10, 100, 500, 1000)
+    return [
+        [str(n), *across("scale_prefixes", "work_per_part_s", "workers", workers, sharing=n)] for n in (1, 4, 16, 64)
+    ]
 
 
 def jobs() -> Table:
@@ -498,21 +464,28 @@ def jobs_int8() -> Table:
 TABLES: dict[str, Callable[[], list[Table]]] = {
     "engine": lambda: [unkept(11, 8), unkept(4, 6)],
     "jobs": lambda: [jobs(), jobs_answers(), unkept(5, 3), jobs_int8(), unkept(3, 4), unkept(4, 9)],
-    "figure_2a": lambda: [figure_2a()],
+    "figure_2a": lambda: [
+        over("figure_2a", *_ROUGE, labels=("smollm2-135m, instruction-tuned", "gemma3-270m, pretrained"))
+    ],
     "figure_2b": lambda: [over("figure_2b", "max_context_tokens", *_RESPONSES)],
     "figure_2c": lambda: [figure_2c()],
-    "figure_3": lambda: [figure_3()],
-    "figure_4": lambda: [figure_4()],
+    "figure_3": lambda: [[peak_of(n, where("figure_3", unit=f"ngram:{n}"), "piece") for n in (128, 32, 8, 4)]],
+    "figure_4": lambda: [[peak_of(max(float(r["n"]) for r in read("figure_4")), read("figure_4"), "first_token")]],
     "figure_7": lambda: [over("figure_7", "temperature", *_RESPONSES)],
     "figure_8": lambda: [over("figure_8", "cid_lambda", *_RESPONSES)],
-    "tables_2_3": lambda: [tables_2_3()],
+    "tables_2_3": lambda: [over("tables_2_3", "cid_lambda", *_RESPONSES, labels=["PubMedQA"] * 3 + ["CNN-DM"] * 3)],
     "theorem_3_1": lambda: [theorem_3_1()],
     "second_order": lambda: [second_order()],
     "audit_table_4": lambda: [over("audit_table_4", "target_epsilon", *_RENYI, *_WORST), audit_table_4_convention()],
-    "audit_tables_5_6": lambda: [audit_table(5), audit_table(6)],
+    "audit_tables_5_6": lambda: [over(f"audit_table_{n}", *_AUDIT) for n in (5, 6)],
     "audit_figure_6": lambda: [over("audit_figure_6", "delta", *_RENYI, *_CONVENTION)],
     "icl_table_1": lambda: [icl_table_1()],
-    "icl_figure_1": lambda: [icl_figure_1()],
+    "icl_figure_1": lambda: [
+        [
+            [[i], *across("icl_figure_1", "position_nats±", "dataset", DATASETS, exemplar_position=i)]
+            for i in range(1, 5)
+        ]
+    ],
     "icl_figure_2": lambda: [icl_pairs("icl_figure_2", "model", ("smollm2-135m", "gemma3-270m"), "accuracy%")],
     "icl_figure_3": lambda: [icl_figure_3()],
     "icl_figure_4": lambda: [icl_pairs("icl_figure_4", "calibration", ("none", "blank"))],
@@ -526,7 +499,9 @@ TABLES: dict[str, Callable[[], list[Table]]] = {
     "served": lambda: [unkept(4, 4), served(), unkept(5, 4), unkept(3, 2)],
     "pii_check": lambda: [pii_check(), unkept(6, 5)],
     "scale": lambda: [
-        *(unkept(3, 4), unkept(2, 2), scale_overhead(), scale(), scale_prefixes()),
+        *(unkept(3, 4), unkept(2, 2)),
+        over("scale_overhead", "plain_s", "ray_s", "overhead%", labels=("0.5 s", "5 s")),
+        *(scale(), scale_prefixes()),
         *(unkept(3, 7), unkept(2, 5), unkept(4, 6)),
     ],
     "disclosures": lambda: [
@@ -536,7 +511,8 @@ TABLES: dict[str, Callable[[], list[Table]]] = {
     ],
     "ledger_day": lambda: [ledger_day(), unkept(7, 2), unkept(2, 3)],
     "long_contexts": lambda: [
-        *(long_by_kind(), long_by_length(), long_cost(), long_peers(), long_audits(), long_intervals(), long_pairs()),
+        *(long_by("kind", *dict.fromkeys(row["kind"] for row in read("long_contexts"))), long_by("length", *_LONG)),
+        *(long_cost(), long_peers(), long_audits(), long_intervals(), long_pairs()),
     ],
 }
 """Of each page, its tables in their order."""

@@ -71,12 +71,12 @@ def places(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     for name in ("connect", "connect_ex"):
         watch(socket.socket, name, 1)
-    for owner, name in (
-        *((socket, name) for name in ("getaddrinfo", "gethostbyname", "create_connection")),
-        *((os, name) for name in ("open", "stat", "lstat", "scandir", "listdir")),
-        *((io, "open"), (builtins, "open")),
-    ):
-        watch(owner, name)
+    for name in ("getaddrinfo", "gethostbyname", "create_connection"):
+        watch(socket, name)
+    for name in ("open", "stat", "lstat", "scandir", "listdir"):
+        watch(os, name)
+    watch(io, "open")
+    watch(builtins, "open")
     return found
 
 
@@ -110,10 +110,9 @@ def test_no_other_model_is_asked_or_looked_for(path: str, tmp_path: Path, places
 @pytest.mark.parametrize("path", ["/doctor/run", "/live/measure", "/runs/measure"])
 def test_a_server_of_the_operators_cannot_point_elsewhere(path: str, tmp_path: Path) -> None:
     with RawServer() as other:
-        moved = RefusedError(307, headers={"Location": f"{other.url}/v1/models"})
 
         def move(*_: object) -> Any:
-            raise moved
+            raise RefusedError(307, headers={"Location": f"{other.url}/v1/models"})
 
         moving = Routes("vllm", get={"/v1/models": move, "/version": move}, post={"/v1/completions": move})
         with ModelServer(moving) as server:

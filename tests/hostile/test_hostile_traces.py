@@ -12,6 +12,7 @@ import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -19,8 +20,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
+from helpers.command_line import assert_refused
 from helpers.logged_answers import Echo, logged
-from helpers.logged_traffic import WRITERS, exchanges
+from helpers.logged_traffic import WRITERS, exchanges, records
+from helpers.operations import n_operations
 from leakmeter.data import opened as opened_module
 from leakmeter.data import streamed as records_module
 from leakmeter.engine.loading import KeptModel
@@ -36,7 +39,7 @@ from leakmeter.traces import reader as reader_module
 from leakmeter.traces.answer import LoggedDocument, Refused, Unusable
 from leakmeter.traces.places import Retrieved, find
 from leakmeter.traces.span import Kind, Span
-from leakmeter.traces.trace import Outcome, outcome_of
+from leakmeter.traces.trace import outcome_of
 
 Call = Callable[..., Any]
 RAIN: Final = "It rains in Rome."
@@ -48,24 +51,6 @@ OWN: Final[dict[str, Any]] = {
     "answer": "Rome",
     "documents": [{"id": "weather", "text": RAIN}],
 }
-
-
-def n_steps(work: Callable[[], object]) -> int:
-    """Steps of the interpreter."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, given: object) -> Any:
-        nonlocal count
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        count += event == "opcode"
-        return trace
-
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(None)
-    return count
 
 
 def n_searches(work: Callable[[], object]) -> int:
@@ -87,26 +72,22 @@ def n_searches(work: Callable[[], object]) -> int:
 def check_linear(work: Callable[[int], Callable[[], object]], n: int) -> None:
     """Twice as much takes about twice the steps; what grows with the square takes four times as many."""
     work(2)()  # whatever is done once
-    assert n_steps(work(2 * n)) < 2.6 * n_steps(work(n))
+    assert n_operations(work(2 * n)) < 2.6 * n_operations(work(n))
 
 
-def lines(path: Path, records: Iterable[Any]) -> Path:
+def lines(path: Path, held: Iterable[Any]) -> Path:
     with path.open("w", encoding="utf-8") as file:
-        file.writelines((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in records)
+        file.writelines((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in held)
     return path
 
 
-def read(path: Path, **options: Any) -> tuple[TraceReader, list[LoggedAnswer | Refused]]:
-    reader = TraceReader(path, **options)
+def read(path: Path) -> tuple[TraceReader, list[LoggedAnswer | Refused]]:
+    reader = TraceReader(path)
     return reader, list(reader)
 
 
 def check_refused(cli: Call, path: Path, why: str) -> None:
-    """The command ends with one line, which says why."""
-    ended = cli("ledger", "add", path, "--model", "toy", "--ledger", path.with_name("ledger"))
-    assert (ended.code, ended.out) == (2, "")
-    (line,) = ended.err.splitlines()
-    assert why in line
+    assert_refused(cli("ledger", "add", path, "--model", "toy", "--ledger", path.with_name("ledger")), why)
 
 
 # Trees of spans.
@@ -146,11 +127,7 @@ SHAPES: Final[dict[str, Callable[[int], list[Span]]]] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_spans_take_a_time_in_proportion_to_their_number(shape: str) -> None:
-    def work(n: int) -> Callable[[], Outcome]:
-        spans = SHAPES[shape](n)
-        return lambda: outcome_of(spans, "x")
-
-    check_linear(work, 40)
+    check_linear(lambda n: partial(outcome_of, SHAPES[shape](n), "x"), 40)
 
 
 @pytest.mark.parametrize(
@@ -172,19 +149,16 @@ def test_no_answer_is_lost_whatever_is_above_it(spans: list[Span], reasons: list
 
 
 def test_of_a_trace_no_more_is_looked_for_than_takes_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = [f"{RAIN} {i}" for i in range(0, 80, 2)]
-    spans = [
-        one
-        for i, text in zip(range(0, 80, 2), texts, strict=True)
-        for one in (span(i, "retriever", documents=[[str(i), text]]), span(i + 1, "llm"))
-    ]
-    spans[-1].messages = [["user", " ".join(texts)]]
+    texts = {i: f"{RAIN} {i}" for i in range(0, 80, 2)}
+    steps = ((span(i, "retriever", documents=[[str(i), text]]), span(i + 1, "llm")) for i, text in texts.items())
+    spans = [one for both in steps for one in both]
+    spans[-1].messages = [["user", " ".join(texts.values())]]
     (whole,) = (one for one in outcome_of(spans, "x").results if isinstance(one, LoggedAnswer))
     assert len(whole.documents) == 40
     monkeypatch.setattr(places_module, "MOST_WORK", 10**6)
     found = outcome_of(spans, "x").results
     assert {one.reason for one in found if isinstance(one, Refused)} == {Reason.TOO_MANY_DOCUMENTS}
-    assert n_steps(lambda: outcome_of(spans, "x")) < 10**5
+    assert n_operations(lambda: outcome_of(spans, "x")) < 10**5
 
 
 def test_a_record_with_too_many_spans_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,11 +177,7 @@ def prompt(*contents: str) -> list[LoggedMessage]:
 
 
 def test_places_take_a_time_in_proportion_to_their_number() -> None:
-    def work(n: int) -> Callable[[], object]:
-        texts, messages = [Retrieved("a", "."), Retrieved("b", ",")], prompt(".," * n)
-        return lambda: find(texts, messages)
-
-    check_linear(work, 200)
+    check_linear(lambda n: partial(find, [Retrieved("a", "."), Retrieved("b", ",")], prompt(".," * n)), 200)
 
 
 @pytest.mark.parametrize("text", ["a" * 2000, "ab " * 700 + "a"])
@@ -241,11 +211,7 @@ class Compared(str):
 
 
 def test_one_text_under_many_ids_takes_a_time_in_proportion_to_their_number() -> None:
-    def work(n: int) -> Callable[[], object]:
-        texts = [Retrieved(Compared(i), RAIN) for i in range(n)]
-        return lambda: find(texts, prompt(RAIN))
-
-    check_linear(work, 100)
+    check_linear(lambda n: partial(find, [Retrieved(Compared(i), RAIN) for i in range(n)], prompt(RAIN)), 100)
     (found,) = find([Retrieved(str(i % 50), RAIN) for i in range(99)], prompt(RAIN)).documents
     assert (found.id, found.other_ids) == ("0", tuple(map(str, range(1, 50))))
 
@@ -266,12 +232,8 @@ def test_long_conversations_take_a_time_in_proportion_to_their_length() -> None:
         later = replace(answer, documents=answer.documents[: n // 2])
         return lambda: turns.whole(later)
 
-    def measured(n: int) -> Callable[[], object]:
-        answer = conversation(n)
-        return lambda: as_case(answer)
-
     check_linear(remembered, 40)
-    check_linear(measured, 40)
+    check_linear(lambda n: partial(as_case, conversation(n)), 40)
 
 
 def test_a_log_of_conversations_is_not_held_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,14 +303,12 @@ def test_halves_of_calls_under_one_id_are_not_put_together_by_chance(tmp_path: P
 
 def test_numbers_that_are_none(tmp_path: Path) -> None:
     many, chat = "9" * 5000, {"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}}
-    openinference = {f"llm.input_messages.{many}.x": 1}
+    otel = {"traceId": "t", "spanId": "1", "startTimeUnixNano": "1"}
+    top_k = ({"key": "gen_ai.request.top_k", "value": {"intValue": number}} for number in (many, "--5", "-", "²"))
+    openinference = {"context": {"trace_id": "t", "span_id": "1"}, "span_kind": "LLM"}
     for record in (
-        {"context": {"trace_id": "t", "span_id": "1"}, "span_kind": "LLM", "attributes": openinference},
-        *(
-            {"traceId": "t", "spanId": "1", "startTimeUnixNano": "1"}
-            | {"attributes": [chat, {"key": "gen_ai.request.top_k", "value": {"intValue": number}}]}
-            for number in (many, "--5", "-", "²")
-        ),
+        openinference | {"attributes": {f"llm.input_messages.{many}.x": 1}},
+        *(otel | {"attributes": [chat, one]} for one in top_k),
         OWN | {"time": many, "sampling": {"temperature": many, "top_k": "²"}},
     ):
         reader, found = read(lines(tmp_path / "log.jsonl", [record]))
@@ -418,13 +378,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opened_module, "_ANYWAY", 2**23)
 
 
-@pytest.fixture
-def bombs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bombs are small."""
-    monkeypatch.setattr(opened_module, "_ANYWAY", 2**18)
-    monkeypatch.setattr(opened_module, "_MOST_TIMES", 100)
-
-
 def peak_bytes(work: Callable[[], object]) -> int:
     tracemalloc.start()
     try:
@@ -448,10 +401,13 @@ def test_a_line_of_any_length_takes_the_memory_of_a_piece(name: str, tmp_path: P
     assert peak < 4 * 2**18
 
 
-@pytest.mark.usefixtures("bombs")
 @pytest.mark.parametrize("name", ["log.gz", "log.zst"])
 @pytest.mark.parametrize("what", [b"\0", b"\n", b'{"a": "' + b"x" * 2000 + b'"}\n'])
-def test_what_unpacks_to_far_more_than_it_is_is_refused(cli: Call, name: str, what: bytes, tmp_path: Path) -> None:
+def test_what_unpacks_to_far_more_than_it_is_is_refused(
+    cli: Call, name: str, what: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opened_module, "_ANYWAY", 2**18)
+    monkeypatch.setattr(opened_module, "_MOST_TIMES", 100)
     good = json.dumps(OWN).encode() + b"\n"
     path = packed(tmp_path / name, [good, *([what * (2**14 // len(what))] * 100)])
     assert path.stat().st_size < 2**13
@@ -486,9 +442,7 @@ def test_small_files_of_large_values_are_refused(cli: Call, tmp_path: Path, piec
 @pytest.mark.parametrize("name", WRITERS)
 def test_reading_takes_a_time_in_proportion_to_the_records(name: str, tmp_path: Path) -> None:
     def work(n: int) -> Callable[[], object]:
-        records = (one for exchange in exchanges(n, words=1) for one in WRITERS[name](exchange))
-        path = lines(tmp_path / f"{n}.jsonl", records)
-        return lambda: read(path)
+        return partial(read, lines(tmp_path / f"{n}.jsonl", records(WRITERS[name], exchanges(n, words=1))))
 
     check_linear(work, 8)
 
@@ -513,7 +467,7 @@ print(json.dumps(told | {"refused": {reason.value: n for reason, n in reader.ref
 
 
 def read_apart(path: Path) -> dict[str, Any]:
-    """What a process of its own makes of a file, and the memory that it took."""
+    """The same in a process of its own, with the memory that it took."""
     if not Path("/proc/self/status").exists():
         pytest.skip("the system does not say how much memory a process took")
     done = subprocess.run([sys.executable, "-c", _READING, str(path)], check=True, capture_output=True, text=True)

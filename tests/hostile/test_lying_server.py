@@ -12,7 +12,9 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from helpers.model_server_llamacpp import LLAMACPP
 from helpers.model_server_sglang import SGLANG
 from helpers.raw_server import HEAD, RawServer, Script, drip, flood, whole
 from helpers.served_requests import SECRET, TEXTS, asked
+from helpers.table_files import write_rows
 from leakmeter.backends.served import connection
 from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.connection import Connection
@@ -70,10 +73,7 @@ ANSWERS: dict[str, tuple[Script, str]] = {
     "a status that there is not": (whole(b"{}", status=b"999 X"), "status 999"),
     "a length below 0": (lambda _: [HEAD + b"Content-Length: -5\r\n\r\n{}"], "cuts the connection"),
     "two lengths": (lambda _: [HEAD + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}"], "cuts the connection"),
-    "a length of 30 digits": (
-        lambda _: [HEAD + b"Content-Length: " + b"9" * 30 + b"\r\n\r\n{}"],
-        "cuts the connection",
-    ),
+    "a length of 30 digits": (lambda _: [HEAD + b"Content-Length: " + b"9" * 30 + b"\r\n\r\n{}"], "cuts"),
     "a chunk of 25 digits": (lambda _: [CHUNKED + b"F" * 25 + b"\r\n{}"], "cuts the connection"),
     "less than its length": (lambda _: [HEAD + b"Content-Length: 9\r\n\r\n{}"], "cuts the connection"),
     **{
@@ -84,10 +84,7 @@ ANSWERS: dict[str, tuple[Script, str]] = {
         )
     },
     **{
-        f"busy until {when}": (
-            whole(b"{}", b"Connection: close\r\nRetry-After: " + when, status=b"503 X"),
-            "status 503",
-        )
+        f"busy until {when}": (whole(b"{}", b"Connection: close\r\nRetry-After: " + when, status=b"503 X"), "503")
         for when in (
             *(b"1e400", b"9" * 5000, b"-1e400", b"nan", b"Wed, 21 Oct 0001 07:28:00 GMT"),
             *(b"Mon, 99 Foo 99999 99:99:99", b"Wed, 21 Oct 9999 23:59:59 -2359"),
@@ -121,13 +118,14 @@ def test_an_answer_that_is_none_is_one_line(name: str) -> None:
 
 def test_more_may_come_where_more_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_MOST_BYTES", 1 << 23)
+    refused = pytest.raises(LeakmeterError, match="more than was requested")
     for n_values in (10**4, 10**9):
         with RawServer(whole(b" " * 6_000_000 + b"1")) as server:
             assert Connection(server.url).post("ask", {}, n_values) == 1
-            with pytest.raises(LeakmeterError, match="more than was requested"):
+            with refused:
                 Connection(server.url).post("ask", {})
         with RawServer(flood(HEAD + b"\r\n", b" " * 65_536)) as server:
-            with pytest.raises(LeakmeterError, match="more than was requested"):
+            with refused:
                 Connection(server.url).post("ask", {}, n_values)
             assert server.n_taken < MOST_TAKEN
 
@@ -142,10 +140,7 @@ def test_a_server_is_sent_no_cookies_of_its_own() -> None:
 
 # ---- answers with one field that is wrong ----------------------------------------------------------------------------
 def nested(depth: int) -> Any:
-    found: Any = 1
-    for _ in range(depth):
-        found = [found]
-    return found
+    return json.loads("[" * depth + "1" + "]" * depth)
 
 
 ODD: tuple[Any, ...] = (
@@ -169,20 +164,16 @@ _VALUE = re.compile(r"\b(logprob|token_logprobs|input_token_logprobs|input_top_l
 
 
 class Liar:
-    """Routes of a dialect whose answers are spoilt at one place, or by a function."""
+    """Routes of a dialect whose answers at one path are spoilt by a function."""
 
-    def __init__(self, routes: Routes) -> None:
-        self.path: str | None = None
-        self.lie: Callable[[Any], Any] = lambda answer: answer
-        self.since = 0
+    def __init__(
+        self, routes: Routes, path: str | None = None, lie: Callable[[Any], Any] = lambda a: a, since: int = 0
+    ) -> None:
+        self.path, self.lie, self.since = path, lie, since
         self.seen: dict[str, list[Any]] = {}
-        self.routes = replace(
-            routes,
-            **{
-                kind: {path: self._spoiling(path, made) for path, made in getattr(routes, kind).items()}
-                for kind in ("get", "post", "plain_post")
-            },
-        )
+        kinds = {kind: getattr(routes, kind) for kind in ("get", "post", "plain_post")}
+        spoilt = {kind: {path: self._spoiling(path, of[path]) for path in of} for kind, of in kinds.items()}
+        self.routes = replace(routes, **spoilt)
 
     def _spoiling(self, path: str, made: Callable[..., Any]) -> Callable[..., Any]:
         def answer(server: ModelServer, *call: Any) -> Any:
@@ -200,14 +191,10 @@ def put(answer: Any, place: tuple[Any, ...], value: Any) -> Any:
     """An answer with another value at a place; the answer where it has no such place."""
     if not place:
         return value
-    at = answer
-    try:
-        for name in place[:-1]:
-            at = at[name]
+    with suppress(LookupError, TypeError):
+        at = reduce(lambda held, name: held[name], place[:-1], answer)
         at[place[-1]]
-    except (LookupError, TypeError):
-        return answer
-    at[place[-1]] = value
+        at[place[-1]] = value
     return answer
 
 
@@ -314,26 +301,21 @@ FELL: dict[str, tuple[Routes, str, Callable[[Any], Any], str]] = {
 
 @pytest.mark.parametrize("name", FELL)
 def test_a_lie_that_once_passed(name: str) -> None:
-    routes, path, lie, words = FELL[name]
-    liar = Liar(routes)
-    liar.path, liar.lie = path, lie
-    with ModelServer(liar.routes) as server, pytest.raises(LeakmeterError, match=words):
+    *lie, words = FELL[name]
+    with ModelServer(Liar(*lie).routes) as server, pytest.raises(LeakmeterError, match=words):
         numbers_of(server.model)
 
 
 def test_likeliest_tokens_that_sum_to_more_than_1() -> None:
     """An interval for T < 1 takes what they leave: nothing, and a number that is certain and wrong."""
-    liar = Liar(VLLM)
-    liar.path, liar.lie = VLLM_ASK, every_log_prob(-0.1)
-    with ModelServer(liar.routes) as server:
+    with ModelServer(Liar(VLLM, VLLM_ASK, every_log_prob(-0.1)).routes) as server:
         backend: ServedBackend = load_served(server.model, tokenizer="toy", notify=lambda line: None)
         with pytest.raises(LeakmeterError, match="likeliest tokens whose probabilities sum to more than 1"):
             backend.score(asked(Top(3)))
 
 
 def test_a_window_that_no_model_has_is_none() -> None:
-    liar = Liar(VLLM)
-    liar.path = "/v1/models"
+    liar = Liar(VLLM, "/v1/models")
     with ModelServer(liar.routes) as server:
         for n in (0, -5, True, 10**4000, -(10**4000), 1e9, "9"):
             liar.lie = putting(n, "data", 0, "max_model_len")
@@ -364,37 +346,27 @@ LIES: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 
 @pytest.fixture
-def cases(tmp_path: Path) -> Path:
-    path = tmp_path / "cases.jsonl"
-    lines = [
-        json.dumps({"id": f"c{i}", "context": f"Ana is {i}. She sings.", "query": "Who?", "response": "Ana"})
-        for i in range(2)
-    ]
-    path.write_text("\n".join(lines), encoding="utf-8")
-    return path
+def cases(tmp_path: Path) -> str:
+    told = [{"id": f"c{i}", "context": f"Ana is {i}. She sings.", "query": "Who?", "response": "Ana"} for i in range(2)]
+    return write_rows(tmp_path, told)
 
 
 @pytest.mark.parametrize(("name", "command"), [*((name, "influence") for name in LIES), ("impossible", "redact")])
-def test_a_lie_ends_a_command_in_one_line_and_leaves_nothing(name: str, command: str, cli: Cli, cases: Path) -> None:
+def test_a_lie_ends_a_command_in_one_line_and_leaves_nothing(name: str, command: str, cli: Cli, cases: str) -> None:
     lie, words = LIES[name]
-    liar = Liar(VLLM)
     # The first request finds out what the server can.
-    liar.path, liar.lie, liar.since = VLLM_ASK, lie, 1
-    with ModelServer(liar.routes) as server:
+    with ModelServer(Liar(VLLM, VLLM_ASK, lie, since=1).routes) as server:
         given = ("--model", server.model, "--tokenizer", "toy", "--data", cases, "--out", "runs", *OPTIONS[command])
-        ended = cli(command, *given)
-    assert_refused(ended, words)
+        assert_refused(cli(command, *given), words)
     assert not Path("runs").exists()
 
 
-def test_a_lie_in_the_middle_leaves_whole_parts_alone(cli: Cli, cases: Path) -> None:
+def test_a_lie_in_the_middle_leaves_whole_parts_alone(cli: Cli, cases: str) -> None:
     def lie(answer: Any) -> Any:
         second = b"Ana is 1" in bytes(answer["choices"][0]["prompt_token_ids"])
         return every_log_prob(float("nan"))(answer) if second else answer
 
-    liar = Liar(VLLM)
-    liar.path, liar.lie = VLLM_ASK, lie
-    with ModelServer(liar.routes) as server:
+    with ModelServer(Liar(VLLM, VLLM_ASK, lie).routes) as server:
         given = ("--model", server.model, "--tokenizer", "toy", "--data", cases, "--out", "runs")
         ended = cli("influence", *given, "--concurrency", "1")
     assert (ended.code, "NaN" in ended.err) == (2, True)
