@@ -267,3 +267,11 @@ def test_many_writers_leave_one_whole_file(tmp_path: Path) -> None:
         list(threads.map(lambda number: written.write_whole(path, b"abc"[number % 3 :][:1] * 1000), range(60)))
     assert len(set(path.read_bytes())) == 1
     assert names_in(tmp_path) == ["table.md"]
+
+
+@posix
+def test_a_folder_and_a_pipe_are_no_regular_files(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path, reason in ((tmp_path, "Is a directory"), (tmp_path / "pipe", "no regular file")):
+        with pytest.raises(OSError, match=reason), written.regular_file(path):
+            pass

@@ -37,6 +37,8 @@ def test_many_ranks_are_as_good_as_normal(n: int, monkeypatch: pytest.MonkeyPatc
     rng = np.random.default_rng(0)
     ranks, sizes = rng.integers(1, n + 1, 300).tolist(), [n] * 300
     exact = ranks_p(ranks, sizes)
+    monkeypatch.setattr("leakmeter.stats.ranks._EXACT_AT_MOST", sum(sizes))
+    assert ranks_p(ranks, sizes) == exact
     monkeypatch.setattr("leakmeter.stats.ranks._EXACT_AT_MOST", 0)
     assert ranks_p(ranks, sizes) == pytest.approx(exact, abs=1e-4)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.prompt import CONTEXT
 from leakmeter.errors import UsageError
 from leakmeter.text.build import PromptSettings
+from leakmeter.text.spans import of_mentions
 
 Prepare = Callable[..., Prepared]
 NOTE = "Dr. Ellen Brandt (ellen@x.example) was seen on 3 May 1984.\nCall 555-010-7788. Brandt left: 555-010-7788."
@@ -122,3 +124,13 @@ def test_an_invention_that_does_not_fit_the_window_is_left_out(prepared: Prepare
     assert span.entity is not None
     assert span.entity.invented is not None
     assert dict(one.item.swaps) == {}
+
+
+def test_tokens_of_mentions_are_one_range_where_they_overlap() -> None:
+    layout: Any = SimpleNamespace(document_of=lambda ranges: None)
+
+    def tokens_of(*ranges: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+        return of_mentions(layout, "x", "unit", {(10 * a, 10 * b): (a, b) for a, b in ranges}).tokens
+
+    assert tokens_of((6, 8), (1, 3), (2, 5)) == ((1, 5), (6, 8))
+    assert tokens_of((1, 4), (2, 3), (4, 5)) == ((1, 4), (4, 5))

@@ -58,6 +58,7 @@ def test_a_shape_says_what_it_is(text: str, expected: tuple[str, str]) -> None:
         "Der Zug hält zwei Tage in der Stadt, die Rate der Bank steigt.",
         "If you like, I can help. However, Please wait.",
         "Un peu de sel, deux oignons.",
+        "It opened in British Columbia.",
         "Of these PTC and the SPs were in trial NCT00069784, as was rs1061170.",
         "In sub-Saharan Africa the ISO-9001 norm is rare.",
     ],
