@@ -25,6 +25,7 @@ from leakmeter.instruments.icl import report
 from leakmeter.instruments.icl.result import IclResult
 from leakmeter.instruments.icl.summary import summary
 from leakmeter.report import blocks as b
+from leakmeter.studies.tables import to_csv
 
 Call = Callable[..., Any]
 TASK = {
@@ -71,10 +72,7 @@ def icl(cli: Call, mine: Path) -> Call:
 
 
 def write_csv(path: Path, rows: list[dict[str, str]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    path.write_text(to_csv(rows), encoding="utf-8")
 
 
 def test_exemplars_are_drawn_for_each_query_and_summed_up(icl: Call) -> None:
@@ -89,10 +87,10 @@ def test_exemplars_are_drawn_for_each_query_and_summed_up(icl: Call) -> None:
     own = {row["id"]: row for row in ROWS}
     for case in cases:
         assert [exemplar["position"] for exemplar in case["exemplars"]] == [1, 2]
-        assert case["query"] == own[case["id"]]["said"]
-        assert case["gold"] == TASK["labels"][own[case["id"]]["mood"]]
-        assert case["id"] not in {exemplar["id"] for exemplar in case["exemplars"]}
-        assert len({exemplar["id"] for exemplar in case["exemplars"]}) == 2
+        assert (case["query"], case["gold"]) == (
+            own[case["id"]]["said"], TASK["labels"][own[case["id"]]["mood"]],
+        )  # fmt: skip
+        assert len({case["id"], *(exemplar["id"] for exemplar in case["exemplars"])}) == 3
         assert case["loss_nats"] == max(exemplar["loss_nats"] for exemplar in case["exemplars"]) > 0
     assert len({tuple(exemplar["id"] for exemplar in case["exemplars"]) for case in cases}) > 1
     again, _ = objects_of(icl("--json", seed=1))
@@ -111,16 +109,13 @@ def test_a_query_that_does_not_fit_is_named_or_left_out(icl: Call, mine: Path, m
     small.window = 150
     monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *_, **__: small)
     write_csv(mine / "long.csv", [*ROWS[:4], {"id": "long", "said": "Rain. " * 30, "mood": "s"}])
-    ended = icl(data=mine / "long.csv")
-    assert (ended.code, "case 'long' needs " in ended.err) == (2, True)
+    assert_refused(icl(data=mine / "long.csv"), "case 'long' needs ")
     ended = icl("--json", "--skip-bad", data=mine / "long.csv")
     assert (objects_of(ended)[1]["n"], "left out 1 bad case" in ended.err) == (4, True)
 
 
 def test_without_options_tickets_are_sorted(cli: Call) -> None:
-    cases, told = objects_of(
-        cli("icl", "--model", "toy", "--label-scoring", "whole-sequence", "--max-queries", 5, "--json")
-    )
+    cases, told = objects_of(cli("icl", "--model", "toy", *WHOLE, "--max-queries", 5, "--json"))
     assert (told["n"], sum(row["n_right_label"] for row in told["labels"])) == (5, 5)
     texts = resources.files("leakmeter.samples").joinpath("tickets.csv").read_text(encoding="utf-8")
     assert all(case["query"] in texts for case in cases)
@@ -128,15 +123,17 @@ def test_without_options_tickets_are_sorted(cli: Call) -> None:
 
 
 def test_what_python_refuses() -> None:
-    for given in ({}, {"exemplars": ROWS, "pool": ROWS}):
-        with pytest.raises(UsageError, match="give either exemplars, which precede every query, or a pool"):
-            leakmeter.icl("toy", ROWS, task=TASK, **given)
-    with pytest.raises(DataError, match="queries, record 1 has no column 'said'"):
-        leakmeter.icl("toy", [{"text": "Rain."}], task=TASK, exemplars=ROWS)
-    with pytest.raises(DataError, match="exemplars, record 1: 'mood' is 'x', expected one of 'g', 's'"):
-        leakmeter.icl("toy", ROWS, task=TASK, exemplars=[{"said": "Rain.", "mood": "x"}])
-    with pytest.raises(DataError, match="task: unknown key 'label'"):
-        leakmeter.icl("toy", ROWS, task={**TASK, "label": "mood"}, exemplars=ROWS)
+    either = "give either exemplars, which precede every query, or a pool"
+    bad = [{"said": "Rain.", "mood": "x"}]
+    for rows, how, kind, told in (
+        (ROWS, {}, UsageError, either),
+        (ROWS, {"exemplars": ROWS, "pool": ROWS}, UsageError, either),
+        ([{"text": "Rain."}], {"exemplars": ROWS}, DataError, "queries, record 1 has no column 'said'"),
+        (ROWS, {"exemplars": bad}, DataError, "exemplars, record 1: 'mood' is 'x', expected one of 'g', 's'"),
+        (ROWS, {"exemplars": ROWS, "task": {**TASK, "label": "mood"}}, DataError, "task: unknown key 'label'"),
+    ):
+        with pytest.raises(kind, match=told):
+            leakmeter.icl("toy", rows, **{"task": TASK, **how})
 
 
 @pytest.mark.parametrize(
@@ -188,15 +185,12 @@ def test_the_tickets_with_the_default_model(real_backend: Any) -> None:
 
 
 SHOTS = (
-    "review,sentiment\n"
-    "A delight from start to end.,positive\n"
-    '"Two hours lost, and no plot.",negative\n'
-    "The songs are lovely.,Positive\n"
+    'review,sentiment\nA delight.,positive\n"Two hours lost, and no plot.",negative\nThe songs are lovely.,Positive\n'
 )
 QUERIES = "review,response\nI slept through it.,negative\nBring a friend.,\n"
 WHOLE = ("--label-scoring", "whole-sequence")
 BLOCKS = [
-    "Review: A delight from start to end.\nSentiment: positive",
+    "Review: A delight.\nSentiment: positive",
     "Review: Two hours lost, and no plot.\nSentiment: negative",
     "Review: The songs are lovely.\nSentiment: positive",
 ]
@@ -219,15 +213,11 @@ def log_prob(before: str, after: str) -> float:
     return total
 
 
-def prompt(shots: list[str], query: str) -> str:
-    """As people would write it."""
-    return "\n\n".join(["Classify the sentiment.", *shots, f"Review: {query}\nSentiment:"])
-
-
 def by_hand(query: str, gone: int | None) -> dict[str, float]:
-    """log A of each label, with all exemplars or without one."""
+    """log A of each label, with all exemplars or without one, behind a prompt as people would write it."""
     shots = [shot for i, shot in enumerate(BLOCKS) if i != gone]
-    scores = {label: log_prob(prompt(shots, query), f" {label}") for label in ("positive", "negative")}
+    prompt = "\n\n".join(["Classify the sentiment.", *shots, f"Review: {query}\nSentiment:"])
+    scores = {label: log_prob(prompt, f" {label}") for label in ("positive", "negative")}
     total = math.log(sum(math.exp(score) for score in scores.values()))
     return {label: score - total for label, score in scores.items()}
 
@@ -248,8 +238,7 @@ def test_a_csv_of_few_shots_is_enough(cli: Call, files: None, monkeypatch: pytes
         for number, one in enumerate(case["exemplars"]):
             without = by_hand(query, number)
             moved = {label: whole[label] - without[label] for label in whole}
-            assert one["id"] == f"line {number + 2}"
-            assert one["text"] == BLOCKS[number]
+            assert (one["id"], one["text"]) == (f"line {number + 2}", BLOCKS[number])
             assert one["answer_signed_nats"] == pytest.approx(moved[case["answer"]], abs=1e-9)
             assert one["answer_posterior"] == pytest.approx(1 / (1 + math.exp(-moved[case["answer"]])), abs=1e-9)
             assert one["loss_nats"] == pytest.approx(max(map(abs, moved.values())), abs=1e-9)
@@ -264,9 +253,7 @@ def test_a_csv_of_few_shots_is_enough(cli: Call, files: None, monkeypatch: pytes
     ended = cli(*given[:-1], "-", *mapped, "--json")
     assert [case["answer_given"] for case in results(ended)[:2]] == [True, False]
     assert cli(*given, "--map", "body=review").err.startswith("leakmeter: --map: there is no field 'body'")
-    ended = cli(*given, "--task", "trec", *columns)
-    assert (ended.code, ended.out) == (2, "")
-    assert "a task defines its columns and instruction" in ended.err
+    assert_refused(cli(*given, "--task", "trec", *columns), "a task defines its columns and instruction")
 
 
 def test_one_name_for_one_exemplar(cli: Call, files: None) -> None:
@@ -284,16 +271,13 @@ def test_one_name_for_one_exemplar(cli: Call, files: None) -> None:
         assert not any(other in shown.split() for other in ("e1", "e2", "e3"))
     rows_of_sql = cli("runs", "query", "select distinct piece from pieces order by piece", "--runs", "runs", "--json")
     assert [json.loads(line)["piece"] for line in rows_of_sql.out.splitlines()] == ids
-    found = cli(
-        *("icl", "select", "--exemplars", "named.csv", "--data", "named.csv", *columns),
-        *("--max-steps", "1", "--json", "--out", "selected"),
-    )
-    (selection,) = results(found)
+    select = ("icl", "select", "--exemplars", "named.csv", "--data", "named.csv", *columns, "--max-steps", "1")
+    (selection,) = results(cli(*select, "--json", "--out", "selected"))
     assert set(selection["steps"][0]["exemplars"]) == set(ids)
     assert {id_ for one in selection["rounds"][0]["best"] for id_ in one["move"]["exemplars"]} <= set(ids)
     Path("twice.csv").write_text("\n".join([*named, named[1]]), encoding="utf-8")
-    said = cli("icl", "--exemplars", "twice.csv", "--data", "queries.csv", *columns)
-    assert "id 'shot-1' is used by two records" in said.err
+    twice = cli("icl", "--exemplars", "twice.csv", "--data", "queries.csv", *columns)
+    assert_refused(twice, "id 'shot-1' is used by two records")
 
 
 QA = ["Question: Who runs it?\nSaid: Ines Varga.", "Question: When?\nSaid: At six."]
@@ -322,10 +306,8 @@ def test_free_responses_are_scored_behind_inputs_and_outputs(cli: Call, files: N
         alone = np.subtract(score([QA[number]]), score([]))
         assert piece["alone_nats"] == pytest.approx(np.abs(alone).sum(), abs=1e-9)
     assert len(second["response"]["tokens"]) <= 5
-    said = cli(*given, *columns, "--max-queries", "1").out
-    assert "set of exemplars as a whole" in " ".join(said.split())
-    assert "Exemplar" in said
-    assert "Piece" not in said
+    said = " ".join(cli(*given, *columns, "--max-queries", "1").out.split())
+    assert [words in said for words in ("set of exemplars as a whole", "Exemplar", "Piece")] == [True, True, False]
     (run, *_) = Path("runs").iterdir()
     assert cli("report", run).code == 0
     for more, told in (
@@ -334,9 +316,7 @@ def test_free_responses_are_scored_behind_inputs_and_outputs(cli: Call, files: N
         ((*columns, "--pool", "qa.csv"), "give either exemplars"),
         (("--input-column", "said", "--output-column", "said"), "name two columns"),
     ):
-        ended = cli(*given, *more)
-        assert (ended.code, ended.out) == (2, "")
-        assert told in ended.err
+        assert_refused(cli(*given, *more), told)
 
 
 def test_python_takes_few_shots_of_any_kind() -> None:
@@ -363,8 +343,10 @@ def test_python_takes_few_shots_of_any_kind() -> None:
     [((0.05, 0.05), ["little"]), ((0.5, 0.5), ["some"]), ((2.0, 2.0), ["much"]), ((0.05, 3.0), ["little", "worst"])],
 )
 def test_advice_is_the_row_that_the_results_meet(nats: tuple[float, float], met: list[str]) -> None:
-    one = asked(exemplars=(exemplar(1, *nats),), loss_nats=max(nats), gold=None, is_right=None)
-    for results_ in ([one], [one, asked("b", exemplars=one.exemplars, loss_nats=max(nats), gold=None, is_right=None)]):
+    one, other = (
+        asked(id_, exemplars=(exemplar(1, *nats),), loss_nats=max(nats), gold=None, is_right=None) for id_ in "ab"
+    )
+    for results_ in ([one], [one, other]):
         (shown,) = (block for block in type(one).report(results_).blocks if isinstance(block, b.Advice))
         assert list(shown.rows) == [report.EXEMPLARS[name] for name in met]
         assert len(shown.rows) + len(shown.others) == len(report.EXEMPLARS)

@@ -69,45 +69,40 @@ def text_of(prompt: Prompt, tokenizer: Any) -> str:
 
 
 def ids_of(prompt: Prompt) -> list[int]:
-    return [int(i) for i in prompt.ids]
+    return list(map(int, prompt.ids))
 
 
-def test_the_papers_prompt_of_news_to_the_letter(tokenizer: Any) -> None:
-    """The row AGNews of Table 2."""
-    bears = (
-        "Wall St. Bears Claw Back Into the Black NEW YORK (Reuters) - Short-sellers, Wall Street's dwindling band "
-        "of ultra-cynics, are seeing green again."
-    )
-    saver = (
-        "Rescuing an Old Saver If you think you may need to help your elderly relatives with their finances, "
-        "don't be shy about having the money talk – soon."
-    )
-    case = ExemplarCase("2", (Example("1", (bears,), "Business"),), Example("2", (saver,), None))
-    assert text_of(made(case, NEWS, tokenizer).item.prompt, tokenizer) == (
-        "Classify the news articles into the categories of World, Sports, Business, and Technology. Output only the "
-        f"category name (no explanations or extra text) as the first token.\n\nArticle: {bears}\nAnswer: Business\n\n"
-        f"Article: {saver}\nAnswer:"
-    )
-
-
-def test_the_papers_prompts_of_things_and_questions_to_the_letter(tokenizer: Any) -> None:
-    """The rows DBpedia and TREC of Table 2."""
-    hospital = Example("1", ("Bergan Mercy Medical Center is a hospital located in Omaha Nebraska.",), "Company")
-    query = Example("2", ("Metro Area Transit is a bus company.",), None)
-    assert text_of(made(ExemplarCase("2", (hospital,), query), THINGS, tokenizer).item.prompt, tokenizer) == (
-        "Classify the documents based on whether they are about one of Company, School, Artist, Athlete, Politician, "
-        "Transportation, Building, Nature, Village, Animal, Plant, Album, Film, or Book. Output only the category name "
-        "(no explanations or extra text) as the first token.\n\n"
-        "Article: Bergan Mercy Medical Center is a hospital located in Omaha Nebraska.\nAnswer: Company\n\n"
-        "Article: Metro Area Transit is a bus company.\nAnswer:"
-    )
-    serfdom = Example("1", ("How did serfdom develop in and then leave Russia?",), "Description")
-    query = Example("2", ("When was Ozzy Osbourne born?",), None)
-    assert text_of(made(ExemplarCase("2", (serfdom,), query), QUESTIONS, tokenizer).item.prompt, tokenizer) == (
-        "Classify the questions based on whether their answer type is a Number, Location, Person, Description, Entity, "
-        "or Abbreviation. Output only the question type (no explanations or extra text) as the first token.\n\n"
-        "Question: How did serfdom develop in and then leave Russia?\nAnswer Type: Description\n\n"
-        "Question: When was Ozzy Osbourne born?\nAnswer Type:"
+@pytest.mark.parametrize(
+    ("task", "label", "instruction", "heading", "answer"),
+    [
+        (
+            NEWS, "Business",
+            "Classify the news articles into the categories of World, Sports, Business, and Technology. Output only "
+            "the category name (no explanations or extra text) as the first token.", "Article", "Answer",
+        ),
+        (
+            THINGS, "Company",
+            "Classify the documents based on whether they are about one of Company, School, Artist, Athlete, "
+            "Politician, Transportation, Building, Nature, Village, Animal, Plant, Album, Film, or Book. Output only "
+            "the category name (no explanations or extra text) as the first token.", "Article", "Answer",
+        ),
+        (
+            QUESTIONS, "Description",
+            "Classify the questions based on whether their answer type is a Number, Location, Person, Description, "
+            "Entity, or Abbreviation. Output only the question type (no explanations or extra text) as the first "
+            "token.", "Question", "Answer Type",
+        ),
+    ],
+    ids=["AGNews", "DBpedia", "TREC"],
+)  # fmt: skip
+def test_the_papers_prompts_to_the_letter(
+    tokenizer: Any, task: Task, label: str, instruction: str, heading: str, answer: str
+) -> None:
+    """The rows of Table 2."""
+    shown, asked = "Bergan Mercy is a hospital (Reuters) – in Omaha.", "When don't 'we' know?"
+    case = ExemplarCase("2", (Example("1", (shown,), label),), Example("2", (asked,), None))
+    assert text_of(made(case, task, tokenizer).item.prompt, tokenizer) == (
+        f"{instruction}\n\n{heading}: {shown}\n{answer}: {label}\n\n{heading}: {asked}\n{answer}:"
     )
 
 
@@ -130,10 +125,8 @@ def test_a_cut_prompt_is_the_one_that_never_had_the_exemplar(
         assert text_of(item.cuts[span.name], tokenizer) == written(task, left)
         alone = replace(case, exemplars=(examples[number],))
         assert ids_of(item.alone[span.name]) == ids_of(made(alone, task, tokenizer).item.prompt)
-        if left.exemplars:
-            assert ids_of(item.cuts[span.name]) == ids_of(made(left, task, tokenizer).item.prompt)
-        else:
-            assert ids_of(item.cuts[span.name]) == ids_of(item.blank)
+        expected = made(left, task, tokenizer).item.prompt if left.exemplars else item.blank
+        assert ids_of(item.cuts[span.name]) == ids_of(expected)
     assert text_of(item.blank, tokenizer) == written(task, replace(case, exemplars=()))
     assert ids_of(item.without([span.name for span in item.spans])) == ids_of(item.blank)
 
@@ -157,26 +150,20 @@ def test_exemplars_are_cut_together(tokenizer: Any) -> None:
 
 def test_spans_are_the_exemplars(tokenizer: Any) -> None:
     one = made(CASE, NEWS, tokenizer)
-    said = [
-        "Article: Ferry <|im_end|> sinks {query}; 🙂 nobody hurt.\nAnswer: World",
-        "Article: Late goal decides the cup\nAnswer: Sports",
-        "Article: A chip for radios.  It is small.\nAnswer: Technology",
-    ]
+    said = [f"Article: {shown.texts[0]}\nAnswer: {shown.label}" for shown in CASE.exemplars]
     assert one.context == "\n\n".join(said)
     assert (one.query, one.template, one.unit) == ("Shares fell by 5%.", "plain", "exemplar")
     assert [(span.name, span.kind, span.document, span.pieces) for span in one.item.spans] == [
         (f"n{i}", "unit", f"n{i}", (f"e{i}",)) for i in (1, 2, 3)
     ]
     assert [one.context[a:b] for span in one.item.spans for a, b in span.ranges] == said
-    assert [(name, one.context[a:b]) for name, a, b in one.documents] == list(
-        zip(["n1", "n2", "n3"], said, strict=True)
-    )
+    documents = [(name, one.context[a:b]) for name, a, b in one.documents]
+    assert documents == list(zip(["n1", "n2", "n3"], said, strict=True))
     prompt = one.item.prompt
     assert sum(span.n_tokens for span in one.item.spans) == prompt.n_tokens(CONTEXT)
     assert all(span.n_tokens == len(prompt.ids) - len(one.item.cuts[span.name].ids) for span in one.item.spans)
-    assert [piece.role for piece in prompt.pieces if piece.name not in ("start", "opening")] == [
-        *(CONTEXT, CONTEXT, CONTEXT, FRAME, QUERY, FRAME),
-    ]
+    roles = [piece.role for piece in prompt.pieces if piece.name not in ("start", "opening")]
+    assert roles == [CONTEXT, CONTEXT, CONTEXT, FRAME, QUERY, FRAME]
 
 
 def test_exemplars_that_say_the_same_know_each_other() -> None:
@@ -197,13 +184,11 @@ def test_labels_are_what_the_tokenizer_writes_after_the_prompt(tokenizer: Any, t
     text = {"trec": "Who sang?"}.get(task.name, "A song.")
     case = ExemplarCase("q", (Example("x", ("A ship.",), task.words[0]),), Example("q", (text,), task.words[-1]))
     item = made(case, task, tokenizer).item
-    assert item.labels == task.words
-    assert item.gold == len(task.words) - 1
+    assert (item.labels, item.gold) == (task.words, len(task.words) - 1)
     before = ids_of(item.prompt)
     for word, ids in zip(task.words, item.label_ids, strict=True):
-        assert text_of(item.prompt, tokenizer) + f" {word}" == str(
-            tokenizer.decode((before + list(ids))[len(tokenizer.start_ids) :])
-        )
+        whole = tokenizer.decode((before + list(ids))[len(tokenizer.start_ids) :])
+        assert f"{text_of(item.prompt, tokenizer)} {word}" == whole
         # As within an exemplar, whose last tokens are its label.
         shot = Example("x", ("A ship.",), word)
         again = made(replace(case, exemplars=(shot,)), task, tokenizer).item.prompt
@@ -275,9 +260,7 @@ def test_a_chat_template_that_writes_the_start_itself_and_ends_without_a_space(s
     tokenizer = HfTokenizer(inner, None)
     item = made(CASE, NEWS, tokenizer, template="chat").item
     ids = ids_of(item.prompt)
-    assert tokenizer.start_ids
-    assert tuple(ids[:1]) == tokenizer.start_ids
-    assert ids.count(ids[0]) == 1
+    assert (tuple(ids[:1]), ids.count(ids[0])) == (tokenizer.start_ids, 1)
     assert tokenizer.decode(ids[1:]) == f"[INST] {written(NEWS, CASE)} [/INST]"
     pieces = [inner.convert_ids_to_tokens(list(ids)) for ids in item.label_ids]
     assert [tokens[0] for tokens in pieces] == ["▁World", "▁Sports", "▁Business", "▁Technology"]
@@ -383,8 +366,7 @@ def test_draws_are_without_replacement_nested_and_of_the_querys_number_alone(
     cases = draw_cases(pool, queries, shots=shots, seed=seed)
     assert [case.id for case in cases] == [query.id for query in queries]
     assert [case.query for case in cases] == queries
-    for case in cases:
-        assert len({example.id for example in case.exemplars}) == shots
+    assert all(len({example.id for example in case.exemplars}) == shots for case in cases)
     more = draw_cases(pool, queries, shots=3, seed=seed)
     assert [case.exemplars for case in cases] == [case.exemplars[:shots] for case in more]
     # Neither how many queries there are nor what the others say matters.
@@ -395,10 +377,8 @@ def test_draws_are_without_replacement_nested_and_of_the_querys_number_alone(
 
 def test_seeds_and_queries_have_draws_of_their_own() -> None:
     pool, queries = examples(1000), examples(20, "q")
-    one, two = (draw_cases(pool, queries, shots=4, seed=seed) for seed in (0, 1))
-    drawn = [case.exemplars for case in (*one, *two)]
+    drawn = [case.exemplars for seed in (0, 1) for case in draw_cases(pool, queries, shots=4, seed=seed)]
     assert len(set(drawn)) == len(drawn)
-    assert draw_cases(pool, queries, shots=4, seed=0) == one
 
 
 def test_every_exemplar_is_as_likely_at_every_place() -> None:
@@ -416,7 +396,7 @@ def test_a_query_is_never_its_own_exemplar() -> None:
     for case in draw_cases(pool, pool, shots=3, seed=0):
         assert all(example.compared != case.query.compared for example in case.exemplars)
     with pytest.raises(
-        UsageError, match="query 'p0' needs 4 exemplars, and there are 3 besides the query itself; give more"
+        UsageError, match="query 'p0' needs 4 exemplars, and there are 3 besides the query itself; give"
     ):
         draw_cases(pool, pool, shots=4, seed=0)
     assert len(draw_cases(pool, pool[1:2], shots=4, seed=0)[0].exemplars) == 4
@@ -424,8 +404,7 @@ def test_a_query_is_never_its_own_exemplar() -> None:
 
 def test_fixed_exemplars_stand_before_every_query_in_their_order() -> None:
     pool, queries = examples(3), examples(2, "q")
-    for case, query in zip(fixed_cases(pool[::-1], queries), queries, strict=True):
-        assert (case.id, case.query, case.exemplars) == (query.id, query, tuple(pool[::-1]))
+    assert fixed_cases(pool[::-1], queries) == [ExemplarCase(one.id, tuple(pool[::-1]), one) for one in queries]
     with pytest.raises(UsageError, match="there are no exemplars"):
         fixed_cases([], queries)
 

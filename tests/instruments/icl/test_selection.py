@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -58,46 +59,33 @@ from leakmeter.instruments.icl.summary import AnswerLosses, FixedExemplar, Summa
 from leakmeter.report import markdown
 from leakmeter.stats.ranks import signed_rank_p
 from leakmeter.stats.stats import bootstrap_interval_of_mean_difference
-from leakmeter.studies.cells import Progress
 from leakmeter.text.exemplar import Example, Task
 
 TASK = Task("mood", "How?", (("said", "Said"),), "Mood", (("Glad", "Glad"), ("Sad", "Sad")))
 SETTINGS = ExemplarSettings(TASK)
 # To a model that reads bytes, all labels begin with the same space.
 MEASURE = Icl(label_scoring="whole-sequence")
-GIVEN = (
-    *(
-        ("1", "Anna sang.", "Glad"),
-        ("2", "Bo lost a shoe.", "Sad"),
-        ("3", "Rain again!", "Sad"),
-        ("4", "Cake?", "Glad"),
-    ),
-    *(("5", "No, none.", "Sad"), ("6", "It works.", "Glad")),
-)
-EXAMPLES = tuple(Example(id_, (text,), label) for id_, text, label in GIVEN)
-QUERIES = tuple(
-    Example(f"q{number}", (text,), label)
-    for number, (text, label) in enumerate(
-        [("Ha!", "Glad"), ("Oh.", "Sad"), ("Hm, well.", "Sad"), ("Yes.", "Glad"), ("A 2nd?", "Glad"), ("Gone.", "Sad")]
+
+
+def said(prefix: str, labels: str, *texts: str) -> Exemplars:
+    words = {"+": "Glad", "-": "Sad"}
+    return tuple(
+        Example(f"{prefix}{i}", (text,), words[label])
+        for i, (text, label) in enumerate(zip(texts, labels, strict=True), 1)
     )
-)
+
+
+EXAMPLES = said("", "+--+-+", "Anna sang.", "Bo lost a shoe.", "Rain again!", "Cake?", "No, none.", "It works.")
+QUERIES = said("q", "+--++-", "Ha!", "Oh.", "Hm, well.", "Yes.", "A 2nd?", "Gone.")
 
 
 def scope(exemplars: Sequence[Example] = EXAMPLES[:3], **how: Any) -> Scope:
     """Two queries choose and the others report, unless a test says otherwise."""
-    made = Scope(tuple(exemplars), (), ("reorder",), QUERIES[:2], QUERIES[2:], 5, 0)
-    return replace(made, **how)
+    return replace(Scope(tuple(exemplars), (), ("reorder",), QUERIES[:2], QUERIES[2:], 5, 0), **how)
 
 
-def silent(backend: Any, n_cases: int, findings: Any) -> Any:
-    """Progress that nobody looks at."""
-    from contextlib import nullcontext
-
-    return nullcontext(Callbacks())
-
-
-def lists_in(directory: Path, backend: Any = None, progress: Progress = silent) -> Lists:
-    return Lists(backend or Toy(), MEASURE, SETTINGS, directory, progress, None)
+def lists_in(directory: Path, backend: Any = None) -> Lists:
+    return Lists(backend or Toy(), MEASURE, SETTINGS, directory, lambda *_: nullcontext(Callbacks()), None)
 
 
 def case(nats: float, id_: str = "q", *, right: bool = True, noise: float = 0.0) -> IclResult:
@@ -115,15 +103,13 @@ def by_hand(exemplars: Sequence[Example], queries: Sequence[Example]) -> float:
     def log_probs(shown: Sequence[Example], query: Example) -> np.ndarray:
         parts = [f"Said: {one.texts[0]}\nMood: {one.label}" for one in shown]
         text = "\n\n".join(["How?", *parts, f"Said: {query.texts[0]}\nMood:"])
-        scores = []
-        for label in (" Glad", " Sad"):
+        scores = [0.0, 0.0]
+        for i, label in enumerate((" Glad", " Sad")):
             ids = [*toy.tokenizer.start_ids, *text.encode()]
-            total = 0.0
             for token in label.encode():
                 logits = toy.logits(np.asarray(ids), np.arange(len(ids)))
-                total += logits[token] - np.logaddexp.reduce(logits)
+                scores[i] += logits[token] - np.logaddexp.reduce(logits)
                 ids.append(token)
-            scores.append(total)
         return np.asarray(scores) - np.logaddexp.reduce(scores)
 
     losses = []
@@ -160,8 +146,7 @@ def test_halves_are_disjoint_whole_and_seeded(n: int) -> None:
     assert sorted([*choosing, *reporting], key=lambda one: int(one.id)) == queries
     assert [*choosing] == [one for one in queries if one in choosing]
     assert halves(queries, 0) == (choosing, reporting)
-    if n > 6:
-        assert len({halves(queries, seed) for seed in range(5)}) == 5
+    assert n < 6 or len({halves(queries, seed) for seed in range(5)}) == 5
 
 
 def test_candidates_are_none_that_are_there_already() -> None:
@@ -189,29 +174,11 @@ def test_a_scope_is_what_can_be_done() -> None:
     assert sorted(one.id for one in made.queries) == [one.id for one in QUERIES]
     assert scope_of(EXAMPLES[:3], None, QUERIES).kinds == ("reorder", "drop")
     assert scope_of(EXAMPLES[:3], EXAMPLES, QUERIES, moves=["add", "drop"]).kinds == ("drop", "add")
-
-
-@pytest.mark.parametrize(
-    ("how", "told"),
-    [
-        ({"moves": [""]}, "no move named ''"),
-        ({"exemplars": EXAMPLES[:1]}, "one exemplar leaves nothing to reorder or drop"),
-        ({"exemplars": EXAMPLES[:1], "pool": EXAMPLES, "moves": ["drop", "replace"]}, None),
-        ({"pool": EXAMPLES[:2]}, "all 2 examples of the pool are already exemplars or queries"),
-    ],
-)
-def test_what_cannot_be_searched(how: dict[str, Any], told: str | None) -> None:
-    given = {"exemplars": EXAMPLES[:2], "pool": None, "queries": QUERIES, **how}
-
-    def make() -> Scope:
-        return scope_of(given.pop("exemplars"), given.pop("pool"), given.pop("queries"), **given)
-
-    if told is None:
-        assert make().kinds == ("drop", "replace")
-        return
-    with pytest.raises(UsageError) as refused:
-        make()
-    assert told in str(refused.value)
+    assert scope_of(EXAMPLES[:1], EXAMPLES, QUERIES, moves=["drop", "replace"]).kinds == ("drop", "replace")
+    with pytest.raises(UsageError, match="one exemplar leaves nothing to reorder or drop"):
+        scope_of(EXAMPLES[:1], None, QUERIES)
+    with pytest.raises(UsageError, match="no move named ''"):
+        scope_of(EXAMPLES[:2], None, QUERIES, moves=[""])
 
 
 def test_each_step_takes_the_best_of_all_moves(tmp_path: Path) -> None:
@@ -259,8 +226,7 @@ def test_a_search_ends_at_the_noise_floor_or_after_the_most_steps() -> None:
     assert [len(one) for one in way.lists] == [6, 5, 4]
     assert not way.is_exhausted
     way = walk(nats, made, noise=1.0)
-    assert way.lists == (made.exemplars,)
-    assert way.is_exhausted
+    assert (way.lists, way.is_exhausted) == ((made.exemplars,), True)
     assert [best.loss_nats for best in way.rounds[0].best] == [5.5]
 
 
@@ -305,11 +271,9 @@ def selection(before: Sequence[float], after: Sequence[float], right: Sequence[t
     pairs = right or [(True, True)] * len(before)
     given = scope(reporting=tuple(replace(QUERIES[0], id=str(number)) for number in range(len(before))))
     (move, end), *_ = moves_from(EXAMPLES[:3], ["reorder"], ())
-    path = (
-        MeasuredList.from_results(EXAMPLES[:3], [case(2.0)] * 2),
-        MeasuredList.from_results(end, [case(1.0)] * 2, move),
-    )
-    found = Search((EXAMPLES[:3], end), path, (Round(best=path[1:], n_lists=3, n_too_long=0),))
+    start = MeasuredList.from_results(EXAMPLES[:3], [case(2.0)] * 2)
+    step = MeasuredList.from_results(end, [case(1.0)] * 2, move)
+    found = Search((EXAMPLES[:3], end), (start, step), (Round(best=(step,), n_lists=3, n_too_long=0),))
     ends = (
         [case(nats, one.id, right=was[n]) for nats, one, was in zip(losses, given.reporting, pairs, strict=True)]
         for n, losses in enumerate((before, after))
@@ -324,14 +288,13 @@ def test_the_verdict_is_of_the_queries_that_did_not_choose() -> None:
     before = rng.gamma(2.0, size=30)
     lower, same = before - rng.uniform(0.1, 0.5, size=30), before + rng.normal(scale=0.3, size=30)
     told = selection(before.tolist(), lower.tolist(), [(True, True)] * 20 + [(True, False)] * 7 + [(False, True)] * 3)
-    assert told.verdict == "lower"
     assert told.loss_difference_nats == pytest.approx((lower - before).mean())
     interval = bootstrap_interval_of_mean_difference(lower, before, seed=0)
     assert told.loss_difference_interval_nats == pytest.approx(interval)
     assert told.wilcoxon_p == signed_rank_p(lower, before)
     assert told.accuracy_difference == pytest.approx(-4 / 30)
     assert told.accuracy_difference_interval == pytest.approx(difference_of_shares(3, 7, 30))
-    assert (told.n_choosing, told.n_reporting, told.before.n) == (2, 30, 30)
+    assert (told.verdict, told.n_choosing, told.n_reporting, told.before.n) == ("lower", 2, 30, 30)
     assert told.after.mean_nats == pytest.approx(lower.mean())
     assert selection(before.tolist(), same.tolist()).verdict == "not lower"
     assert selection(lower.tolist(), before.tolist()).verdict == "not lower"
@@ -427,8 +390,7 @@ def test_no_search_takes_more_than_is_predicted(tmp_path: Path, kinds: tuple[str
         lists.measured(exemplars, made.reporting)
     assert 1 + sum(one.n_lists for one in found.rounds) <= told.n_lists
     assert backend.n_tokens_run <= told.tree_tokens
-    assert (told.n_choosing, told.n_reporting, told.at_most) == (2, 4, True)
-    assert told.seconds is None
+    assert (told.n_choosing, told.n_reporting, told.at_most, told.seconds) == (2, 4, True, None)
 
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -494,10 +456,7 @@ def test_everything_fits_80_columns_and_nothing_is_obeyed(verdict: str, nats: fl
     assert "[red]" in text
     assert "&#91;red&#93;" in note
     for one in (text, note):
-        assert "\x1b" not in one
-        assert "100 %" in one
-        assert "99 %" in one
-        assert ("∞" in one) == (nats == math.inf)
+        assert [word in one for word in ("\x1b", "100 %", "99 %", "∞")] == [False, True, True, nats == math.inf]
     rows = [line for line in note.splitlines() if line.startswith("|")]
     assert {line.count("|") for line in rows} <= {5, 6, 8}
 
@@ -508,9 +467,12 @@ def test_what_a_report_says_is_as_reviewed() -> None:
 
 
 def test_words_follow_the_verdict() -> None:
-    assert sentences(told("not lower"))[0].startswith("The new exemplars are not shown to leak less: on 50 queries not")
-    assert sentences(told("too few"))[0] == "No conclusion from 50 of 100 queries; give 12 or more."
-    assert sentences(told("unchanged"))[0].startswith("The exemplars stay the same: on the 50 queries that choose")
+    for verdict, begins in (
+        ("not lower", "The new exemplars are not shown to leak less: on 50 queries not"),
+        ("too few", "No conclusion from 50 of 100 queries; give 12 or more."),
+        ("unchanged", "The exemplars stay the same: on the 50 queries that choose"),
+    ):
+        assert sentences(told(verdict))[0].startswith(begins)
     assert "a difference" not in sentences(told("not lower", nats=math.inf))[0]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import html
 import json
 import random
@@ -22,22 +21,13 @@ from leakmeter.engine.loading import load_run
 from leakmeter.stats.ranks import signed_rank_p
 
 Call = Callable[..., Any]
-TASK = """
-name = "mood"
-label_column = "mood"
-labels = ["Glad", "Sad"]
-[fields]
-said = "Said"
-"""
+TASK = 'name = "mood"\nlabel_column = "mood"\nlabels = ["Glad", "Sad"]\n[fields]\nsaid = "Said"\n'
 SAID = ("Ha!", "Oh.", "Hm, well.", "Yes.", "A 2nd?", "Gone.", "[b]No[/b]", "Soup?", "4.", "Late.", "Up!", "Up.", "Q?")
 
 
-def write_csv(path: Path, texts: list[str], first: int = 0) -> Path:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", "said", "mood"])
-        for number, text in enumerate(texts, first):
-            writer.writerow([f"n{number}", text, ("Glad", "Sad")[number % 2]])
+def write_csv(path: Path, texts: list[str]) -> Path:
+    rows = [f'n{i},"{text}",{("Glad", "Sad")[i % 2]}' for i, text in enumerate(texts)]
+    path.write_text("\n".join(["id,said,mood", *rows]), encoding="utf-8")
     return path
 
 
@@ -60,14 +50,10 @@ def without(words: list[object], option: str) -> list[object]:
     return [*words[:at], *words[at + 2 :]]
 
 
-def selection_in(out: Path) -> Path:
-    (path,) = out.glob("icl-select-*")
-    return path
-
-
 def contents(out: Path) -> dict[str, bytes]:
     """What is told of a selection; parts of runs say how long they took."""
-    return {path.name: path.read_bytes() for path in selection_in(out).iterdir() if path.is_file()}
+    (directory,) = out.glob("icl-select-*")
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
 
 
 def parts(out: Path) -> dict[Path, tuple[int, int]]:
@@ -78,7 +64,7 @@ def test_a_selection_is_what_its_runs_say(cli: Call, words: list[object]) -> Non
     ended = cli(*words, "--json")
     assert ended.code == 0, ended.err
     told = json.loads(ended.out)
-    path = selection_in(Path("runs"))
+    (path,) = Path("runs").glob("icl-select-*")
     assert path.stat().st_mode & 0o777 == 0o700
     assert json.loads((path / "selection.json").read_bytes()) == told
     assert (told["n_choosing"], told["n_reporting"], told["task"], told["space"]) == (6, 7, "mood", "labels")
@@ -111,11 +97,10 @@ def test_a_selection_is_what_its_runs_say(cli: Call, words: list[object]) -> Non
     ended = cli(*words, "--explain")
     assert ended.code == 0, ended.err
     assert max(map(len, ended.out.splitlines())) <= 80
-    assert "\x1b" not in ended.out
     for text in ("6 queries choose, 7 others report", "as given", "The other 7 queries", "add n", "macro-F1"):
         assert text in " ".join(ended.out.split())
     table = html.unescape(contents(Path("runs"))["table.md"].decode())
-    assert "\x1b" not in table
+    assert "\x1b" not in table + ended.out
     assert "Run it again:\n\n<pre>leakmeter" in table
     # The first of what is said is what came of it, in both places.
     assert " ".join(ended.out.split()).startswith(" ".join(table.splitlines()[2].strip("*").split()))
@@ -123,8 +108,8 @@ def test_a_selection_is_what_its_runs_say(cli: Call, words: list[object]) -> Non
 
 def test_moves_and_labels_are_told_as_they_are_given(cli: Call, words: list[object]) -> None:
     few = without(without(words, "--pool"), "--max-steps")
-    for moves in (("reorder,drop",), ("drop", "reorder"), ()):
-        ended = cli(*few, "--max-queries", 4, *(("--moves", *moves) if moves else ()), "--json")
+    for moves in (("--moves", "reorder,drop"), ("--moves", "drop", "reorder"), ()):
+        ended = cli(*few, "--max-queries", 4, *moves, "--json")
         assert ended.code == 0, ended.err
         told = json.loads(ended.out)
         assert (told["n_choosing"], told["n_reporting"], told["moves"]) == (2, 2, ["reorder", "drop"])
@@ -151,9 +136,8 @@ def test_a_selection_killed_again_and_again_ends_like_one_left_alone(words: list
     out, calm_out = tmp_path / "killed" / "runs", tmp_path / "calm" / "runs"
     for path in (out, calm_out):
         path.parent.mkdir()
-    rng = random.Random(1)
+    rng, n_kills = random.Random(1), 0
     seen: dict[Path, tuple[int, int]] = {}
-    n_kills = 0
     while True:
         process = subprocess.Popen(command, cwd=out.parent, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         target = len(seen) + rng.randint(4, 10)

@@ -45,19 +45,18 @@ def susceptibility(cli: Call, mine: Path) -> Call:
     """`leakmeter susceptibility` of one's own files with the toy model; options win, None drops one."""
 
     def call(*more: object, **options: object) -> Any:
-        given: dict[str, object] = {
-            "queries": mine / "queries.jsonl",
-            "contexts": mine / "contexts.jsonl",
-            "model": "toy",
-            **options,
-        }
-        return cli("susceptibility", *as_options(given), *more)
+        files = {name: mine / f"{name}.jsonl" for name in ("queries", "contexts")}
+        return cli("susceptibility", *as_options({**files, "model": "toy", **options}), *more)
 
     return call
 
 
 def test_every_query_is_asked_behind_every_context_and_summed_up(susceptibility: Call) -> None:
+    dry = json.loads(susceptibility("--dry-run", "--json").out)
+    assert not Path("runs").exists()
     cases, told = objects_of(susceptibility("--json"))
+    for name in ("requests", "tree_tokens"):
+        assert dry[name] == sum(case["cost"][name] for case in cases)
     assert told == SusceptibilityResult.summary([SusceptibilityResult.from_dict(case) for case in cases]).to_dict()
     assert [case["id"] for case in cases] == [row["id"] for row in QUERIES]
     for case, row in zip(cases, QUERIES, strict=True):
@@ -69,9 +68,28 @@ def test_every_query_is_asked_behind_every_context_and_summed_up(susceptibility:
     assert [row["id"] for row in told["queries"]] == [
         case["id"] for case in sorted(cases, key=lambda case: -case["susceptibility_nats"])
     ]
+    (run,) = Path("runs").iterdir()
+    spec = (run / "spec.json").read_text(encoding="utf-8")
+    assert ("goats" in spec, "Who wrote Emma" in spec) == (False, True)
+    # From Python it is the same.
+    measured = leakmeter.susceptibility("toy", QUERIES, contexts=CONTEXTS)
+    assert list(map(without_seconds, (result.to_dict() for result in measured))) == list(map(without_seconds, cases))
+    assert measured.summary.mean_nats == told["mean_nats"]
+    frame = measured.to_frame(detail=True)
+    assert (len(frame), list(frame.columns[:3])) == (9 * 4, ["case", "id", "text"])
+    assert frame.groupby("case")["persuasion_nats"].mean()["q0"] == pytest.approx(cases[0]["susceptibility_nats"])
 
 
-def test_weights_and_answers_are_heeded(susceptibility: Call, mine: Path) -> None:
+def test_python_takes_texts_and_refuses_in_one_line() -> None:
+    plain = leakmeter.susceptibility("toy", ["Who?"], contexts=["Emma is by Poe.", "It rains."])
+    assert plain[0].contexts[1].text == "It rains."
+    with pytest.raises(DataError, match="queries, record 1 has none of the columns"):
+        leakmeter.susceptibility("toy", [{"ask": "Who?"}], contexts=CONTEXTS)
+    with pytest.raises(UsageError, match="case '1' has fewer than two contexts"):
+        leakmeter.susceptibility("toy", ["Who?"], contexts=CONTEXTS[:1])
+
+
+def test_weights_answers_and_separators_are_heeded_and_each_is_another_run(susceptibility: Call, mine: Path) -> None:
     one, _ = objects_of(susceptibility("--json"))
     (mine / "weighted.csv").write_text(
         "id,context,weight\n" + "\n".join(f"{row['id']},{row['context']},{i + 1}" for i, row in enumerate(CONTEXTS)),
@@ -87,6 +105,8 @@ def test_weights_and_answers_are_heeded(susceptibility: Call, mine: Path) -> Non
     assert three[0]["answers"] == ["Yes", "No"]
     # What is told apart less finely tells less.
     assert three[0]["susceptibility_nats"] < one[0]["susceptibility_nats"]
+    susceptibility("--json", "--separator", " ")
+    assert len(list(Path("runs").iterdir())) == 4
 
 
 def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(susceptibility: Call) -> None:
@@ -124,51 +144,16 @@ def test_terminal_page_and_report_agree(susceptibility: Call, cli: Call) -> None
     assert cli("report", run, "--public").code == 2
 
 
-def test_from_python_it_is_the_same(susceptibility: Call) -> None:
-    cases, told = objects_of(susceptibility("--json"))
-    measured = leakmeter.susceptibility("toy", QUERIES, contexts=CONTEXTS)
-    assert list(map(without_seconds, (result.to_dict() for result in measured))) == list(map(without_seconds, cases))
-    assert measured.summary.mean_nats == told["mean_nats"]
-    frame = measured.to_frame(detail=True)
-    assert (len(frame), list(frame.columns[:3])) == (9 * 4, ["case", "id", "text"])
-    assert frame.groupby("case")["persuasion_nats"].mean()["q0"] == pytest.approx(cases[0]["susceptibility_nats"])
-    plain = leakmeter.susceptibility("toy", ["Who?"], contexts=["Emma is by Poe.", "It rains."])
-    assert plain[0].contexts[1].text == "It rains."
-    with pytest.raises(DataError, match="queries, record 1 has none of the columns"):
-        leakmeter.susceptibility("toy", [{"ask": "Who?"}], contexts=CONTEXTS)
-    with pytest.raises(UsageError, match="case '1' has fewer than two contexts"):
-        leakmeter.susceptibility("toy", ["Who?"], contexts=CONTEXTS[:1])
-
-
 def test_a_query_that_does_not_fit_is_named_or_left_out(
     susceptibility: Call, mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def small(*_: Any, **__: Any) -> Toy:
-        toy = Toy()
-        toy.window = 60
-        return toy
-
-    monkeypatch.setattr("leakmeter.engine.loading.load_backend", small)
+    small = Toy()
+    small.window = 60
+    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *_, **__: small)
     (mine / "long.csv").write_text(f"id,query\nshort,Who?\nlong,{'Who? ' * 20}\n", encoding="utf-8")
-    ended = susceptibility(queries=mine / "long.csv")
-    assert ended.code == 2
-    assert "case 'long' behind context 'c2' needs " in ended.err
+    assert_refused(susceptibility(queries=mine / "long.csv"), "case 'long' behind context 'c2' needs ")
     ended = susceptibility("--json", "--skip-bad", queries=mine / "long.csv")
-    assert objects_of(ended)[1]["n"] == 1
-    assert "left out 1 bad case" in ended.err
-
-
-def test_a_spec_holds_no_contexts_and_another_one_is_another_run(susceptibility: Call, mine: Path) -> None:
-    susceptibility("--json")
-    (run,) = Path("runs").iterdir()
-    spec = (run / "spec.json").read_text(encoding="utf-8")
-    assert "goats" not in spec
-    assert "Who wrote Emma" in spec
-    changed = [*CONTEXTS[:-1], {"id": "c3", "context": "Ho!"}]
-    (mine / "contexts.jsonl").write_text("\n".join(map(json.dumps, changed)), encoding="utf-8")
-    susceptibility("--json")
-    susceptibility("--json", "--separator", " ")
-    assert len(list(Path("runs").iterdir())) == 3
+    assert (objects_of(ended)[1]["n"], "left out 1 bad case" in ended.err) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -187,15 +172,15 @@ def test_a_spec_holds_no_contexts_and_another_one_is_another_run(susceptibility:
     ],
 )
 def test_what_cannot_be_used_is_one_line(susceptibility: Call, mine: Path, options: dict[str, Any], said: str) -> None:
-    (mine / "empty.jsonl").write_text("\n", encoding="utf-8")
-    (mine / "other.jsonl").write_text(json.dumps({"sentence": "It rains."}), encoding="utf-8")
-    (mine / "weight.jsonl").write_text(json.dumps({"context": "It rains.", "weight": -1}), encoding="utf-8")
-    (mine / "one.jsonl").write_text(json.dumps(CONTEXTS[0]), encoding="utf-8")
-    alike = {**QUERIES[0], "answers": ["Yes", "Yesterday"]}
-    (mine / "alike.jsonl").write_text(json.dumps(alike), encoding="utf-8")
-    places = {name.upper(): mine / f"{name}.jsonl" for name in ("empty", "other", "weight", "one", "alike")}
-    ended = susceptibility(**{name: places.get(str(value), value) for name, value in options.items()})
-    assert_refused(ended, said)
+    records: dict[str, object] = {
+        "OTHER": {"sentence": "It rains."}, "WEIGHT": {"context": "It rains.", "weight": -1}, "ONE": CONTEXTS[0],
+        "ALIKE": {**QUERIES[0], "answers": ["Yes", "Yesterday"]},
+    }  # fmt: skip
+    for name, value in options.items():
+        if value in ("EMPTY", *records):
+            options = {name: mine / "bad.jsonl"}
+            (mine / "bad.jsonl").write_text(json.dumps(records[value]) if value in records else "\n")
+    assert_refused(susceptibility(**options), said)
     assert list(Path.cwd().iterdir()) == []
 
 
@@ -212,14 +197,6 @@ def test_the_sample_with_the_default_model(real_backend: Any) -> None:
     assert told.interval_nats == pytest.approx([0.11, 0.28], abs=0.006)
     means = {row.level: row.mean_nats for name in ("openness", "familiarity") for row in told.factors[name]}
     assert means == pytest.approx({"open": 0.28, "closed": 0.02, "real": 0.18, "invented": 0.22}, abs=0.006)
-
-
-def test_a_dry_run_tells_what_it_will_take(susceptibility: Call) -> None:
-    dry = json.loads(susceptibility("--dry-run", "--json").out)
-    assert not Path("runs").exists()
-    cases, _ = objects_of(susceptibility("--json"))
-    for name in ("requests", "tree_tokens"):
-        assert dry[name] == sum(case["cost"][name] for case in cases)
 
 
 def test_without_options_the_sample_is_measured(cli: Call) -> None:

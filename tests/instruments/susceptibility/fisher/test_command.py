@@ -19,7 +19,7 @@ Call = Callable[..., Any]
 QUERIES = [
     {"id": f"q{i}", "query": asked, "form": form}
     for i, (asked, form) in enumerate(
-        [("Who wrote Emma?", "open"), ("Emma was written by", "open"), ("Is it late?", "closed")] * 4
+        [("Who wrote it?", "open"), ("Emma was by", "open"), ("Is it late?", "closed")] * 4
     )
 ]
 CONTEXTS = ["Emma is by Poe.", "It rains.", "Two goats slept on the roof."]
@@ -37,14 +37,14 @@ def model(byte_model: tuple[Any, Any], tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture
 def fisher(cli: Call, model: Path, tmp_path: Path) -> Call:
     """`leakmeter susceptibility --estimator fisher` of one's own queries; options win, None drops one."""
-    queries, contexts = tmp_path / "queries.jsonl", tmp_path / "contexts.jsonl"
-    queries.write_text("\n".join(map(json.dumps, QUERIES)), encoding="utf-8")
-    contexts.write_text("\n".join(json.dumps({"context": text}) for text in CONTEXTS), encoding="utf-8")
+    rows = {"QUERIES": QUERIES, "ONE": QUERIES[:1], "CONTEXTS": [{"context": text} for text in CONTEXTS]}
+    files = {name: tmp_path / f"{name}.jsonl" for name in rows}
+    for name, path in files.items():
+        path.write_text("\n".join(map(json.dumps, rows[name])), encoding="utf-8")
 
-    def call(*more: object, **options: object) -> Any:
-        given: dict[str, object] = {"estimator": "fisher", "queries": queries, "model": model, "device": "cpu"}
-        given |= {name: contexts if value == "CONTEXTS" else value for name, value in options.items()}
-        return cli("susceptibility", *as_options(given), *more)
+    def call(*more: object, **options: Any) -> Any:
+        given = {"estimator": "fisher", "queries": "QUERIES", "model": model, "device": "cpu", **options}
+        return cli("susceptibility", *as_options({name: files.get(of, of) for name, of in given.items()}), *more)
 
     return call
 
@@ -78,18 +78,23 @@ def test_queries_are_ranked_without_any_context(fisher: Call) -> None:
 
 def test_contexts_say_what_changes_there_are_and_how_long_a_slot_is(fisher: Call) -> None:
     for place in ("slot", "layer:0"):
-        (case, *_), _ = objects_of(fisher("--json", place=place, sigma="empirical", contexts="CONTEXTS", probes=2))
+        how = {"queries": "ONE", "contexts": "CONTEXTS", "sigma": "empirical", "probes": 2}
+        (case,), _ = objects_of(fisher("--json", place=place, **how))
         assert case["n_contexts"] == 3
         (value,) = case["values"]
         assert value["fisher_nats"] == pytest.approx(value["spread_nats"] + value["drift_nats"])
-    (bare, *_), _ = objects_of(fisher("--json", place="slot", probes=2))
-    (longer, *_), _ = objects_of(fisher("--json", place="slot", probes=2, contexts="CONTEXTS"))
+    (bare,), _ = objects_of(fisher("--json", queries="ONE", place="slot", probes=2))
+    (longer,), _ = objects_of(fisher("--json", queries="ONE", place="slot", probes=2, contexts="CONTEXTS"))
     n_more = len(CONTEXTS[2]) - 16 + 1  # and the separator
     assert longer["cost"]["tree_tokens"] - bare["cost"]["tree_tokens"] == n_more * (1 + 2 + 2 * 8)
 
 
-def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(fisher: Call) -> None:
-    first, _ = objects_of(fisher("--json", probes=2))
+def test_it_takes_what_was_predicted_goes_on_and_is_the_same_from_python(fisher: Call, model: Path) -> None:
+    dry = json.loads(fisher("--dry-run", "--json", probes=2).out)
+    assert not Path("runs").exists()
+    assert "has layers 0 to 0" in fisher("--dry-run", place="layer:1").err
+    first, told = objects_of(fisher("--json", probes=2))
+    assert dry["tree_tokens"] == sum(case["cost"]["tree_tokens"] for case in first)
     (run,) = Path("runs").iterdir()
     assert run.name.startswith("fisher-")
     for name in ("spec.json", "measurements-00001.parquet"):
@@ -99,19 +104,9 @@ def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(fisher: Call) -> N
     results = list(leakmeter.load_run(run))
     assert all(isinstance(result, leakmeter.FisherResult) for result in results)
     assert [without_cost(result.to_dict()) for result in results] == list(map(without_cost, first))
-
-
-def test_without_files_the_sample_is_measured(fisher: Call) -> None:
-    cases, told = objects_of(fisher("--json", queries=None, probes=2, directions=1))
-    assert told["n"] == 12
-    assert {case["n_contexts"] for case in cases} == {16}
-
-
-def test_from_python_it_is_the_same(fisher: Call, model: Path) -> None:
-    cases, told = objects_of(fisher("--json", probes=2))
     measured = leakmeter.fisher_susceptibility(str(model), QUERIES, probes=2, device="cpu")
     # The directory has a name, and the model in memory is the same.
-    assert [result.to_dict()["values"] for result in measured] == [case["values"] for case in cases]
+    assert [result.to_dict()["values"] for result in measured] == [case["values"] for case in first]
     assert measured.summary.values[0].mean_nats == told["values"][0]["mean_nats"]
     frame = measured.to_frame(detail=True)
     assert list(frame["case"]) == [row["id"] for row in QUERIES]
@@ -122,19 +117,21 @@ def test_from_python_it_is_the_same(fisher: Call, model: Path) -> None:
         leakmeter.fisher_susceptibility(str(model), ["Who?"], sigma="empirical", place="slot", device="cpu")
 
 
+def test_without_files_the_sample_is_measured(fisher: Call) -> None:
+    cases, told = objects_of(fisher("--json", queries=None, probes=2, directions=1))
+    assert told["n"] == 12
+    assert {case["n_contexts"] for case in cases} == {16}
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"model": "toy"}, "'toy' gives no gradients, which Fisher susceptibility needs"),
         (
             {"temperature": 2},
             "not for this estimator but for --estimator monte-carlo: --temperature; give that one, or",
         ),
         ({"answer_tokens": 0}, "for --estimator monte-carlo: an option that is given"),
-        (
-            {"estimator": "monte-carlo", "contexts": "CONTEXTS", "probes": 4, "top_k": 3},
-            "fisher: --probes, --top-k; give",
-        ),
+        ({"estimator": "monte-carlo", "contexts": "CONTEXTS", "probes": 4, "top_k": 3}, ": --probes, --top-k; give"),
         ({"estimator": "monte-carlo"}, "--queries comes without --contexts"),
         ({"queries": None, "contexts": "CONTEXTS"}, "--contexts comes without --queries"),
         ({"sigma": "empirical"}, "sigma 'empirical' is zero at place query"),
@@ -144,17 +141,8 @@ def test_from_python_it_is_the_same(fisher: Call, model: Path) -> None:
     ],
 )
 def test_what_cannot_be_used_is_one_line(fisher: Call, options: dict[str, Any], said: str) -> None:
-    ended = fisher(**options)
-    assert_refused(ended, said)
+    assert_refused(fisher(**options), said)
     assert list(Path.cwd().iterdir()) == []
-
-
-def test_a_dry_run_tells_what_it_will_take(fisher: Call) -> None:
-    dry = json.loads(fisher("--dry-run", "--json", probes=3).out)
-    assert not Path("runs").exists()
-    cases, _ = objects_of(fisher("--json", probes=3))
-    assert dry["tree_tokens"] == sum(case["cost"]["tree_tokens"] for case in cases)
-    assert "has layers 0 to 0" in fisher("--dry-run", place="layer:1").err
 
 
 def test_a_model_without_gradients_is_refused_before_it_is_loaded(
@@ -164,7 +152,7 @@ def test_a_model_without_gradients_is_refused_before_it_is_loaded(
         raise AssertionError("loaded")
 
     monkeypatch.setattr("leakmeter.engine.loading.load_backend", load)
-    assert "gives no gradients" in fisher(model="toy").err
+    assert_refused(fisher(model="toy"), "'toy' gives no gradients, which Fisher susceptibility needs")
 
 
 def test_every_field_of_the_measure_is_an_option_that_has_no_negative(cli: Call) -> None:
