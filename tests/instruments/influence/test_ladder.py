@@ -5,44 +5,47 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 import leakmeter
-from helpers import tiny_models as tiny
+from helpers.command_line import object_of
 from helpers.examples import few
 from helpers.measure_items import readings_of
 from helpers.model_server import VLLM, ModelServer
+from helpers.report_snapshots import printed
+from helpers.tiny_models import tiny_backend
 from helpers.toy_chat import ToyChat
 from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
-from leakmeter.core.item import ContextItem
+from leakmeter.core.item import ContextItem, Prepared
 from leakmeter.core.measure import chooses
+from leakmeter.core.measurement import RESPONSE as TOKENS
+from leakmeter.core.measurement import TOKEN_ID, Measurement
+from leakmeter.engine.measure import texts_of
 from leakmeter.engine.prediction import predictor_of
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.findings import is_finding, telling
 from leakmeter.instruments.influence.ladder import Ladder, best_stretch
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.instruments.influence.scored import Row, Scored
-from leakmeter.results.results import Results
 from leakmeter.storage.damage import FieldError
 from leakmeter.studies.contexts import KIND
+from leakmeter.testing import assert_leakage
 from leakmeter.text.build import PromptSettings, prepare
 
 QUERY, RESPONSE = "What is the code of Ana?", "41-77-20"
 ASKED: dict[str, Any] = {"query": QUERY, "response": RESPONSE, "template": "plain"}
 SAYS = "Her code is 41-77-20 now."
 IDLE = ("Boats lie at the pier. Bread is baked there.", "It rained. Nobody sang. The lamp was lit at noon.")
-WORDS = ("the", "a", "boat", "lake", "house", "tree", "river", "41-77-20", "cat", "41-77", "moon", "rain")
+WORDS = "the a boat lake house tree river 41-77-20 cat 41-77 moon rain".split()  # noqa: SIM905
 
 
 class Copying(Toy):
@@ -69,9 +72,14 @@ def item_of(
 
 
 def measured(texts: Any, **settings: Any) -> InfluenceResult:
-    result = leakmeter.influence(Copying(), context=list(texts), **{**ASKED, **settings})
-    assert isinstance(result, InfluenceResult)
-    return result
+    return leakmeter.influence(Copying(), context=list(texts), **{**ASKED, **settings})
+
+
+def three_units(texts: list[str], **how: Any) -> tuple[InfluenceResult, dict[tuple[bool, str], Piece], InfluenceResult]:
+    """By unit auto; pieces by whether they are documents and by name, and the result, of the other two units."""
+    documents, sentences = (measured(texts, **how, unit=unit) for unit in ("document", "sentence"))
+    pieces = {(one is documents, piece.name): piece for one in (documents, sentences) for piece in one.pieces}
+    return measured(texts, **how), pieces, sentences
 
 
 def random_texts(rng: Random) -> list[str]:
@@ -89,17 +97,11 @@ def random_texts(rng: Random) -> list[str]:
 @pytest.mark.parametrize("more", [{}, {"cid_lambda": 1.5, "temperature": 0.7}, {"group": True}], ids=str)
 def test_numbers_are_those_of_documents_and_of_sentences(removal: str, more: dict[str, Any]) -> None:
     texts = [f"Ana sings. {SAYS}", IDLE[0], "Nobody asked.", f"{SAYS} It was late. Bo left.", IDLE[1]]
-    got, of_documents, of_sentences = (
-        measured(texts, removal=removal, **more, **unit) for unit in ({}, {"unit": "document"}, {"unit": "sentence"})
-    )
-    assert (got.unit, {piece.kind for piece in got.pieces}) == (
-        "auto",
-        {"unit", "document", *(["value"] * bool(more.get("group")))},
-    )
-    documents = {piece.name: piece for piece in of_documents.pieces}
-    sentences = {piece.name: piece for piece in of_sentences.pieces}
+    got, others, of_sentences = three_units(texts, removal=removal, **more)
+    assert got.unit == "auto"
+    assert {piece.kind for piece in got.pieces} == {"unit", "document", "value" if "group" in more else "unit"}
     for piece in got.pieces:
-        other = (documents if piece.kind == "document" else sentences)[piece.name]
+        other = others[piece.kind == "document", piece.name]
         assert (piece.text, piece.spans, piece.n_tokens) == (other.text, other.spans, other.n_tokens)
         # Measured: equal; the tolerance is of another order of sums.
         np.testing.assert_allclose(piece.signed_per_token_nats, other.signed_per_token_nats, rtol=0, atol=1e-12)
@@ -112,20 +114,11 @@ def test_numbers_are_those_of_documents_and_of_sentences(removal: str, more: dic
 
 
 def test_samples_are_those_of_the_other_units() -> None:
-    texts = [
-        f"Ana sings. {SAYS} Bo left. It was late.",
-        "Rain fell. Wind blew. Dogs sat. Cats ran. Birds flew.",
-        "Nobody asked.",
-    ]
-    how = {"response": None, "samples": 3, "max_new_tokens": 6, "seed": 1}
-    got, of_documents, of_sentences = (
-        measured(texts, **how, **unit) for unit in ({}, {"unit": "document"}, {"unit": "sentence"})
-    )
-    documents = {piece.name: piece for piece in of_documents.pieces}
-    sentences = {piece.name: piece for piece in of_sentences.pieces}
+    texts = [f"Ana sings. {SAYS} Bo left. It was late.", "Rain fell. Wind blew. Dogs sat. Cats ran. Birds flew."]
+    got, others, _ = three_units([*texts, "Nobody asked."], response=None, samples=3, max_new_tokens=6, seed=1)
     assert [piece.name for piece in got.pieces if piece.kind == "document"] == ["d1", "d2"]
     for number, piece in enumerate(got.pieces):
-        other = (documents if piece.kind == "document" else sentences)[piece.name]
+        other = others[piece.kind == "document", piece.name]
         assert (piece.mean_nats, piece.worst_nats) == pytest.approx((other.mean_nats, other.worst_nats), abs=1e-12)
         assert piece.interval_nats == pytest.approx(other.interval_nats, abs=1e-12)
         assert all(len(sample.piece_nats) == len(got.pieces) for sample in got.samples)
@@ -135,31 +128,27 @@ def test_samples_are_those_of_the_other_units() -> None:
 @pytest.mark.parametrize("texts", [[f"Ana sings. {SAYS} Bo left."], ["Ana sings.", SAYS, "Bo left."]], ids=len)
 @pytest.mark.parametrize("weight", [1.0, 1.5])
 def test_one_document_and_documents_of_one_sentence_are_measured_as_sentences(texts: list[str], weight: float) -> None:
-    asked: list[list[Any]] = []
+    asked: list[Any] = []
     for unit in ("auto", "sentence"):
         item = item_of(texts, PromptSettings(unit=unit, template="plain"))
         measure = Influence(cid_lambda=weight)
         assert not chooses(measure, item)
         chunks: list[Any] = []
         ([measurements], _) = drive(Copying(), [measure.trial(item)], on_plan=chunks.append)
-        asked.append(
-            [[chunk.requests for chunk in chunks], [(m.statistic, m.piece, m.values.tolist()) for m in measurements]]
-        )
+        told = [(one.statistic, one.piece, one.values.tolist()) for one in measurements]
+        asked.append(([chunk.requests for chunk in chunks], told))
     assert asked[0] == asked[1]
 
 
 # ---- choice ---------------------------------------------------------------------------------------------------------
 def test_sentences_are_measured_of_documents_that_matter_alone() -> None:
     got = measured([IDLE[0], f"Ana sings. {SAYS} Bo left.", IDLE[1]])
-    assert [(piece.kind, piece.name) for piece in got.pieces] == [
-        *(("unit", name) for name in ("s3", "s4", "s5")),
-        *(("document", name) for name in ("d1", "d2", "d3")),
+    # One sentence accounts for what the document does: none was scored alone.
+    assert [(piece.name, piece.kind, piece.alone_nats is None) for piece in got.pieces] == [
+        *((name, "unit", True) for name in ("s3", "s4", "s5")),
+        *((name, "document", False) for name in ("d1", "d2", "d3")),
     ]
     assert (got.n_unmeasured_pieces, got.n_unmeasured_documents) == (5, 2)
-    # One sentence accounts for what the document does: none was scored alone.
-    assert {piece.name: piece.alone_nats is None for piece in got.pieces} == {
-        **dict.fromkeys(("s3", "s4", "s5"), True), **dict.fromkeys(("d1", "d2", "d3"), False)
-    }  # fmt: skip
     strongest = max(got.pieces, key=lambda piece: (piece.kind == "unit", piece.nats))
     assert strongest.text == SAYS
     assert [piece.name for piece in telling(got)] == ["s3", "s4", "s5", "d1", "d3"]
@@ -211,13 +200,9 @@ def scored(without: Any, alone: Any, *, placebo: Any = 0.0, placebo_alone: Any =
         return Row(values, None if widths is None else np.broadcast_to(widths, 4))
 
     return Scored(
-        row(0),
-        row(0),
-        {"d": row(-np.asarray(without, dtype=float))},
-        {"d": row(alone)},
-        placebo_alone=row(placebo_alone),
-        placebos=[row(placebo)],
-    )
+        row(0), row(0), {"d": row(-np.asarray(without, dtype=float))}, {"d": row(alone)},
+        placebo_alone=row(placebo_alone), placebos=[row(placebo)],
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -247,9 +232,8 @@ def test_what_matters_is_above_noise_and_irrelevant_texts_on_a_stretch(does: Any
 
 
 def test_a_document_that_another_response_needs_matters() -> None:
-    first, second = scored(0, 0), scored((0, 0, 2, 0), 0)
-    ladder = Ladder(item_of(IDLE), {"d": ("a", "b", "c", "e")}, [first, second], np.zeros(4), 0)
-    assert ladder.documents() == ["d"]
+    responses = [scored(0, 0), scored((0, 0, 2, 0), 0)]
+    assert Ladder(item_of(IDLE), {"d": ("a", "b", "c", "e")}, responses, np.zeros(4), 0).documents() == ["d"]
 
 
 # ---- cost -----------------------------------------------------------------------------------------------------------
@@ -261,27 +245,22 @@ def any_measure(rng: Random) -> Influence:
 
 @pytest.mark.parametrize(("kind", "n"), few([("copying", 20), ("tiny", 6), ("copying", 100), ("tiny", 20)], 2))
 def test_it_takes_no_more_prompts_than_sentences_and_no_more_than_predicted(kind: str, n: int) -> None:
-    backend: Any = {"copying": Copying, "tiny": tiny.tiny_backend}[kind]()
+    backend: Any = {"copying": Copying, "tiny": tiny_backend}[kind]()
     chosen = shares = 0.0
     for seed in range(n):
         rng = Random(seed)
         texts, measure = random_texts(rng), any_measure(rng)
-        how: dict[str, Any] = {
-            "removal": rng.choice(("drop", "mask")),
-            "group": rng.random() < 0.3,
-            "template": "plain",
-        }
+        how: dict[str, Any] = {"removal": rng.choice(("drop", "mask")), "group": rng.random() < 0.3}
         response = RESPONSE if measure.samples == 1 and rng.random() < 0.8 else None
         taken = []
         for unit in ("auto", "sentence"):
-            item = item_of(texts, PromptSettings(unit=unit, **how), response, backend)
+            item = item_of(texts, PromptSettings(unit=unit, template="plain", **how), response, backend)
             if seed % 3 == 0:
                 item = replace(item, model_noise_nats=0.0)
             told = predict(planning_backend(backend, None), measure.longest_trial(item))
             _, cost = drive(backend, [measure.trial(item)])
             taken.append(cost.n_prompts)
-            if chooses(measure, item):
-                chosen += 1
+            chosen += chooses(measure, item)
             if unit == "auto":
                 shares += cost.n_tokens_run / told.n_tokens_run
             assert cost.n_tokens_run <= told.n_tokens_run, seed
@@ -351,19 +330,15 @@ def test_chats_keep_their_default_and_what_was_retrieved_into_a_turn_is_document
 @pytest.mark.parametrize("weight", few(["1", "0.5"]))
 def test_a_served_model_may_leave_intervals(cli: Callable[..., Any], tmp_path: Path, weight: str) -> None:
     path = tmp_path / "cases.jsonl"
-    path.write_text(
-        json.dumps({"context": [IDLE[0], f"Ana sings. {SAYS} Bo left."], "query": QUERY, "response": RESPONSE}),
-        encoding="utf-8",
-    )
+    case = {"context": [IDLE[0], f"Ana sings. {SAYS} Bo left."], "query": QUERY, "response": RESPONSE}
+    path.write_text(json.dumps(case), encoding="utf-8")
     how = ("--data", path, "--temperature", "0.5", "--cid-lambda", weight, "--template", "plain", "--json")
     exact = {}
     for unit in ("sentence", "document"):
-        ended = cli("influence", "--model", "toy", "--unit", unit, *how)
-        exact |= {piece["name"]: piece for piece in json.loads(ended.out)["pieces"]}
+        pieces = object_of(cli("influence", "--model", "toy", "--unit", unit, *how))["pieces"]
+        exact |= {piece["name"]: piece for piece in pieces}
     with ModelServer(VLLM, max_top=20) as server:
-        ended = cli("influence", "--model", server.model, "--tokenizer", "toy", *how)
-    assert ended.code == 0, ended.err
-    got = json.loads(ended.out)
+        got = object_of(cli("influence", "--model", server.model, "--tokenizer", "toy", *how))
     assert got["half_width_nats"] > 1
     assert {piece["name"] for piece in got["pieces"]} >= {"d1", "d2"}
     for piece in got["pieces"]:
@@ -374,15 +349,20 @@ def test_a_served_model_may_leave_intervals(cli: Callable[..., Any], tmp_path: P
 
 # ---- runs and reports -----------------------------------------------------------------------------------------------
 CASES = [
-    {"id": "a", "context": [IDLE[0], f"Ana sings. {SAYS} Bo left.", IDLE[1]], "query": QUERY, "response": RESPONSE},
-    {"id": "b", "context": [IDLE[0], IDLE[1]], "query": QUERY, "response": RESPONSE},
-    {"id": "c", "context": [f"{SAYS} It rained."], "query": QUERY, "response": RESPONSE},
-]
+    {"id": name, "context": context, "query": QUERY, "response": RESPONSE}
+    for name, context in {
+        "a": [IDLE[0], f"Ana sings. {SAYS} Bo left.", IDLE[1]], "b": [*IDLE], "c": [f"{SAYS} It rained."],
+    }.items()
+]  # fmt: skip
 
 
-def test_a_run_keeps_it_and_damage_is_seen(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def memory() -> Any:
+    return leakmeter.influence(Copying(), CASES, template="plain")
+
+
+def test_a_run_keeps_it_and_damage_is_seen(tmp_path: Path, memory: Any) -> None:
     run: Any = leakmeter.influence(Copying(), CASES, template="plain", out=tmp_path)
-    memory: Any = leakmeter.influence(Copying(), CASES, template="plain")
     for kept, one in zip(run, memory, strict=True):
         assert [piece.to_dict() for piece in kept.pieces] == [piece.to_dict() for piece in one.pieces]
         assert (kept.unit, kept.n_unmeasured_pieces) == ("auto", one.n_unmeasured_pieces)
@@ -390,7 +370,10 @@ def test_a_run_keeps_it_and_damage_is_seen(tmp_path: Path) -> None:
     assert [one.to_dict() for one in again] == [one.to_dict() for one in run]
     item = item_of(CASES[0]["context"])
     (measurements,), _ = drive(Copying(), [Influence().trial(item)])
-    texts = InfluenceResult.kept.from_dict(_texts(item))
+    prepared = Prepared(item, "\n\n".join(CASES[0]["context"]), (("d1", 0, 5),), QUERY, "plain", "auto", 0)
+    tokens = Measurement(item.id, 0, "", TOKENS, TOKEN_ID, np.asarray(item.response, dtype=float))
+    cost = {"requests": 1, "tree_tokens": 1, "naive_tokens": 1, "seconds": 0.0, "out_of_memory_retries": 0}
+    texts = InfluenceResult.kept.from_dict({**texts_of(prepared, [tokens], Toy()), "cost": cost})
     texts.check_measurements({}, measurements)
     # A document that was left in has its sentences left out, and of one that matters all are.
     for gone in (("without_this", "s4"), ("without_this", "d1"), ("only_this", "d2")):
@@ -400,46 +383,19 @@ def test_a_run_keeps_it_and_damage_is_seen(tmp_path: Path) -> None:
             texts.check_measurements({}, damaged)
 
 
-def _texts(item: ContextItem) -> dict[str, Any]:
-    from leakmeter.core.item import Prepared
-    from leakmeter.core.measurement import RESPONSE as TOKENS
-    from leakmeter.core.measurement import TOKEN_ID, Measurement
-    from leakmeter.engine.measure import texts_of
-
-    context = "\n\n".join(CASES[0]["context"])
-    prepared = Prepared(item, context, (("d1", 0, 5),), QUERY, "plain", "auto", 0)
-    tokens = Measurement(item.id, 0, "", TOKENS, TOKEN_ID, np.asarray(item.response, dtype=float))
-    cost = {"requests": 1, "tree_tokens": 1, "naive_tokens": 1, "seconds": 0.0, "out_of_memory_retries": 0}
-    return {**texts_of(prepared, [tokens], Toy()), "cost": cost}
-
-
-def said(result: InfluenceResult) -> str:
-    console = Console(width=160, record=True, file=StringIO())
-    console.print(result.to_rich())
-    return console.export_text()
-
-
-def test_the_report_says_what_was_not_measured_and_shows_documents_first(tmp_path: Path) -> None:
-    results: Any = leakmeter.influence(Copying(), CASES, template="plain")
-    assert isinstance(results, Results)
-    one, none, single = (said(result) for result in results)
+def test_the_report_says_what_was_not_measured_and_shows_documents_first(tmp_path: Path, memory: Any) -> None:
+    one, none, single = (printed(InfluenceResult.report([result]), width=160) for result in memory)
     assert "5 sentences of 2 documents were not measured, since their documents have no effect" in one
     assert one.index("Documents") < one.index("Pieces of the context")
     assert "Pieces of the context" not in none
     assert "not measured" not in single
-    page = results.save_html(tmp_path / "all.html").read_text(encoding="utf-8")
-    assert "Documents" in page
-    for result in results:
-        assert result.save_html(tmp_path / f"{result.id}.html").exists()
+    assert "Documents" in memory.save_html(tmp_path / "all.html").read_text(encoding="utf-8")
 
 
-def test_bounds_hold_of_pieces_that_tell_most() -> None:
-    from leakmeter.testing import assert_leakage
-
-    results: Any = leakmeter.influence(Copying(), CASES, template="plain")
+def test_bounds_hold_of_pieces_that_tell_most(memory: Any) -> None:
     with pytest.raises(AssertionError, match="piece s4"):
-        assert_leakage(results["a"], max_nats=5)
-    assert_leakage(results["b"], max_nats=5)
+        assert_leakage(memory["a"], max_nats=5)
+    assert_leakage(memory["b"], max_nats=5)
 
 
 def test_cases_that_are_scored_together_choose_as_each_does_alone() -> None:

@@ -7,7 +7,7 @@ import math
 import re
 import time
 from dataclasses import replace
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +15,11 @@ import numpy as np
 import pytest
 
 from helpers.report_browser import CHROMIUM, Browser
-from helpers.report_cases import (
-    Case,
-    clinic,
-    every_case,
-    hostile,
-    overlapping,
-    sampled,
-    several_documents,
-    small,
-)
+from helpers.report_cases import Case, clinic, every_case, hostile, overlapping, sampled, several_documents, small
 from helpers.report_checks import CONTROLS, Page, assert_harmless, assert_markdown_harmless, flat
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.core.plain import visible
-from leakmeter.instruments.influence import context
-from leakmeter.instruments.influence.context import Stretch, by_nats, leader, stretches
+from leakmeter.instruments.influence.context import by_nats, leader, stretches
 from leakmeter.instruments.influence.disclosures import Disclosure
 from leakmeter.instruments.influence.findings import is_finding
 from leakmeter.instruments.influence.report import posterior, verdict
@@ -50,14 +40,7 @@ def page_of(*cases: Case, **more: Any) -> str:
 
 
 def text_of(page: str) -> str:
-    said: list[str] = []
-
-    class Reader(HTMLParser):
-        def handle_data(self, data: str) -> None:
-            said.append(data)
-
-    Reader().feed(page)
-    return "\n".join(said)
+    return unescape(re.sub(r"<[^>]*>", "\n", page))
 
 
 def data_of(page: str) -> list[str]:
@@ -92,12 +75,8 @@ def test_every_number_is_there_with_and_without_colour_and_script() -> None:
     for case in every_case():
         shown = [printed(report([case]), colour=colour, width=120) for colour in (False, True)]
         for piece in case.pieces:
-            numbers = (
-                scale.nats_cell(piece.nats),
-                scale.signed_cell(piece.signed_nats),
-                scale.nats_cell(piece.alone_nats),
-            )
-            for number in (*numbers, posterior_said(case, piece)):
+            numbers = [scale.nats_cell(piece.nats), scale.nats_cell(piece.alone_nats)]
+            for number in (*numbers, scale.signed_cell(piece.signed_nats), posterior_said(case, piece)):
                 assert all(flat(number) in flat(out) for out in (*shown, page)), number
         assert all(scale.nats_text(case.whole_nats) in out for out in shown)
         assert ["\x1b[" in out for out in shown] == [False, True]
@@ -119,23 +98,15 @@ def test_a_signed_sum_within_its_baselines_has_no_posterior() -> None:
 
 
 # ---- terminal -------------------------------------------------------------------------------------------------------
-def test_with_colours_the_only_sequences_are_those_of_styles() -> None:
-    styled = printed(report([hostile()]), colour=True, width=120)
-    assert all(rest.split("m")[0].replace(";", "").isdigit() for rest in styled.split("\x1b[")[1:])
-    assert "\x1b]" not in styled
-
-
 def test_the_prediction_stands_beside_what_it_took() -> None:
     case = clinic()
     made = report([case])
     assert "redicted" not in printed(made) + html.page(made)  # as in runs made before there were predictions
-    cost = replace(case.cost, predicted_tree_tokens=1290, predicted_seconds=2.7)
-    case = replace(case, cost=cost, response=replace(case.response, sampled=False))
-    assert "predicted 1,290 tokens in about 3 s; it took 1,310 in 3.2 s" in flat(printed(report([case])))
-    assert "1,290 tokens in about 3 s; it took 1,310 in 3.2 s" in page_of(case)
-    cost = replace(cost, predicted_seconds=None)
-    case = replace(case, cost=cost, response=replace(case.response, sampled=True))
-    assert "predicted at most 1,290 tokens; it took 1,310 in 3.2 s" in flat(printed(report([case])))
+    for seconds, is_drawn, said in ((2.7, False, "1,290 tokens in about 3 s"), (None, True, "at most 1,290 tokens")):
+        cost = replace(case.cost, predicted_tree_tokens=1290, predicted_seconds=seconds)
+        told = replace(case, cost=cost, response=replace(case.response, sampled=is_drawn))
+        assert f"predicted {said}; it took 1,310 in 3.2 s" in flat(printed(report([told])))
+        assert f"{said}; it took 1,310 in 3.2 s" in page_of(told)
 
 
 def test_a_notebook_shows_the_view_and_not_the_object() -> None:
@@ -161,6 +132,10 @@ def test_text_stays_text_and_nothing_is_fetched() -> None:
     page.encode()
     assert_markdown_harmless(markdown.text(made))
     assert not CONTROLS.search(printed(made))
+    # With colours the only sequences are those of styles.
+    styled = printed(report([hostile()]), colour=True, width=120)
+    assert all(rest.split("m")[0].replace(";", "").isdigit() for rest in styled.split("\x1b[")[1:])
+    assert "\x1b]" not in styled
 
 
 def posterior_said(case: InfluenceResult, piece: Piece) -> str:
@@ -221,12 +196,9 @@ def test_pieces_of_several_cases_are_means_with_their_intervals() -> None:
         arm: Any = panel.collections[0].get_segments()[place][:, 1]  # type: ignore[attr-defined]
         assert arm.tolist() == pytest.approx(bootstrap_interval_of_mean(nats, seed=0), rel=1e-12)
     assert [tick.get_text() for tick in panel.get_xticklabels()] == ["s0", "s1", "s2"]
-
-
-def test_pieces_that_are_not_alike_are_not_averaged() -> None:
-    assert "pieces" not in InfluenceResult.findings([clinic(), several_documents()]).figures
-    entities = [replace(small(number), unit="entity") for number in (1, 2)]
-    assert "pieces" not in InfluenceResult.findings(entities).figures
+    # Those that are not alike are not averaged.
+    for unlike in ([clinic(), several_documents()], [replace(small(number), unit="entity") for number in (1, 2)]):
+        assert "pieces" not in InfluenceResult.findings(unlike).figures
 
 
 def test_pieces_of_one_case_have_intervals_where_responses_were_drawn() -> None:
@@ -275,17 +247,15 @@ def test_headlines() -> None:
         "[34, 100]) by more than an irrelevant text."
     ) in flat(" ".join(printed(report([small(1), small(2)])).split()))
     phone = leaking(replace(small(1), id="a"), "phone", "555 0199")
-    both = [phone, leaking(replace(small(2), id="b"), "person", "Ada Vale", nats=20.0), replace(small(3), id="c")]
-    assert InfluenceResult.findings(both).headline == (
-        "2 of 3 responses disclose personal or secret data: b name of a person; a phone number."
-    )
-    assert flat(InfluenceResult.findings([phone]).headline) == (
-        "The response discloses personal or secret data: phone number (12.5 nats)."
-    )
-    below = leaking(small(1), "phone", "555 0199", evidence=None, nats=0.4)
-    assert InfluenceResult.findings([below]).headline == nothing
-    other = leaking(small(1), "other", "descale it", found_by=None)
-    assert InfluenceResult.findings([other]).headline == nothing
+    person = leaking(replace(small(2), id="b"), "person", "Ada Vale", nats=20.0)
+    for cases, said in (
+        ([phone, person, small(3)],
+         "2 of 3 responses disclose personal or secret data: b name of a person; a phone number."),
+        ([phone], "The response discloses personal or secret data: phone number (12.5 nats)."),
+        ([leaking(small(1), "phone", "555 0199", evidence=None, nats=0.4)], nothing),
+        ([leaking(small(1), "other", "descale it", found_by=None)], nothing),
+    ):  # fmt: skip
+        assert flat(InfluenceResult.findings(cases).headline) == said
 
 
 def test_what_to_do_names_the_cases_and_is_one_thing_a_finding() -> None:
@@ -306,12 +276,9 @@ def test_disclosures_are_listed_most_first_and_what_is_none_stands_apart() -> No
         leaking(replace(small(3), id="c"), "date", "3 May 1984", evidence=None, nats=0.4),
     ]
     tables = {b.plain(block.caption): block for block in report(cases).blocks if isinstance(block, b.Table)}
-    personal, below = (
-        tables["Disclosed: personal or secret data"],
-        next(t for c, t in tables.items() if c.startswith("Not")),
-    )
-    assert [b.plain(row.cells[0]) for row in personal.rows] == ["b", "a"]  # type: ignore[arg-type]
-    assert [b.plain(row.cells[0]) for row in below.rows] == ["c"]  # type: ignore[arg-type]
+    for caption, ids in (("Disclosed: personal or secret data", ["b", "a"]), ("Not", ["c"])):
+        (table,) = (table for name, table in tables.items() if name.startswith(caption))
+        assert [b.plain(row.cells[0]) for row in table.rows] == ids  # type: ignore[arg-type]
 
 
 # ---- in a browser ---------------------------------------------------------------------------------------------------
@@ -348,50 +315,43 @@ def test_nothing_is_advised_to_be_shipped_whose_context_as_a_whole_leaks() -> No
     case = clinic()
     quiet = tuple(replace(piece, nats=0.0, signed_nats=0.0, posterior=None) for piece in case.pieces)
     whole = replace(case, pieces=quiet)
-    assert (is_finding(whole), context.leader(whole)) == (True, None)
+    assert (is_finding(whole), leader(whole)) == (True, None)
     none = replace(whole, whole_nats=0.0, whole_signed_nats=0.0, whole_posterior=None)
-    ship, look = (
-        "No personal or secret data recognised, and nothing reworded: read the",
-        "The context as a whole moved the answer",
-    )
+    ship = "No personal or secret data recognised, and nothing reworded: read the"
+    look = "The context as a whole moved the answer"
     # The terminal has those rows of the table alone that the cases meet.
-    for shown, said in (([whole], (look,)), ([none], (ship,)), ([whole, replace(none, id="b")], (look,))):
-        told = " ".join(printed(report(shown)).split())
-        assert [row for row in (ship, look) if row in told] == [*said]
+    for shown, said in (([whole], look), ([none], ship), ([whole, replace(none, id="b")], look)):
+        told = flat(printed(report(shown)))
+        assert [row for row in (ship, look) if row in told] == [said]
 
 
 def test_of_a_system_prompt_alone_nothing_is_advised() -> None:
     """The headline says what was measured, and no row of a table of advice follows."""
     documents = tuple(replace(document, name="system 1") for document in clinic().documents)
     alone = replace(clinic(), unmarked_query_tokens=12, documents=documents)
-    shown = printed(report([alone]))
-    assert " ".join(shown.split()).startswith(
-        "Only the system prompt was measured. The response does not disclose, as far as"
-    )
+    shown = flat(printed(report([alone])))
+    assert shown.startswith("Only the system prompt was measured. The response does not disclose, as far as")
     assert "→" not in shown
-
-    def headline_and_advice(*cases: Case) -> tuple[str, list[b.Block]]:
-        advice: list[b.Block] = [block for block in report(cases).blocks if isinstance(block, b.Advice)]
-        return InfluenceResult.findings(cases).headline, advice
-
-    headline, advice = headline_and_advice(alone, replace(alone, id="other"))
-    assert headline.startswith("Only the system prompt was measured. None of 2 responses is known to disclose")
-    assert advice == []
-    headline, advice = headline_and_advice(alone, clinic(), clinic())
-    assert headline.startswith("In 1 of 3 cases, only the system prompt was measured. None of 3 responses is known")
-    # The measured system prompt is none of the cases that the advice names.
-    assert len(advice) == 1
-    assert "system" not in repr(advice)
+    for cases, n_advised, said in (
+        ([alone, replace(alone, id="other")], 0,
+         "Only the system prompt was measured. None of 2 responses is known to disclose"),
+        ([alone, clinic(), clinic()], 1,
+         "In 1 of 3 cases, only the system prompt was measured. None of 3 responses is known"),
+    ):  # fmt: skip
+        assert InfluenceResult.findings(cases).headline.startswith(said)
+        advice = [block for block in report(cases).blocks if isinstance(block, b.Advice)]
+        assert len(advice) == n_advised
+        # The measured system prompt is none of the cases that the advice names.
+        assert "system" not in repr(advice)
 
 
-def stretches_of(case: Case) -> list[Stretch]:
-    return stretches(case.context, case.documents, case.pieces)
-
-
-@pytest.mark.parametrize("number", range(5))
-def test_stretches_are_the_context_again(number: int) -> None:
-    case = every_case()[number]
-    assert "".join(s.text for s in stretches_of(case)) == visible(case.context)
+def test_stretches_are_the_context_again() -> None:
+    first, *others = overlapping().pieces
+    # Spans outside the context are cut.
+    outside = replace(first, spans=((-5, 3), (10**9, 10**9 + 5), (7, 7)))
+    for case in (*every_case(), replace(overlapping(), pieces=(outside, *others))):
+        found = stretches(case.context, case.documents, case.pieces)
+        assert "".join(stretch.text for stretch in found) == visible(case.context)
 
 
 def test_a_character_takes_its_strongest_piece() -> None:
@@ -405,13 +365,6 @@ def test_a_character_takes_its_strongest_piece() -> None:
             strongest = max(covering, key=lambda piece: (is_finding(case, piece), piece.nats))
             assert segment.nats == (strongest.nats if is_finding(case, strongest) else 0.0)
             assert case.pieces[segment.pieces[0]] == strongest
-
-
-def test_spans_outside_the_context_are_cut_not_trusted() -> None:
-    case = overlapping()
-    first = replace(case.pieces[0], spans=((-5, 3), (10**9, 10**9 + 5), (7, 7)))
-    case = replace(case, pieces=(first, *case.pieces[1:]))
-    assert "".join(s.text for s in stretches_of(case)) == case.context
 
 
 def test_an_undefined_number_ranks_last_and_a_weak_piece_leads_nothing() -> None:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import leakmeter
-from helpers import tiny_models as tiny
 from helpers.examples import few
 from helpers.model_server import VLLM, ModelServer
 from helpers.mortal_toy import Mortal
@@ -21,7 +20,6 @@ from leakmeter.backends.toy import ByteTokenizer, Toy
 from leakmeter.core.case import Case, Document
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
-from leakmeter.core.item import ContextItem
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.result import InfluenceResult
@@ -30,10 +28,7 @@ from leakmeter.instruments.influence.searched import SearchSummary
 from leakmeter.stats.hypergeometric import upper_limit
 from leakmeter.text.build import PromptSettings, prepare
 
-WORDS = (
-    *("the", "a", "boat", "lake", "house", "tree", "river", "dog", "cat", "sun"),
-    *("moon", "rain", "road", "hill", "song", "bread", "door", "lamp"),
-)
+WORDS = "the a boat lake house tree river dog cat sun moon rain road hill song bread door lamp".split()  # noqa: SIM905
 QUERY, RESPONSE = "What is the number of Ana?", "41 77 20"
 ASKED: dict[str, Any] = {"query": QUERY, "response": RESPONSE}
 
@@ -45,30 +40,23 @@ def documents(n: int = 4, n_sentences: int = 9, seed: int = 0) -> list[str]:
         return " ".join(rng.choice(WORDS) for _ in range(rng.randint(3, 8))).capitalize() + "."
 
     texts = [" ".join(sentence() for _ in range(n_sentences)) for _ in range(n)]
-    texts[-1] += " The number of Ana is 41 77 20."
-    return texts
+    return [*texts[:-1], f"{texts[-1]} The number of Ana is 41 77 20."]
 
 
-class Blind(Toy):
+def blind() -> Toy:
     """A toy that hides nothing, as a served model."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.hides_pieces = False
+    toy = Toy()
+    toy.hides_pieces = False
+    return toy
 
 
 def both(model: Any, texts: list[str], **settings: Any) -> tuple[InfluenceResult, InfluenceResult, SearchSummary]:
     """Without a search, and with one, and what that one says."""
-    search = {name: settings.pop(name) for name in ("search", "audit", "audit_rounds") if name in settings}
-    full = leakmeter.influence(model, context=texts, **ASKED, **{"unit": "sentence", **settings})
-    some = leakmeter.influence(model, context=texts, **ASKED, **settings, **search)
+    exhaustive = {name: how for name, how in settings.items() if name not in ("search", "audit", "audit_rounds")}
+    full = leakmeter.influence(model, context=texts, **ASKED, **{"unit": "sentence", **exhaustive})
+    some = leakmeter.influence(model, context=texts, **ASKED, **settings)
     assert some.search is not None
     return full, some, some.search
-
-
-def item_of(*shape: int) -> ContextItem:
-    case = Case("case", tuple(Document(f"d{i}", text) for i, text in enumerate(documents(*shape))), QUERY, RESPONSE)
-    return prepare(case, ByteTokenizer(), PromptSettings(), window=None, n_reserved=0, levels=True).item
 
 
 @pytest.mark.parametrize("removal", few(["drop", "mask", "retokenize"], 2))
@@ -77,12 +65,10 @@ def test_listed_values_are_those_of_full_scoring(removal: str) -> None:
     exact = {piece.name: piece for piece in full.pieces}
     assert 3 < len(some.pieces) < len(full.pieces)
     for piece in some.pieces:
-        assert piece.signed_per_token_nats == exact[piece.name].signed_per_token_nats
-        assert piece.alone_nats == exact[piece.name].alone_nats
-    assert some.whole_nats == full.whole_nats
-    assert some.placebo_nats == full.placebo_nats
-    left = {piece.name for piece in told.pieces}
-    assert left == {piece.name for piece in full.pieces} - {piece.name for piece in some.pieces}
+        of_all = exact.pop(piece.name)
+        assert (piece.signed_per_token_nats, piece.alone_nats) == (of_all.signed_per_token_nats, of_all.alone_nats)
+    assert (some.whole_nats, some.placebo_nats) == (full.whole_nats, full.placebo_nats)
+    assert {piece.name for piece in told.pieces} == set(exact)
     assert all(piece.nats is None and piece.screened_nats is not None for piece in told.pieces)
     assert InfluenceResult.from_dict(some.to_dict()) == some
     assert full.search is None
@@ -115,31 +101,21 @@ def test_a_screen_that_is_exact_finds_the_strongest() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_what_the_audit_says_is_what_the_draw_gives(seed: int) -> None:
-    full, some, told = both("toy", documents(seed=seed), search="top:3:4", audit="0.9:10%", audit_rounds=2, seed=seed)
+    texts = documents(seed=seed)
+    full, some, told = both("toy", texts, search="top:3:4", audit="0.9:10%", audit_rounds=2, seed=seed)
     exact = {piece.name: piece.nats for piece in full.pieces}
-    listed = [piece.name for piece in some.pieces]
     first, *others = told.rounds
     assert first.n_left == len(full.pieces) - told.n_rescored
     assert first.confidence == 0.95  # half of what may be wrong, of two rounds
     # List and threshold are those of before the draw, which is of the seed and the case alone.
-    left = [name for name in exact if name not in listed or name in audited_of(some, exact)]
-    again = draw(left, first.n_drawn, seed, some.id, 1)
-    rescored = set(exact) - set(left)
-    assert first.threshold_nats == kth([exact[name] for name in rescored], 3)
+    unaudited = {piece.name for piece in leakmeter.influence("toy", context=texts, **ASKED, search="top:3:4").pieces}
+    again = draw([name for name in exact if name not in unaudited], first.n_drawn, seed, some.id, 1)
+    assert first.threshold_nats == kth([exact[name] for name in unaudited], 3)
     assert first.n_found == sum(exact[name] > first.threshold_nats for name in again)
     limit = upper_limit(first.n_left, first.n_drawn, first.n_found, 0.05)
     assert first.most_missed == limit - first.n_found
     assert bool(others) == (first.n_found > 0)
-    assert set(again) <= set(listed)
-
-
-def audited_of(result: InfluenceResult, exact: dict[str, float]) -> set[str]:
-    """Pieces that were scored because they were drawn: those that the search of the same seed without an audit left."""
-    assert result.search is not None
-    plain = leakmeter.influence(
-        "toy", context=[result.context[d.start : d.end] for d in result.documents], **ASKED, search="top:3:4"
-    )
-    return set(exact) - {piece.name for piece in plain.pieces}
+    assert set(again) <= {piece.name for piece in some.pieces}
 
 
 def test_the_same_seed_draws_the_same_and_another_does_not() -> None:
@@ -153,7 +129,7 @@ def test_the_same_seed_draws_the_same_and_another_does_not() -> None:
 
 
 def test_a_model_that_hides_nothing_is_screened_by_removal() -> None:
-    full, some, told = both(Blind(), documents(), search="top:2", audit="0.9:30%")
+    full, some, told = both(blind(), documents(), search="top:2", audit="0.9:30%")
     assert told.screen == "removal"
     exact = {piece.name: piece.nats for piece in full.pieces}
     assert all(piece.nats == exact[piece.name] for piece in some.pieces)
@@ -162,14 +138,12 @@ def test_a_model_that_hides_nothing_is_screened_by_removal() -> None:
     assert all(piece.screened_nats is piece.interval_nats is None for piece in told.pieces)
     assert [level.nats is not None for level in told.levels] == [True] * 4
     # Pieces of a group that was not cut further have the group's number.
-    _, _, told = both(Blind(), documents(), search="top:1:1")
+    _, _, told = both(blind(), documents(), search="top:1:1")
     of_documents = {level.name: level.nats for level in told.levels}
     assert told.pieces
     for piece in told.pieces:
-        assert piece.document is not None
-        assert piece.group_nats is not None
         # Of groups within a document the number is another, and of none is it 0.
-        assert piece.group_nats == of_documents[piece.document] or piece.group_nats > 0.0
+        assert piece.group_nats == of_documents[piece.document or ""] or (piece.group_nats or 0.0) > 0.0
 
 
 def test_paragraphs_and_repeated_values_are_levels_and_pieces() -> None:
@@ -266,7 +240,8 @@ def test_statements_of_audits_are_true_as_often_as_they_say() -> None:
 
 
 def test_the_searcher_asks_for_no_piece_twice() -> None:
-    item = item_of(2, 6)
+    case = Case("case", tuple(Document(f"d{i}", text) for i, text in enumerate(documents(2, 6))), QUERY, RESPONSE)
+    item = prepare(case, ByteTokenizer(), PromptSettings(), window=None, n_reserved=0, levels=True).item
     measure = Influence(search="top:2", audit="0.9:10%")
     assert measure.searching is not None
     assert item.response is not None
@@ -280,16 +255,15 @@ def test_the_searcher_asks_for_no_piece_twice() -> None:
     searcher = Searcher(measure.searching, measure.auditing, 1, measure.reduction, item.response, 0)
     (found,), _ = drive(Toy(), [searcher.trial(item)], on_plan=look)
     assert isinstance(found, Found)
-    whole = item.prompt.ids.tobytes()
-    assert len([ids for ids in asked if ids != whole]) == len({ids for ids in asked if ids != whole})
+    parts = [ids for ids in asked if ids != item.prompt.ids.tobytes()]
+    assert len(parts) == len({*parts})
     # Measurements say which pieces were screened and drawn.
     (measured,), _ = drive(Toy(), [measure.trial(item)])
-    names = {
-        statistic: [one.piece for one in measured if one.statistic == statistic]
-        for statistic in ("screened", "audited", "without_this")
-    }
-    assert len(names["screened"]) == len(item.spans)
-    assert set(names["audited"]) < set(names["without_this"])
+    screened, audited, removed = (
+        [one.piece for one in measured if one.statistic == name] for name in ("screened", "audited", "without_this")
+    )
+    assert len(screened) == len(item.spans)
+    assert set(audited) < set(removed)
 
 
 def test_a_searched_run_that_was_killed_goes_on_and_says_the_same(tmp_path: Path) -> None:
@@ -317,12 +291,15 @@ def test_a_served_model_is_searched_by_removal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "search"),
-    [("top:5", Search(5)), ("top:1000", Search(1000)), (" top:07 ", Search(7)), ("top:5:40", Search(5, 40))],
-)
-def test_a_search_says_how_many(text: str, search: Search) -> None:
+    ("text", "search", "most"),
+    [
+        ("top:5", Search(5), 30), ("top:1000", Search(1000), 4010), (" top:07 ", Search(7), 38),
+        ("top:5:40", Search(5, 40), 40),
+    ],
+)  # fmt: skip
+def test_a_search_says_how_many(text: str, search: Search, most: int) -> None:
     assert Search.parse(text) == search
-    assert search.most == (40 if search.k == 5 and ":40" in text else 4 * search.k + 10)
+    assert search.most == most
 
 
 @pytest.mark.parametrize(
@@ -387,13 +364,11 @@ def test_missing_none_draws_as_many_as_the_confidence_says() -> None:
 
 
 def test_a_percentage_is_rounded_down_to_pieces() -> None:
-    audit = Audit.parse("0.95:5%")
-    assert [audit.most_missed_of(n_left) for n_left in (0, 1, 19, 20, 39, 40, 100)] == [0, 0, 0, 1, 1, 2, 5]
+    for n_left, most in {0: 0, 1: 0, 19: 0, 20: 1, 39: 1, 40: 2, 100: 5}.items():
+        assert Audit.parse("0.95:5%").most_missed_of(n_left) == most
     # 1.1 in binary is more; 100 times it is 110 all the same.
-    assert Audit.parse("0.95:1.1%").most_missed_of(1000) == 11
-    assert Audit.parse("0.95:0.7%").most_missed_of(1000) == 7
-    assert Audit.parse("0.95:100%").draws(50) == 0
-    assert Audit.parse("0.95:50").draws(50) == 0
+    assert [Audit.parse(f"0.95:{share}%").most_missed_of(1000) for share in (1.1, 0.7)] == [11, 7]
+    assert Audit.parse("0.95:100%").draws(50) == Audit.parse("0.95:50").draws(50) == 0
 
 
 @pytest.mark.parametrize("text", ["0.95:0", "0.95:3", "0.9:5%", "0.99:10%"])
@@ -409,16 +384,13 @@ def test_a_draw_that_finds_none_says_what_was_ordered(text: str) -> None:
 def any_search(rng: Random) -> Influence:
     k = rng.choice((1, 2, 3))
     audit: dict[str, Any] = {
-        "audit": rng.choice(("0.95:0", "0.9:20%", "0.5:1", "0.95:2")),
-        "audit_rounds": rng.choice((1, 2, 3)),
-    }
+        "audit": rng.choice(("0.95:0", "0.9:20%", "0.5:1", "0.95:2")), "audit_rounds": rng.choice((1, 2, 3)),
+    }  # fmt: skip
     mixed = rng.random() < 0.3
     return Influence(
-        search=f"top:{k}{rng.choice(('', f':{k}', f':{k + 2}'))}",
-        cid_lambda=1.5 if mixed else 1.0,
-        seed=rng.randrange(1000),
-        **(audit if rng.random() < 0.6 else {}),
-    )
+        search=f"top:{k}{rng.choice(('', f':{k}', f':{k + 2}'))}", cid_lambda=1.5 if mixed else 1.0,
+        seed=rng.randrange(1000), **(audit if rng.random() < 0.6 else {}),
+    )  # fmt: skip
 
 
 def random_documents(rng: Random) -> tuple[Document, ...]:
@@ -434,7 +406,7 @@ def random_documents(rng: Random) -> tuple[Document, ...]:
 
 @pytest.mark.parametrize(("kind", "n"), [("toy", 8), pytest.param("blind", 40, marks=pytest.mark.long), ("tiny", 3)])
 def test_no_search_takes_more_than_predicted(kind: str, n: int) -> None:
-    backend: Any = {"toy": Toy, "blind": Blind, "tiny": tiny.tiny_backend}[kind]()
+    backend: Any = {"toy": Toy, "blind": blind, "tiny": tiny_backend}[kind]()
     shares = []
     for seed in range(n):
         rng = Random(seed)

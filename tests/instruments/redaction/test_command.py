@@ -24,16 +24,6 @@ def plan(of_note: Call) -> Call:
     return of_note("redact", response="Anna", max_loss=0.5, max_new_tokens=5, out="runs")
 
 
-def cases_file(folder: Path, n: int = 5) -> Path:
-    lines = [
-        {"id": f"c{i}", "context": f"Anna sang {i} songs. Bo ate. Cid left.", "query": "Who?", "response": "Anna"}
-        for i in range(n)
-    ]
-    path = folder / "cases.jsonl"
-    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    return path
-
-
 def test_what_is_left_is_what_influence_measures_of_the_text_that_is_left(plan: Call, cli: Call, note: Path) -> None:
     """The plan's own number, found again by another command on the text that it wrote."""
     case = object_of(plan("--json", removal="retokenize", write_redacted="left.txt"))
@@ -68,7 +58,7 @@ def test_the_whole_context_has_one_posterior_whichever_command_is_asked(
 
 
 def test_a_dry_run_tells_the_most_it_can_take(plan: Call) -> None:
-    dry = json.loads(plan("--dry-run", "--json").out)
+    dry = object_of(plan("--dry-run", "--json"))
     assert dry["at_most"]
     assert not Path("runs").exists()
     for limit in (1e-6, 0.5, 500.0):
@@ -88,48 +78,38 @@ def test_the_response_is_given_or_drawn_and_the_answer_after_drawn(plan: Call) -
     assert "redacted text: not written, since more than 1e-06 nats are left" in ended.err
     assert not Path("left.txt").exists()
     assert object_of(ended)["all_removed_nats"] >= object_of(ended)["left_nats"] > 1e-6
-    nothing = object_of(plan("--json", max_loss=500))
-    assert (nothing["after"], nothing["redacted"], nothing["reached"]) == (None, [], True)
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"max_loss": None}, "--max-loss"),
-        ({"max_loss": "much"}, "--max-loss"),
+        ({"max_loss": None}, "give --max-loss NATS, or --disclosures"), ({"max_loss": "much"}, "--max-loss"),
         ({"samples": "3"}, "--samples"),
         ({"write_redacted": "no/such/left.txt"}, "is in a directory that does not exist"),
         ({"write_redacted": "NOTE"}, "which is an input of this command"),
         ({"write_redacted": "LINK"}, "which is an input of this command"),
+        ({"unit": "entity", "entity_patterns": "PATTERNS", "write_redacted": "PATTERNS"}, "which is an input of this"),
         ({"write_redacted": "page.html", "html": "page.html"}, "--write-redacted and --html are both 'page.html'"),
+        ({"write_redacted": "left.txt", "context_file": None, "query": None, "response": None, "data": "CASES"},
+         "--write-redacted is for one --context-file, and none was given"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_done_is_one_line(
     plan: Call, note: Path, options: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
-    link = tmp_path / "link.txt"
-    link.symlink_to(note)
-    places = {"NOTE": note, "LINK": link}
-    ended = plan(**{name: places.get(value, value) for name, value in options.items()})
+    places = {name: tmp_path / f"{name}.jsonl" for name in ("LINK", "PATTERNS", "CASES")}
+    places["LINK"].symlink_to(note)
+    places["PATTERNS"].write_text("case = [A-Z]{2}-\\d+", encoding="utf-8")
+    places["CASES"].write_text('{"context": "Anna sang.", "query": "Who?"}', encoding="utf-8")
+    ended = plan(**{name: {"NOTE": note, **places}.get(value, value) for name, value in options.items()})
     assert_refused(ended, said)
     assert list(Path.cwd().iterdir()) == []
     assert note.read_text(encoding="utf-8") == NOTE
 
 
-def test_other_words_that_do_not_go_together(cli: Call, plan: Call, note: Path, tmp_path: Path) -> None:
-    ended = plan("--swap", unit="entity")
-    assert ended.code == 2
-    assert "--swap replaces personal data" in ended.err
-    data = cases_file(tmp_path)
-    ended = cli("redact", "--model", "toy", "--data", data, "--max-loss", 1, "--write-redacted", "left.txt")
-    assert ended.code == 2
-    assert "--write-redacted is for one --context-file, and none was given" in ended.err
-    ended = plan("--context-file", note, write_redacted="left.txt")
-    assert "and 2 was given" in ended.err
-    pattern = tmp_path / "patterns.txt"
-    pattern.write_text("case = [A-Z]{2}-\\d+", encoding="utf-8")
-    ended = plan(unit="entity", entity_patterns=pattern, write_redacted=pattern)
-    assert f"is '{pattern}', which is an input of this command" in ended.err
+def test_other_words_that_do_not_go_together(plan: Call, note: Path) -> None:
+    assert_refused(plan("--swap", unit="entity"), "--swap replaces personal data")
+    assert_refused(plan("--context-file", note, write_redacted="left.txt"), "and 2 was given")
 
 
 def test_from_python_it_is_the_same(plan: Call) -> None:
@@ -139,9 +119,8 @@ def test_from_python_it_is_the_same(plan: Call) -> None:
     assert [piece.to_dict() for piece in result.redacted] == told["redacted"]
     assert result.left_nats == told["left_nats"]
     assert result.text == told["redacted_documents"][0]["text"]
-    for more, said in (({"max_loss": 0}, "max-loss is 0"), ({"swap": True}, "no option of redact named 'swap'")):
-        with pytest.raises(UsageError, match=said):
-            leakmeter.redact("toy", context="Anna sang.", query="Who?", **{"max_loss": 1, **more})
+    with pytest.raises(UsageError, match="no option of redact named 'swap'"):
+        leakmeter.redact("toy", **how, context="Anna sang.", swap=True)
 
 
 @pytest.mark.long

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import leakmeter
+from helpers.examples import few
 from helpers.report_cases import HOSTILE
 from helpers.report_checks import assert_report_harmless, flat
 from helpers.report_snapshots import printed
@@ -21,6 +22,7 @@ from helpers.resumed_runs import resumed
 from leakmeter.backends.toy import ByteTokenizer, Toy
 from leakmeter.core.case import Case, Document
 from leakmeter.core.drive import drive
+from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.item import ContextItem
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.plan import Chunk
@@ -32,7 +34,7 @@ from leakmeter.instruments.influence.disclosures import LEAST_NATS, Disclosure, 
 from leakmeter.instruments.redaction.disclosing import after
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED, Redaction, candidates
 from leakmeter.instruments.redaction.report import verdict
-from leakmeter.instruments.redaction.result import KeptRedaction, RedactionResult, unmet
+from leakmeter.instruments.redaction.result import KeptRedaction, RedactedDisclosures, RedactionResult, unmet
 from leakmeter.storage.damage import FieldError
 from leakmeter.text.build import PromptSettings, prepare
 
@@ -48,7 +50,9 @@ MEASURE = Redaction(max_loss=None, disclosures=True, max_new_tokens=3)
 class Copier(Toy):
     """What followed the last three tokens `at_least` times before is likelier by `bonus` nats."""
 
-    bonus, at_least = 5.0, 1
+    def __init__(self, bonus: float = 5.0, at_least: int = 1) -> None:
+        super().__init__(scale=0.05)
+        self.bonus, self.at_least = bonus, at_least
 
     def logits(self, ids: Any, positions: Any) -> Any:
         return self.copied(super().logits(ids, positions), ids)
@@ -61,19 +65,13 @@ class Copier(Toy):
         return pulled
 
 
-def copier(bonus: float = 5.0, at_least: int = 1) -> Copier:
-    model = Copier(scale=0.05)
-    model.bonus, model.at_least = bonus, at_least
-    return model
-
-
 def prepared(context: str = NOTE, response: str | None = ANSWER, query: str = "When?", **settings: Any) -> Any:
     case = Case("note", (Document("note", context),), query, response)
     return prepare(case, ByteTokenizer(), PromptSettings(**settings), window=None, n_reserved=4)
 
 
 def measured(item: ContextItem, measure: Redaction = MEASURE, model: Toy | None = None) -> list[Measurement]:
-    (measurements,), _ = drive(model or copier(), [measure.trial(item)])
+    (measurements,), _ = drive(model or Copier(), [measure.trial(item)])
     return measurements
 
 
@@ -84,17 +82,13 @@ def result_of(case: Any, measurements: list[Measurement], measure: Redaction = M
 
 
 def texts_of(case: Any, measurements: list[Measurement]) -> dict[str, Any]:
-    responses = [
-        response_texts(each.values.astype(int).tolist(), ByteTokenizer())
-        for each in measurements
-        if each.statistic == "token"
-    ]
+    answers = [each.values.astype(int).tolist() for each in measurements if each.statistic == "token"]
     return {
         **case.texts(), "id": "note", "model": "toy", "weights_sha256": None, "dtype": "float64", "unit": case.unit,
         "removal": case.removal, "template": case.template, "query": case.query, "context": case.context,
         "documents": [{"name": name, "start": start, "end": end} for name, start, end in case.documents],
-        "truncated_tokens": 0, "sampled": False, "responses": responses,
-        "spans": [asdict(span) for span in case.item.spans],
+        "truncated_tokens": 0, "sampled": False, "spans": [asdict(span) for span in case.item.spans],
+        "responses": [response_texts(answer, ByteTokenizer()) for answer in answers],
         "cost": {"requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 0.1, "out_of_memory_retries": 0},
     }  # fmt: skip
 
@@ -102,6 +96,11 @@ def texts_of(case: Any, measurements: list[Measurement]) -> dict[str, Any]:
 def redacted(model: Toy | None = None, measure: Redaction = MEASURE, **given: Any) -> RedactionResult:
     case = prepared(**given)
     return result_of(case, measured(case.item, measure, model), measure)
+
+
+def told(result: RedactionResult) -> RedactedDisclosures:
+    assert result.disclosed is not None
+    return result.disclosed
 
 
 def steps_of(measurements: Sequence[Measurement]) -> list[Measurement]:
@@ -114,6 +113,7 @@ class Directly:
     def __init__(self, case: Any, model: Toy) -> None:
         self.item, self.model, self.case = case.item, model, case
         self.bare = self.log_probs(self.item.blank)
+        self.known: dict[frozenset[str], np.ndarray] = {}
 
     def log_probs(self, prompt: Prompt) -> np.ndarray:
         ids, positions = list(prompt.ids), list(prompt.positions)
@@ -126,18 +126,17 @@ class Directly:
         return np.asarray(out)
 
     def left(self, cut: Collection[str]) -> np.ndarray:
-        return self.log_probs(self.item.without(cut)) - self.bare
+        if (key := frozenset(cut)) not in self.known:
+            self.known[key] = self.log_probs(self.item.without(cut)) - self.bare
+        return self.known[key]
 
     def above(self, cut: Collection[str]) -> list[Disclosure]:
         """Personal or secret disclosures of what is left: influence of a context without the spans."""
-        full, names = self.left(cut), candidates(self.item, cut)
-        whole = self.left(())
+        full, names, whole = self.left(cut), candidates(self.item, cut), self.left(())
         series: dict[tuple[int, str, str], np.ndarray] = {
-            (0, "whole", ""): full,
-            (0, "log_prob", ""): full + self.bare,
-            (0, "noise", ""): np.zeros(len(full)),
+            (0, "whole", ""): full, (0, "log_prob", ""): full + self.bare, (0, "noise", ""): np.zeros(len(full)),
             (0, "placebo_alone", ""): self.log_probs(self.item.placebo_alone) - self.bare,
-        }
+        }  # fmt: skip
         for number, prompt in enumerate(self.item.placebos):
             series[0, "placebo", str(number)] = self.log_probs(prompt) - whole - self.bare
         for name in names:
@@ -154,12 +153,11 @@ class Directly:
 @pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
 def test_every_copy_of_a_source_is_cut_and_every_number_is_that_of_the_cut_prompt(removal: str) -> None:
     case = prepared(removal=removal)
-    directly, measurements = Directly(case, copier()), measured(case.item)
+    directly, measurements = Directly(case, Copier()), measured(case.item)
     result = result_of(case, measurements)
     cut = [piece.name for piece in result.redacted]
     assert [piece.text for piece in result.redacted] == ["Call 617-555-0134 for seats.", "Her number is 617-555-0134."]
-    assert result.disclosed is not None
-    (span,) = result.disclosed.spans
+    (span,) = told(result).spans
     tokens = slice(span.first_token, span.last_token + 1)
     assert (span.text, span.kind, set(span.pieces)) == ("617-555-0134", "phone", set(cut))
     whole, left = directly.left(()), directly.left(cut)
@@ -167,9 +165,9 @@ def test_every_copy_of_a_source_is_cut_and_every_number_is_that_of_the_cut_promp
     assert span.after_nats == pytest.approx(left[tokens].sum(), abs=1e-11)
     assert span.before_nats > 20 > LEAST_NATS == span.floor_nats > span.after_nats
     rest = np.delete(left - whole, tokens)
-    assert result.disclosed.n_rest_tokens == len(rest)
-    assert result.disclosed.rest_change_nats == pytest.approx(rest.sum(), abs=1e-11)
-    assert (result.disclosed.n_left, span.is_left, result.reached, result.max_loss_nats) == (0, False, True, None)
+    assert told(result).n_rest_tokens == len(rest)
+    assert told(result).rest_change_nats == pytest.approx(rest.sum(), abs=1e-11)
+    assert (told(result).n_left, span.is_left, result.reached, result.max_loss_nats) == (0, False, True, None)
     assert result.left_nats == pytest.approx(np.abs(left).sum(), abs=1e-11)
     # What the rest was said from stays.
     assert "The ferry sails at nine." in result.text
@@ -194,12 +192,12 @@ TWO = (
 )
 
 
-@pytest.mark.parametrize("bonus", [1.0, 3.0, 6.0])
+@pytest.mark.parametrize("bonus", few([3.0, 1.0, 6.0]))
 @pytest.mark.parametrize("unit", ["sentence", "ngram:40", "document"])
 def test_each_step_is_the_best_of_the_sources_there_were(unit: str, bonus: float) -> None:
     """The whole search again, in the open: disclosures of what is left, their sources, the cheapest of them."""
     case = prepared(TWO, "Her phone is 617-555-0134. The code is XK-77-QD. Anna Ek", unit=unit)
-    directly, measurements = Directly(case, copier(bonus)), measured(case.item, model=copier(bonus))
+    directly, measurements = Directly(case, Copier(bonus)), measured(case.item, model=Copier(bonus))
     taken: list[str] = []
     floors: dict[tuple[int, int], float] = {}
 
@@ -207,10 +205,8 @@ def test_each_step_is_the_best_of_the_sources_there_were(unit: str, bonus: float
         return sum(max(0.0, float(left[first:last].sum()) - floor) for (first, last), floor in floors.items())
 
     def cost(left: np.ndarray) -> float:
-        rest = np.ones(len(left), dtype=bool)
-        for first, last in floors:
-            rest[first:last] = False
-        return excess(left) - float(left[rest].sum())
+        said = [position for first, last in floors for position in range(first, last)]
+        return excess(left) - float(np.delete(left, said).sum())
 
     for step in (step for step in steps_of(measurements) if step.statistic == REMOVED):
         above = directly.above(taken)
@@ -228,17 +224,13 @@ def test_each_step_is_the_best_of_the_sources_there_were(unit: str, bonus: float
         assert step.piece == min(helping, key=lambda name: cost(helping[name]))
         taken.append(step.piece)
     result = result_of(case, measurements)
-    left = directly.above([piece.name for piece in result.redacted])
-    assert result.disclosed is not None
-    assert result.disclosed.n_left == len(left) == 0
-    assert result.reached
-    assert bool(steps_of(measurements)) == bool(result.disclosed.spans)
-    # No piece can be put back alone.
     cut = [piece.name for piece in result.redacted]
+    assert told(result).n_left == len(directly.above(cut)) == 0
+    assert result.reached
+    assert bool(steps_of(measurements)) == bool(told(result).spans)
+    # No piece can be put back alone.
     for name in cut:
-        others = [other for other in cut if other != name]
-        worse = directly.above(others)
-        assert worse, name
+        assert directly.above([other for other in cut if other != name]), name
 
 
 LINE = "the ferry sails at nine and at noon in winter and at ten in summer"
@@ -251,7 +243,7 @@ NEEDLESS = {
 def test_a_piece_that_a_later_cut_made_needless_is_put_back() -> None:
     """A code is known of parts of it in two pieces, a number of the second alone, which says the rest too: the first
     piece is cut since that costs nothing, and put back once the second had to go."""
-    model = copier(at_least=2)
+    model = Copier(at_least=2)
     case = prepared(**NEEDLESS)
     directly, measurements = Directly(case, model), measured(case.item, model=model)
     assert [(step.statistic, step.piece) for step in steps_of(measurements)] == [
@@ -259,9 +251,8 @@ def test_a_piece_that_a_later_cut_made_needless_is_put_back() -> None:
     ]  # fmt: skip
     result = result_of(case, measurements)
     assert result.reached
-    assert result.disclosed is not None
-    assert [span.kind for span in result.disclosed.spans] == ["code", "phone"]
-    for span in result.disclosed.spans:
+    assert [span.kind for span in told(result).spans] == ["code", "phone"]
+    for span in told(result).spans:
         tokens = slice(span.first_token, span.last_token + 1)
         assert span.after_nats == pytest.approx(directly.left(["s2"])[tokens].sum(), abs=1e-11)
     assert not directly.above(["s2"])
@@ -270,17 +261,15 @@ def test_a_piece_that_a_later_cut_made_needless_is_put_back() -> None:
 
 def test_nothing_is_cut_where_nothing_personal_is_disclosed() -> None:
     result = redacted(response="The ferry sails at nine.")
-    assert result.disclosed is not None
-    assert (result.redacted, result.disclosed.spans, result.reached, result.after) == ((), (), True, None)
-    assert result.disclosed.rest_change_nats == 0
+    assert (result.redacted, told(result).spans, result.reached, result.after) == ((), (), True, None)
+    assert told(result).rest_change_nats == 0
     # What the query says is no disclosure.
     assert not redacted(query="Whose is 617-555-0134?").redacted
 
 
 def test_where_a_model_does_not_see_the_source_the_words_say_it() -> None:
     result = redacted(Toy(reach=1))
-    assert result.disclosed is not None
-    (span,) = result.disclosed.spans
+    (span,) = told(result).spans
     assert (span.evidence, span.before_nats, span.after_nats, span.is_left) == ("words", 0.0, 0.0, False)
     assert [piece.name for piece in result.redacted] == ["s2", "s5"]
     assert result.reached
@@ -294,32 +283,25 @@ def test_a_value_with_all_its_mentions_goes_where_that_leaves_the_rest_likelier(
     (value,) = by_value.redacted
     assert (value.kind, value.text) == ("value", "617-555-0134")
     assert by_value.text == "Call for seats on the ferry. The tide was low. Seats on the ferry: ."
-    assert by_sentence.disclosed is not None
-    assert by_value.disclosed is not None
     assert by_value.reached
     assert by_sentence.reached
-    assert by_value.disclosed.rest_change_nats > by_sentence.disclosed.rest_change_nats
+    assert told(by_value).rest_change_nats > told(by_sentence).rest_change_nats
 
 
 def test_what_cannot_be_removed_is_said(tmp_path: Path) -> None:
     """The entities are cut; a code, which only the user's list knows, stands in the text between."""
     patterns = tmp_path / "secrets.txt"
     patterns.write_text("door = gate [a-z]{6} opens", encoding="utf-8")
-    case = prepared(
-        "Call 617-555-0134 soon. The gate quelmo opens at nine.",
-        "Call 617-555-0134 soon. The gate quelmo opens",
-        unit="entity",
-        sensitive=str(patterns),
-    )
-    measurements = measured(case.item)
-    result, directly = result_of(case, measurements), Directly(case, copier())
-    assert result.disclosed is not None
-    assert [(span.kind, span.is_left) for span in result.disclosed.spans] == [("phone", False), ("door", True)]
-    assert (result.reached, result.disclosed.n_left) == (False, 1)
+    context = "Call 617-555-0134 soon. The gate quelmo opens at nine."
+    case = prepared(context, context.removesuffix(" at nine."), unit="entity", sensitive=str(patterns))
+    result = result_of(case, measured(case.item))
+    phone, door = told(result).spans
+    assert (phone.kind, phone.is_left, door.kind, door.is_left) == ("phone", False, "door", True)
+    assert (result.reached, told(result).n_left) == (False, 1)
     assert [piece.entity_value for piece in result.redacted] == ["+16175550134"]
     (line,) = (line for line in result.warnings if "cannot be removed" in line)
-    door = result.disclosed.spans[1]
-    left = directly.left([piece.name for piece in result.redacted])[door.first_token : door.last_token + 1].sum()
+    directly = Directly(case, Copier()).left([piece.name for piece in result.redacted])
+    left = directly[door.first_token : door.last_token + 1].sum()
     assert door.after_nats == pytest.approx(left, abs=1e-11)
     assert line.startswith(f"'gate quelmo opens' (door) cannot be removed: with all its sources cut, {left:.3g} nats")
     assert unmet(result) == "1 personal or secret disclosure is left"
@@ -332,11 +314,9 @@ def test_with_a_limit_too_both_are_met() -> None:
     assert both.reached
     assert both.left_nats <= 2.0 < alone.left_nats
     assert {piece.name for piece in alone.redacted} <= {piece.name for piece in both.redacted}
-    assert both.disclosed is not None
-    assert both.disclosed.n_left == 0
-    short = redacted(
-        context="Call 617-555-0134. It rained at noon.", unit="entity", measure=replace(measure, max_loss=1e-9)
-    )
+    assert told(both).n_left == 0
+    given: dict[str, Any] = {"context": "Call 617-555-0134. It rained at noon.", "unit": "entity"}
+    short = redacted(**given, measure=replace(measure, max_loss=1e-9))
     assert not short.reached
     assert short.all_removed_nats == pytest.approx(short.left_nats)
     assert unmet(short) == "more than 1e-09 nats are left"
@@ -358,48 +338,39 @@ def test_a_piece_that_is_cut_in_part_says_what_is_left_of_it() -> None:
 def test_what_a_trial_takes_is_known_from_above() -> None:
     worst = 0.0
     for model, given in (
-        (copier(), {}),
-        (copier(3.0), {"group": True}),
-        (copier(), {"response": None, "unit": "ngram:30"}),
-        (copier(1.5), {"unit": "word"}),
-        (copier(), {"unit": "document"}),
-        (copier(at_least=2), NEEDLESS),
-    ):
+        (Copier(), {}), (Copier(3.0), {"group": True}), (Copier(), {"response": None, "unit": "ngram:30"}),
+        (Copier(1.5), {"unit": "word"}), (Copier(), {"unit": "document"}), (Copier(at_least=2), NEEDLESS),
+    ):  # fmt: skip
         case = prepared(**given)
-        taken = []
-        for trial in (MEASURE.trial(case.item), MEASURE.longest_trial(case.item)):
-            chunks: list[Chunk] = []
-            drive(model, [trial], on_plan=chunks.append)
-            prompts = sum(len(request.prompts) for chunk in chunks for request in chunk.requests)
-            taken.append((prompts, sum(chunk.n_tree_tokens for chunk in chunks)))
-        assert taken[0][0] <= taken[1][0]
-        assert taken[0][1] <= taken[1][1]
-        worst = max(worst, taken[0][1] / taken[1][1])
+        told = predict(planning_backend(model, None), MEASURE.longest_trial(case.item))
+        _, taken = drive(model, [MEASURE.trial(case.item)])
+        assert taken.n_prompts <= told.n_prompts
+        assert taken.n_tokens_run <= told.n_tokens_run
+        worst = max(worst, taken.n_tokens_run / told.n_tokens_run)
     assert worst > 0.5  # it is no idle bound
 
 
 def test_intervals_of_a_server_widen_the_floor() -> None:
     class Wide(Copier):
         def score(self, chunk: Chunk) -> list[Scores]:
-            return [replace(scores, half_width=np.full_like(scores.values, 0.25)) for scores in super().score(chunk)]
+            # Of the prompt without context, the first, half as wide.
+            answers = super().score(chunk)
+            return [replace(a, half_width=np.where(np.indices(a.values.shape)[0], 0.25, 0.125)) for a in answers]
 
-    model = Wide(scale=0.05)
     case = prepared()
-    measurements = measured(case.item, model=model)
+    measurements = measured(case.item, model=Wide())
     KeptRedaction.from_dict(texts_of(case, measurements)).check_measurements(asdict(MEASURE), measurements)
     result = result_of(case, measurements)
-    assert result.disclosed is not None
-    (span,) = result.disclosed.spans
+    (span,) = told(result).spans
     # Each contrast may be off by both of its prompts, which the noise holds.
-    assert span.floor_nats == pytest.approx(0.5 * len("617-555-0134"), abs=1e-12)
+    assert span.floor_nats == pytest.approx(0.375 * len("617-555-0134"), abs=1e-12)
     assert (span.is_left, result.reached) == (False, True)
 
 
 def test_nothing_of_a_disclosure_becomes_markup() -> None:
-    told = redacted().to_dict()
-    (span,) = told["disclosed"]["spans"]
-    told["disclosed"]["spans"] = [span | {"text": HOSTILE, "pieces": [HOSTILE], "is_left": True}]
-    case = RedactionResult.from_dict(told)
+    plain = redacted().to_dict()
+    plain["disclosed"]["spans"][0] |= {"text": HOSTILE, "pieces": [HOSTILE], "is_left": True}
+    case = RedactionResult.from_dict(plain)
     for cases in ([case], [case, case]):
         assert_report_harmless(RedactionResult.report(cases))
 
@@ -420,43 +391,30 @@ TOLD = "Anna Ek lives in Graz. Her phone is 617-555-0134. Bo asked twice. Ring 6
 @pytest.fixture
 def copying(monkeypatch: pytest.MonkeyPatch) -> None:
     """The toy model of commands copies."""
-    plain, model = Toy.logits, copier()
+    plain, model = Toy.logits, Copier()
     monkeypatch.setattr(Toy, "logits", lambda _, ids, positions: model.copied(plain(model, ids, positions), ids))
-
-
-def cases_file(folder: Path) -> Path:
-    lines = [
-        {"id": f"c{i}", "context": f"{TOLD} Ask {i}.", "query": "Who?", "response": response}
-        for i, response in enumerate(("Her phone is 617-555-0134.", "Bo asked twice.", "Ring 617-555-0134 at nine"))
-    ]
-    path = folder / "cases.jsonl"
-    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    return path
 
 
 @pytest.mark.usefixtures("copying")
 def test_a_run_is_kept_read_and_goes_on(cli: Call, tmp_path: Path) -> None:
-    words = ("redact", "--model", "toy", "--data", cases_file(tmp_path), "--disclosures", "--max-new-tokens", 4)
-    run, told = resumed(cli, words)
-    assert [[span["kind"] for span in case["disclosed"]["spans"]] for case in told] == [["phone"], [], ["phone"]]
-    assert [sorted(piece["name"] for piece in case["redacted"]) for case in told] == [["s2", "s4"], [], ["s2", "s4"]]
+    data = tmp_path / "cases.jsonl"
+    lines = [
+        {"id": f"c{i}", "context": f"{TOLD} Ask {i}.", "query": "Who?", "response": response}
+        for i, response in enumerate(("617-555-0134.", "Bo asked", "Ring 617-555-0134"))
+    ]
+    data.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    words = ("redact", "--model", "toy", "--data", data, "--disclosures", "--max-new-tokens", 4)
+    run, cases = resumed(cli, words)
+    assert [[span["kind"] for span in case["disclosed"]["spans"]] for case in cases] == [["phone"], [], ["phone"]]
+    assert [sorted(piece["name"] for piece in case["redacted"]) for case in cases] == [["s2", "s4"], [], ["s2", "s4"]]
     kept = leakmeter.load_run(run)
-    in_memory = leakmeter.redact("toy", tmp_path / "cases.jsonl", disclosures=True, max_new_tokens=4)
-    assert [result.disclosed for result in in_memory] == [result.disclosed for result in kept]
-    for result, case in zip(kept, told, strict=True):
-        assert result.disclosed is not None
-        assert result.disclosed.to_dict() == case["disclosed"]
+    (in_memory,) = leakmeter.redact("toy", lines[:1], disclosures=True, max_new_tokens=4)
+    assert in_memory.disclosed == kept[0].disclosed
+    assert [told(result).to_dict() for result in kept] == [case["disclosed"] for case in cases]
     dry = json.loads(cli(*words, "--dry-run", "--json").out)
-    assert sum(case["cost"]["tree_tokens"] for case in told) <= dry["tree_tokens"]
-    assert sum(case["cost"]["requests"] for case in told) <= dry["requests"]
-
-
-@pytest.mark.usefixtures("copying")
-def test_disclosures_are_a_table_of_their_own(cli: Call, tmp_path: Path) -> None:
-    cli("redact", "--model", "toy", "--data", cases_file(tmp_path), "--disclosures", "--max-new-tokens", 4)
-    (run,) = Path("runs").iterdir()
+    assert sum(case["cost"]["tree_tokens"] for case in cases) <= dry["tree_tokens"]
+    assert sum(case["cost"]["requests"] for case in cases) <= dry["requests"]
     rows = leakmeter.query("select kind, is_left, before_nats > after_nats as fell from redact_disclosed_spans")
-    assert run.is_dir()
     assert [tuple(row) for row in rows.itertuples(index=False)] == [("phone", False, True)] * 2
 
 
@@ -474,40 +432,38 @@ def test_measurements_without_those_of_disclosures_are_none_of_the_case(statisti
 def test_the_report_tells_each_disclosure_before_and_after(cli: Call, tmp_path: Path) -> None:
     note = tmp_path / "note.txt"
     note.write_text(TOLD, encoding="utf-8")
-    words = ("redact", "--model", "toy", "--context-file", note, "--query", "Who?", "--max-new-tokens", 4)
-    ended = cli(*words, "--response", "Her phone is 617-555-0134.", "--disclosures", "--write-redacted", "left.txt")
+    asked = ("--query", "Who?", "--response", "Her phone is 617-555-0134.", "--max-new-tokens", 4)
+    words = ("redact", "--model", "toy", "--context-file", note, *asked, "--disclosures")
+    ended = cli(*words, "--write-redacted", "left.txt")
     assert ended.code == 0, ended.err
     assert "leaves none of 1 personal or secret disclosure" in flat(ended.out)
     assert Path("left.txt").read_text(encoding="utf-8") == "Anna Ek lives in Graz. Bo asked twice."
-    ended = cli(*words, "--response", "Anna")
-    assert (ended.code, ended.out) == (2, "")
-    assert "give --max-loss NATS, or --disclosures" in ended.err
 
 
 def test_what_a_plan_for_disclosures_says() -> None:
-    result = redacted()
-    assert result.disclosed is not None
+    def said(*cases: RedactionResult, width: int = 80) -> str:
+        return flat(printed(RedactionResult.report(cases), width=width))
+
+    result, nothing = redacted(), redacted(response="The ferry sails at nine.")
     assert flat(verdict(result)) == (
         "Cutting 2 of 6 pieces (42 % of the text) leaves none of 1 personal or secret disclosure."
     )
-    nothing = redacted(response="The ferry sails at nine.")
     assert flat(verdict(nothing)) == (
         "Nothing has to be cut: the response discloses no recognisable personal or secret data."
     )
-    assert "The context influences the response by " in flat(printed(RedactionResult.report([nothing])))
-    limited = redacted(measure=replace(MEASURE, max_loss=2.0))
-    assert "the limit is 2" in flat(printed(RedactionResult.report([limited])))
-    assert re.sub(r"[0-9.]+(?= nats)", "N", flat(printed(RedactionResult.report([result])))).startswith(
+    assert "The context influences the response by " in said(nothing)
+    assert "the limit is 2" in said(redacted(measure=replace(MEASURE, max_loss=2.0)))
+    page = said(result)
+    assert re.sub(r"[0-9.]+(?= nats)", "N", page).startswith(
         f"{flat(verdict(result))} The cuts make the rest of the response N nats less likely. What is left influences "
         "the response by N nats."
     )
-    page = printed(RedactionResult.report([result]))
-    assert "Personal or secret disclosures, before and after the cuts" in flat(page)
+    assert "Personal or secret disclosures, before and after the cuts" in page
     assert "Steps, until nothing personal or secret is disclosed" in page
     several = RedactionResult.findings([result, nothing])
     assert "2 of 2 plans" in several.headline
     assert "remove what is personal or secret" in several.headline
-    table = printed(RedactionResult.report([result, nothing]), width=160)
+    table = said(result, nothing, width=160)
     assert "0 of 1" in table
     assert "0 of 0" in table
 
@@ -521,9 +477,9 @@ def test_the_demo_note_as_the_documentation_tells_it(real_backend: Any) -> None:
     result = leakmeter.redact(real_backend, context=note, **asked, disclosures=True, group=True, max_new_tokens=2)
     assert [(step.action, step.name) for step in result.steps] == [("cut", "v1"), ("cut", "v2"), ("cut", "s1")]
     assert result.n_pieces == 12
-    assert result.disclosed is not None
-    spans = [(span.text, span.before_nats, span.after_nats) for span in result.disclosed.spans]
-    assert [text for text, _, _ in spans] == ["Quillmere", "555-010-7788"]
-    assert [nats for _, *both in spans for nats in both] == pytest.approx([27.9, 0.8, 27.3, 0.6], abs=0.06)
-    assert result.disclosed.rest_change_nats == pytest.approx(-3.2, abs=0.06)
+    spans = told(result).spans
+    assert [span.text for span in spans] == ["Quillmere", "555-010-7788"]
+    nats = [nats for span in spans for nats in (span.before_nats, span.after_nats)]
+    assert nats == pytest.approx([27.9, 0.8, 27.3, 0.6], abs=0.06)
+    assert told(result).rest_change_nats == pytest.approx(-3.2, abs=0.06)
     assert result.reached

@@ -16,20 +16,22 @@ from helpers.measure_items import ByHand, make_item
 from leakmeter.backends.toy import ByteTokenizer, Toy
 from leakmeter.core.case import Case, Document
 from leakmeter.core.drive import drive
+from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.item import ContextItem
 from leakmeter.core.measure import ChoosingMeasure
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.plan import Chunk, plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import TargetLogProbs
-from leakmeter.core.request import Request, Scores
+from leakmeter.core.request import Request
 from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
-from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED, Redaction, _half_widths, candidates
+from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED, Redaction, candidates
 from leakmeter.text.build import PromptSettings, prepare
 
 N_VOCAB = 29
 RESPONSE = (20, 7, 0, 28, 3)
+TOY = Toy(N_VOCAB, seed=11)
 
 
 def item_of(
@@ -55,14 +57,9 @@ def item_of(
     return replace(item, spans=spans, cuts={name: cut((name,)) for name in names}, cut_together=cut)
 
 
-def note(text: str, *, response: str | None = "Call Anna.", **settings: Any) -> ContextItem:
-    case = Case("note", (Document("note", text),), "Who?", response)
-    return prepare(case, ByteTokenizer(), PromptSettings(**settings), window=None, n_reserved=4).item
-
-
 def planned(item: ContextItem, measure: Redaction, backend: Toy | None = None) -> tuple[list[Measurement], list[Chunk]]:
     chunks: list[Chunk] = []
-    (measurements,), _ = drive(backend or Toy(N_VOCAB, seed=11), [measure.trial(item)], on_plan=chunks.append)
+    (measurements,), _ = drive(backend or TOY, [measure.trial(item)], on_plan=chunks.append)
     return measurements, chunks
 
 
@@ -88,9 +85,7 @@ class Enumerated:
     """L(R) of any set of pieces, by hand."""
 
     def __init__(self, item: ContextItem, measure: Redaction, masks: bool = False) -> None:
-        assert item.response is not None
-        toy = Toy(N_VOCAB, seed=11)
-        self.hand = ByHand(toy, item.prompt, item.response, measure.cid_lambda, measure.temperature)
+        self.hand = ByHand(TOY, item.prompt, RESPONSE, measure.cid_lambda, measure.temperature)
         self.everything, self.masks = set(item.prompt.names()), masks
         self.names = [span.name for span in item.spans]
 
@@ -100,12 +95,9 @@ class Enumerated:
             return np.zeros_like(bare)
         return self.hand.log_probs(set(gone), closes=not self.masks) - bare
 
-    def smallest(self, limit: float) -> int | None:
-        """Spans of the smallest set that is within the limit, of all sets."""
-        for n in range(len(self.names) + 1):
-            if any(loss(self.left(gone)) <= limit for gone in combinations(self.names, n)):
-                return n
-        return None
+    def losses_with(self, taken: Collection[str]) -> dict[str, float]:
+        """What is left with one piece more cut, of each there is."""
+        return {name: loss(self.left([*taken, name])) for name in self.names if name not in taken}
 
 
 @pytest.mark.parametrize("masks", [False, True], ids=["drop", "mask"])
@@ -121,13 +113,13 @@ def test_every_step_is_the_best_there_was(weight: float, temperature: float, mas
     for step in steps_of(measurements):
         if step.statistic == REMOVED:
             assert loss(hand.left(taken)) > measure.max_loss
-            tried = {name: loss(hand.left([*taken, name])) for name in hand.names if name not in taken}
+            tried = hand.losses_with(taken)
             taken.append(step.piece)
         else:
             assert loss(hand.left(taken)) <= measure.max_loss
             tried = {name: loss(hand.left([other for other in taken if other != name])) for name in taken}
             taken.remove(step.piece)
-        assert step.piece == min(tried, key=lambda name: tried[name])
+        assert step.piece == min(tried, key=tried.__getitem__)
         np.testing.assert_allclose(step.values, hand.left(taken), rtol=0, atol=2e-14)
     np.testing.assert_allclose(named(measurements, "left"), hand.left(taken), rtol=0, atol=2e-14)
     assert plan_of(measurements) == set(taken)
@@ -144,9 +136,8 @@ def test_plans_are_within_the_limit_and_near_the_smallest_of_all_sets() -> None:
             plan, hand = plan_of(measurements), Enumerated(item, measure)
             assert loss(named(measurements, "left")) <= limit
             assert not any(loss(hand.left(plan - {name})) <= limit for name in plan), "one could be spared"
-            smallest = hand.smallest(limit)
-            assert smallest is not None
-            sizes.append((len(plan), smallest))
+            found = (n for n in range(9) for gone in combinations(hand.names, n) if loss(hand.left(gone)) <= limit)
+            sizes.append((len(plan), next(found)))
     assert all(n >= smallest for n, smallest in sizes)
     # Measured: 46 of 48 are of the smallest size, one has a span more and one two.
     assert sum(n == smallest for n, smallest in sizes) >= 44
@@ -200,9 +191,8 @@ def test_where_the_pieces_do_not_reach_far_enough_the_best_of_the_way_is_kept() 
         np.testing.assert_allclose(named(measurements, "all_removed"), everything, rtol=0, atol=2e-14)
         taken: list[str] = []
         best = loss(hand.left(()))
-        while len(taken) < len(hand.names):
-            tried = {name: loss(hand.left([*taken, name])) for name in hand.names if name not in taken}
-            taken.append(min(tried, key=lambda name: tried[name]))
+        while tried := hand.losses_with(taken):
+            taken.append(min(tried, key=tried.__getitem__))
             best = min(best, tried[taken[-1]])
         assert loss(named(measurements, "left")) <= best + 1e-12
         n_shortened += len(plan_of(measurements)) < len(hand.names)
@@ -211,10 +201,8 @@ def test_where_the_pieces_do_not_reach_far_enough_the_best_of_the_way_is_kept() 
 
 def test_ties_go_to_the_first_in_the_text() -> None:
     item = item_of(0)
-    twins = replace(
-        item.prompt, pieces=tuple(replace(p, ids=(5,)) if p.role == "context" else p for p in item.prompt.pieces)
-    )
-    spans = tuple(reversed(item.spans))
+    pieces = tuple(replace(p, ids=(5,)) if p.role == "context" else p for p in item.prompt.pieces)
+    twins, spans = replace(item.prompt, pieces=pieces), tuple(reversed(item.spans))
     item = replace(
         item, prompt=twins, spans=spans, cuts={s.name: twins.without(s.name) for s in spans},
         cut_together=lambda gone: twins.without(*gone),
@@ -224,7 +212,9 @@ def test_ties_go_to_the_first_in_the_text() -> None:
 
 
 def test_a_value_with_all_its_mentions_is_one_piece_among_the_others() -> None:
-    item = note("Anna is in. Call 555-010-7788 now. Bo ate. Or 555-010-7788 later.", group=True)
+    note = Document("note", "Anna is in. Call 555-010-7788 now. Bo ate. Or 555-010-7788 later.")
+    case = Case("note", (note,), "Who?", "Call Anna.")
+    item = prepare(case, ByteTokenizer(), PromptSettings(group=True), window=None, n_reserved=4).item
     assert [span.name for span in item.spans] == ["s1", "s2", "s3", "s4", "v1"]
     # Where two begin together the shorter comes first: a value before the sentence that it opens.
     assert candidates(item) == ["s1", "s2", "v1", "s3", "s4"]
@@ -251,9 +241,9 @@ def test_the_answer_after_is_drawn_from_what_is_left_with_the_same_randomness() 
     drawing = {"n": 1, "temperature": 1.0, "context_weight": 1.0, "max_new_tokens": 6, "seed": 5}
     left = item.without(plan_of(measurements))
     for number, prompt in enumerate((item.prompt, left)):
-        ((drawn,),), _ = drive(Toy(N_VOCAB, seed=11), [sample(replace(item, prompt=prompt), **drawing)])
+        ((drawn,),), _ = drive(TOY, [sample(replace(item, prompt=prompt), **drawing)])
         assert named(measurements, "token", number).astype(int).tolist() == list(drawn)
-    hand = ByHand(Toy(N_VOCAB, seed=11), left, named(measurements, "token", 1).astype(int), 1.0, 1.0)
+    hand = ByHand(TOY, left, named(measurements, "token", 1).astype(int), 1.0, 1.0)
     owed = hand.log_probs() - hand.bare_log_probs()
     np.testing.assert_allclose(named(measurements, "whole", 1), owed, rtol=0, atol=2e-14)
 
@@ -274,28 +264,21 @@ def test_what_a_trial_takes_is_known_from_above() -> None:
         item = item_of(seed, int(rng.integers(1, 8)), masks=seed % 2 == 0)
         limit, weight = (1e-9, 0.3, 2.0)[seed % 3], (1.0, 1.5)[seed // 2 % 2]
         measure = Redaction(max_loss=limit, cid_lambda=weight, max_new_tokens=3)
-        taken: list[tuple[int, int]] = []
-        for trial in (measure.trial(item), measure.longest_trial(item)):
-            chunks: list[Chunk] = []
-            drive(Toy(N_VOCAB, seed=11), [trial], on_plan=chunks.append)
-            prompts = sum(len(request.prompts) for chunk in chunks for request in chunk.requests)
-            taken.append((prompts, sum(chunk.n_tree_tokens for chunk in chunks)))
-        assert taken[0][0] <= taken[1][0]
-        assert taken[0][1] <= taken[1][1]
-        worst = max(worst, taken[0][1] / taken[1][1])
+        told = predict(planning_backend(TOY, None), measure.longest_trial(item))
+        _, taken = drive(TOY, [measure.trial(item)])
+        assert taken.n_prompts <= told.n_prompts
+        assert taken.n_tokens_run <= told.n_tokens_run
+        worst = max(worst, taken.n_tokens_run / told.n_tokens_run)
     assert worst > 0.5  # it is no idle bound
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"max_loss": 0.0}, r"max-loss is .*; it has to be above 0"),
-        ({"max_loss": float("nan")}, r"max-loss is .*; it has to be above 0"),
-        ({"max_loss": float("inf")}, r"max-loss is .*; it has to be above 0"),
-        ({"temperature": 0}, "temperature is 0"),
-        ({"seed": -1}, "seed is -1"),
+        *(({"max_loss": limit}, r"max-loss is .*; it has to be above 0") for limit in (0.0, np.nan, np.inf)),
+        ({"temperature": 0}, "temperature is 0"), ({"seed": -1}, "seed is -1"),
     ],
-)
+)  # fmt: skip
 def test_what_has_no_meaning_is_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         Redaction(**given)
@@ -311,19 +294,9 @@ def test_with_a_search_those_are_scored_whose_hiding_leaves_least(k: int, seed: 
     names = list(item.cuts)
     chunks: list[Chunk] = []
     promising = Redaction(max_loss=1.0, search=f"top:{k}")._promising(item, RESPONSE, ("c4",), names)
-    (found,), _ = drive(Toy(N_VOCAB, seed=11), [promising], on_plan=chunks.append)
-
-    def log_probs(prompt: Prompt) -> np.ndarray:
-        (scores,) = Toy(N_VOCAB, seed=11).score(plan([Request((prompt,), RESPONSE, TargetLogProbs())]))
-        return scores.values[0]
-
-    bare = log_probs(item.blank)
-    left = {name: loss(log_probs(item.prompt.hiding("c4", name)) - bare) for name in names}
+    (found,), _ = drive(TOY, [promising], on_plan=chunks.append)
+    prompts = (item.blank, *(item.prompt.hiding("c4", name) for name in names))
+    (scores,) = TOY.score(plan([Request(prompts, RESPONSE, TargetLogProbs())]))
+    left = {name: loss(row - scores.values[0]) for name, row in zip(names, scores.values[1:], strict=True)}
     assert found == [name for name in names if name in sorted(names, key=left.__getitem__)[:k]]
     assert bool(chunks) == (k < len(names))
-
-
-def test_the_interval_of_a_contrast_is_as_wide_as_both_of_its_prompts() -> None:
-    widths = np.asarray([[0.5, 0.25], [0.125, 0.0]])
-    np.testing.assert_array_equal(_half_widths(Scores(np.zeros((2, 2)), half_width=widths)), widths + widths[0])
-    np.testing.assert_array_equal(_half_widths(Scores(np.ones((2, 2)))), np.zeros((2, 2)))

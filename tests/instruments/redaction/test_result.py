@@ -12,7 +12,7 @@ from leakmeter.core.measurement import NATS, TOKEN_ID, Measurement
 from leakmeter.instruments.redaction.result import RedactionResult, marked, merged
 
 CONTEXT = "Ana is 41. Bo ate. Call Ana.\n\nCid left."
-PARAMS = {"max_loss": 1.0, "temperature": 0.8, "cid_lambda": 1.0, "max_new_tokens": 4, "seed": 7}
+PARAMS = {"temperature": 0.8, "cid_lambda": 1.0, "max_new_tokens": 4, "seed": 7}
 
 
 def span(name: str, *ranges: tuple[int, int], kind: str = "unit", **more: Any) -> dict[str, Any]:
@@ -38,40 +38,33 @@ def texts(**more: Any) -> dict[str, Any]:
 
 
 def measurements(*steps: tuple[str, str, list[float]], after: bool = True, **more: list[float]) -> list[Measurement]:
-    def measurement(
-        statistic: str, values: list[float], piece: str = "", sample: int = 0, unit: str = NATS
-    ) -> Measurement:
-        return Measurement("ana", sample, piece, statistic, unit, np.asarray(values, dtype=np.float64))
-
     left = steps[-1][2] if steps else [-4.0, 3.0]
-    out = [
-        measurement("token", [7, 8], unit=TOKEN_ID),
-        measurement("log_prob", [-1, -2]),
-        measurement("whole", [-4.0, 3.0]),
+    rows: list[tuple[str, str, int, list[float]]] = [
+        ("token", "", 0, [7, 8]), ("log_prob", "", 0, [-1, -2]), ("whole", "", 0, [-4.0, 3.0]),
+        *((statistic, piece, 0, values) for statistic, piece, values in steps),
+        ("left", "", 0, left), ("noise", "", 0, more.pop("noise", [0.01, 0.02])),
+        *((statistic, "", 0, values) for statistic, values in more.items()),
+        *([("token", "", 1, [5, 6]), ("whole", "", 1, [0.25, -0.5])] if after else []),
+    ]  # fmt: skip
+    return [
+        Measurement("ana", sample, piece, name, TOKEN_ID if name == "token" else NATS, np.asarray(values, dtype=float))
+        for name, piece, sample, values in rows
     ]
-    out += [measurement(statistic, values, piece) for statistic, piece, values in steps]
-    out += [measurement("left", left), measurement("noise", more.pop("noise", [0.01, 0.02]))]
-    out += [measurement(statistic, values) for statistic, values in more.items()]
-    if after:
-        out += [measurement("token", [5, 6], sample=1, unit=TOKEN_ID), measurement("whole", [0.25, -0.5], sample=1)]
-    return out
 
 
 STEPS = (
-    ("removed", "s3", [2.0, 2.0]),
-    ("removed", "s1", [-2.5, 2.0]),
-    ("removed", "s2", [0.5, -0.25]),
+    ("removed", "s3", [2.0, 2.0]), ("removed", "s1", [-2.5, 2.0]), ("removed", "s2", [0.5, -0.25]),
     ("put_back", "s3", [0.5, -0.375]),
-)
+)  # fmt: skip
 
 
-def made(texts: dict[str, Any], measurements: list[Measurement], params: dict[str, Any]) -> RedactionResult:
-    (result,) = RedactionResult.from_run([(texts, measurements)], params)
+def made(measurements: list[Measurement], max_loss: float = 1.0, **more: Any) -> RedactionResult:
+    (result,) = RedactionResult.from_run([(texts(**more), measurements)], PARAMS | {"max_loss": max_loss})
     return result
 
 
 def test_the_plan_and_the_way_to_it() -> None:
-    case = made(texts(), measurements(*STEPS), PARAMS)
+    case = made(measurements(*STEPS))
     assert (case.whole_nats, case.whole_signed_nats) == (7.0, -1.0)
     assert (case.left_nats, case.left_signed_nats, case.reached) == (0.875, 0.125, True)
     assert case.left_per_token_nats == (0.5, 0.375)
@@ -81,11 +74,9 @@ def test_the_plan_and_the_way_to_it() -> None:
     assert case.left_posterior == case.steps[3].left_posterior
     assert [piece.name for piece in case.redacted] == ["s1", "s2"]
     assert [(s.action, s.name, s.left_nats, s.change_nats, s.raised) for s in case.steps] == [
-        ("cut", "s3", 4.0, -3.0, False),
-        ("cut", "s1", 4.5, 0.5, True),
-        ("cut", "s2", 0.75, -3.75, False),
+        ("cut", "s3", 4.0, -3.0, False), ("cut", "s1", 4.5, 0.5, True), ("cut", "s2", 0.75, -3.75, False),
         ("put back", "s3", 0.875, 0.125, False),
-    ]
+    ]  # fmt: skip
     assert case.steps[0].text == "Call Ana."
     assert case.steps[3].left_signed_nats == 0.125
     assert case.warnings == (
@@ -102,30 +93,24 @@ def test_the_plan_and_the_way_to_it() -> None:
 
 
 def test_the_text_that_is_left_as_it_is_and_as_it_is_shown() -> None:
-    result = made(texts(), measurements(*STEPS), PARAMS)
+    result = made(measurements(*STEPS))
     # Two pieces side by side have one mark.
     assert result.marked_context == "[…] Call Ana.\n\nCid left."
     assert [document.text for document in result.redacted_documents] == ["Call Ana.", "Cid left."]
     assert result.text == "Call Ana.\n\nCid left."
     assert result.redacted_share == pytest.approx(14 / 30)
-    assert [piece.name for piece in result.redacted] == ["s1", "s2"]
-    assert result.after is not None
-    assert (result.response.text, result.after.text) == ("She is", "He was")
     frame = result.to_frame()
     assert list(frame["name"]) == ["s3", "s1", "s2", "s3"]
     assert list(frame["left_nats"]) == [4.0, 4.5, 0.75, 0.875]
-    gone = made(texts(), measurements(("removed", "s4", [0.1, 0.1])), PARAMS)
-    assert gone.text == "Ana is 41. Bo ate. Call Ana."
+    last = measurements(("removed", "s4", [0.1, 0.1]))
+    assert made(last).text == "Ana is 41. Bo ate. Call Ana."
     documents = [texts()["documents"][0], {"name": "more", "start": 30, "end": 41}]
-    lines = made(
-        texts(context=CONTEXT + " \n", documents=documents), measurements(("removed", "s4", [0.1, 0.1])), PARAMS
-    )
-    assert [document.text for document in lines.redacted_documents] == [gone.text, ""]
+    lines = made(last, context=CONTEXT + " \n", documents=documents)
+    assert [document.text for document in lines.redacted_documents] == ["Ana is 41. Bo ate. Call Ana.", ""]
 
 
 def test_a_value_goes_with_all_its_mentions() -> None:
-    steps = (("removed", "v1", [0.5, 0.1]),)
-    case = made(texts(spans=[*SPANS, VALUE]), measurements(*steps), PARAMS)
+    case = made(measurements(("removed", "v1", [0.5, 0.1])), spans=[*SPANS, VALUE])
     (piece,) = case.redacted
     assert (piece.text, piece.n_mentions, piece.spans) == ("Ana", 2, ((0, 3), (24, 27)))
     assert case.marked_context == "[…] is 41. Bo ate. Call […].\n\nCid left."
@@ -133,7 +118,7 @@ def test_a_value_goes_with_all_its_mentions() -> None:
 
 
 def test_nothing_cut() -> None:
-    case = made(texts(responses=texts()["responses"][:1]), measurements(after=False), PARAMS | {"max_loss": 9.0})
+    case = made(measurements(after=False), 9.0, responses=texts()["responses"][:1])
     assert (case.redacted, case.steps, case.after, case.reached) == ((), (), None, True)
     assert case.marked_context == CONTEXT
     assert case.text == CONTEXT
@@ -141,30 +126,27 @@ def test_nothing_cut() -> None:
 
 
 def test_what_narrows_a_plan_is_said() -> None:
-    steps = (("removed", "s1", [2.0, 2.0]),)
-    case = made(texts(), measurements(*steps, all_removed=[3.0, -2.0]), PARAMS)
+    case = made(measurements(("removed", "s1", [2.0, 2.0]), all_removed=[3.0, -2.0]))
     assert (case.reached, case.all_removed_nats) == (False, 5.0)
     assert case.warnings[0].startswith("With every piece cut, 5 nats are left: the text between")
-    noisy = made(texts(), measurements(*STEPS, noise=[1.0, 1.5]), PARAMS)
+    noisy = made(measurements(*STEPS, noise=[1.0, 1.5]))
     assert noisy.warnings[0].startswith("A limit of 1 nats is below this response's noise floor of 2.5")
     # A rise within the noise is none.
     assert not any(step.raised for step in noisy.steps)
-    low = made(texts(), measurements(*STEPS, placebo=[2.0, -1.5]), PARAMS)
-    assert low.placebo_nats == 3.5
+    low = made(measurements(*STEPS, placebo=[2.0, -1.5]))
+    assert (low.placebo_nats, low.placebo_signed_nats) == (3.5, 0.5)
     assert "irrelevant words as the only context, by 3.5 nats. A limit of 1 is below that" in low.warnings[0]
-    assert low.placebo_signed_nats == 0.5
     # With signs 4.0, −0.5, 0.25 and 0.125 were left on the way.
     assert [step.left_posterior_note for step in low.steps] == [None, *["below the placebo"] * 3]
     assert (low.left_posterior, low.left_posterior_note) == (None, "below the placebo")
     assert low.whole_posterior == pytest.approx(1 / (1 + np.exp(1.0)))
     assert noisy.left_posterior_note == noisy.whole_posterior_note == "below the noise floor"
-    high = made(texts(), measurements(*STEPS, placebo=[2.0, -1.5]), PARAMS | {"max_loss": 4.0})
+    high = made(measurements(*STEPS, placebo=[2.0, -1.5]), 4.0)
     assert not any("rrelevant" in warning for warning in high.warnings)
     twice = [span("s1", (0, 10), repeats=("s3",)), *SPANS[1:]]
-    assert "--group" in made(texts(spans=twice), measurements(*STEPS), PARAMS).warnings[-1]
-    with_value = made(texts(spans=[*twice, VALUE]), measurements(*STEPS), PARAMS)
-    assert "--group" not in " ".join(with_value.warnings)
-    nobody = made(texts(unit="entity", spans=[]), measurements(all_removed=[-4.0, 3.0], after=False), PARAMS)
+    assert "--group" in made(measurements(*STEPS), spans=twice).warnings[-1]
+    assert "--group" not in " ".join(made(measurements(*STEPS), spans=[*twice, VALUE]).warnings)
+    nobody = made(measurements(all_removed=[-4.0, 3.0], after=False), unit="entity", spans=[])
     assert nobody.warnings[0].startswith("No personal data was found")
 
 
