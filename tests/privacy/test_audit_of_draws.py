@@ -152,14 +152,6 @@ def remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TOY, "logits", remember(TOY.logits))
 
 
-@pytest.mark.usefixtures("remembered")
-@pytest.mark.parametrize("kind", few(ALL.values(), 3), ids=ALL)
-def test_an_audit_of_a_few_draws_finds_no_more_than_the_guarantee(kind: Kind) -> None:
-    first, whole = audited(kind, 400)
-    assert first <= kind.epsilon
-    assert whole <= 2 * kind.epsilon
-
-
 @pytest.mark.long
 @pytest.mark.usefixtures("remembered")
 @every
