@@ -175,6 +175,7 @@ def _hostile(**changes: Any) -> str:
 
 def test_what_is_no_baseline_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
+    refused = r"^(baseline '.*' cannot be read: it is not JSON|'.*' is not a baseline of .*)$"
     no_quantities: list[Any] = [None, {}, {"values": 5}, {"values": [1.0]}]
     no_quantities += [{"values": [1.0, bad]} for bad in ("5", True, [], {}, "nan")]
     no_quantities += [{"values": [1.0, 2.0], "noise_floor": "much"}]
@@ -186,9 +187,7 @@ def test_what_is_no_baseline_is_refused_in_one_line(tmp_path: Path) -> None:
         *(_hostile(quantities={"leak": bad}) for bad in no_quantities),
     ):
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(
-            DataError, match=r"^(baseline '.*' cannot be read: it is not JSON|'.*' is not a baseline of .*)$"
-        ):
+        with pytest.raises(DataError, match=refused):
             read_baseline(path)
     # Numbers of a thousand digits and no floor do no harm.
     path.write_text(_hostile(quantities={"leak": {"values": [1.0, 10**1000]}}), encoding="utf-8")

@@ -27,14 +27,13 @@ def test_bounds_are_read_and_others_refused() -> None:
         ("pii.mean > -1e-3", "min", Bound("pii.mean", ">", -0.001)),
     ):
         assert parse_bound(text, option) == parse_bound(str(bound), option) == bound
+    said = r"is not a bound; --max takes QUANTITY\.AGGREGATE <= or < NUMBER, such as"
     for text in (
         *("", "5", "influence", "influence.p95", "<= 5", "influence <= ", "influence <= five", "influence = 5"),
         *("influence <= nan", "influence <= inf", "influence <= 1e999", "influence <= 5 nats", "a b <= 5"),
         *("a <= <= 5", "a.max <= 5; a.max <= 6", "a.max <= 5 <= 6", "5 >= a.max"),
     ):
-        with pytest.raises(
-            UsageError, match=r"is not a bound; --max takes QUANTITY\.AGGREGATE <= or < NUMBER, such as"
-        ):
+        with pytest.raises(UsageError, match=said):
             parse_bound(text, "max")
     for text, option in (("a.max >= 5", "max"), ("a.max > 5", "max"), ("a.max <= 5", "min")):
         with pytest.raises(UsageError, match=f"has the wrong direction; --{option} takes .*, or use --m(ax|in)"):

@@ -57,23 +57,15 @@ def test_what_has_no_meaning_is_refused() -> None:
             calibrate(Aggregation(10.0, 50, 2.0), "temperature", Target(epsilon, delta, n_tokens))
 
 
+DELTAS = st.sampled_from([1e-9, 1e-5, 0.01, 0.3])
+ADJACENCIES, NORMALISE_BY = st.sampled_from(["add-remove", "replace-one"]), st.sampled_from(["fixed", "present"])
+
+
 @seed(90)
 @settings(max_examples=examples(60))
 @given(
-    target=st.builds(
-        Target,
-        st.floats(0.01, 1000),
-        st.sampled_from([1e-9, 1e-5, 0.01, 0.3]),
-        st.integers(1, 100_000),
-        st.sampled_from(["add-remove", "replace-one"]),
-    ),
-    voting=st.builds(
-        Aggregation,
-        st.floats(0.01, 100),
-        st.integers(2, 500),
-        st.floats(0.01, 100),
-        st.sampled_from(["fixed", "present"]),
-    ),
+    st.builds(Target, st.floats(0.01, 1000), DELTAS, st.integers(1, 100_000), ADJACENCIES),
+    st.builds(Aggregation, st.floats(0.01, 100), st.integers(2, 500), st.floats(0.01, 100), NORMALISE_BY),
 )
 def test_the_target_is_kept_and_the_next_setting_misses_it(target: Target, voting: Aggregation) -> None:
     epsilon = target.epsilon
