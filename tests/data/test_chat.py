@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from enum import Enum
 from itertools import product
 from pathlib import Path
@@ -28,6 +29,13 @@ def write(folder: Path, value: Any) -> Path:
     return path
 
 
+def refusal(call: Callable[..., Any], *given: Any, kind: type[Exception] = DataError, **how: Any) -> str:
+    with pytest.raises(kind) as caught:
+        call(*given, **how)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
 def test_a_list_or_an_object_with_messages(tmp_path: Path) -> None:
     messages = [{"role": "system", "content": "Be brief.", "name": "rules"}, USER]
     for start, value in product((b"", b"\xef\xbb\xbf"), (messages, {"messages": messages, "model": "x"})):
@@ -42,11 +50,8 @@ def test_a_list_or_an_object_with_messages(tmp_path: Path) -> None:
 def test_content_may_be_parts_with_names(tmp_path: Path) -> None:
     content = ["one", {"text": "two"}, {"type": "text", "text": "three", "name": "third"}, ""]
     (message,) = logged_case(write(tmp_path, [{"role": "tool", "content": content}])).messages
-    assert message.parts == (
-        Document("tool 1, part 1", "one"),
-        Document("tool 1, part 2", "two"),
-        Document("third", "three"),
-    )
+    names = ("tool 1, part 1", "tool 1, part 2", "third")
+    assert message.parts == tuple(map(Document, names, ("one", "two", "three")))
 
 
 def test_messages_of_one_name_are_told_apart() -> None:
@@ -92,12 +97,10 @@ NO_LIST = "'messages' has to be a list of at least one"
 )
 def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, value: Any, problem: str) -> None:
     path = write(tmp_path, value)
-    with pytest.raises(DataError) as caught:
-        logged_case(path)
-    assert str(caught.value).startswith(f"messages file '{path}'")
-    assert problem in str(caught.value)
-    with pytest.raises(DataError, match="cannot be read: No such file"):
-        logged_case(tmp_path / "missing.json")
+    said = refusal(logged_case, path)
+    assert said.startswith(f"messages file '{path}'")
+    assert problem in said
+    assert "cannot be read: No such file" in refusal(logged_case, tmp_path / "missing.json")
 
 
 LOGGED = [{"role": "tool", "content": "Anna called."}, USER, {"role": "assistant", "content": ["Anna", "called."]}]
@@ -118,14 +121,11 @@ def test_a_last_message_of_the_assistant_is_the_response(tmp_path: Path) -> None
 
 
 def test_a_response_given_twice_or_without_a_question_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="a response is given too; leave one of them out"):
-        case_of("", "", "Bo.", LOGGED)
-    with pytest.raises(DataError, match="an answer and no question"):
-        case_of("", "", None, LOGGED[-1:])
+    assert "a response is given too; leave one of them out" in refusal(case_of, "", "", "Bo.", LOGGED)
+    assert "an answer and no question" in refusal(case_of, "", "", None, LOGGED[-1:])
     path = tmp_path / "cases.jsonl"
     path.write_text(json.dumps({"messages": LOGGED[:2], "query": "And who else?"}))
-    with pytest.raises(DataError, match="line 1: the last user message is the query; leave 'query' out"):
-        cases_of(path)
+    assert "line 1: the last user message is the query; leave 'query' out" in refusal(cases_of, path)
 
 
 TURN = "Use the notes.\nNotes:\n Anna called at nine.\nBo ate. \n\nQuestion: Who called?"
@@ -147,10 +147,8 @@ def test_a_group_of_the_users_turn_is_context_and_the_turn_stays_as_it_is() -> N
 def test_each_match_is_a_document_and_the_last_user_message_is_the_one_that_is_looked_at() -> None:
     turn = "<d>Anna called.</d> <d> </d><d>Bo ate.</d>Who?"
     message = marked(turn, "<d>(.*?)</d>", {"role": "user", "content": "<d>No.</d>", "name": "retrieved"})
-    assert [message.parts[i] for i in message.retrieved] == [
-        Document("retrieved (2)", "Anna called."),
-        Document("retrieved (3)", "Bo ate."),
-    ]
+    found = [message.parts[i] for i in message.retrieved]
+    assert found == [Document("retrieved (2)", "Anna called."), Document("retrieved (3)", "Bo ate.")]
     assert "".join(part.text for part in message.parts) == turn
 
 
@@ -179,19 +177,14 @@ def test_a_pattern_that_says_nothing_is_refused(regex: str, problem: str, monkey
     is_endless = "a|a" in regex
     if is_endless:
         monkeypatch.setattr(chat.pattern, "SECONDS_AT_MOST", 0.05)
-    with pytest.raises(UsageError) as caught:
-        marked("a" * 60 + "!" if is_endless else TURN, regex)
-    assert problem in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert problem in refusal(marked, "a" * 60 + "!" if is_endless else TURN, regex, kind=UsageError)
 
 
 def test_context_from_is_for_what_has_no_context(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="gives another; leave one of them out"):
-        case_of("Anna sang.", "Who?", context_from="(.)")
-    with pytest.raises(DataError, match="gives another; leave one of them out"):
-        cases_of([{"context": "a", "query": "b"}], context_from="(.)")
-    with pytest.raises(DataError, match="no message of role 'user'"):
-        cases_of([{"messages": [{"role": "system", "content": "a"}]}], context_from="(.)")
+    twice = "gives another; leave one of them out"
+    assert twice in refusal(case_of, "Anna sang.", "Who?", context_from="(.)", kind=UsageError)
+    assert twice in refusal(cases_of, [{"context": "a", "query": "b"}], context_from="(.)")
+    assert "no message of role 'user'" in refusal(cases_of, [{"messages": [BRIEF]}], context_from="(.)")
     (case,) = cases_of([{"query": TURN, "response": "Anna."}], context_from="Notes:(.*)Question:").cases
     assert (case.response, case.messages) == ("Anna.", (marked(TURN, "Notes:(.*)Question:"),))
     assert case_of(query=TURN, context_from="Notes:(.*)Question:").messages == case.messages
@@ -203,11 +196,9 @@ def test_context_from_is_for_what_has_no_context(tmp_path: Path) -> None:
 
 
 def test_records_of_chats_without_marks_are_what_they_were() -> None:
-    plain = case_of(messages=LOGGED).record()
-    assert "retrieved" not in json.dumps(plain)
-    assert case_of(messages=[{"role": "user", "content": TURN}], context_from="Notes:(.*)Q").record()["messages"][0][
-        "retrieved"
-    ] == (1,)
+    assert "retrieved" not in json.dumps(case_of(messages=LOGGED).record())
+    (message,) = case_of(messages=[{"role": "user", "content": TURN}], context_from="Notes:(.*)Q").record()["messages"]
+    assert message["retrieved"] == (1,)
 
 
 @pytest.mark.parametrize("answer", [{"choices": [{"message": {"content": "Anna."}}]}, {"response": "Anna."}, {}])
@@ -216,11 +207,9 @@ def test_a_log_of_a_completion_is_a_messages_file_too(tmp_path: Path, answer: di
     case = logged_case(path, None if answer else "Anna.")
     assert (case.response, len(case.messages)) == ("Anna.", 2)
     if answer:
-        with pytest.raises(DataError, match="has an answer, and a response is given too"):
-            logged_case(path, "Bo.")
+        assert "has an answer, and a response is given too" in refusal(logged_case, path, "Bo.")
     several = write(tmp_path, {"messages": LOGGED[:2], "choices": [{"message": {"content": text}} for text in "ab"]})
-    with pytest.raises(DataError, match="has 2 answers; give it with --data"):
-        logged_case(several)
+    assert "has 2 answers; give it with --data" in refusal(logged_case, several)
 
 
 def test_fields_of_a_message_that_say_nothing_are_left_aside() -> None:
@@ -238,17 +227,14 @@ def test_messages_of_llamaindex_are_understood() -> None:
     asked = {"role": Role.USER, "additional_kwargs": {}, "blocks": [{"block_type": "text", "text": "Who?"}]}
     system = {"role": "system", "additional_kwargs": {}, "blocks": [{"block_type": "text", "text": "Anna called."}]}
     case = case_of(messages=[system, asked], context_from="system")
-    assert [(message.role, message.parts[0].text) for message in case.messages] == [
-        ("system", "Anna called."),
-        ("user", "Who?"),
-    ]
+    said = [(message.role, message.parts[0].text) for message in case.messages]
+    assert said == [("system", "Anna called."), ("user", "Who?")]
     assert (case.messages[1].name, case.has_only_system_context) == ("user 2", True)
-    for bad, said in (
+    for bad, problem in (
         ({**asked, "blocks": [{"block_type": "image", "url": "x"}]}, "only text can be measured"),
         ({**asked, "additional_kwargs": {"tool_calls": [1]}}, "field 'tool_calls' is not understood"),
     ):
-        with pytest.raises(DataError, match=said):
-            case_of(messages=[system, bad], context_from="system")
+        assert problem in refusal(case_of, messages=[system, bad], context_from="system")
 
 
 BRIEF, TOOL = {"role": "system", "content": "Be brief."}, {"role": "tool", "content": "Anna called."}
@@ -257,14 +243,10 @@ BRIEF, TOOL = {"role": "system", "content": "Be brief."}, {"role": "tool", "cont
 @pytest.mark.parametrize(
     ("others", "expected"),
     [
-        ([BRIEF], True),
-        ([{**BRIEF, "role": "developer"}], True),
-        ([{"role": "system", "content": "Anna called.", "name": "notes"}], False),
-        ([BRIEF, TOOL], False),
-        ([TOOL], False),
-        ([], False),
+        ([BRIEF], True), ([{**BRIEF, "role": "developer"}], True), ([{**BRIEF, "name": "notes"}], False),
+        ([BRIEF, TOOL], False), ([TOOL], False), ([], False),
     ],
-)
+)  # fmt: skip
 def test_a_system_prompt_as_the_only_context_is_refused(
     tmp_path: Path, others: list[dict[str, str]], expected: bool
 ) -> None:
@@ -277,9 +259,7 @@ def test_a_system_prompt_as_the_only_context_is_refused(
         lambda **more: logged_case(path, **more),
     ):
         if expected:
-            with pytest.raises(DataError) as refused:
-                read()
-            said = str(refused.value)
+            said = refusal(read)
             assert "the system prompt is the only context" in said
             assert "--context-from REGEX, or give --context-from system" in said
             assert "Anna" not in said
@@ -300,10 +280,10 @@ def test_the_system_prompt_is_meant_and_all_else_stays() -> None:
     (bare,) = cases_of([Case("case", messages=case_of(messages=[BRIEF, USER], context_from="system").messages)]).cases
     assert [message.fixed for message in bare.messages] == [False, False]
     for messages in ([TOOL, USER], [USER]):
-        with pytest.raises(DataError, match="--context-from system measures the message of role 'system'"):
-            case_of(messages=messages, context_from="system")
-    with pytest.raises(UsageError, match=r"has no group; put .*, or give 'system' for the system prompt"):
-        case_of(messages=[BRIEF, USER], context_from="sytem")
+        said = refusal(case_of, messages=messages, context_from="system")
+        assert "--context-from system measures the message of role 'system'" in said
+    said = refusal(case_of, messages=[BRIEF, USER], context_from="sytem", kind=UsageError)
+    assert re.search("has no group; put .*, or give 'system' for the system prompt", said)
     rows = [{"messages": [BRIEF, USER]}, {"messages": [TOOL, USER]}]
     (case,) = cases_of(rows, context_from="system", skip_bad=True).cases
     assert case.messages[0].role == "system"

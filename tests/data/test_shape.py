@@ -14,27 +14,25 @@ from leakmeter.data.cases import cases_of
 from leakmeter.errors import DataError, UsageError
 
 CALLS = [
-    {
-        "call_id": "a",
-        "q": "Who?",
-        "a": "An",
-        "notes": "Anna rang.",
-        "files": [{"body": "In Graz.", "at": {"f": "p"}}],
-    },
+    {"call_id": "a", "q": "Who?", "a": "An", "notes": "Anna rang.", "files": [{"body": "In Graz.", "at": {"f": "p"}}]},
     {"call_id": "b", "q": "Who?", "a": "Bo", "notes": "", "files": [{"body": "In Bonn.", "at": {"f": "r"}}]},
-]
+]  # fmt: skip
 HITS = [{"piece": "Anna rang.", "file": "p"}, {"piece": "Bo slept.", "file": "r"}]
 CALLS_MAP = "id=call_id,query=q,response=a,context=notes,context=files,context.text=body,context.name=at.f"
+TURNS = ("guest", "Hi."), ("desk", "Hello."), ("guest", "Notes: Anna rang. Question: Who?"), ("desk", "Anna.")
 CHAT: dict[str, Any] = {
     "preamble": "Be brief.",
-    "turns": [
-        {"who": "guest", "says": "Hi.", "at": 1},
-        {"who": "desk", "says": "Hello.", "at": 2},
-        {"who": "guest", "says": "Notes: Anna rang. Question: Who?", "at": 3},
-        {"who": "desk", "says": "Anna.", "at": 4},
-    ],
+    "turns": [{"who": who, "says": says, "at": at} for at, (who, says) in enumerate(TURNS, 1)],
 }
+MARKER = "Notes:(.*)Question:"
 CHAT_MAP = "messages=turns,messages.role=who,messages.content=says,messages.user=guest,messages.assistant=desk"
+
+
+def refusal(data: Any, kind: type[Exception] = DataError, **how: Any) -> str:
+    with pytest.raises(kind) as caught:
+        cases_of(data, **how)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
 def test_several_fields_are_one_context_and_documents_have_the_names_that_are_pointed_at() -> None:
@@ -77,21 +75,18 @@ def test_what_is_beside_the_list_is_said_of_each_case() -> None:
 
 
 def test_a_chat_has_its_own_words_for_roles_and_a_system_prompt_elsewhere() -> None:
-    marker = "Notes:(.*)Question:"
-    written = [
-        {"role": "system", "content": "Be brief."},
-        *({"role": {"guest": "user", "desk": "assistant"}[t["who"]], "content": t["says"]} for t in CHAT["turns"]),
-    ]
-    (expected,) = cases_of([{"messages": written}], context_from=marker).cases
-    loaded = cases_of([CHAT], map=f"{CHAT_MAP},system=preamble", context_from=marker)
+    roles = {"guest": "user", "desk": "assistant"}
+    turns = [{"role": roles[who], "content": says} for who, says in TURNS]
+    brief = {"role": "system", "content": "Be brief."}
+    (expected,) = cases_of([{"messages": [brief, *turns]}], context_from=MARKER).cases
+    loaded = cases_of([CHAT], map=f"{CHAT_MAP},system=preamble", context_from=MARKER)
     assert loaded.cases == (expected,)
     assert loaded.notes == (
         "data: --map reads chats of 4 messages of 3 to 15 characters; marked context of 10 characters; responses of 5",
     )
-    renamed = [{**turn, "role": turn["who"], "content": turn["says"]} for turn in CHAT["turns"]]
-    bare = [{name: turn[name] for name in ("role", "content")} for turn in renamed]
+    bare = [{"role": who, "content": says} for who, says in TURNS]
     mapping = "messages=messages,messages.user=guest,messages.assistant=desk"
-    (case,) = cases_of([{"messages": bare}], map=mapping, context_from=marker).cases
+    (case,) = cases_of([{"messages": bare}], map=mapping, context_from=MARKER).cases
     assert case.response == "Anna."
 
 
@@ -111,12 +106,11 @@ def test_a_chat_has_its_own_words_for_roles_and_a_system_prompt_elsewhere() -> N
     ],
 )  # fmt: skip
 def test_the_proposal_has_what_the_shape_needs(record: dict[str, Any], proposal: str) -> None:
-    with pytest.raises(DataError) as caught:
-        cases_of([record])
-    assert proposal in str(caught.value)
+    said = refusal([record])
+    assert proposal in said
     if "…" not in proposal:
-        (given,) = shlex.split(str(caught.value).partition("give --map ")[2])
-        assert cases_of([record], map=given, context_from="Notes:(.*)Question:" if "messages" in given else None).cases
+        (given,) = shlex.split(said.partition("give --map ")[2])
+        assert cases_of([record], map=given, context_from=MARKER if "messages" in given else None).cases
 
 
 def test_what_a_shape_cannot_read_is_said_in_a_line(tmp_path: Path) -> None:
@@ -131,9 +125,7 @@ def test_what_a_shape_cannot_read_is_said_in_a_line(tmp_path: Path) -> None:
         "in messages.role=speaker,messages.content=text",
         "cases=turns,query=says": "; name the fields with --map cases=turns,query=says,context=…,response=… and",
     }.items():
-        with pytest.raises(DataError) as caught:
-            cases_of(path, map=mapping)
-        assert problem in str(caught.value).removeprefix(f"{path}, line 1")
+        assert problem in refusal(path, map=mapping).removeprefix(f"{path}, line 1")
     for mapping, problem in {
         "system=preamble": "'system' is the system prompt of a chat; give messages=PATH too",
         "context.text=": "'context.text' needs a value, as in context.text=NAME",
@@ -141,20 +133,12 @@ def test_what_a_shape_cannot_read_is_said_in_a_line(tmp_path: Path) -> None:
         "context=a,context=b[": "'b[' is not a path",
         "cases=a,cases=b": "field 'cases' is given twice",
     }.items():
-        with pytest.raises(UsageError) as refused:
-            cases_of(path, map=mapping)
-        assert problem in str(refused.value)
+        assert problem in refusal(path, UsageError, map=mapping)
 
 
 def test_documents_by_id_and_all_that_is_beside_the_list_are_read() -> None:
-    log = {
-        "type": "answered",
-        "payload": {
-            "asked": "Who?",
-            "docs": {"it-7": {"plain": "Anna rang.", "head": "IT"}, "it-8": {"plain": "Bo slept.", "head": "IT"}},
-            "candidates": [{"says": "Anna."}],
-        },
-    }
+    docs = {"it-7": {"plain": "Anna rang.", "head": "IT"}, "it-8": {"plain": "Bo slept.", "head": "IT"}}
+    log = {"type": "answered", "payload": {"asked": "Who?", "docs": docs, "candidates": [{"says": "Anna."}]}}
     mapping = "cases=payload.candidates,query={},context={},context.text=plain,response=says"
     for query, context in (("asked", "docs"), ("payload.asked", "payload.docs")):
         (case,) = cases_of([log], map=mapping.format(query, context)).cases
@@ -175,23 +159,21 @@ def test_an_id_beside_the_list_is_numbered() -> None:
 
 def test_lists_in_the_place_of_texts_are_answered_with_what_reads_them() -> None:
     session = {"docs": ["Anna rang."], "said": [{"q": "Who?", "a": "Anna."}, {"q": "When?", "a": "At nine."}]}
-    with pytest.raises(DataError, match=r"is a list, expected text; take one with response=PATH.0., or say with ca"):
-        cases_of([session], map="query=said[0].q,context=docs,response=said[].a")
-    with pytest.raises(DataError, match=r"cases=said,query=…,context=docs,response=…") as refused:
-        cases_of([session])
+    said = refusal([session], map="query=said[0].q,context=docs,response=said[].a")
+    assert "is a list, expected text; take one with response=PATH[0], or say with ca" in said
+    said = refusal([session])
+    assert "cases=said,query=…,context=docs,response=…" in said
+    assert "q, a" in said
     assert cases_of([session], map="cases=said,query=q,context=docs,response=a").cases[1].response == "At nine."
-    assert "q, a" in str(refused.value)
 
 
 def test_named_groups_are_documents_and_documents_that_the_query_repeats_are_announced() -> None:
     asked = "KB1: Anna Ek rang at nine from the harbour office. KB2: Bo slept. Who?"
-    (case,) = cases_of(
-        [{"query": asked, "response": "Anna."}], context_from="KB1:(?P<kb_1>.*)KB2:(?P<kb_2>.*)Who"
-    ).cases
+    pattern = "KB1:(?P<kb_1>.*)KB2:(?P<kb_2>.*)Who"
+    (case,) = cases_of([{"query": asked, "response": "Anna."}], context_from=pattern).cases
     assert [(part.name, part.text) for part in case.messages[0].parts if part.name.startswith("kb")] == [
-        ("kb_1", "Anna Ek rang at nine from the harbour office."),
-        ("kb_2", "Bo slept."),
-    ]
+        ("kb_1", "Anna Ek rang at nine from the harbour office."), ("kb_2", "Bo slept."),
+    ]  # fmt: skip
     row = {"query": asked, "context": ["Anna Ek rang at nine\nfrom the harbour office."], "response": "Anna."}
     (note,) = cases_of([row]).notes
     assert note.startswith("data: in 1 of 1 case the query repeats text of the documents")
@@ -204,10 +186,10 @@ def test_names_of_texts_are_in_columns_beside_them() -> None:
     assert [document.name for document in case.documents] == ["IT", "HR"]
     (case,) = cases_of([row], map="query=q,response=a,context=b1,context.name=t1").cases
     assert [document.name for document in case.documents] == ["IT"]
-    with pytest.raises(DataError, match=r"there is no 't3'; there is 'q', 't1'"):
-        cases_of([row], map="query=q,response=a,context=b1,context.name=t3")
-    with pytest.raises(UsageError, match=r"2 context.name for 1 context; give one, or one for each"):
-        cases_of([row], map="query=q,context=b1,context.name=t1,context.name=t2")
+    wrong = "query=q,response=a,context=b1,context.name=t3"
+    assert "there is no 't3'; there is 'q', 't1'" in refusal([row], map=wrong)
+    wrong = "query=q,context=b1,context.name=t1,context.name=t2"
+    assert "2 context.name for 1 context; give one, or one for each" in refusal([row], UsageError, map=wrong)
 
 
 VERLAUF = [["Anweisung", "Sei kurz."], ["Fundstelle", "Anna rief an."], ["Mitarbeiter", "Wer?"]]
@@ -215,13 +197,9 @@ VERLAUF = [["Anweisung", "Sei kurz."], ["Fundstelle", "Anna rief an."], ["Mitarb
 
 def test_pairs_of_role_and_text_are_a_chat_with_roles_of_any_name() -> None:
     log = {"Zeit": "10:00", "Verlauf": [*VERLAUF, ["Bot", "Anna."]]}
-    with pytest.raises(
-        DataError, match=r"messages.user=Anweisung\|Fundstelle\|Mitarbeiter\|Bot'; of the roles between"
-    ):
-        cases_of([log])
+    assert "messages.user=Anweisung|Fundstelle|Mitarbeiter|Bot'; of the roles between" in refusal([log])
     two = {"Zeit": "10:00", "Verlauf": [["Mitarbeiter", "Wer?"], ["Bot", "Anna."]]}
-    with pytest.raises(DataError, match=r"messages=Verlauf,messages.user=Mitarbeiter,messages.assistant=Bot"):
-        cases_of([two])
+    assert "messages=Verlauf,messages.user=Mitarbeiter,messages.assistant=Bot" in refusal([two])
     roles = "messages.system=Anweisung,messages.tool=Fundstelle,messages.user=Mitarbeiter"
     (case,) = cases_of([{**log, "Verlauf": VERLAUF, "a": "Anna."}], map=f"messages=Verlauf,response=a,{roles}").cases
     assert [message.role for message in case.messages] == ["system", "tool", "user"]
@@ -239,10 +217,10 @@ def test_elements_by_number_of_lists_of_several_lengths_are_announced() -> None:
 
 def test_an_object_in_the_place_of_a_text_names_its_parts() -> None:
     row = {"query": "Who?", "context": "Anna rang.", "answers": {"red": "Anna.", "blue": "Bo."}}
-    with pytest.raises(DataError, match=r"it has 'red', 'blue': take one with response=PATH.NAME"):
-        cases_of([row], map="response=answers")
-    with pytest.raises(UsageError, match="'response' is given twice; measure each in a run of its own"):
-        cases_of([row], map="response=answers.red,response=answers.blue")
+    said = "it has 'red', 'blue': take one with response=PATH.NAME"
+    assert said in refusal([row], map="response=answers")
+    said = "'response' is given twice; measure each in a run of its own"
+    assert said in refusal([row], UsageError, map="response=answers.red,response=answers.blue")
 
 
 def test_what_is_beside_every_level_is_said_of_each_case() -> None:
@@ -267,5 +245,5 @@ def test_nothing_that_a_mapping_says_is_ignored_in_silence(wrong: str) -> None:
     mapping = "query=q,context=a,context=b"
     if wrong.startswith("messages"):
         row, mapping = {"m": CHAT["turns"]}, CHAT_MAP.replace("=turns", "=m")
-    notes = cases_of([row], map=f"{mapping},{wrong}", context_from="Notes:(.*)Question:" if "m" in row else None).notes
+    notes = cases_of([row], map=f"{mapping},{wrong}", context_from=MARKER if "m" in row else None).notes
     assert f"data: --map {wrong}: no document or message has it" in notes

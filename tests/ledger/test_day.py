@@ -37,14 +37,14 @@ LEAK = "Ana Alvi, 202-555-0143"
 PLAIN = {"weather-0": "It rains at the coast."}
 
 
+KEPT: dict[str, Any] = {"keep_texts": True, "conditions_hold": True}
+
+
 def day() -> list[LoggedAnswer]:
     """Eight answers to three recipients; the third and the sixth repeat the secret document."""
-    out = []
-    for n in range(8):
-        documents = {"weather-0": PLAIN["weather-0"], **({"file-7": SECRET} if n in (2, 5, 6) else {})}
-        answer = LEAK if n in (2, 5) else "Rain there"
-        out.append(logged(n, documents, answer, recipient=f"reader-{n % 3}"))
-    return out
+    documents = [PLAIN | ({"file-7": SECRET} if n in (2, 5, 6) else {}) for n in range(8)]
+    said = [LEAK if n in (2, 5) else "Rain there" for n in range(8)]
+    return [logged(n, documents[n], said[n], recipient=f"reader-{n % 3}") for n in range(8)]
 
 
 def added(ledger: Ledger, answers: Iterable[Any], backend: Any = None, **how: Any) -> Added:
@@ -55,13 +55,24 @@ def added(ledger: Ledger, answers: Iterable[Any], backend: Any = None, **how: An
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
     """The day's ledger, with texts; not to be written to."""
     ledger = Ledger(tmp_path_factory.mktemp("day") / "ledger", KEYS)
-    added(ledger, day(), keep_texts=True, conditions_hold=True)
+    added(ledger, day(), **KEPT)
     return ledger
 
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "ledger", KEYS)
+
+
+def told_of(ledger: Ledger, *answers: Any, **how: Any) -> list[Any]:
+    """Documents and those who were told of them, largest first, after some answers were added."""
+    added(ledger, answers, **how)
+    return Book(ledger).pairs("document", by_recipient=True)
+
+
+def leak(n: int, **fields: Any) -> LoggedAnswer:
+    """An answer that repeats the only document."""
+    return logged(n, {"file-7": SECRET}, LEAK, **fields)
 
 
 def test_planted_leaks_stand_on_top_of_sums_of_what_was_scored(whole: Ledger) -> None:
@@ -96,10 +107,8 @@ def test_budgets_fire_where_the_arithmetic_says(whole: Ledger) -> None:
 
 def test_a_posterior_needs_every_condition(whole: Ledger, ledger: Ledger) -> None:
     assert (Book(whole).pairs("document", by_recipient=True)[0].posterior.probability or 0.0) > 0.99
-    told = day()
     hidden = logged(3, {"weather-0": "Rain."}, "Rain", recipient="reader-2", n_hidden_calls=1)
-    added(ledger, [told[2], hidden], conditions_hold=True)
-    first = Book(ledger).pairs("document", by_recipient=True)[0]
+    first, *_ = told_of(ledger, day()[2], hidden, conditions_hold=True)
     # The hidden call was in another answer to the same recipient.
     assert first.item.id == "file-7"
     assert first.posterior.probability is None
@@ -120,7 +129,7 @@ def test_what_was_scored_before_costs_nothing(ledger: Ledger) -> None:
     backend = Echo()
     added(ledger, [day()[2]], backend)
     n = backend.n_rounds
-    again = logged(11, {"weather-0": PLAIN["weather-0"], "file-7": SECRET}, LEAK, recipient="reader-2")
+    again = logged(11, {**PLAIN, "file-7": SECRET}, LEAK, recipient="reader-2")
     done = added(ledger, [again], backend)
     assert (done.n_added, done.n_measured, backend.n_rounds) == (1, 0, n)
     first = Book(ledger).pairs("document", by_recipient=True)[0]
@@ -129,24 +138,17 @@ def test_what_was_scored_before_costs_nothing(ledger: Ledger) -> None:
 
 
 def test_a_cached_answer_counts_once_for_each_who_saw_it(ledger: Ledger) -> None:
-    shown = [
-        logged(n, {"file-7": SECRET}, LEAK, recipient=who, response_id="r-1")
-        for n, who in enumerate(("reader-1", "reader-1", "reader-2"))
-    ]
-    added(ledger, shown)
-    book = Book(ledger)
-    by_reader = book.pairs("document", by_recipient=True)
+    shown = [leak(n, recipient=f"reader-{who}", response_id="r-1") for n, who in enumerate((1, 1, 2))]
+    by_reader = told_of(ledger, *shown)
     assert sorted((one.total.n_answers, one.total.n_repeats) for one in by_reader) == [(1, 0), (1, 1)]
-    (together,) = book.pairs("document", by_recipient=False)
+    (together,) = Book(ledger).pairs("document", by_recipient=False)
     assert (together.total.n_answers, together.total.n_repeats) == (1, 2)
 
 
 def test_a_document_that_was_not_in_the_prompt_adds_nothing(ledger: Ledger) -> None:
-    absent = logged(1, {"weather-0": PLAIN["weather-0"]}, "Rain", absent=(AbsentDocument("file-7", "0" * 64),))
-    added(ledger, [absent])
-    book = Book(ledger)
-    assert ("file-7", KEYS.content("0" * 64)) in book.documents
-    assert {one.item.id for one in book.pairs("document", by_recipient=True)} == {"weather-0"}
+    told = told_of(ledger, logged(1, PLAIN, "Rain", absent=(AbsentDocument("file-7", "0" * 64),)))
+    assert {one.item.id for one in told} == {"weather-0"}
+    assert ("file-7", KEYS.content("0" * 64)) in Book(ledger).documents
 
 
 def test_refused_calls_are_counted_and_bad_answers_left_out_each_time_they_come(ledger: Ledger) -> None:
@@ -160,12 +162,8 @@ def test_refused_calls_are_counted_and_bad_answers_left_out_each_time_they_come(
 
 
 def test_answers_are_scored_at_their_own_temperature(ledger: Ledger) -> None:
-    warm = [
-        logged(n, {"file-7": SECRET}, LEAK, recipient=f"reader-{n}", sampling=Sampling(temperature=t))
-        for n, t in enumerate((0.5, 2.0, 0.0))
-    ]
-    added(ledger, warm, conditions_hold=True)
-    told = {one.recipient: one for one in Book(ledger).pairs("document", by_recipient=True)}
+    warm = [leak(n, recipient=f"reader-{n}", sampling=Sampling(temperature=t)) for n, t in enumerate((0.5, 2.0, 0.0))]
+    told = {one.recipient: one for one in told_of(ledger, *warm, conditions_hold=True)}
     sums = [told[KEYS.recipient(f"reader-{n}")].total.signed_nats for n in range(3)]
     assert (sums[0] or 0) > (sums[2] or 0) > (sums[1] or 0)
     assert told[KEYS.recipient("reader-2")].flags == {"greedy": 1}
@@ -177,9 +175,9 @@ def test_killed_anywhere_it_goes_on_to_the_same_numbers(
 ) -> None:
     monkeypatch.setattr(measuring, "BATCH", 3)
     with pytest.raises(KeyboardInterrupt):
-        added(ledger, day(), Echo(n_rounds), keep_texts=True, conditions_hold=True)
+        added(ledger, day(), Echo(n_rounds), **KEPT)
     backend = Echo()
-    added(ledger, day(), backend, keep_texts=True, conditions_hold=True)
+    added(ledger, day(), backend, **KEPT)
     assert all_rows(ledger) == all_rows(whole)
     assert not ledger.runs.exists()
     # What was finished is not measured again: no more is lost than the rounds of one answer.
@@ -190,12 +188,12 @@ def test_killed_anywhere_it_goes_on_to_the_same_numbers(
 
 def test_what_a_stop_of_the_machine_damaged_is_measured_again(ledger: Ledger, whole: Ledger) -> None:
     with pytest.raises(KeyboardInterrupt):
-        added(ledger, day(), Echo(9), keep_texts=True, conditions_hold=True)
+        added(ledger, day(), Echo(9), **KEPT)
     damaged = list(ledger.runs.rglob("*.parquet"))
     assert damaged
     for path in damaged:
         path.write_bytes(b"")
-    added(ledger, day(), keep_texts=True, conditions_hold=True)
+    added(ledger, day(), **KEPT)
     assert all_rows(ledger) == all_rows(whole)
     assert not ledger.runs.exists()
 
@@ -321,11 +319,9 @@ def test_what_a_search_leaves_without_a_number_is_in_no_sum(ledger: Ledger) -> N
 
 
 def test_a_limit_that_is_not_logged_is_not_off_unless_somebody_says_so(tmp_path: Path) -> None:
-    one = logged(1, {"file-7": SECRET}, LEAK, sampling=Sampling(temperature=1.0, top_p=1.0))
+    one = leak(1, sampling=Sampling(temperature=1.0, top_p=1.0))
     for states, flags in ((False, {"decoding not logged": 1}), (True, {})):
-        ledger = Ledger(tmp_path / str(states), KEYS)
-        added(ledger, [one], conditions_hold=True, plain_draws=states)
-        (told,) = Book(ledger).pairs("document", by_recipient=True)
+        (told,) = told_of(Ledger(tmp_path / str(states), KEYS), one, conditions_hold=True, plain_draws=states)
         assert told.flags == flags
         assert (told.posterior.probability is not None) is states
 
@@ -342,25 +338,19 @@ def test_values_that_were_scored_one_by_one_are_within_no_budget(ledger: Ledger)
 
 
 def test_a_draw_shown_for_another_prompt_is_flagged(ledger: Ledger) -> None:
-    shown = [
-        logged(n, {"file-7": SECRET}, LEAK, query=query, response_id=draw)
-        for n, (query, draw) in enumerate((("Who?", "r-1"), ("Who came?", "r-1"), ("Who?", "r-2"), ("Who?", "r-2")))
-    ]
-    added(ledger, shown, conditions_hold=True)
-    (told,) = Book(ledger).pairs("document", by_recipient=True)
+    draws = ("Who?", "r-1"), ("Who came?", "r-1"), ("Who?", "r-2"), ("Who?", "r-2")
+    shown = [leak(n, query=query, response_id=draw) for n, (query, draw) in enumerate(draws)]
+    (told,) = told_of(ledger, *shown, conditions_hold=True)
     assert told.flags == {"cached for another prompt": 2}
     assert (told.total.n_answers, told.total.n_repeats) == (2, 2)
 
 
 def test_a_document_of_an_earlier_turn_is_measured_where_it_still_stands(ledger: Ledger) -> None:
-    first = logged(1, {"file-7": SECRET}, "Somebody came.")
-    more = (LoggedMessage("assistant", "Somebody came."), LoggedMessage("user", f"{PLAIN['weather-0']}\n\nWho?"))
-    place = Place(3, 0, len(PLAIN["weather-0"]))
-    weather = replace(logged(2, PLAIN, "").documents[0], places=(place,))
+    first, text = logged(1, {"file-7": SECRET}, "Somebody came."), PLAIN["weather-0"]
+    more = (LoggedMessage("assistant", "Somebody came."), LoggedMessage("user", f"{text}\n\nWho?"))
+    weather = replace(logged(2, PLAIN, "").documents[0], places=(Place(3, 0, len(text)),))
     second = replace(logged(2, {}, LEAK), messages=(*first.messages, *more), documents=(weather,))
-    added(ledger, [first, second])
-    told = {one.item.id: one for one in Book(ledger).pairs("document", by_recipient=True)}
-    assert told["file-7"].total.n_answers == 2
-    assert told["weather-0"].total.n_answers == 1
+    found = {one.item.id: one.total.n_answers for one in told_of(ledger, first, second)}
+    assert found == {"file-7": 2, "weather-0": 1}
     # The same log again: nothing is new.
     assert added(ledger, [first, second]).n_added == 0

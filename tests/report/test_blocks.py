@@ -6,7 +6,8 @@ import math
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -50,25 +51,12 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
     )  # fmt: skip
     rows = [
         b.Row(
-            (
-                told,
-                b.Noted(more, (told, "own")),
-                4.0,
-                -4.0,
-                0.98,
-                0.5,
-                b.Interval(3, 5),
-                1200,
-                b.Shaded(0.00001, 12),
-                0.5,
-                told,
-            ),
-            0,
-            to="inner",
+            (told, b.Noted(more, (told, "own")), 4.0, -4.0, 0.98, 0.5, b.Interval(3, 5), 1200, b.Shaded(0.00001, 12),
+             0.5, told), 0, to="inner",
         ),
         b.Row((("own ", told), "own", 0.001, 0.001, "< noise", 0.0, None, 3, 0.04, None, more), 1, quiet=True),
         b.Row((told, "own", 2.0, 2.0, 0.88, 0.25, None, 4, 0.04, None, more), 2, strong=True),
-    ]
+    ]  # fmt: skip
     table = b.Table(columns, rows, told, marks=(b.Mark("floor", 0.1, more), b.Mark("placebo", 0.2, "x")))
     words = (b.Words(told, (0, 1), is_sensitive=True), b.Words(more))
     shaded = b.ShadedText(
@@ -80,16 +68,10 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
         told,
     )
     tokens = b.ShadedText((b.Passage((b.Segment(told, 2.0), b.Segment(b.Untrusted(" x"), 0.0))),), style="tokens")
-    panel = b.Panel(
-        b.Axis(("place of ", told), names=(told, more, "own")),
-        b.Axis("loss", "nats"),
-        (
-            b.Series("bar", (1.0, 2.0, float("inf")), name=told, notes=(told, more, "own")),
-            b.Series("line", (1.0, 2.0, 3.0), low=(0.5, 1, 2), high=(2.0, 3, 4), name="mean", notes=(told,) * 3),
-        ),
-        title=told,
-        guides=(b.Guide(1.5, "limit"),),
-    )
+    bars = b.Series("bar", (1.0, 2.0, float("inf")), name=told, notes=(told, more, "own"))
+    line = b.Series("line", (1.0, 2.0, 3.0), low=(0.5, 1, 2), high=(2.0, 3, 4), name="mean", notes=(told,) * 3)
+    places = b.Axis(("place of ", told), names=(told, more, "own"))
+    panel = b.Panel(places, b.Axis("loss", "nats"), (bars, line), title=told, guides=(b.Guide(1.5, "limit"),))
     chart = b.Chart("losses", "Losses", (panel,), footer="Bars: intervals")
     attribution = b.Attribution(
         shaded, tokens, (replace(table, filterable=True, sortable=True),), (4.0, 0.0), ((2.0, 2.0), (0.0, 0.0)),
@@ -98,28 +80,15 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
     )  # fmt: skip
     inner = b.Report(told, "inner", (b.Headline(told), table), sections=(b.Section(told, (b.Headline(more),)),))
     lines = [b.Segment(told, line="dotted"), b.Segment(more, 2.0, line="solid")]
+    struck = b.ShadedText([b.Passage([b.Segment(told, note=more, struck=True), b.Segment(more)], more)])
+    card = (b.Facts(((told, b.Shaded(more, 3)),)), b.ShadedText([b.Passage(lines)], style="tokens"))
     blocks: list[b.Block] = [
-        b.Headline(("Found: ", told)),
-        b.Text(told),
-        b.Text("A reading.", "soft"),
-        b.Advice([(told, more)], [("elsewhere", more)]),
-        b.Warning(told),
-        b.Facts(((told, more), ("Own", "words")), heading="Facts"),
-        table,
-        shaded,
-        disclosures,
-        chart,
-        b.Details(told, (b.Facts((("Seed", more),)), b.Text(told))),
-        b.Part(told, (b.Text(more),)),
-        b.Image(told, PNG),
-        b.Beside(
-            [b.ShadedText([b.Passage([b.Segment(told, note=more, struck=True), b.Segment(more)], more)])], [table]
-        ),
-        b.Cards(
-            [b.Part(more, (b.Facts(((told, b.Shaded(more, 3)),)), b.ShadedText([b.Passage(lines)], style="tokens")))]
-        ),
-        b.Embedded(told, inner, anchor="inner"),
-    ]
+        b.Headline(("Found: ", told)), b.Text(told), b.Text("A reading.", "soft"),
+        b.Advice([(told, more)], [("elsewhere", more)]), b.Warning(told),
+        b.Facts(((told, more), ("Own", "words")), heading="Facts"), table, shaded, disclosures, chart,
+        b.Details(told, (b.Facts((("Seed", more),)), b.Text(told))), b.Part(told, (b.Text(more),)), b.Image(told, PNG),
+        b.Beside([struck], [table]), b.Cards([b.Part(more, card)]), b.Embedded(told, inner, anchor="inner"),
+    ]  # fmt: skip
     return b.Report(
         told, "made up", blocks, lead="What was done.", caveat="A caveat.",
         sections=[b.Section(told, (b.Headline(more), attribution), (told, 4.0), weight=1.0)],
@@ -156,8 +125,7 @@ def test_any_texts_stay_texts(text: str, other: str) -> None:
     without = replace(report, blocks=[one for one in report.blocks if not isinstance(one, b.Chart)])
     assert_harmless(html.page(without))
     assert_markdown_harmless(markdown.text(without))
-    out = printed(without)
-    assert not CONTROLS.search(out)
+    assert not CONTROLS.search(printed(without))
 
 
 @settings(max_examples=examples(5), deadline=None)
@@ -182,17 +150,11 @@ def test_a_users_text_does_not_slip_into_a_string() -> None:
 def test_the_type_checker_rejects_a_users_text_as_our_words(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     file = tmp_path / "slips.py"
-    file.write_text(
-        "from leakmeter.report import blocks as b\n"
-        "u = b.Untrusted('x')\n"
-        "b.Column('x', unit=u)\n"
-        "b.Facts((), heading=u)\n"
-        "b.Axis('x', u)\n"
-        "b.Chart(u, 't', ())\n"
-        "b.Mark(u, 1.0, 'x')\n"
-        "b.Guide(1.0, u)\n"
-        "b.Headline('a ' + u)\n"
-    )
+    slips = (
+        "b.Column('x', unit=u)", "b.Facts((), heading=u)", "b.Axis('x', u)", "b.Chart(u, 't', ())",
+        "b.Mark(u, 1.0, 'x')", "b.Guide(1.0, u)", "b.Headline('a ' + u)",
+    )  # fmt: skip
+    file.write_text("\n".join(("from leakmeter.report import blocks as b", "u = b.Untrusted('x')", *slips, "")))
     done = subprocess.run([sys.executable, "-m", "mypy", "--strict", str(file)], capture_output=True, text=True)
     lines = {int(number) for number in re.findall(r"slips\.py:(\d+): error", done.stdout)}
     assert lines == set(range(3, 10)), done.stdout
@@ -218,6 +180,8 @@ def test_every_block_is_said_by_every_renderer() -> None:
     (chart,), (again,) = b.charts_of(report), b.charts_of(every_block())
     files = charts.files(chart)
     assert set(files) == {"png", "svg"}
+    assert files["png"].startswith(b"\x89PNG")
+    assert "<text" in files["svg"].decode()  # real text, which can be found and read aloud
     assert charts.files(again) == files
     assert vars(charts.figure(chart))["_repr_png_"]() == files["png"]
 
@@ -289,16 +253,12 @@ def test_a_page_without_anything_to_choose_and_a_static_one_have_no_script(scrip
 
 def test_every_renderer_says_what_was_found_and_what_to_do_before_all_else() -> None:
     blocks = [
-        b.Text("Behind the finding."),
+        b.Text("Behind the finding."), b.Warning("It narrows."), b.Headline("Found above the placebo."),
         b.Table((b.Column("Name"), b.Column("Alone", "nats")), [b.Row(("the row", 1.0))]),
-        b.Warning("It narrows."),
-        b.Headline("Found above the placebo."),
-        b.Advice([("Much", "cut it")], [("Little", "ship it")]),
-        b.Command(b.Untrusted("leakmeter again")),
-    ]
-    sections = [
-        b.Section(f"{name} case", [b.Headline(f"In {name}.")], weight=i) for i, name in enumerate(("mild", "worst"))
-    ]
+        b.Advice([("Much", "cut it")], [("Little", "ship it")]), b.Command(b.Untrusted("leakmeter again")),
+    ]  # fmt: skip
+    named = enumerate(("mild", "worst"))
+    sections = [b.Section(f"{name} case", [b.Headline(f"In {name}.")], weight=i) for i, name in named]
     report = b.Report("T", "m", blocks, sections=sections, caveat="No guarantee of placebos.")
     order = (
         "Found above", "Behind the finding", "cut it", "It narrows", "worst case", "mild case", "the row",
@@ -318,42 +278,27 @@ def test_every_renderer_says_what_was_found_and_what_to_do_before_all_else() -> 
 
 
 def test_a_terminal_leaves_out_what_explains_and_never_what_changes_a_meaning() -> None:
-    table = b.Table(
-        (b.Column("Piece"), b.Column("Nats", "nats", "nats"), b.Column("Inner", detail=True)),
-        [b.Row(("s1", 1.0, "hidden cell"))],
-        "Pieces",
-    )
-    report = b.Report(
-        "Title",
-        "influence",
-        [
-            b.Headline("Found."),
-            b.Text("What changes the number."),
-            b.Text("hidden text", detail=True),
-            b.Text("hidden soft", "soft"),
-            b.Text("A unit.", "soft", detail=False),
-            b.Advice([(f"Case {n}", "do it") for n in range(3)]),
-            b.Warning("Only the system prompt was measured."),
-            b.Warning("hidden warning", detail=True),
-            table,
-            b.Table((b.Column("A"),), [b.Row(("hidden row",))], detail=True),
-            b.Part("Kept part", [b.Text("In a part."), b.Text("hidden part", detail=True)]),
-            b.Part("hidden heading", [b.Text("hidden soft", "soft")]),
-            b.Details("Settings", [b.Facts([("Model", "hidden fact")])]),
-        ],
-        caveat="hidden caveat",
-    ).interrupted(1, 3)
+    columns = (b.Column("Piece"), b.Column("Nats", "nats", "nats"), b.Column("Inner", detail=True))
+    blocks = [
+        b.Headline("Found."), b.Text("What changes the number."), b.Text("hidden text", detail=True),
+        b.Text("hidden soft", "soft"), b.Text("A unit.", "soft", detail=False),
+        b.Advice([(f"Case {n}", "do it") for n in range(3)]), b.Warning("Only the system prompt was measured."),
+        b.Warning("hidden warning", detail=True), b.Table(columns, [b.Row(("s1", 1.0, "hidden cell"))], "Pieces"),
+        b.Table((b.Column("A"),), [b.Row(("hidden row",))], detail=True),
+        b.Part("Kept part", [b.Text("In a part."), b.Text("hidden part", detail=True)]),
+        b.Part("hidden heading", [b.Text("hidden soft", "soft")]),
+        b.Details("Settings", [b.Facts([("Model", "hidden fact")])]),
+    ]  # fmt: skip
+    report = b.Report("Title", "influence", blocks, caveat="hidden caveat").interrupted(1, 3)
     brief, whole = (flat(printed(report, explain=explain)) for explain in (False, True))
     assert "hidden" not in brief
     assert brief.endswith(console.LEFT_OUT)
     assert console.LEFT_OUT not in whole
-    places = [
-        brief.index(said)
-        for said in (
-            "Found.", "What changes the number.", "s1 1.00", "Kept part In a part.", "! Interrupted: 1 of 3 cases",
-            "! Only the system prompt was measured.", "nat: unit", "→ Case 0", "→ Case 1",
-        )
-    ]  # fmt: skip
+    order = (
+        "Found.", "What changes the number.", "s1 1.00", "Kept part In a part.", "! Interrupted: 1 of 3 cases",
+        "! Only the system prompt was measured.", "nat: unit", "→ Case 0", "→ Case 1",
+    )  # fmt: skip
+    places = [brief.index(said) for said in order]
     assert places == sorted(places)
     assert "A unit." in brief
     assert "Case 2" not in brief
@@ -364,9 +309,8 @@ def test_a_terminal_leaves_out_what_explains_and_never_what_changes_a_meaning() 
 def test_of_pieces_a_terminal_shows_the_findings() -> None:
     def pieces_of(*quiet: bool) -> str:
         rows = [b.Row((f"p{n}", 9.0 - n), piece=n, quiet=one) for n, one in enumerate(quiet)]
-        table = b.Table(
-            (b.Column("Piece"), b.Column("Nats", "nats", bar=True)), rows, "Pieces", rest=("piece", "pieces")
-        )
+        columns = (b.Column("Piece"), b.Column("Nats", "nats", bar=True))
+        table = b.Table(columns, rows, "Pieces", rest=("piece", "pieces"))
         text = b.ShadedText([b.Passage([b.Segment(b.Untrusted("the context"))])])
         shown = b.Attribution(text, text, [table], [0.0] * len(rows), [[]] * len(rows), [], [], [])
         return flat(printed(b.Report("Title", "influence", [shown]), explain=False))
@@ -403,20 +347,17 @@ def test_charts_of_pages_are_no_figure_files() -> None:
 def test_a_token_of_two_disclosures_is_marked_once_and_both_are_listed() -> None:
     tokens = [b.Segment(b.Untrusted(text), 5.0) for text in ("Call", " 555", "-01", " now")]
     text = b.ShadedText((b.Passage(tokens),), style="tokens")
-    listed = b.Disclosures(
-        [
-            b.Disclosed(b.Untrusted("555-01"), "phone", 32.0, "a & b", (1, 3), (4, 2), is_sensitive=True),
-            b.Disclosed(b.Untrusted("-01 now"), "other content", 3.25, "s3", (2, 4)),
-            b.Disclosed(b.Untrusted("-01"), "code", 7.0, "s3", (2, 3), is_sensitive=True),
-        ],
-        "Disclosures",
-    )
+    disclosed = [
+        b.Disclosed(b.Untrusted("555-01"), "phone", 32.0, "a & b", (1, 3), (4, 2), is_sensitive=True),
+        b.Disclosed(b.Untrusted("-01 now"), "other content", 3.25, "s3", (2, 4)),
+        b.Disclosed(b.Untrusted("-01"), "code", 7.0, "s3", (2, 3), is_sensitive=True),
+    ]
+    listed = b.Disclosures(disclosed, "Disclosures")
     attribution = b.Attribution(text, text, (), (), (), (), (), (), disclosures=listed)
     page = html.page(b.Report("T", "m", [attribution], scripted=False))
     assert_harmless(page)
-    shown = re.search(
-        r'<div class="text tokens" dir="auto">(.*?)</div>\n*<h3>', page.split('class="res"')[1], re.DOTALL
-    )
+    tokens_div = r'<div class="text tokens" dir="auto">(.*?)</div>\n*<h3>'
+    shown = re.search(tokens_div, page.split('class="res"')[1], re.DOTALL)
     assert shown
     words = re.sub("<b [^>]*>|</b>", "", shown[1]).strip()
     assert words == (
@@ -426,8 +367,7 @@ def test_a_token_of_two_disclosures_is_marked_once_and_both_are_listed() -> None
     assert '<dt data-d="0" data-u="4 2" class="strong">phone, 32.0&nbsp;nats<dd>“<bdi>555-01</bdi>” ← a &amp; b' in page
     assert '<dt data-d="2" data-u="" class="strong">code, 7.00&nbsp;nats' in page
     assert "<details><summary>Other content: 1 span</summary>" in page
-    out = printed(b.Report("T", "m", [listed]), width=160)
-    assert "phone, 32.0 nats “555-01” ← a & b" in flat(out)
+    assert "phone, 32.0 nats “555-01” ← a & b" in flat(printed(b.Report("T", "m", [listed]), width=160))
 
 
 def test_a_page_ranks_sections_and_keeps_the_heaviest() -> None:
@@ -505,9 +445,7 @@ def test_every_series_is_drawn() -> None:
         b.Panel(*axes, (b.Series("line", many, low=[0.0] * 40, high=[9.0] * 40, faded=True),)),
         b.Panel(b.Axis("token", names=("a", "b")), b.Axis("", names=("p",)), grid=((0.1, 9.0),)),
     ]
-    files = charts.files(b.Chart("all", "All", panels, columns=3))
-    assert files["png"].startswith(b"\x89PNG")
-    assert "<text" in files["svg"].decode()  # real text, which can be found and read aloud
+    assert "<text" in charts.inline_svg(b.Chart("all", "All", panels, columns=3))
     with pytest.raises(KeyError):
         charts.files(b.Chart("x", "X", (b.Panel(*axes, (b.Series("pie", (1.0,)),)),)))  # type: ignore[arg-type]
 
@@ -522,10 +460,7 @@ def test_the_text_of_a_chart_is_no_number_of_its_drawing() -> None:
 def test_a_chart_on_a_page_takes_the_pages_colours() -> None:
     (chart,) = b.charts_of(every_block())
     svg = charts.inline_svg(chart)
-    assert "style=" not in svg
-    assert "currentColor" in svg
-    assert "var(--c0)" in svg
-    assert "#0072b2" not in svg
+    assert [said in svg for said in ("currentColor", "var(--c0)", "style=", "#0072b2")] == [True, True, False, False]
     parents = [one for one in ElementTree.fromstring(svg).iter() if one.find("{*}title") is not None]
     assert [one.find("{*}title").text for one in parents] == ["A note", "a value", "own", *["A note"] * 3]  # type: ignore[union-attr]
     assert all(one.get("href") or len(one) == 2 for one in parents)  # a marker, or a bar and its title
@@ -539,16 +474,28 @@ def test_reports_of_nothing_are_errors() -> None:
 
 
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: the page was not opened in a browser")
+
+
+@contextmanager
+def opened(tmp_path: Path, report: b.Report, anchor: str = "") -> Iterator[Browser]:
+    """A browser with the report's page, of which it complains of nothing."""
+    file = tmp_path / "page.html"
+    file.write_text(html.page(report), encoding="utf-8")
+    with Browser() as browser:
+        browser.open(file.as_uri() + anchor)
+        yield browser
+        assert browser.requests[0] == file.as_uri()
+        assert all(request.startswith("data:") for request in browser.requests[1:])
+        assert browser.complaints == []
+
+
 CELLS = "[...document.querySelector('.pieces tbody tr').cells].map(c => c.textContent)"
 
 
 @pytest.mark.long
 @needs_browser
 def test_a_reader_can_take_the_response_apart(tmp_path: Path) -> None:
-    file = tmp_path / "page.html"
-    file.write_text(html.page(InfluenceResult.report([clinic(), hostile()])), encoding="utf-8")
-    with Browser() as browser:
-        browser.open(file.as_uri() + "#c1")
+    with opened(tmp_path, InfluenceResult.report([clinic(), hostile()]), "#c1") as browser:
         assert browser.run(FIRST) == "s1"
         before = browser.run(CELLS)
         losartan = next(i for i, t in enumerate(clinic().response.tokens) if t == " los")
@@ -569,8 +516,7 @@ def test_a_reader_can_take_the_response_apart(tmp_path: Path) -> None:
         assert column == sorted(column, reverse=True)
         browser.run("document.querySelector('tr[data-p] th button').click()")  # a piece: its tokens
         assert "alone did to each token" in browser.run("document.querySelector('.state').textContent")
-        assert browser.requests == [file.as_uri()]
-        assert browser.complaints == []
+        assert len(browser.requests) == 1
 
 
 @pytest.mark.long
@@ -579,10 +525,7 @@ def test_a_long_table_shows_its_first_rows_until_it_is_asked_for_all_or_filtered
     rows = [b.Row((b.Untrusted(f"row {n}"), float(n))) for n in range(45)]
     columns = (b.Column("Name"), b.Column("Nats", "nats"))
     table = b.Table(columns, rows, "Rows", sortable=True, filterable=True)
-    file = tmp_path / "page.html"
-    file.write_text(html.page(b.Report("T", "m", [table])), encoding="utf-8")
-    with Browser() as browser:
-        browser.open(file.as_uri())
+    with opened(tmp_path, b.Report("T", "m", [table])) as browser:
         shown = "[...document.querySelectorAll('tbody tr')].filter(row => row.offsetHeight).length"
         assert browser.run(shown) == 20
         browser.run("const box = document.querySelector('input'); box.value = 'row 4';"
@@ -591,16 +534,12 @@ def test_a_long_table_shows_its_first_rows_until_it_is_asked_for_all_or_filtered
         browser.run("box.value = ''; box.dispatchEvent(new Event('input'))")
         browser.run("document.querySelector('.scroll + button').click()")
         assert browser.run(shown) == 45
-        assert browser.complaints == []
 
 
 @pytest.mark.long
 @needs_browser
 def test_many_cases_come_a_screenful_at_a_time(tmp_path: Path) -> None:
-    file = tmp_path / "page.html"
-    file.write_text(html.page(InfluenceResult.report([small(n) for n in range(55)])), encoding="utf-8")
-    with Browser() as browser:
-        browser.open(file.as_uri() + "#c52")
+    with opened(tmp_path, InfluenceResult.report([small(n) for n in range(55)]), "#c52") as browser:
         shown = "[...document.querySelectorAll('details.line:not([hidden])')].map(a => a.id)"
         assert browser.run(shown) == ["c51", "c52", "c53", "c54", "c55"]
         assert browser.run("document.querySelector('#c52').open")
@@ -609,25 +548,18 @@ def test_many_cases_come_a_screenful_at_a_time(tmp_path: Path) -> None:
         browser.run("const box = document.querySelector('.tools input'); box.value = '7';"
                     "box.dispatchEvent(new Event('input'))")  # fmt: skip
         assert 0 < browser.run(f"{shown}.length") < 50
-        assert browser.complaints == []
 
 
 @pytest.mark.long
 @needs_browser
 def test_the_policy_forbids_nothing_that_a_page_needs(tmp_path: Path) -> None:
-    file = tmp_path / "page.html"
-    file.write_text(html.page(every_block(HOSTILE, HOSTILE)), encoding="utf-8")
-    with Browser() as browser:
-        browser.open(file.as_uri())
+    with opened(tmp_path, every_block(HOSTILE, HOSTILE)) as browser:
         browser.run("document.querySelectorAll('details').forEach(d => { d.open = true; })")
         assert browser.run("document.querySelectorAll('figure svg text').length") > 5
         fill = "getComputedStyle([...document.querySelectorAll('figure svg path')].find(" \
                "p => p.getAttribute('fill') === 'var(--c0)')).fill"  # fmt: skip
         assert browser.run(fill) == "rgb(0, 114, 178)"
-        assert browser.requests[0] == file.as_uri()
-        assert all(request.startswith("data:") for request in browser.requests[1:])
         assert browser.run("document.querySelector('.figure img').naturalWidth") == 1
-        assert browser.complaints == []
 
 
 def assert_without_script(page: str) -> None:

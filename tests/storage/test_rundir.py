@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from helpers import made_runs
+from helpers.made_runs import SPEC
 from helpers.places import TESTS
 from leakmeter.core.measurement import NATS, Measurement
 from leakmeter.core.written import write_whole
@@ -26,16 +26,7 @@ from leakmeter.errors import StoreError
 from leakmeter.storage import rundir
 from leakmeter.storage.rundir import RunDirectory
 from leakmeter.storage.schema import SCHEMA, to_table
-from leakmeter.storage.spec import RunSpec
 
-SPEC = RunSpec(
-    measure="influence",
-    params={"temperature": 1.0, "seed": 0},
-    prompts={"unit": "sentence", "removal": "drop"},
-    model={"name": "toy", "weights_sha256": None, "dtype": "float64", "device": "cpu"},
-    cases=({"id": "1", "query": "Wer? 🙂"}, {"id": "2", "query": "Was?"}),
-    version="1.0.0",
-)
 CASES = ({"id": "1", "text": "🙂\n"}, {"id": "2", "text": "b"})
 
 
@@ -99,12 +90,10 @@ def test_a_run_is_complete_when_its_spec_is_there(finished: Path) -> None:
     assert directory.is_complete
     assert finished.stat().st_mode & 0o777 == 0o700
     told = directory.read_spec()
-    assert (told["id"], told["n_parts"], told["measure"]) == (SPEC.id, 2, "influence")
+    assert (told["id"], told["n_parts"], told["measure"]) == (SPEC.id, 2, "handmade")
     assert sorted(told["files_sha256"]) == sorted(p.name for p in finished.iterdir() if p.name[0] in "cm")
-    assert sorted(p.name for p in finished.iterdir()) == [
-        *(".lock", "cases-00000.json", "cases-00001.json"),
-        *("measurements-00000.parquet", "measurements-00001.parquet", "spec.json"),
-    ]
+    parts = [name for kind in ("cases-0000{}.json", "measurements-0000{}.parquet") for name in map(kind.format, (0, 1))]
+    assert sorted(p.name for p in finished.iterdir()) == [".lock", *parts, "spec.json"]
 
 
 def test_until_it_is_complete_a_run_says_what_it_measures(tmp_path: Path) -> None:
@@ -146,38 +135,29 @@ def test_texts_are_written_before_numbers_and_the_spec_last(tmp_path: Path, monk
             assert not directory.has_part(number + 1)
             assert not directory.is_complete
         directory.finish(SPEC, 2)
-    parts = (
-        f"{kind}-0000{i}.{end}" for i in range(2) for kind, end in (("cases", "json"), ("measurements", "parquet"))
-    )
-    assert order == ["begun.json", *parts, "spec.json"]
+    parts = (f"{kind}-0000{i}" for i in range(2) for kind in ("cases", "measurements"))
+    assert [name.partition(".")[0] for name in order] == ["begun", *parts, "spec"]
+
+
+DAMAGES: dict[str, Callable[[Path], Any]] = {
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "removed": Path.unlink,
+    "other text": lambda path: path.write_bytes(path.read_bytes() + b" "),
+    "other part": lambda path: path.write_bytes(path.with_name(path.name.replace("1", "0")).read_bytes()),
+    "emptied": lambda path: path.write_bytes(b""),
+    "directory": lambda path: (path.unlink(), path.mkdir()),
+}
 
 
 @pytest.mark.parametrize("name", ["cases-00001.json", "measurements-00001.parquet"])
 @pytest.mark.parametrize(
     ("damage", "complete"),
-    [
-        *((damage, True) for damage in ("truncated", "removed", "changed", "other part")),
-        *((damage, False) for damage in ("truncated", "emptied", "removed", "directory")),
-    ],
+    [*((one, True) for one in DAMAGES), *((one, False) for one in DAMAGES if "other" not in one)],
 )
 def test_a_damaged_part_is_named_with_its_run(finished: Path, name: str, damage: str, complete: bool) -> None:
     if not complete:
         (finished / "spec.json").unlink()
-    path = finished / name
-    content = path.read_bytes()
-    if damage == "truncated":
-        path.write_bytes(content[: len(content) // 2])
-    elif damage == "emptied":
-        path.write_bytes(b"")
-    elif damage == "removed":
-        path.unlink()
-    elif damage == "changed":
-        path.write_bytes(content.replace(b'"b"', b'"B"') if path.suffix == ".json" else content + b" ")
-    elif damage == "other part":
-        path.write_bytes((finished / name.replace("1", "0")).read_bytes())
-    else:
-        path.unlink()
-        path.mkdir()
+    DAMAGES[damage](finished / name)
     directory = RunDirectory(finished)
     assert directory.read_part(0)[0] == [CASES[0]]
     with pytest.raises(StoreError) as caught:
@@ -235,28 +215,25 @@ with RunDirectory(Path(sys.argv[1]) / SPEC.id).opened(SPEC):
 """
 
 
+def refused(root: Path, said: str, spec: Any = SPEC) -> None:
+    with pytest.raises(StoreError, match=said), RunDirectory(root / spec.id).opened(spec):
+        pass
+
+
 def test_two_processes_do_not_write_one_run(tmp_path: Path) -> None:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path), str(TESTS)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    path, command = tmp_path / SPEC.id, [sys.executable, "-c", HOLD, str(tmp_path), str(TESTS)]
+    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(StoreError) as caught, RunDirectory(tmp_path / made_runs.SPEC.id).opened(made_runs.SPEC):
-            pass
-        assert str(caught.value) == (
-            f"run '{tmp_path / made_runs.SPEC.id}' is being written by another process; wait for it to end"
-        )
-        other = replace(made_runs.SPEC, version="other")
+        refused(tmp_path, f"^run '{path}' is being written by another process; wait for it to end$")
+        other = replace(SPEC, version="other")
         with RunDirectory(tmp_path / other.id).opened(other):
             pass
     finally:
         holder.kill()
         holder.communicate()
-    with RunDirectory(tmp_path / made_runs.SPEC.id).opened(made_runs.SPEC) as directory:
+    with RunDirectory(path).opened(SPEC) as directory:
         directory.write_part(0, [CASES[0]], [measurement([1.0])])
 
 
@@ -271,23 +248,11 @@ def test_what_a_kill_left_half_written_is_removed(tmp_path: Path) -> None:
         assert sorted(p.name for p in path.iterdir()) == [".lock", "begun.json"]
 
 
-def test_the_lock_is_given_back_after_an_error(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), RunDirectory(tmp_path / SPEC.id).opened(SPEC):
-        raise RuntimeError
-    with RunDirectory(tmp_path / SPEC.id).opened(SPEC):
-        pass
-
-
 def test_a_directory_below_a_file_cannot_be_made(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("x")
-    with (
-        pytest.raises(StoreError, match=r"run directory .* cannot be written: Not a directory"),
-        RunDirectory(file / "runs" / SPEC.id).opened(SPEC),
-    ):
-        pass
-    with pytest.raises(StoreError, match="cannot be written"), RunDirectory(file / SPEC.id).opened(SPEC):
-        pass
+    refused(file / "runs", "run directory .* cannot be written: Not a directory")
+    refused(file, "cannot be written")
     assert file.read_text() == "x"
 
 
@@ -325,11 +290,7 @@ def test_a_directory_that_others_may_use_is_tightened_or_refused(tmp_path: Path)
     # A link that somebody else laid under a run's name, which follows from what is measured.
     other = replace(SPEC, version="9.9.9")
     (root / other.id).symlink_to(tmp_path)
-    with (
-        pytest.raises(StoreError, match="cannot be written: it is a link"),
-        RunDirectory(root / other.id).opened(other),
-    ):
-        pass
+    refused(root, "cannot be written: it is a link", other)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["runs"]
 
 
@@ -356,11 +317,12 @@ def test_what_ends_before_a_part_is_finished_leaves_nothing(tmp_path: Path, erro
         fail(n_parts=1)
     left = RunDirectory(root / SPEC.id)
     assert left.has_part(0)
-    assert left.read_begun()["measure"] == "influence"
+    assert left.read_begun()["measure"] == "handmade"
+    with left.opened(SPEC):  # the lock was given back
+        pass
 
 
 def test_no_run_is_made_in_a_run(finished: Path) -> None:
     for root in (finished, finished / "more"):
-        with pytest.raises(StoreError, match="is inside the run"), RunDirectory(root / SPEC.id).opened(SPEC):
-            pass
+        refused(root, "is inside the run")
     assert not (finished / "more").exists()

@@ -105,16 +105,12 @@ def test_named_parts_are_documents(chat: Any, chat_tokenizer: Any) -> None:
     content = [{"name": "policy", "text": "No refunds."}, "Ask Bo. Ask Cid.", {"type": "text", "text": "Bye."}]
     messages = [{"role": "system", "name": "rules", "content": content}, CHAT[-1]]
     one = chat(messages, unit="document")
-    assert [(span.name, span.document) for span in one.item.spans] == [
-        ("policy", "policy"),
-        ("rules, part 2", "rules, part 2"),
-        ("rules, part 3", "rules, part 3"),
-    ]
+    names = ("policy", "rules, part 2", "rules, part 3")
+    assert [(span.name, span.document) for span in one.item.spans] == [(name, name) for name in names]
     assert [one.context[a:b] for _, a, b in one.documents] == ["No refunds.", "Ask Bo. Ask Cid.", "Bye."]
     sentences = chat(messages, unit="sentence")
-    assert [sentences.context[s.ranges[0][0] : s.ranges[0][1]] for s in sentences.item.spans] == [
-        *("No refunds.", "Ask Bo.", "Ask Cid.", "Bye."),
-    ]
+    said = [sentences.context[slice(*span.ranges[0])] for span in sentences.item.spans]
+    assert said == ["No refunds.", "Ask Bo.", "Ask Cid.", "Bye."]
     whole = chat(messages)
     assert [span.name for span in whole.item.spans] == ["rules"]
     assert whole.item.cuts["rules"].ids.tolist() == whole.item.blank.ids.tolist()
@@ -124,14 +120,13 @@ def test_named_parts_are_documents(chat: Any, chat_tokenizer: Any) -> None:
 @pytest.mark.parametrize("content", [["", "Anna sang."], ["Anna sang.", ""], ["", "Anna sang.", "", "Bo ate."]])
 def test_empty_parts_beside_full_ones_say_nothing(chat: Any, content: list[str], unit: str) -> None:
     full = [part for part in content if part]
-    names = ("user 1", "user 2")
     one = chat([{"role": "user", "content": content}, {"role": "user", "content": full}, CHAT[-1]], unit=unit)
     two = chat([{"role": "user", "content": full}, {"role": "user", "content": full}, CHAT[-1]], unit=unit)
     assert one.item.prompt.ids.tolist() == two.item.prompt.ids.tolist()
     assert one.context == two.context
     assert [span.ranges for span in one.item.spans] == [span.ranges for span in two.item.spans]
     if unit == "message":
-        assert [span.name for span in one.item.spans] == list(names)
+        assert [span.name for span in one.item.spans] == ["user 1", "user 2"]
 
 
 def test_text_of_a_message_never_becomes_a_turn(chat: Any, chat_tokenizer: Any) -> None:
@@ -174,9 +169,8 @@ def test_what_was_retrieved_into_a_turn_is_context(retrieved: Any, chat_tokenize
     sent = [{"role": "user", "content": ASKED}]
     assert chat_tokenizer.decode(one.item.prompt.ids.tolist()) == rendered(chat_tokenizer, sent)
     assert (one.context, one.unit) == (NOTES, "sentence")
-    assert [one.context[slice(*span.ranges[0])].strip() for span in one.item.spans] == [
-        *("Anna called at nine.", "Bo ate.")
-    ]
+    said = [one.context[slice(*span.ranges[0])].strip() for span in one.item.spans]
+    assert said == ["Anna called at nine.", "Bo ate."]
     left = [{"role": "user", "content": ASKED.replace(NOTES, "")}]
     assert chat_tokenizer.decode(one.item.blank.ids.tolist()) == rendered(chat_tokenizer, left)
     assert one.query == ASKED.replace(NOTES, "")

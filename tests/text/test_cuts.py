@@ -57,18 +57,12 @@ def test_all_of_them_is_no_context_at_all(removal: str) -> None:
 @pytest.mark.parametrize(
     ("ranges", "left"),
     [
-        ([], "One two. Three  four."),
-        ([(0, 8)], "Three  four."),
-        ([(9, 21)], "One two."),
-        ([(4, 7)], "One . Three  four."),
-        ([(4, 7), (0, 3)], ". Three  four."),
-        ([(0, 5), (3, 8)], "Three  four."),
-        ([(0, 3), (3, 8)], "Three  four."),
-        ([(15, 16), (16, 20)], "One two. Three ."),
-        ([(9, 14), (-4, 3), (-9, -5), (30, 40)], "two.  four."),
-        ([(0, 99)], ""),
+        ([], "One two. Three  four."), ([(0, 8)], "Three  four."), ([(9, 21)], "One two."),
+        ([(4, 7)], "One . Three  four."), ([(4, 7), (0, 3)], ". Three  four."), ([(0, 5), (3, 8)], "Three  four."),
+        ([(0, 3), (3, 8)], "Three  four."), ([(15, 16), (16, 20)], "One two. Three ."),
+        ([(9, 14), (-4, 3), (-9, -5), (30, 40)], "two.  four."), ([(0, 99)], ""),
     ],
-)
+)  # fmt: skip
 def test_characters_that_are_cut(ranges: list[tuple[int, int]], left: str) -> None:
     assert without_characters("One two. Three  four.", ranges) == left
 

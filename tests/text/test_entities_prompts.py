@@ -32,11 +32,8 @@ def test_all_mentions_go_together_and_the_rest_stays(tokenizer: Any, prepared: P
     spans = {span.name: span for span in one.item.spans}
     assert list(spans) == ["person1", "email1", "date1", "phone1"]
     assert [[NOTE[a:b] for a, b in span.ranges] for span in spans.values()] == [
-        ["Ellen Brandt", "Brandt"],
-        ["ellen@x.example"],
-        ["3 May 1984"],
-        ["555-010-7788", "555-010-7788"],
-    ]
+        ["Ellen Brandt", "Brandt"], ["ellen@x.example"], ["3 May 1984"], ["555-010-7788", "555-010-7788"],
+    ]  # fmt: skip
     assert [span.entity.type for span in spans.values() if span.entity] == ["person", "email", "date", "phone"]
     for span in spans.values():
         left = tokenizer.decode(one.item.cuts[span.name].ids.tolist())

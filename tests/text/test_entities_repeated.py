@@ -16,16 +16,10 @@ def grouped(text: str, type_: str, *, region: str = "US", **how: object) -> list
 @pytest.mark.parametrize(
     ("type_", "text", "expected"),
     [
-        (
-            "phone",
-            "Call 555-010-7788 or +1 (555) 010.7788; not 555-010-7789",
-            [["555-010-7788", "+1 (555) 010.7788"], ["555-010-7789"]],
-        ),
-        (
-            "email",
-            "ELLEN@x.example, ellen@X.example, e@x.example",
-            [["ELLEN@x.example", "ellen@X.example"], ["e@x.example"]],
-        ),
+        ("phone", "Call 555-010-7788 or +1 (555) 010.7788; not 555-010-7789",
+         [["555-010-7788", "+1 (555) 010.7788"], ["555-010-7789"]]),
+        ("email", "ELLEN@x.example, ellen@X.example, e@x.example",
+         [["ELLEN@x.example", "ellen@X.example"], ["e@x.example"]]),
         ("date", "Born 3 May 1984 (1984-05-03), May 3 each year", [["3 May 1984", "1984-05-03", "May 3"]]),
         ("date", "3 May 1984, 3 May 1985, May 3", [["3 May 1984"], ["3 May 1985"], ["May 3"]]),
         ("address", "9 Tallow Row, Brenmouth. At 9 Tallow Row.", [["9 Tallow Row, Brenmouth", "9 Tallow Row"]]),
@@ -41,7 +35,7 @@ def grouped(text: str, type_: str, *, region: str = "US", **how: object) -> list
         ("person", "Mr Will Brook said he will go. Will he? Brook knows.", [["Will Brook", "Brook"]]),
         ("person", "Dr. Ellen Brandt, ellen@x.example. Ellen.", [["Ellen Brandt", "Ellen"]]),
     ],
-)
+)  # fmt: skip
 def test_mentions_are_put_together(type_: str, text: str, expected: list[list[str]]) -> None:
     assert grouped(text, type_) == expected
 
@@ -55,9 +49,8 @@ def test_mentions_in_several_documents_are_one_entity() -> None:
 
 def test_what_a_recogniser_sees_is_joined_with_what_titles_tell() -> None:
     text = "Tobias Quillmere rowed. Mr Quillmere sang. Quillmere!"
-    assert grouped(text, "person", recognise=lambda _: [(0, 16, "PER")]) == [
-        ["Tobias Quillmere", "Quillmere", "Quillmere"]
-    ]
+    found = grouped(text, "person", recognise=lambda _: [(0, 16, "PER")])
+    assert found == [["Tobias Quillmere", "Quillmere", "Quillmere"]]
 
 
 def test_the_users_patterns_come_first() -> None:

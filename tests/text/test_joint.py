@@ -52,9 +52,8 @@ def test_no_character_of_a_removed_piece_remains_and_all_others_do(
     prepared: Prepare, name: str, removal: str, context: list[str], query: str, unit: str
 ) -> None:
     tokenizer = family(name)
-    one = prepared(
-        context, tokenizer=tokenizer, template="<{context}>{query}!", query=query, unit=unit, removal=removal
-    )
+    how = {"tokenizer": tokenizer, "template": "<{context}>{query}!", "unit": unit, "removal": removal}
+    one = prepared(context, query=query, **how)
     assert said(tokenizer, one.item.prompt.ids) == solid(f"<{one.context}>{query}!")
     assert said(tokenizer, one.item.blank.ids) == solid(f"<>{query}!")
     for span in one.item.spans:
@@ -69,9 +68,8 @@ def test_no_character_of_a_removed_piece_remains_and_all_others_do(
 @pytest.mark.parametrize("removal", ["drop", "mask"])
 def test_an_accent_that_a_normalizer_joins_to_a_removed_letter_remains(prepared: Prepare, removal: str) -> None:
     tokenizer = family("qwen")
-    one = prepared(
-        ["Bo at e"], tokenizer=tokenizer, template="{query}{context}\u0301x", query="?", unit="word", removal=removal
-    )
+    how = {"tokenizer": tokenizer, "template": "{query}{context}\u0301x", "unit": "word", "removal": removal}
+    one = prepared(["Bo at e"], query="?", **how)
     assert said(tokenizer, one.item.prompt.ids) == "?Boat\u00e9x"
     assert [said(tokenizer, one.item.cuts[name].ids) for name in ("w2", "w3")] == ["?Bo\u00e9x", "?Boat\u0301x"]
     if removal == "mask":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,16 +23,10 @@ def said(text: str) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (
-            "Reach her at +43 660 1234567 by day; at night 0660/1234567 works.",
-            [["+43 660 1234567", "0660/1234567"]],
-        ),
+        ("By day +43 660 1234567; at night 0660/1234567 works.", [["+43 660 1234567", "0660/1234567"]]),
         ("Phone (555) 010-7788. Call 555.010.7788 after four.", [["(555) 010-7788", "555.010.7788"]]),
         ("Ring 555-0107 by day, or 555 0107.", [["555-0107", "555 0107"]]),
-        (
-            "Write to anna.ek@clinic.example, that is Anna.Ek@clinic.example.",
-            [["anna.ek@clinic.example", "Anna.Ek@clinic.example"]],
-        ),
+        ("To anna.ek@c.example, or Anna.Ek@c.example.", [["anna.ek@c.example", "Anna.Ek@c.example"]]),
         (
             "The nurse saw Tobias Quillmere at noon. At dusk Mr Quillmere left, and Quillmere's son too.",
             [["Tobias Quillmere", "Mr Quillmere", "Quillmere's"]],
@@ -137,11 +132,10 @@ def _named(text: str) -> Iterator[tuple[tuple[int, int], set[str], set[str]]]:
         yield match.span(), set(words[opens:]) - {""}, set(words[:opens]) - {""}
 
 
-@given(
-    text=st.lists(
-        st.tuples(st.sampled_from(WORDS), st.sampled_from([" ", ", ", ". ", "\n", "/", ""])), max_size=40
-    ).map(lambda parts: "".join(word + behind for word, behind in parts))
-)
+JOINED = st.tuples(st.sampled_from(WORDS), st.sampled_from([" ", ", ", ". ", "\n", "/", ""])).map("".join)
+
+
+@given(text=st.lists(JOINED, max_size=40).map("".join))
 def test_it_finds_what_comparing_everything_with_everything_finds(text: str) -> None:
     assert [list(value.mentions) for value in repeats.find(text)] == obvious(text)
 
@@ -168,9 +162,7 @@ RANGES = st.tuples(st.integers(0, 40), st.integers(0, 12)).map(lambda at: (at[0]
 
 
 @given(ranges=st.lists(st.tuples(RANGES, st.integers(0, 5)), max_size=30), asked=RANGES)
-def test_it_finds_what_looking_at_every_range_finds(
-    ranges: list[tuple[tuple[int, int], int]], asked: tuple[int, int]
-) -> None:
+def test_it_finds_what_looking_at_every_range_finds(ranges: list[Any], asked: tuple[int, int]) -> None:
     start, end = asked
     expected = Counter(owner for (a, b), owner in ranges if a <= start and end <= b)
     assert Counter(Holders(ranges).holding(start, end)) == expected

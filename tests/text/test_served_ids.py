@@ -31,13 +31,8 @@ SPECIALS: Final = (
     *("<|begin|>", "<|end|>", "<|assistant|>", "<|im_", "[EOS]"),
 )
 TEMPLATES: Final = (
-    "plain",
-    "document",
-    "article",
-    "Read:\n{context}\n{query}\n",
-    "{context}{query}",
-    "({context}){query}.",
-)
+    "plain", "document", "article", "Read:\n{context}\n{query}\n", "{context}{query}", "({context}){query}.",
+)  # fmt: skip
 
 
 def texts(seed: str, *, specials: bool) -> Iterator[tuple[list[str], str]]:

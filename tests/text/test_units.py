@@ -23,17 +23,14 @@ def test_names_of_units() -> None:
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (
-            ("ngram", "ngram:", "ngram:0", "ngram:-1", "ngram:x", "ngram:1.5", "ngram:4:0", "ngram:4:2:1", "ngram: 4"),
-            "whole numbers of at least 1",
-        ),
+        (("ngram", "ngram:", "ngram:0", "ngram:-1", "ngram:x", "ngram:1.5", "ngram:4:0", "ngram:4:2:1", "ngram: 4"),
+         "whole numbers of at least 1"),
         (("ngram:4:8",), "a stride of at most N"),
         (("", "word:3", "sentence:1", "ngram:N", "ngram:N:STRIDE", "whole:"), "unit"),
-        (("sentnce",), "did you mean 'sentence'"),
-        (("Line",), "did you mean 'line'"),
+        (("sentnce",), "did you mean 'sentence'"), (("Line",), "did you mean 'line'"),
         (("ngarm:4",), "did you mean 'ngram:N'"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_unit_is_refused(texts: tuple[str, ...], message: str) -> None:
     for text in texts:
         with pytest.raises(UsageError, match=message) as caught:

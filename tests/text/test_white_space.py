@@ -65,13 +65,8 @@ def test_the_line_break_between_parts_of_a_message_is_of_none_of_them(
     content = [{"name": f"d{i}", "text": text} for i, text in enumerate(parts, 1)]
     asking = {"role": "user", "content": "Who?"}
     tokenizer = family("gpt2")
-    one = prepared(
-        [],
-        tokenizer=tokenizer,
-        messages=messages_of([{"role": "user", "content": content}, asking], "test"),
-        unit="document",
-        removal=removal,
-    )
+    messages = messages_of([{"role": "user", "content": content}, asking], "test")
+    one = prepared([], tokenizer=tokenizer, messages=messages, unit="document", removal=removal)
     expected = tokenizer.render_chat([{"role": "user", "content": left}, asking], answer=True)
     assert tokenizer.decode(one.item.cuts[gone].ids.tolist()) == expected
 
@@ -137,9 +132,7 @@ def test_what_is_left_is_what_the_rules_leave(
     prepared: Prepare, name: str, context: list[str], unit: str, removal: str, data: st.DataObject
 ) -> None:
     tokenizer: Any = ByteTokenizer() if name == "bytes" else family(name)
-    one = prepared(
-        context, tokenizer=tokenizer, template="<{context}> {query}!", query="Who?", unit=unit, removal=removal
-    )
+    one = prepared(context, tokenizer=tokenizer, template="<{context}> {query}!", unit=unit, removal=removal)
     rules = Rules([text for text in context if text.strip()], tokenizer, unit)
     n_before = len(one.item.prompt.ids) - len(rules.ids)
     assert one.item.prompt.ids.tolist()[n_before:] == rules.ids

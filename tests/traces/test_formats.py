@@ -78,8 +78,8 @@ def test_packed_logs_and_logs_in_several_files_are_read_as_they_are(tmp_path: Pa
         assert reader.offsets == {str(path): len(records(writer, TRAFFIC))}
 
 
-def answer_of(path: Path, record: dict[str, Any], **options: Any) -> LoggedAnswer:
-    (found,) = read(write(path, [record]), **options)[1]
+def answer_of(path: Path, *told: dict[str, Any], **options: Any) -> LoggedAnswer:
+    (found,) = read(write(path, told), **options)[1]
     assert isinstance(found, LoggedAnswer)
     return found
 
@@ -100,8 +100,7 @@ def test_ids_of_documents_and_answers_that_are_json(tmp_path: Path) -> None:
     for name in ("openai", "openinference", "otel", "langfuse", "mlflow", "langsmith", "ragas", "leakmeter"):
         for said in ('{"answer": "Anna"}', '["a", "b"]', '"quoted"', "12", "null"):
             one = replace(TRAFFIC[0], ids=(None, "b", None), answer=said)
-            (found,) = read(write(tmp_path / "log.jsonl", records(WRITERS[name], [one])))[1]
-            assert isinstance(found, LoggedAnswer)
+            found = answer_of(tmp_path / "log.jsonl", *records(WRITERS[name], [one]))
             assert found.answer == said, name
         if name not in ("ragas", "leakmeter"):
             first, second, third = found.documents
@@ -144,15 +143,10 @@ def test_records_that_lack_a_part_are_refused(tmp_path: Path) -> None:
 
 
 RECIPIENTS = {
-    "openai": "request.user",
-    "leakmeter": "recipient",
-    "ragas": "user_id",
-    "openinference": "user.id",
-    "otel": "gen_ai.conversation.id",
-    "langfuse": "session_id",
-    "mlflow": "mlflow.trace.session",
+    "openai": "request.user", "leakmeter": "recipient", "ragas": "user_id", "openinference": "user.id",
+    "otel": "gen_ai.conversation.id", "langfuse": "session_id", "mlflow": "mlflow.trace.session",
     "langsmith": "thread_id",
-}
+}  # fmt: skip
 
 
 def test_the_recipient_is_the_field_that_is_named(tmp_path: Path) -> None:
@@ -198,9 +192,8 @@ OPEN = {"temperature": 1, "top_p": 1, "top_k": 0, "min_p": 0}
 def test_how_an_answer_was_drawn(parameters: dict[str, Any], decoding: Any, is_plain: Any, tmp_path: Path) -> None:
     one = replace(TRAFFIC[0], parameters=parameters)
     for name in ("leakmeter", "openai", "langsmith"):
-        (answer,) = read(write(tmp_path / "log.jsonl", records(WRITERS[name], [one])))[1]
-        assert isinstance(answer, LoggedAnswer)
-        assert (answer.sampling.decoding, answer.sampling.is_plain) == (decoding, is_plain)
+        sampling = answer_of(tmp_path / "log.jsonl", *records(WRITERS[name], [one])).sampling
+        assert (sampling.decoding, sampling.is_plain) == (decoding, is_plain)
 
 
 def test_prompts_that_cannot_be_measured(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -40,10 +41,8 @@ def test_places_are_characters_of_the_message_as_it_was_sent() -> None:
     assert [document.id for document in one.documents] == ["a", "b"]
     assert [content[p.start : p.end] for p in first.places] == [B]
     (place,) = second.places
-    assert place.message == 1
-    assert normalised(content[place.start : place.end]) == A
-    assert second.text == A
-    assert second.content_hash == hashlib.sha256(A.encode()).hexdigest()
+    assert (place.message, normalised(content[place.start : place.end])) == (1, A)
+    assert (second.text, second.content_hash) == (A, hashlib.sha256(A.encode()).hexdigest())
 
 
 def slow(text: str, content: str) -> list[tuple[int, int]]:
@@ -59,15 +58,12 @@ WORDS = st.lists(st.sampled_from(["aa", "b", "ü", "。", "aa,"]), min_size=1, m
 SPACES = st.sampled_from([" ", "\n", "  ", "\t\n", "\u00a0 ", "\r\n", "\x1f"])
 
 
+OTHERS = st.lists(st.tuples(st.sampled_from(["aa", "b", "ü", "。", "x"]), SPACES), max_size=9)
+
+
 @settings(max_examples=examples(200), deadline=None)
-@given(
-    words=WORDS,
-    other=st.lists(st.tuples(st.sampled_from(["aa", "b", "ü", "。", "x"]), SPACES), max_size=9),
-    data=st.data(),
-)
-def test_what_is_found_is_what_a_pattern_finds(
-    words: list[str], other: list[tuple[str, str]], data: st.DataObject
-) -> None:
+@given(words=WORDS, other=OTHERS, data=st.data())
+def test_what_is_found_is_what_a_pattern_finds(words: list[str], other: Any, data: st.DataObject) -> None:
     spaced = "".join(word + data.draw(SPACES) for word in words)
     content = data.draw(SPACES) + "".join(word + space for word, space in other) + spaced + "; end"
     (document,) = found([" ".join(words)], content).documents
@@ -96,10 +92,8 @@ def test_which_documents_and_places_there_are() -> None:
 def test_a_place_within_a_longer_text_is_the_longer_ones() -> None:
     outer = f"Report. {A} Done."
     one = found([A, outer], f"{outer}\n\n{A}")
-    assert [d.places for d in one.documents] == [
-        (Place(0, len(outer) + 2, len(outer) + 2 + len(A)),),
-        (Place(0, 0, len(outer)),),
-    ]
+    n = len(outer)
+    assert [d.places for d in one.documents] == [(Place(0, n + 2, n + 2 + len(A)),), (Place(0, 0, n),)]
     assert refused([A, outer], outer) is Reason.DOCUMENT_WITHIN_ANOTHER
 
 

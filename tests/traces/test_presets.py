@@ -70,13 +70,9 @@ def test_answers_of_a_log_are_cases(tmp_path: Path, name: str) -> None:
 
 def test_a_trace_alone_in_a_file_is_read(tmp_path: Path) -> None:
     spans = records(logged_traffic.langfuse, TRAFFIC[:1])
-    (trace,) = records(logged_traffic.mlflow, TRAFFIC[:1])
-    for held in (
-        {"id": spans[0]["trace_id"], "observations": spans},
-        trace,
-        {"runs": records(logged_traffic.langsmith, TRAFFIC[:1])},
-    ):
-        path = tmp_path / "trace.json"
+    (trace,), runs = (records(of, TRAFFIC[:1]) for of in (logged_traffic.mlflow, logged_traffic.langsmith))
+    path = tmp_path / "trace.json"
+    for held in ({"id": spans[0]["trace_id"], "observations": spans}, trace, {"runs": runs}):
         path.write_text(json.dumps(held, indent=1), encoding="utf-8")
         (case,) = cases_of(path, logs=PRESETS).cases
         assert case.response == TRAFFIC[0].answer

@@ -134,9 +134,8 @@ def test_a_table_of_text_is_a_log(tmp_path: Path, suffix: str) -> None:
     frame = pd.DataFrame({"id": ["a", "b"], "messages": messages, "documents": '["Anna sang."]', "answer": "Anna."})
     frame.to_csv(path, index=False, sep="\t" if suffix == ".tsv" else ",")
     reader, found = read(path)
-    assert [(one.trace_id, one.where) for one in found] == [
-        (id_, f"{path.name}, line {n}") for id_, n in (("a", 2), ("b", 3))
-    ]
+    told = [("a", f"log{suffix}, line 2"), ("b", f"log{suffix}, line 3")]
+    assert [(one.trace_id, one.where) for one in found] == told
     assert all(isinstance(one, LoggedAnswer) and one.answer == "Anna." for one in found)
     assert [one.trace_id for one in read(path, format="openai", start={str(path): 1})[1]] == ["b"]
     assert read(path, format="openai", start=reader.offsets)[1] == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -33,9 +33,20 @@ def outcome(*spans: Span, leave_out: bool = False) -> list[LoggedAnswer | Refuse
     return forth.results
 
 
+def answers(*spans: Span, leave_out: bool = False) -> list[LoggedAnswer]:
+    found = outcome(*spans, leave_out=leave_out)
+    assert all(isinstance(one, LoggedAnswer) for one in found)
+    return cast("list[LoggedAnswer]", found)
+
+
 def ids(answer: LoggedAnswer | Refused) -> list[str]:
     assert isinstance(answer, LoggedAnswer)
     return [document.id for document in answer.documents]
+
+
+def reasons(*spans: Span) -> list[Reason | None]:
+    """Why calls were refused, None for one that was not."""
+    return [one.reason if isinstance(one, Refused) else None for one in outcome(*spans)]
 
 
 FOUND, ASK = search("1", 1, A), call("3", 3, f"{A} Who?")
@@ -60,8 +71,7 @@ CALLS: dict[str, tuple[list[Span], str, int]] = {
 
 @pytest.mark.parametrize(("spans", "answered", "n_hidden"), CALLS.values(), ids=CALLS)
 def test_the_call_that_answered_and_those_that_nobody_saw(spans: list[Span], answered: str, n_hidden: int) -> None:
-    (answer,) = outcome(*spans)
-    assert isinstance(answer, LoggedAnswer)
+    (answer,) = answers(*spans)
     assert (answer.span_id, answer.n_hidden_calls, ids(answer)) == (answered, n_hidden, ["anna"])
 
 
@@ -71,24 +81,19 @@ def test_spans_without_times_are_taken_as_they_stand_and_failed_or_bare_calls_re
     assert (hidden["tools, and a call within a retrieval"], hidden["parents in a circle"]) == (1, 0)
     (answer,) = outcome_of([search("1", None, A), call("2", None, f"{A} Who?")], "x").results
     assert ids(answer) == ["anna"]
-    (refused,) = outcome(FOUND, call("2", 2, f"{A} Who?", failed=True))
-    assert isinstance(refused, Refused)
-    assert refused.reason is Reason.FAILED
-    one, two = outcome(FOUND, call("2", 2, f"{A} Who?"), call("3", 3, "Say it in French: Anna."))
-    assert ids(one) == ["anna"]
-    assert isinstance(two, Refused)
-    assert two.reason is Reason.DOCUMENT_NOT_FOUND
+    assert reasons(FOUND, call("2", 2, f"{A} Who?", failed=True)) == [Reason.FAILED]
+    spans = FOUND, call("2", 2, f"{A} Who?"), call("3", 3, "Say it in French: Anna.")
+    assert reasons(*spans) == [None, Reason.DOCUMENT_NOT_FOUND]
+    assert ids(outcome(*spans)[0]) == ["anna"]
 
 
 def test_a_conversation_in_one_trace() -> None:
     first = call("2", 2, f"{A} Who?", "Anna.")
     second = call("4", 4, f"{B} And then?", "Soup.")
     second.messages[1:1] = [["user", "Who?"], ["assistant", "Anna."]]
-    one, two = outcome(search("1", 1, A), first, search("3", 3, B), second)
+    one, two = answers(search("1", 1, A), first, search("3", 3, B), second)
     assert (ids(one), ids(two)) == (["anna"], ["bo"])
-    assert isinstance(two, LoggedAnswer)
-    assert two.n_hidden_calls == 0
-    assert two.earlier == (1, 2)
+    assert (two.n_hidden_calls, two.earlier) == (0, (1, 2))
     assert [document.id for document in two.absent] == ["anna"]
     # A document of an earlier answer may still be in the prompt.
     again = call("4", 4, f"{A} {B} And then?", "Soup.")
@@ -97,37 +102,28 @@ def test_a_conversation_in_one_trace() -> None:
 
 def test_a_reranker_may_drop_documents() -> None:
     spans = [search("1", 1, A, B, C), search("2", 2, C, A, kind="reranker"), call("3", 3, f"{C} {A} Who?")]
-    (answer,) = outcome(*spans)
-    assert isinstance(answer, LoggedAnswer)
+    (answer,) = answers(*spans)
     assert set(ids(answer)) == {"anna", "cid"}
     assert [document.id for document in answer.absent] == ["bo"]
     # What the reranker kept must be there.
-    (refused,) = outcome(*spans[:2], call("3", 3, f"{A} Who?"))
-    assert isinstance(refused, Refused)
-    assert refused.reason is Reason.DOCUMENT_NOT_FOUND
+    assert reasons(*spans[:2], call("3", 3, f"{A} Who?")) == [Reason.DOCUMENT_NOT_FOUND]
 
 
 def test_without_a_reranker_each_document_must_be_there_unless_told_otherwise() -> None:
     spans = [search("1", 1, A, B), call("3", 3, f"{A} Who?")]
-    (refused,) = outcome(*spans)
-    assert isinstance(refused, Refused)
-    assert refused.reason is Reason.DOCUMENT_NOT_FOUND
-    (answer,) = outcome(*spans, leave_out=True)
-    assert isinstance(answer, LoggedAnswer)
+    assert reasons(*spans) == [Reason.DOCUMENT_NOT_FOUND]
+    (answer,) = answers(*spans, leave_out=True)
     assert [document.id for document in answer.absent] == ["bo"]
 
 
 def test_a_trace_without_retrieval_is_refused_once() -> None:
-    (refused,) = outcome(call("1", 1, "Hello."), call("2", 2, "Who?"))
-    assert isinstance(refused, Refused)
-    assert (refused.reason, refused.span_id) == (Reason.NO_DOCUMENTS, "2")
+    spans = call("1", 1, "Hello."), call("2", 2, "Who?")
+    assert (reasons(*spans), outcome(*spans)[0].span_id) == ([Reason.NO_DOCUMENTS], "2")
     assert outcome(search("1", 1, A)) == []
 
 
 def test_a_text_that_was_changed_is_refused_wherever_it_is() -> None:
     long = " ".join([A, B, C])
-    found = outcome(search("1", 1, long), call("2", 2, f"{A} {B} Who?"), call("3", 3, f"{long} Who?"))
-    assert isinstance(found[0], Refused)
-    assert found[0].reason is Reason.DOCUMENT_CHANGED
-    assert isinstance(found[1], LoggedAnswer)
-    assert found[1].n_hidden_calls == 1
+    spans = search("1", 1, long), call("2", 2, f"{A} {B} Who?"), call("3", 3, f"{long} Who?")
+    assert reasons(*spans) == [Reason.DOCUMENT_CHANGED, None]
+    assert outcome(*spans)[1].n_hidden_calls == 1  # type: ignore[union-attr]
