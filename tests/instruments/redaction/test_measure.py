@@ -300,3 +300,9 @@ def test_with_a_search_those_are_scored_whose_hiding_leaves_least(k: int, seed: 
     left = {name: loss(row - scores.values[0]) for name, row in zip(names, scores.values[1:], strict=True)}
     assert found == [name for name in names if name in sorted(names, key=left.__getitem__)[:k]]
     assert bool(chunks) == (k < len(names))
+
+
+def test_pieces_of_several_sizes_are_for_influence_alone() -> None:
+    case = Case("notes", (Document("a", "Anna sang. Bo ate."), Document("b", "It rained. Eve ran.")), "Who?", "Anna")
+    item = PromptSettings(unit="sentence", template="plain").prepare(case, Toy(), Redaction(max_loss=1.0)).item
+    assert [span.kind for span in item.spans] == ["unit"] * 4
