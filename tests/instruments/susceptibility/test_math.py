@@ -37,15 +37,9 @@ def by_hand(bare: list[float], rows: Rows, weights: list[float]) -> np.ndarray:
     mean = mixture(rows, weights)
     out = [[ByHand.kl(mean, bare), ByHand.entropy(mean), ByHand.entropy(bare)]]
     for i, row in enumerate(rows):
-        others = [w for j, w in enumerate(weights) if j != i]
-        without = susceptibility_of([other for j, other in enumerate(rows) if j != i], others)
+        without = susceptibility_of(rows[:i] + rows[i + 1 :], weights[:i] + weights[i + 1 :])
         out.append([ByHand.kl(row, mean), ByHand.kl(row, bare), without])
     return np.asarray(out)
-
-
-def weights_for(n: int) -> list[float]:
-    raw = [1.0 + 0.7 * i for i in range(n)]
-    return [w / math.fsum(raw) for w in raw]
 
 
 @pytest.mark.parametrize("make", [np.asarray, lambda x: torch.tensor(x, dtype=torch.float64)], ids=["numpy", "torch"])
@@ -53,7 +47,8 @@ def weights_for(n: int) -> list[float]:
 @settings(max_examples=examples(60))
 @seed(5)
 def test_statistics_are_the_sums_they_say(make: Any, logits: Rows, temperature: float, columns: int) -> None:
-    weights = weights_for(len(logits) - 1)
+    raw = [1.0 + 0.7 * i for i in range(len(logits) - 1)]
+    weights = [w / math.fsum(raw) for w in raw]
     with pytest.MonkeyPatch.context() as patch:
         # A slice has so many columns.
         patch.setattr(susceptibility, "_ENTRIES_AT_ONCE", columns * len(logits))
@@ -115,8 +110,7 @@ def test_contexts_that_each_have_an_answer_of_their_own_reach_the_ceiling(n: int
     with np.errstate(divide="ignore"):
         log_probs = np.log(np.concatenate([np.full((1, n), 1 / n), np.eye(n)]))
     got = statistics(log_probs, (1 / n,) * n, (1,) * n)
-    np.testing.assert_allclose(got[1:, 0], math.log(n), rtol=1e-14)
-    np.testing.assert_allclose(got[1:, 1], math.log(n), rtol=1e-14)
+    np.testing.assert_allclose(got[1:, :2], math.log(n), rtol=1e-14)
     np.testing.assert_allclose(got[1:, 2], math.log(n - 1), atol=1e-14)
     assert entropy(np.full(n, 1 / n)) == pytest.approx(math.log(n))
 
@@ -201,22 +195,16 @@ def test_the_standard_error_is_that_of_a_brute_force_bootstrap(weighted: bool) -
     assert found is not None
     resampled = []
     for counts in rng.multinomial(n, np.full(n, 1 / n), size=600):
-        kept = counts > 0
-        weights = counts[kept] * raw[kept]
-        resampled.append(measured(log_probs[kept], weights / weights.sum())[0])
+        kept, weights = counts > 0, counts * raw / (counts @ raw)
+        resampled.append(measured(log_probs[kept], weights[kept])[0])
     # The bootstrap's own spread is too small where a few contexts do most of it.
     assert found.standard_error == pytest.approx(np.std(resampled), rel=0.2)
     # Resamples have fewer different contexts: their χ is smaller by another bias.
     assert np.mean(resampled) - value == pytest.approx(found.bias, rel=0.35)
-    first_order = n * raw / raw.sum() * (persuasion_of(log_probs, raw) - value)
+    persuasion = statistics(np.concatenate([log_probs[:1], log_probs]), tuple(raw / raw.sum()), (1,) * n)[1:, 0]
+    first_order = n * raw / raw.sum() * (persuasion - value)
     assert first_order.std(ddof=1) / math.sqrt(n) == pytest.approx(found.standard_error, rel=0.2)
-    low, high = bootstrap_interval_of_mean(n * value - (n - 1) * without, seed=0)
-    assert found.interval == (low, high)
-
-
-def persuasion_of(log_probs: np.ndarray, raw: np.ndarray) -> np.ndarray:
-    got = statistics(np.concatenate([log_probs[:1], log_probs]), tuple(raw / raw.sum()), (1,) * len(raw))
-    return got[1:, 0]
+    assert found.interval == bootstrap_interval_of_mean(n * value - (n - 1) * without, seed=0)
 
 
 def test_the_closed_form_of_the_bias_is_its_first_order() -> None:

@@ -454,5 +454,3 @@ def test_without_right_answers_there_is_no_ratio(both: Measured) -> None:
     parts = [({**texts, "answer": None}, measurements) for texts, measurements in reference.measured]
     made = replace(both, cells=[*fisher, replace(reference, measured=parts)]).tables()
     assert all("memorisation_ratio" not in row for row in made.rows)
-    with pytest.raises(UsageError, match="answer-tokens is -1"):
-        study_of("susceptibility_figure_3", answer_tokens=["-1"])
