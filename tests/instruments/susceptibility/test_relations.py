@@ -268,24 +268,24 @@ def factor(case: QueryCase, name: str) -> str:
     return dict(case.query.factors)[name]
 
 
-def by_hash(*parts: str) -> bytes:
-    """What decides on a draw with seed 7, written out."""
-    text = "".join(f"{len(part)}:{part}" for part in parts)
-    return hashlib.blake2b(f"1:7{text}".encode(), digest_size=8).digest()
-
-
 def in_turn(groups: list[list[Any]]) -> list[Any]:
     return [one for turn in zip_longest(*groups) for one in turn if one is not None]
 
 
-def test_what_is_drawn_is_what_the_hashes_say() -> None:
+@pytest.mark.parametrize("seed", [2, 4, 7])
+def test_what_is_drawn_is_what_the_hashes_say(seed: int) -> None:
+    """Seeds at which the right answer is named, and is not."""
     entities, answers = SMALL.entities, SMALL.answers
+
+    def by_hash(*parts: str) -> bytes:
+        text = "".join(f"{len(part)}:{part}" for part in (str(seed), *parts))
+        return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
     def wrong(use: str, entity: str, right: str | None) -> list[str]:
         groups = [sorted(of, key=lambda a: by_hash("likes", use, entity, a)) for of in (answers.real, answers.invented)]
         return [a for a in in_turn(groups) if a not in (entity, right)]
 
-    cases = draw_queries([SMALL], entities=3, contexts=7, mentioning=2, seed=7)
+    cases = draw_queries([SMALL], entities=3, contexts=7, mentioning=2, seed=seed)
     asked = [
         *sorted(entities.real, key=lambda e: by_hash("likes", "entity", e)),
         min(entities.invented, key=lambda e: by_hash("likes", "entity", e)),
@@ -324,16 +324,12 @@ def test_forms_of_an_entity_share_contexts_and_entities_share_most() -> None:
         for familiarity in ("real", "invented")
         for openness, form in (("open", "question"), ("open", "completion"), ("closed", "question"))
     }
-    texts: dict[str, str] = {}
     for i in range(0, 80, 4):
         forms = cases[i : i + 4]
         assert {case.contexts for case in forms} == {forms[0].contexts}
-        entity, contexts = factor(forms[0], "entity"), forms[0].contexts
-        assert len({context.text for context in contexts}) == 64
-        assert [entity in context.text for context in contexts] == [False] * 60 + [True] * 4
-        for context in contexts:
-            assert texts.setdefault(context.id, context.text) == context.text
-            assert context.text.endswith(f" {context.answer}.")
+        entity, texts = factor(forms[0], "entity"), [context.text for context in forms[0].contexts]
+        assert len(set(texts)) == 64
+        assert [entity in text for text in texts] == [False] * 60 + [True] * 4
     shared = [{context.id for context in case.contexts[:60]} for case in cases]
     assert len(set.intersection(*shared)) > 30
     assert 28 <= sum(context.answer in author.answers.real for context in cases[0].contexts) <= 36
@@ -361,24 +357,6 @@ def test_draws_are_independent_of_each_other() -> None:
         assert (*wider[id_].contexts[:6], *wider[id_].contexts[-2:]) == case.contexts
     assert few.keys() != other.keys()
     assert next(iter(other.values())).contexts != next(iter(few.values())).contexts
-
-
-def test_closed_queries_name_the_right_answer_half_of_the_time() -> None:
-    known = [relation for relation in load_relations() if relation.pairs][:4]
-    cases = draw_queries(known, entities=24, contexts=1, mentioning=1)
-    right = {(relation.name, entity): answer for relation in known for entity, answer in relation.pairs}
-    told = Counter()
-    for case in cases:
-        answer = right.get((factor(case, "relation"), factor(case, "entity")))
-        assert case.contexts[0].answer != answer
-        if factor(case, "openness") == "open":
-            assert case.query.answer == answer
-        else:
-            named = factor(case, "named")
-            assert case.query.answer == (None if answer is None else "Yes" if named == answer else "No")
-            assert named in case.query.text
-            told[case.query.answer] += 1
-    assert 0.4 < told["Yes"] / (told["Yes"] + told["No"]) < 0.6
 
 
 @pytest.mark.parametrize(
