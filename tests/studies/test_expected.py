@@ -33,24 +33,20 @@ def measurement(statistic: str, values: list[float], piece: str = "", sample: in
 
 def test_an_estimate_by_hand() -> None:
     found = estimate([1.0, 2.0, 6.0], seed=3)
-    assert found.mean == 3.0
-    assert found.n == 3
+    assert (found.mean, found.n) == (3.0, 3)
     assert found.interval == bootstrap_interval_of_mean([1.0, 2.0, 6.0], seed=3)
     assert found.quantiles == pytest.approx((1.1, 1.5, 2.0, 4.0, 5.6))
     one = estimate([2.0], seed=0)
     assert one.mean == 2.0
     assert all(math.isnan(edge) for edge in one.interval)
-    with pytest.raises(UsageError, match="no measurements"):
-        estimate([], seed=0)
+    for of in (estimate, by_position):
+        with pytest.raises(UsageError, match="no measurements"):
+            of([], seed=0)
 
 
 def test_whole_context_is_the_mean_over_responses_of_sums_of_absolute_values() -> None:
-    measurements = [
-        measurement("whole", [1.0, -2.0]),
-        measurement("whole", [0.5], sample=1),
-        measurement("log_prob", [9.0]),
-    ]
-    assert whole_context_nats(measurements) == (3.0 + 0.5) / 2
+    one, two = measurement("whole", [1.0, -2.0]), measurement("whole", [0.5], sample=1)
+    assert whole_context_nats([one, two, measurement("log_prob", [9.0])]) == (3.0 + 0.5) / 2
     with pytest.raises(UsageError, match="measure 'decode' or 'influence'"):
         whole_context_nats([measurement("token", [1.0])])
 
@@ -69,11 +65,7 @@ def test_pieces_are_in_order_and_summed_without_sign() -> None:
 def test_positions_rest_on_those_who_reach_them() -> None:
     found = by_position([[1.0, 2.0, 9.0], [3.0], [5.0, 4.0]], seed=0)
     assert [(at.mean, at.n) for at in found] == [(3.0, 3), (3.0, 2), (9.0, 1)]
-    with pytest.raises(UsageError, match="no measurements"):
-        by_position([], seed=0)
-
-
-def test_halves_by_hand() -> None:
+    # Halves.
     found = early_and_late([[4.0, 2.0, 100.0, 1.0, 0.0], [2.0, 1.0], [7.0]], seed=0)
     assert (found["early"].mean, found["late"].mean) == ((3.0 + 2.0) / 2, (0.5 + 1.0) / 2)
     assert found["early_less_late"].mean == (2.5 + 1.0) / 2
@@ -119,8 +111,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_the_axis_stands_side_by_side_and_data_sets_take_turns(shown: list[Any]) -> None:
-    changes = {"model": ["toy", "other"], "cid_lambda": ["0.5", "1"]}
-    study = load_study("tables_2_3", changes=changes)
+    study = load_study("tables_2_3", changes={"model": ["toy", "other"], "cid_lambda": ["0.5", "1"]})
     assert "<h1>a title</h1>" in contexts.generations_page(study, finished(study, 3), ["seed: 0"])
     records, more = shown
     assert [one.id for one in records[:4]] == ["pubmedqa 0", "cnn_dm 0", "pubmedqa 1", "cnn_dm 1"]
@@ -130,8 +121,7 @@ def test_the_axis_stands_side_by_side_and_data_sets_take_turns(shown: list[Any])
         (f"model {m}", f"λ = {w}") for w in ("0.5", "1") for m in ("toy", "other")
     ]
     for one in records:
-        assert one.reference == "Anna called at nine."
-        assert one.query == f"Who called? {one.id[-1]}"
+        assert (one.reference, one.query) == ("Anna called at nine.", f"Who called? {one.id[-1]}")
         for column in one.columns:
             weight = float(column.name.removeprefix("λ = "))
             quoted, other = column.generations

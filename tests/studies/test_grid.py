@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,9 @@ from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.studies.grid import SIZES, Study, load_study, shipped
 
-STUDY = """
-title = "A study"
-reproduces = "nothing"
-measure = "decode"
-show = "factor"
-x = "cid_lambda"
+Made = Callable[..., Study]
+HEAD = 'title = "A study"\nreproduces = "nothing"\nmeasure = "decode"\nshow = "factor"\nx = "cid_lambda"\n'
+STUDY = f"""{HEAD}
 [both]
 dataset = ["pubmedqa", "cnn_dm"]
 cid_lambda = [0.5, 1, 2.5]
@@ -35,14 +33,17 @@ factkb = "bunsenfeng/FactKB"
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Path:
-    path = tmp_path / "mine.toml"
-    path.write_text(STUDY, encoding="utf-8")
-    return path
+def made(tmp_path: Path) -> Made:
+    def make(size: str = "laptop", text: str = STUDY, **changes: list[str]) -> Study:
+        path = tmp_path / "mine.toml"
+        path.write_text(text, encoding="utf-8")
+        return load_study(str(path), size, changes)
+
+    return make
 
 
-def test_cells_are_the_product_of_the_factors(made: Path) -> None:
-    study = load_study(str(made))
+def test_cells_are_the_product_of_the_factors(made: Made) -> None:
+    study = made()
     found = [(cell.dataset, cell.measure.cid_lambda) for cell in study.cells]  # type: ignore[attr-defined]
     assert found == list(itertools.product(["pubmedqa", "cnn_dm"], [0.5, 1.0, 2.5]))
     assert [cell.number for cell in study.cells] == list(range(6))
@@ -56,32 +57,32 @@ def test_cells_are_the_product_of_the_factors(made: Path) -> None:
     assert (study.name, study.seed, study.quality.factkb) == ("mine", 0, None)
 
 
-def test_sizes_and_changes_win_in_that_order(made: Path) -> None:
-    study = load_study(str(made), "paper", {"records": ["7"], "cid_lambda": ["2", "3"], "seed": ["5"]})
+def test_sizes_and_changes_win_in_that_order(made: Made) -> None:
+    study = made("paper", records=["7"], cid_lambda=["2", "3"], seed=["5"])
     assert len(study.cells) == 2 * 2 * 2
     assert {cell.n_records for cell in study.cells} == {7}
     assert {cell.model for cell in study.cells} == {"toy", "hf:someone/model"}
     assert {cell.factors["cid_lambda"] for cell in study.cells} == {2.0, 3.0}
     assert (study.seed, study.quality.factkb) == (5, "bunsenfeng/FactKB")
     # The axis is a factor even with one value.
-    assert load_study(str(made), changes={"cid_lambda": ["1"]}).cells[0].factors["cid_lambda"] == 1.0
+    assert made(cid_lambda=["1"]).cells[0].factors["cid_lambda"] == 1.0
     # None is no value where there may be none.
-    changes = {"max_context_tokens": ["none", "64"], "choice_seed": ["none"]}
-    cells = load_study(str(made), changes={**changes, "cid_lambda": ["1"], "dataset": ["pubmedqa"]}).cells
+    narrowed = {"cid_lambda": ["1"], "dataset": ["pubmedqa"]}
+    cells = made(max_context_tokens=["none", "64"], choice_seed=["none"], **narrowed).cells
     assert [cell.record["settings"]["max_context_tokens"] for cell in cells] == [None, 64]
     assert [cell.factors["max_context_tokens"] for cell in cells] == ["none", 64]
     assert cells[0].record["choice_seed"] is None
     with pytest.raises(UsageError, match="'records' is 'none'; it has to be a whole number"):
-        load_study(str(made), changes={"records": ["none"]})
+        made(records=["none"])
 
 
-def test_replicates_are_seeds_from_the_one_that_is_set(made: Path) -> None:
-    study = load_study(str(made), changes={"replicates": ["3"], "seed": ["7"], "dataset": ["cnn_dm"]})
+def test_replicates_are_seeds_from_the_one_that_is_set(made: Made) -> None:
+    study = made(replicates=["3"], seed=["7"], dataset=["cnn_dm"])
     assert [(cell.factors["seed"], cell.factors["cid_lambda"]) for cell in study.cells] == [
         *((seed, weight) for weight in (0.5, 1.0, 2.5) for seed in (7, 8, 9))
     ]
     assert [cell.measure.seed for cell in study.cells] == [7, 8, 9] * 3  # type: ignore[attr-defined]
-    assert load_study(str(made), changes={"replicates": ["1"]}) == load_study(str(made))
+    assert made(replicates=["1"]) == made()
     queries = load_study("susceptibility_contexts", changes={"replicates": ["2"], "contexts": ["8"]})
     assert [cell.factors["draw_seed"] for cell in queries.cells] == [0, 1]
     for changes, said in (
@@ -90,19 +91,17 @@ def test_replicates_are_seeds_from_the_one_that_is_set(made: Path) -> None:
         ({"replicates": ["2"], "seed": ["1", "2"]}, "'seed' has values"),
     ):
         with pytest.raises(UsageError, match=said):
-            load_study(str(made), changes=changes)
+            made(**changes)
 
 
-LISTED = STUDY.partition("[both]")[0] + (
+LISTED = HEAD + (
     '[laptop]\nmodel = "toy"\ndataset = "cnn_dm"\nrecords = 4\ntemperature = [0.8, 1]\n'
     "[[laptop.cells]]\ncid_lambda = 0.5\nmax_new_tokens = 20\n[[laptop.cells]]\ncid_lambda = 2\nmax_new_tokens = 40\n"
 )
 
 
-def test_cells_may_be_written_one_by_one(tmp_path: Path) -> None:
-    path = tmp_path / "listed.toml"
-    path.write_text(LISTED, encoding="utf-8")
-    study = load_study(str(path))
+def test_cells_may_be_written_one_by_one(made: Made) -> None:
+    study = made(text=LISTED)
     told = [(cell.measure.cid_lambda, cell.measure.max_new_tokens, cell.measure.temperature) for cell in study.cells]  # type: ignore[attr-defined]
     assert told == [(0.5, 20, 0.8), (0.5, 20, 1.0), (2.0, 40, 0.8), (2.0, 40, 1.0)]
     assert list(study.cells[0].factors) == ["cid_lambda", "max_new_tokens", "temperature"]
@@ -119,11 +118,9 @@ def test_cells_may_be_written_one_by_one(tmp_path: Path) -> None:
         ("max_new_tokens = 40", 'max_new_tokens = "many"', "'max_new_tokens' is 'many'"),
     ],
 )
-def test_cells_that_do_not_fit_are_refused(tmp_path: Path, was: str, now: str, said: str) -> None:
-    path = tmp_path / "listed.toml"
-    path.write_text(LISTED.replace(was, now), encoding="utf-8")
+def test_cells_that_do_not_fit_are_refused(made: Made, was: str, now: str, said: str) -> None:
     with pytest.raises(LeakmeterError, match=said):
-        load_study(str(path))
+        made(text=LISTED.replace(was, now))
 
 
 OF_ICL = [name for name in shipped() if name.startswith("icl_")]
@@ -226,19 +223,18 @@ def n_values(study: Study, name: str) -> list[object]:
         ("records = 4", 'records = 4\nfactkb = ["a", "b"]', UsageError, "'factkb' cannot be a factor"),
     ],
 )
-def test_a_bad_study_is_one_line(tmp_path: Path, old: str, new: str, kind: type[LeakmeterError], told: str) -> None:
-    path = tmp_path / "bad.toml"
+def test_a_bad_study_is_one_line(made: Made, old: str, new: str, kind: type[LeakmeterError], told: str) -> None:
     assert old in STUDY
-    path.write_text(STUDY.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(kind) as ended:
-        load_study(str(path))
+        made(text=STUDY.replace(old, new, 1))
     assert told in str(ended.value)
 
 
 def test_a_study_or_size_that_there_is_not_is_guessed() -> None:
-    with pytest.raises(UnknownNameError, match="no study named 'figure_9'; did you mean 'figure_8'"):
-        load_study("figure_9")
-    with pytest.raises(UnknownNameError, match="no size named 'large'"):
-        load_study("figure_8", "large")
-    with pytest.raises(DataError, match=r"study file 'nowhere\.toml' cannot be read"):
-        load_study("nowhere.toml")
+    for name, size, kind, told in (
+        ("figure_9", "laptop", UnknownNameError, "no study named 'figure_9'; did you mean 'figure_8'"),
+        ("figure_8", "large", UnknownNameError, "no size named 'large'"),
+        ("nowhere.toml", "laptop", DataError, r"study file 'nowhere\.toml' cannot be read"),
+    ):
+        with pytest.raises(kind, match=told):
+            load_study(name, size)

@@ -44,14 +44,13 @@ def logs(rows: Any) -> np.ndarray:
 @given(st.lists(ROW, min_size=1, max_size=3), ROW, st.sampled_from([1e-8, 1e-4, 0.1]))
 @settings(max_examples=examples(80))
 @seed(7)
-def test_it_is_what_appendix_b_says_and_a_distribution(
+def test_it_is_what_appendix_b_says(
     make: Make, rows: list[list[float]], content_free: list[float], epsilon: float
 ) -> None:
     p, p_cf = [normalised(row) for row in rows], normalised(content_free)
     got = np.asarray(calibrated(make(logs(p).tolist()), make(logs([p_cf]).tolist()), epsilon))
     expected = [normalised([a / (b + epsilon) for a, b in zip(row, p_cf, strict=True)]) for row in p]
     np.testing.assert_allclose(np.exp(got), expected, rtol=1e-12, atol=1e-300)
-    np.testing.assert_allclose(np.exp(got).sum(axis=-1), 1.0, rtol=1e-12)
 
 
 def test_an_impossible_label_stays_impossible() -> None:
@@ -124,13 +123,9 @@ def test_a_token_that_one_prompt_rules_out_is_infinitely_far_and_one_that_both_d
     got = np.asarray(LogRatioFromFirst().reduce(make(rows)[:, None, :], make([0])))[:, 0]
     losses = np.asarray(farthest_losses(make(got.tolist())))
     assert got[:, 0].tolist() == [1, 3, 1, 2]  # the one that both rule out is never named
-    assert losses[:, 0].tolist() == [0, inf, 0, inf]
-    assert losses[:, 1].tolist() == [0, inf, 0, inf]
+    assert losses.T.tolist() == [[0, inf, 0, inf]] * 2
     assert not np.isnan(got).any()
-
-
-@arrays
-def test_not_a_number_stays_to_be_seen(make: Make) -> None:
+    # Not a number stays to be seen.
     got = np.asarray(LogRatioFromFirst().reduce(make([[0.0, 1.0], [math.nan, 1.0]])[:, None, :], make([0])))
     assert np.isnan(got[1]).any()
 
@@ -143,7 +138,6 @@ def test_ratios_of_nothing_to_nothing_are_nought(make: Make) -> None:
     assert np.isnan(np.asarray(log_ratio(make([math.nan]), make([-inf])))).all()
 
 
-def test_the_first_of_equal_tokens_is_named() -> None:
-    rows = np.zeros((2, 1, 5))
-    for array in (rows, torch.tensor(rows)):
-        assert np.asarray(LogRatioFromFirst().reduce(array, None))[1, 0, [0, 3]].tolist() == [0, 0]
+@arrays
+def test_the_first_of_equal_tokens_is_named(make: Make) -> None:
+    assert np.asarray(LogRatioFromFirst().reduce(make(np.zeros((2, 1, 5))), None))[1, 0, [0, 3]].tolist() == [0, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,6 @@ from leakmeter.instruments.icl.result import IclResult
 from leakmeter.instruments.icl.summary import summary
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown
-
-report = IclResult.report
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
@@ -47,32 +46,22 @@ def varied(n: int) -> list[IclResult]:
     return found
 
 
-def infinite() -> IclResult:
-    """One answer that is possible with an exemplar and impossible without."""
-    return asked(loss_nats=math.inf, exemplars=(exemplar(2, 0.2, math.inf),))
-
-
-def hostile() -> IclResult:
-    names = ("id", "text", "label", "worst_label")
-    return asked(
-        HOSTILE, model=HOSTILE, query=HOSTILE, warnings=(HOSTILE,), labels=(HOSTILE, "dog"), prediction=HOSTILE,
-        gold=HOSTILE, template=HOSTILE, answer=HOSTILE, answer_given=True,
-        exemplars=(exemplar(1, 0.5, 1.5, **dict.fromkeys(names, HOSTILE)),),
-    )  # fmt: skip
-
-
 def made(*cases: IclResult, **more: Any) -> b.Report:
-    return report(cases, **more)
+    return IclResult.report(cases, **more)
 
 
 def said(phrase: b.Phrase) -> str:
     return flat(b.plain(phrase))
 
 
+def label_rows(case: IclResult) -> Sequence[b.Row]:
+    (rows,) = (one.rows for one in made(case).blocks if isinstance(one, b.Table) and not one.caption)
+    return rows
+
+
 def labels_of(case: IclResult) -> list[tuple[Any, ...]]:
     """Of each label its probability with all exemplars and without the worst one, and the nats between them."""
-    (rows,) = (one.rows for one in made(case).blocks if isinstance(one, b.Table) and not one.caption)
-    return [tuple(flat(cell) if isinstance(cell, str) else cell for cell in row.cells[1:4]) for row in rows]
+    return [tuple(flat(of) if isinstance(of, str) else of for of in row.cells[1:4]) for row in label_rows(case)]
 
 
 def table(of: b.Report, caption: str) -> b.Table:
@@ -81,20 +70,12 @@ def table(of: b.Report, caption: str) -> b.Table:
     return found
 
 
-@pytest.mark.parametrize(
-    ("name", "cases"),
-    [
-        ("one", [asked()]),
-        ("drawn", varied(10)),
-        (
-            "fixed",
-            [
-                over_vocabulary(worst_exemplar="x2"),
-                over_vocabulary("b", worst_exemplar="x1", answer="dog", answer_given=True),
-            ],
-        ),
-    ],
-)
+FIXED = [
+    over_vocabulary(worst_exemplar="x2"), over_vocabulary("b", worst_exemplar="x1", answer="dog", answer_given=True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "cases"), [("one", [asked()]), ("drawn", varied(10)), ("fixed", FIXED)])
 def test_what_a_report_says_is_as_reviewed(name: str, cases: list[IclResult]) -> None:
     shown = made(*cases, command="leakmeter icl")
     assert_as_reviewed(SNAPSHOTS / f"{name}.txt", shown, with_page=False)
@@ -104,17 +85,16 @@ def test_the_words_say_what_was_measured() -> None:
     cases = several(4)
     told = summary(cases)
     given = several(4, answer="dog", answer_given=True)
-    assert flat(words.headline(summary(given))).startswith("For the scoring model, the answers reveal")
-    assert said(words.whose(summary(given), "toy")).startswith(
-        "All answers were given: the numbers are those of toy, whichever model gave the answers."
-    )
     mixed = [*given[:3], cases[3]]
-    assert "3 of 4 answers were given" in said(words.whose(summary(mixed), "toy"))
     nothing = several(2, exemplars=(exemplar(1, 1e-6, 0.2),))
-    assert "reveal nothing measurable of any one exemplar" in words.headline(summary(nothing))
+    all_given = "All answers were given: the numbers are those of toy, whichever model gave the answers."
     likelier = asked(exemplars=(exemplar(1, math.log(2), 0.1),))
     wrong = asked(gold="dog", is_right=False)
     for words_of, meant in (
+        (words.headline(summary(given)), "For the scoring model, the answers reveal"),
+        (words.whose(summary(given), "toy"), all_given),
+        (words.whose(summary(mixed), "toy"), "3 of 4 answers were given"),
+        (words.headline(summary(nothing)), "reveal nothing measurable of any one exemplar"),
         (words.posterior(likelier), "an observer of this answer would be 67 % sure that exemplar “x1” was there."),
         (words.posterior(nothing[0]), "No posterior is shown: the change is below the noise floor."),
         (words.accuracy(summary(several(2, gold=None, is_right=None))), "accuracy is unknown"),
@@ -127,9 +107,8 @@ def test_the_words_say_what_was_measured() -> None:
     ):  # fmt: skip
         assert meant in said(words_of)
     shares = (0.0, 1e-9, 0.0015, 0.25, 0.9996, 1.0, None)
-    assert [flat(words.probability(share)) for share in shares] == [
-        *("0.00 %", "< 0.01 %", "0.15 %", "25.0 %", "> 99.9 %", "100.0 %", "–")
-    ]
+    told_shares = ["0.00 %", "< 0.01 %", "0.15 %", "25.0 %", "> 99.9 %", "100.0 %", "–"]
+    assert [flat(words.probability(share)) for share in shares] == told_shares
 
 
 def test_warnings_that_differ_in_a_number_are_counted_together() -> None:
@@ -140,23 +119,22 @@ def test_warnings_that_differ_in_a_number_are_counted_together() -> None:
 
 
 def test_infinite_losses_are_said_to_be_so() -> None:
-    case = infinite()
+    # One answer that is possible with an exemplar and impossible without.
+    case = asked(loss_nats=math.inf, exemplars=(exemplar(2, 0.2, math.inf),))
     cases = [case, asked("q2")]
     assert "ICLInf ∞, with 3 exemplars" in flat(words.worst_case(summary(cases), cases))
     assert "impossible without it: ∞." in words.worst_case(summary(cases), cases)
     assert labels_of(case) == [("80.0 %", "65.5 %", 0.2), ("20.0 %", "0.00 %", math.inf)]
-    never = replace(
-        case, label_probabilities=(1.0, 0.0), exemplars=(replace(case.exemplars[0], signed_nats=(0.2, -math.inf)),)
-    )
+    gone = replace(case.exemplars[0], signed_nats=(0.2, -math.inf))
+    never = replace(case, label_probabilities=(1.0, 0.0), exemplars=(gone,))
     assert labels_of(never)[1] == ("0.00 %", "–", -math.inf)
     for shown in (made(*cases), made(case)):
         assert all("∞" in one for one in (printed(shown), html.page(shown), markdown.text(shown)))
     assert re.search(r"dog +20\.0 % +0\.00 % +\+∞", printed(made(case)))
     # No drawing of what is infinite: of the positions the finite ones are in the figure file, none on the page.
     assert "<svg" not in html.page(made(*cases))
-    figures = IclResult.findings([infinite()] * 2).figures
     # What the answers reveal is finite.
-    assert list(figures) == ["exemplars"]
+    assert list(IclResult.findings([case] * 2).figures) == ["exemplars"]
     (chart,) = (one for one in b.charts_of(made(*cases)) if one.name == "positions")
     assert (chart.on, [float(y) for y in chart.panels[0].series[0].y]) == ("files", [math.log(2), 0.1])
 
@@ -169,7 +147,7 @@ def test_of_many_labels_those_that_matter_are_shown() -> None:
         labels=labels, label_probabilities=probabilities, prediction="l0", gold="l12", answer="l0",
         exemplars=(exemplar(1, 0.01, signed_nats=signed, worst_label="l13"),),
     )  # fmt: skip
-    (rows,) = (one.rows for one in made(case).blocks if isinstance(one, b.Table) and not one.caption)
+    rows = label_rows(case)
     shown = [row.cells[0].text for row in rows]  # type: ignore[union-attr]
     assert shown[:LABELS_SHOWN] == ["l0", "l1", "l2", "l3", "l12", "l13"]
     assert len(rows) == 14
@@ -233,7 +211,7 @@ def test_the_page_has_every_query_largest_losses_first() -> None:
     assert "drawn for each" in page
     assert '<details class="line"' not in html.page(made(asked()))
     with pytest.raises(UsageError, match="at least one"):
-        report([])
+        made()
     # What lies below the noise has no colour.
     quiet = asked(exemplars=(exemplar(1, 1e-6, 1e-7), exemplar(2, 1e-7, 1e-6)), loss_nats=1e-6)
     tables = [one for one in made(quiet).blocks if isinstance(one, b.Table)]
@@ -242,7 +220,12 @@ def test_the_page_has_every_query_largest_losses_first() -> None:
 
 
 def test_nothing_of_a_case_becomes_markup_or_obeyed() -> None:
-    case = hostile()
+    names = ("id", "text", "label", "worst_label")
+    case = asked(
+        HOSTILE, model=HOSTILE, query=HOSTILE, warnings=(HOSTILE,), labels=(HOSTILE, "dog"), prediction=HOSTILE,
+        gold=HOSTILE, template=HOSTILE, answer=HOSTILE, answer_given=True,
+        exemplars=(exemplar(1, 0.5, 1.5, **dict.fromkeys(names, HOSTILE)),),
+    )  # fmt: skip
     provenance = b.Provenance(facts=((b.Untrusted(HOSTILE), b.Untrusted(HOSTILE)),))
     for shown in (made(case, command=HOSTILE), made(case, replace(case, id="b"), provenance=provenance)):
         page = assert_report_harmless(shown)

@@ -22,13 +22,7 @@ from leakmeter.text.exemplar import ExemplarCase
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
-TASK = """
-instruction = "How does it sound?"
-answer = "Mood"
-labels = ["Glad", "Sad", "Odd"]
-[fields]
-said = "Said"
-"""
+TASK = 'instruction = "How?"\nanswer = "Mood"\nlabels = ["Glad", "Sad", "Odd"]\n[fields]\nsaid = "Said"\n'
 N_QUERIES, N_POOL = 11, 9
 
 
@@ -68,9 +62,9 @@ def test_all_levels_have_the_same_queries_behind_the_same_exemplars(task: dict[s
         assert one.query == two.query == four.query
         assert one.exemplars + two.exemplars[1:] + four.exemplars[2:] == four.exemplars
         assert len(set(four.exemplars)) == 4
-    again = load_records(study_of("icl_figure_3", shots=["1", "2", "4"], draw_seed=["1"]), task)
-    assert [case.query for case in again[0]] == [case.query for case in records[0]]
-    assert [case.exemplars for case in again[0]] != [case.exemplars for case in records[0]]
+    again, *_ = load_records(study_of("icl_figure_3", shots=["1", "2", "4"], draw_seed=["1"]), task)
+    assert [case.query for case in again] == [case.query for case in records[0]]
+    assert [case.exemplars for case in again] != [case.exemplars for case in records[0]]
 
 
 def test_queries_are_chosen_by_their_seed(task: dict[str, str]) -> None:
@@ -84,12 +78,13 @@ def test_queries_are_chosen_by_their_seed(task: dict[str, str]) -> None:
 
 def test_files_that_are_missing_or_unused_are_told_in_one_line(task: dict[str, str]) -> None:
     study = study_of("icl_figure_1")
-    with pytest.raises(UsageError, match="give a file of its train records"):
-        load_records(study, {"mood.toml": "new.csv"})
-    with pytest.raises(UsageError, match=r"--data names 'trec', .* it uses mood\.toml, mood\.toml\.train"):
-        load_records(study, {**task, "trec": "new.csv"})
-    with pytest.raises(UsageError, match="shots"):
-        load_records(study_of("icl_figure_1", shots=["10"]), task)
+    for of, files, told in (
+        (study, {"mood.toml": "new.csv"}, "give a file of its train records"),
+        (study, {**task, "trec": "new.csv"}, r"--data names 'trec', .* it uses mood\.toml, mood\.toml\.train"),
+        (study_of("icl_figure_1", shots=["10"]), task, "shots"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            load_records(of, files)
     Path("mood.toml").write_text(TASK.replace('"Sad", ', ""), encoding="utf-8")
     with pytest.raises(DataError, match=r"'label' is 'Sad', expected one of"):
         load_records(study, task)
@@ -102,10 +97,10 @@ def test_a_table_is_the_statistics_of_its_queries(task: dict[str, str]) -> None:
     losses = [[max(of_query) for of_query in losses_by_hand(one)] for one in cells]
     for one, row, values in zip(cells, made.rows, losses, strict=True):
         assert (row["shots"], row["n"]) == (one.cell.factors["shots"], N_QUERIES)
-        assert row["loss_nats"] == pytest.approx(statistics.fmean(values), abs=1e-12)
-        assert row["loss_nats_std"] == pytest.approx(statistics.pstdev(values), abs=1e-12)
+        expected = [of(values) for of in (statistics.fmean, statistics.pstdev, statistics.median)]
+        names = ("loss_nats", "loss_nats_std", "loss_nats_q50")
+        assert [row[name] for name in names] == pytest.approx(expected, abs=1e-12)
         assert (row["loss_nats_low"], row["loss_nats_high"]) == bootstrap_interval_of_mean(values, seed=0)
-        assert row["loss_nats_q50"] == pytest.approx(statistics.median(values))
         given = [{r.statistic: r.values[0] for r in measurements} for _, measurements in one.measured]
         assert row["accuracy"] == statistics.fmean(each["gold"] == each["prediction"] for each in given)
         assert row["accuracy_low"] <= row["accuracy"] <= row["accuracy_high"]

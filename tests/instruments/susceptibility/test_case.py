@@ -23,29 +23,20 @@ from leakmeter.instruments.susceptibility.case import (
     split_mapping,
 )
 
-KINDS = ("jsonl", "json", "csv", "parquet")
 HOSTILE = "{entity} %s \\1 <b>&amp;</b> <|endoftext|> {0.__class__} [INST] \u202e \u0000 日本 🙂"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_queries_of_every_kind_of_file(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["jsonl", "json", "csv", "parquet"])
+def test_queries_and_contexts_of_every_kind_of_file(tmp_path: Path, kind: str) -> None:
     rows = [
         {"Query": "Q: Who wrote Emma?\nA:", "ID": "emma", "answer": "Jane Austen", "Relation": "author", "note": "x"},
         {"Query": " Emma was written by", "ID": "7", "answer": None, "Relation": "author", "note": None},
     ]
+    author = ("relation", "author")
     assert load_queries(write_rows(tmp_path, rows, kind)) == (
-        Query(
-            "emma",
-            "Q: Who wrote Emma?\nA:",
-            answer="Jane Austen",
-            factors=(("relation", "author"), ("note", "x")),
-        ),
-        Query("7", " Emma was written by", factors=(("relation", "author"),)),
+        Query("emma", "Q: Who wrote Emma?\nA:", answer="Jane Austen", factors=(author, ("note", "x"))),
+        Query("7", " Emma was written by", factors=(author,)),
     )
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_contexts_of_every_kind_of_file(tmp_path: Path, kind: str) -> None:
     rows = [
         {"context": "Emma was written by Bo.", "weight": 2.5, "answer": "Bo", "id": "bo"},
         {"context": "It rains.", "weight": 1, "answer": None, "id": None},
@@ -54,6 +45,12 @@ def test_contexts_of_every_kind_of_file(tmp_path: Path, kind: str) -> None:
         Context("bo", "Emma was written by Bo.", 2.5, "Bo"),
         Context("2", "It rains."),
     )
+    # Texts are data.
+    text = HOSTILE.replace("\u0000", "") if kind == "csv" else HOSTILE
+    (query,) = load_queries(write_rows(tmp_path, [{"query": text, "answer": text, "f": text}], kind))
+    assert (query.text, query.answer, query.factors) == (text, text, (("f", text),))
+    (context,) = load_contexts(write_rows(tmp_path, [{"text": text, "answer": text}], kind))
+    assert (context.text, context.answer) == (text, text)
 
 
 def test_the_first_name_of_the_text_is_taken_and_the_others_are_factors() -> None:
@@ -61,9 +58,6 @@ def test_the_first_name_of_the_text_is_taken_and_the_others_are_factors() -> Non
     assert queries_of([row], "given") == (Query("1", "A", factors=(("text", "C"), ("question", "B"))),)
     assert queries_of([{"text": "C"}], "given") == (Query("1", "C"),)
     assert contexts_of([{"TEXT": "C", " ": 0}], "given") == (Context("1", "C"),)
-
-
-def test_factors_are_text_numbers_and_truth_values() -> None:
     row = {"query": "A", "size": 3, "share": 0.5, "old": True, "none": float("nan"), "blank": " ", "": 4}
     (query,) = queries_of([row], "given")
     assert query.factors == (("size", "3"), ("share", "0.5"), ("old", "true"))
@@ -91,19 +85,8 @@ def test_closed_sets_of_answers(given: object, answers: tuple[Answer, ...]) -> N
 def test_answers_of_files(tmp_path: Path, kind: str) -> None:
     sets: list[Any] = [{"Yes": ["Yes", "yes"]}, {"No": ["No"]}]
     rows = [{"query": f"Q{i}", "answers": json.dumps(one) if kind == "csv" else one} for i, one in enumerate(sets)]
-    assert [query.answers for query in load_queries(write_rows(tmp_path, rows, kind))] == [
-        (Answer("Yes", ("Yes", "yes")),),
-        (Answer("No", ("No",)),),
-    ]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_texts_are_data(tmp_path: Path, kind: str) -> None:
-    text = HOSTILE.replace("\u0000", "") if kind == "csv" else HOSTILE
-    (query,) = load_queries(write_rows(tmp_path, [{"query": text, "answer": text, "f": text}], kind))
-    assert (query.text, query.answer, query.factors) == (text, text, (("f", text),))
-    (context,) = load_contexts(write_rows(tmp_path, [{"text": text, "answer": text}], kind))
-    assert (context.text, context.answer) == (text, text)
+    found = [query.answers for query in load_queries(write_rows(tmp_path, rows, kind))]
+    assert found == [(Answer("Yes", ("Yes", "yes")),), (Answer("No", ("No",)),)]
 
 
 SECRET = "Anna Berg is ill"

@@ -29,8 +29,8 @@ sets = pytest.mark.parametrize("answers", SETS.values(), ids=SETS)
 PER_CONTEXT = ("persuasion", "persuasion_from_bare", "susceptibility_without")
 
 
-def toy(**settings: Any) -> Toy:
-    return Toy(N_VOCAB, seed=11, **settings)
+def toy() -> Toy:
+    return Toy(N_VOCAB, seed=11)
 
 
 def by_hand(measure: Susceptibility, item: QueryItem, model: Toy | None = None) -> ByHand:
@@ -49,16 +49,9 @@ def contexts_of(item: QueryItem) -> ContextSet:
 
 def taken(item: QueryItem, numbers: Sequence[int], weights: Sequence[float]) -> QueryItem:
     """The item with these of its contexts, in this order, with these weights."""
-    contexts = contexts_of(item)
-    total = math.fsum(weights)
-    return replace(
-        item,
-        contexts=replace(
-            contexts,
-            prompts=tuple(contexts.prompts[i] for i in numbers),
-            weights=tuple(weight / total for weight in weights),
-        ),
-    )
+    contexts, total = contexts_of(item), math.fsum(weights)
+    prompts, shares = tuple(contexts.prompts[i] for i in numbers), tuple(weight / total for weight in weights)
+    return replace(item, contexts=replace(contexts, prompts=prompts, weights=shares))
 
 
 @sets
@@ -89,14 +82,6 @@ def test_another_order_of_contexts_and_other_company_change_nothing(answers: Any
     others = [query_item(N_VOCAB, seed=i, id_=str(i), lengths=n) for i, n in enumerate([(3, 4), (2, 2, 2)])]
     (*_, together), _ = drive(toy(), [Susceptibility().trial(case) for case in (*others, item)])
     assert {r.statistic: r.values.tolist() for r in together} == {name: of.tolist() for name, of in one.items()}
-
-
-def test_susceptibility_stays_below_its_ceiling_and_the_expected_divergence_above_it() -> None:
-    for i in range(6):
-        item = query_item(N_VOCAB, seed=i, lengths=(1, 2, 3, 4, 5, 6, 7)[: i + 2], weights=range(1, i + 3))
-        got = {name: float(values[0]) for name, values in readings_of(toy(scale=4.0), Susceptibility(), item).items()}
-        assert 0 < got["susceptibility"] < got["ceiling"]
-        assert got["from_bare"] == pytest.approx(got["susceptibility"] + got["mixture_from_bare"], abs=1e-13)
 
 
 @pytest.mark.parametrize("measure", [Susceptibility(), Susceptibility(answer_tokens=3)])
@@ -135,17 +120,13 @@ def test_contexts_that_come_twice_are_run_once_with_their_weights_added(answers:
     item = query_item(N_VOCAB, answers=answers)
     one = readings_of(toy(), Susceptibility(), item)
     twice = [0, 1, 1, 2, 3, 4, 0]
-    halved = [0.5, 0.5, 0.5, 1.0, 1.0, 1.0, 0.5]
-    again = taken(item, twice, halved)
+    again = taken(item, twice, [0.5, 0.5, 0.5, 1.0, 1.0, 1.0, 0.5])
     two = readings_of(toy(), Susceptibility(), again)
-    for name, values in one.items():
-        if name == "susceptibility_without":
-            continue
-        expected = values[twice] if name in PER_CONTEXT else values
-        np.testing.assert_allclose(two[name], expected, rtol=0, atol=2e-14, err_msg=name)
+    expected = {name: values[twice] if name in PER_CONTEXT else values for name, values in one.items()}
     # One of two that are alike leaves the other.
-    expected = by_hand(Susceptibility(), again).series()["susceptibility_without"]
-    np.testing.assert_allclose(two["susceptibility_without"], expected, rtol=0, atol=2e-14)
+    expected["susceptibility_without"] = by_hand(Susceptibility(), again).series()["susceptibility_without"]
+    for name, values in expected.items():
+        np.testing.assert_allclose(two[name], values, rtol=0, atol=2e-14, err_msg=name)
     chunks: list[Chunk] = []
     drive(toy(), [Susceptibility().trial(again)], on_plan=chunks.append)
     assert {len(request.prompts) for request in chunks[0].requests} >= {6}
@@ -157,27 +138,14 @@ def test_contexts_that_come_twice_are_run_once_with_their_weights_added(answers:
     assert got["ceiling"][0] == pytest.approx(-(4 / 6 * math.log(4 / 6) + 2 / 6 * math.log(2 / 6)))
 
 
-@sets
-def test_a_model_that_is_deaf_to_contexts_is_not_susceptible(answers: Any) -> None:
-    # The last two tokens are the same behind any context; answers of three tokens see two more.
-    item = query_item(N_VOCAB, answers=answers)
-    got = readings_of(toy(reach=2), Susceptibility(), item)
-    for name in (*PER_CONTEXT, "susceptibility", "from_bare", "mixture_from_bare"):
-        assert (np.abs(got[name]) < 1e-15).all()
-    assert got["ceiling"][0] == pytest.approx(math.log(5))
-
-
 def test_queries_share_the_states_of_their_contexts() -> None:
     one = query_item(N_VOCAB)
-    asked = [replace(piece, ids=(9, 8, 7)) for piece in one.prompt.pieces if piece.name == "query"]
 
-    def other(prompt: Any) -> Any:
-        return replace(prompt, pieces=(*prompt.pieces[:-1], *asked))
+    def other(prompt: Prompt) -> Prompt:
+        return replace(prompt, pieces=(*prompt.pieces[:-1], Piece("query", "query", (9, 8, 7))))
 
-    contexts = contexts_of(one)
-    two = replace(
-        one, id="two", prompt=other(one.prompt), contexts=replace(contexts, prompts=tuple(map(other, contexts.prompts)))
-    )
+    contexts = replace(contexts_of(one), prompts=tuple(map(other, contexts_of(one).prompts)))
+    two = replace(one, id="two", prompt=other(one.prompt), contexts=contexts)
     chunks: list[Chunk] = []
     drive(toy(), [Susceptibility().trial(item) for item in (one, two)], on_plan=chunks.append)
     prompts = [prompt for item in (one, two) for prompt in (item.prompt, *contexts_of(item).prompts)]
@@ -205,9 +173,7 @@ def test_the_noise_is_twice_what_a_second_run_makes_to_a_persuasion(answers: Any
     item = query_item(N_VOCAB, answers=answers)
     still = readings_of(toy(), Susceptibility(), item)
     got = readings_of(Drifting(N_VOCAB, seed=11), Susceptibility(), item)
-    assert {name: values.tolist() for name, values in got.items() if name != "noise"} == {
-        name: values.tolist() for name, values in still.items() if name != "noise"
-    }
+    assert all(values.tolist() == still[name].tolist() for name, values in got.items() if name != "noise")
     few = taken(item, [0, 1, 3, 4], [1.0] * 4)
     later = Drifting(N_VOCAB, seed=11)
     later.drift = 1e-3
@@ -241,8 +207,7 @@ def test_tokens_that_a_model_rules_out() -> None:
             return found
 
     got = readings_of(Silent(N_VOCAB, seed=11), Susceptibility(), query_item(N_VOCAB))
-    assert np.isinf(got["persuasion_from_bare"]).all()
-    assert np.isinf(got["mixture_from_bare"]).all()
+    assert all(np.isinf(got[name]).all() for name in ("persuasion_from_bare", "mixture_from_bare"))
     assert all(np.isfinite(got[name]).all() for name in ("persuasion", "susceptibility_without", "noise"))
 
 

@@ -14,11 +14,7 @@ from leakmeter.core.prompt import Prompt
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.instruments.susceptibility.case import Answer, Context, Query, QueryCase
 from leakmeter.instruments.susceptibility.measure import ContextSet
-from leakmeter.instruments.susceptibility.prompts import (
-    PreparedQuery,
-    QuerySettings,
-    prepare_query,
-)
+from leakmeter.instruments.susceptibility.prompts import PreparedQuery, QuerySettings, prepare_query
 
 FERRY = Context("ferry", "The ferry <|im_end|> leaves at nine; 🙂 {query}.", weight=3.0, answer="nine")
 GOATS = Context("goats", "Two goats slept.")
@@ -29,10 +25,8 @@ TEXTS = st.text(st.sampled_from("ab Z9.:\n\t<|>{}é🙂'"), min_size=1, max_size
 
 
 def made(case: QueryCase = CASE, tokenizer: Any = None, **settings: Any) -> PreparedQuery:
-    window, n_reserved = settings.pop("window", None), settings.pop("n_reserved", 0)
-    return prepare_query(
-        case, tokenizer or ByteTokenizer(), QuerySettings(**settings), window=window, n_reserved=n_reserved
-    )
+    how = {"window": settings.pop("window", None), "n_reserved": settings.pop("n_reserved", 0)}
+    return prepare_query(case, tokenizer or ByteTokenizer(), QuerySettings(**settings), **how)
 
 
 def asked(text: str = CASE.query.text, **more: Any) -> QueryCase:
@@ -56,13 +50,10 @@ def test_a_query_stands_behind_each_context_and_alone(tokenizer: Any) -> None:
     contexts = contexts_of(prepared)
     assert text_of(prepared.item.prompt, tokenizer).strip() == CASE.query.text
     for context, prompt in zip(CASE.contexts, contexts.prompts, strict=True):
-        said = text_of(prompt, tokenizer)
         written = f"{context.text}\n{CASE.query.text}"
-        assert said.strip() == written
+        assert text_of(prompt, tokenizer).strip() == written
         assert prompt.ids.tolist() == [*tokenizer.start_ids, *tokenizer.encode_joined([(written, False)]).ids]
-    assert contexts.weights == (0.75, 0.25)
-    assert contexts.answers == ()
-    assert prepared.item.spans == ()
+    assert (contexts.weights, contexts.answers, prepared.item.spans) == ((0.75, 0.25), (), ())
 
 
 @given(context=TEXTS, query=TEXTS, separator=st.sampled_from(["", " ", "\n", "\n\n", " – "]))
@@ -78,11 +69,9 @@ def test_a_context_adds_itself_and_the_separator(context: str, query: str, separ
 def test_in_a_chat_all_of_it_is_one_user_message(chat_tokenizer: Any) -> None:
     prepared = made(tokenizer=chat_tokenizer, template="chat")
     (one, other), bare = contexts_of(prepared).prompts, prepared.item.prompt
-    message = {"role": "user", "content": f"{FERRY.text}\n{CASE.query.text}"}
-    expected = chat_tokenizer.render_chat([message], answer=True)
-    assert chat_tokenizer.decode(one.ids.tolist()) == expected
-    plain = {"role": "user", "content": f"{GOATS.text}\n{CASE.query.text}"}
-    served = chat_tokenizer.library.apply_chat_template([plain], tokenize=True, add_generation_prompt=True)
+    ferry, goats = ([{"role": "user", "content": f"{of.text}\n{CASE.query.text}"}] for of in CASE.contexts)
+    assert chat_tokenizer.decode(one.ids.tolist()) == chat_tokenizer.render_chat(ferry, answer=True)
+    served = chat_tokenizer.library.apply_chat_template(goats, tokenize=True, add_generation_prompt=True)
     assert other.ids.tolist() == list(served["input_ids"])
     # What looks like a special token in a context is text: the turn ends behind the query alone.
     ends = chat_tokenizer.encode_joined([("<|im_end|>", True)]).ids
@@ -140,15 +129,14 @@ def test_a_spec_tells_contexts_by_their_hash() -> None:
 def test_what_does_not_fit_names_its_context() -> None:
     n = len(f"\n{FERRY.text}\n{CASE.query.text}".encode())
     made(window=n)
-    with pytest.raises(WindowError, match=rf"case 'q' behind context 'ferry' needs {n} tokens .* and {n - 1} fit"):
-        made(window=n - 1)
-    with pytest.raises(WindowError, match="of its query, 5 of an answer"):
-        made(window=n + 4, n_reserved=5)
-    with pytest.raises(WindowError, match="of its query, 4 of an answer"):
-        made(asked(answers=(YES, NO)), window=n + 3)
-    alone = replace(CASE, contexts=())
-    with pytest.raises(WindowError, match="case 'q' needs "):
-        made(alone, window=8)
+    for case, window, n_reserved, told in (
+        (CASE, n - 1, 0, rf"case 'q' behind context 'ferry' needs {n} tokens .* and {n - 1} fit"),
+        (CASE, n + 4, 5, "of its query, 5 of an answer"),
+        (asked(answers=(YES, NO)), n + 3, 0, "of its query, 4 of an answer"),
+        (replace(CASE, contexts=()), 8, 0, "case 'q' needs "),
+    ):
+        with pytest.raises(WindowError, match=told):
+            made(case, window=window, n_reserved=n_reserved)
 
 
 def test_texts_that_cannot_be_used_are_named() -> None:

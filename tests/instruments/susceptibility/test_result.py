@@ -12,12 +12,10 @@ import pytest
 
 from leakmeter.core.measurement import NATS, Measurement
 from leakmeter.errors import UsageError
-from leakmeter.instruments.susceptibility import result as _memorisation
-from leakmeter.instruments.susceptibility.result import SusceptibilityResult
+from leakmeter.instruments.susceptibility.result import SusceptibilityResult, kinds_of
 from leakmeter.stats.stats import bootstrap_interval_of_mean, interval_of_share
 
 summary = SusceptibilityResult.summary
-PARAMS = {"temperature": 1.0, "answer_tokens": 0}
 ANSWERED = (" Jane Austen.", "jane  AUSTEN, I think", " Mark Twain\n", " Janet", " Mark Twain")
 STATED = (None, "Mark Twain", "Mark Twain", "Jane Austen")
 
@@ -58,13 +56,13 @@ def measurements(
     ]
 
 
-def case_object(told: dict[str, Any], found: list[Measurement], params: dict[str, Any]) -> SusceptibilityResult:
-    (made,) = SusceptibilityResult.from_run([(told, found)], params)
+def case_object(told: dict[str, Any], found: list[Measurement]) -> SusceptibilityResult:
+    (made,) = SusceptibilityResult.from_run([(told, found)], {"temperature": 1.0, "answer_tokens": 0})
     return made
 
 
 def case(id_: str = "q1", persuasion: tuple[float, ...] = (0.25, 0.75, 0.0, 0.5), **more: Any) -> SusceptibilityResult:
-    return case_object(texts(len(persuasion), id=id_, **more), measurements(persuasion), PARAMS)
+    return case_object(texts(len(persuasion), id=id_, **more), measurements(persuasion))
 
 
 def test_the_case() -> None:
@@ -73,12 +71,12 @@ def test_the_case() -> None:
     assert (made.from_bare_nats, made.mixture_from_bare_nats) == (0.875, 0.5)
     assert (made.bare_entropy_nats, made.mixture_entropy_nats) == (2.5, 3.0)
     assert (made.noise_floor_nats, made.below_noise_floor, made.n_contexts) == (1e-5, False, 4)
-    assert (made.estimator, made.temperature, made.factors) == ("monte-carlo", 1.0, {"form": "question"})
+    assert (made.estimator, made.temperature, made.memorisation) == ("monte-carlo", 1.0, None)
+    assert made.factors == {"form": "question"}
     assert [one.rank for one in made.contexts] == [3, 1, 4, 2]
     assert [one.persuasion_nats for one in made.contexts] == [0.25, 0.75, 0.0, 0.5]
     assert [one.weight for one in made.contexts] == [0.25] * 4
     assert [one.below_noise_floor for one in made.contexts] == [False, False, True, False]
-    assert made.memorisation is None
     assert SusceptibilityResult.from_dict(json.loads(made.to_json())) == made
 
 
@@ -89,32 +87,30 @@ def test_bias_error_and_interval_are_the_jackknifes() -> None:
     assert made.bias_nats == pytest.approx(-0.003)
     assert made.standard_error_nats == pytest.approx(np.std(pseudo, ddof=1) / 2)
     assert made.interval_nats == pytest.approx(bootstrap_interval_of_mean(pseudo, seed=0))
-    assert made.bias_is_small is True
-    assert made.warnings == ()
+    assert (made.bias_is_small, made.warnings) == (True, ())
 
 
 def test_what_narrows_a_result_is_said() -> None:
-    biased = case_object(texts(), measurements(without=(0.3, 0.1, 0.35, 0.2)), PARAMS)
-    assert biased.bias_is_small is False
+    biased = case_object(texts(), measurements(without=(0.3, 0.1, 0.35, 0.2)))
     (said,) = biased.warnings
+    assert biased.bias_is_small is False
     assert "the value from 4 contexts is too small by 0.41 nats on average" in said
-    deaf = case_object(texts(), measurements((0.0,) * 4, without=(1e-9, 0.0, 0.0, 0.0)), PARAMS)
+    deaf = case_object(texts(), measurements((0.0,) * 4, without=(1e-9, 0.0, 0.0, 0.0)))
     assert (deaf.below_noise_floor, deaf.warnings) == (True, ())
-    full = case_object(texts(), measurements(ceiling=0.4), PARAMS)
+    full = case_object(texts(), measurements(ceiling=0.4))
     assert "near 0.40 nats, the most that 4 contexts can show" in full.warnings[0]
-    two = case_object(texts(2), measurements((0.25, 0.75), without=(0.0, 0.0)), PARAMS)
+    two = case_object(texts(2), measurements((0.25, 0.75), without=(0.0, 0.0)))
     assert (two.interval_nats, two.bias_nats, two.bias_is_small, two.standard_error_nats) == (None,) * 4
     assert "2 contexts are too few for statements about others" in two.warnings[0]
-    assert two.interval_nats is None
 
 
 def test_what_is_infinite_is_told_so_and_contexts_that_are_all_alike_have_nothing_to_tell() -> None:
-    made = case_object(texts(), measurements(from_bare=math.inf, mixture_from_bare=math.inf), PARAMS)
-    assert (made.from_bare_nats, made.mixture_from_bare_nats) == (math.inf, math.inf)
+    made = case_object(texts(), measurements(from_bare=math.inf, mixture_from_bare=math.inf))
+    assert made.from_bare_nats == made.mixture_from_bare_nats == math.inf
     assert json.loads(made.to_json())["from_bare_nats"] == "Infinity"
     json.dumps(summary([made]).to_dict(), allow_nan=False)
     assert summary([made, case()]).mean_from_bare_nats == math.inf
-    made = case_object(texts(), measurements((0.0,) * 4, without=(0.0,) * 4, ceiling=0.0), PARAMS)
+    made = case_object(texts(), measurements((0.0,) * 4, without=(0.0,) * 4, ceiling=0.0))
     assert (made.share_of_ceiling, made.bias_nats, made.interval_nats) == (None, 0.0, (0.0, 0.0))
     with pytest.raises(UsageError, match="there are no queries"):
         summary([])
@@ -123,14 +119,13 @@ def test_what_is_infinite_is_told_so_and_contexts_that_are_all_alike_have_nothin
 def memorised(right: str | None, stated: tuple[str | None, ...], answered: tuple[str, ...]) -> SusceptibilityResult:
     contexts = [one | {"answer": answer} for one, answer in zip(texts()["contexts"], stated, strict=True)]
     responses = [{"text": text, "tokens": []} for text in answered]
-    return case_object(texts(answer=right, contexts=contexts, responses=responses), measurements(), PARAMS)
+    return case_object(texts(answer=right, contexts=contexts, responses=responses), measurements())
 
 
 def test_greedy_answers_are_the_original_that_of_the_context_or_neither() -> None:
     made = memorised("Jane Austen", ("Mark Twain", "Mark Twain", "Mark Twain", "Jane Austen"), ANSWERED)
-    kinds = [one.greedy_answer_is for one in made.contexts]
     # The last states the right answer: whose it would be cannot be told.
-    assert kinds == ["original", "context", "neither", None]
+    assert [one.greedy_answer_is for one in made.contexts] == ["original", "context", "neither", None]
     assert [one.greedy_answer for one in made.contexts] == list(ANSWERED[1:])
     assert made.memorisation is not None
     assert made.memorisation.to_dict() == {
@@ -147,8 +142,7 @@ def test_without_a_known_answer_there_is_no_ratio() -> None:
     assert memorised("Jane Austen", STATED, ()).memorisation is None
     unknown = memorised("Anne Brontë", STATED, ANSWERED)
     assert unknown.memorisation is not None
-    assert unknown.memorisation.knows is False
-    assert unknown.memorisation.ratio is None
+    assert (unknown.memorisation.knows, unknown.memorisation.ratio) == (False, None)
     told = summary([memorised("Jane Austen", ("Mark Twain",) * 4, ANSWERED), unknown, case()]).memorisation
     assert told is not None
     assert told.to_dict() == {
@@ -163,19 +157,16 @@ def test_without_a_known_answer_there_is_no_ratio() -> None:
     [(" Rome", "original"), ("rome.", "original"), ("Romero", "neither"), ("ROME  is  it", "context"), ("", "neither")],
 )
 def test_the_longer_of_two_answers_that_fit_is_given(said: str, kind: str) -> None:
-    assert _memorisation.kinds_of("Rome", ("Rome is",), ("Rome", said)) == (kind,)
+    assert kinds_of("Rome", ("Rome is",), ("Rome", said)) == (kind,)
 
 
 def test_the_mean_and_the_ranks() -> None:
     cases = [case("a", (0.0, 0.5, 0.1)), case("b", (1.0, 2.0, 3.0)), case("c", (0.1, 0.1, 0.1))]
     told = summary(cases, seed=3)
     values = [0.2, 2.0, 0.1]
-    assert told.n == 3
-    assert told.mean_nats == pytest.approx(2.3 / 3)
-    assert told.std_nats == pytest.approx(np.std(values))
+    assert (told.n, told.mean_nats, told.std_nats) == pytest.approx((3, 2.3 / 3, np.std(values)))
     assert told.interval_nats == pytest.approx(bootstrap_interval_of_mean(values, seed=3))
-    assert told.quantiles_nats["0.5"] == pytest.approx(0.2)
-    assert told.mean_from_bare_nats == pytest.approx(2.3 / 3 + 0.5)
+    assert (told.quantiles_nats["0.5"], told.mean_from_bare_nats) == pytest.approx((0.2, 2.3 / 3 + 0.5))
     assert [row.id for row in told.queries] == ["b", "a", "c"]
     assert [(row.id, row.n) for row in told.contexts] == [("c3", 3), ("c2", 3), ("c1", 3)]
     assert told.contexts[0].mean_persuasion_nats == pytest.approx(3.2 / 3)
@@ -193,6 +184,5 @@ def test_factors_have_the_mean_of_each_level() -> None:
     told = summary(cases).factors
     # A level of its own for each query says nothing that the query does not.
     assert set(told) == {"form"}
-    assert [(row.level, row.n, row.mean_nats) for row in told["form"]] == [
-        ("question", 2, pytest.approx(0.3)), ("completion", 1, pytest.approx(2.0)),
-    ]  # fmt: skip
+    rows = [(row.level, row.n, row.mean_nats) for row in told["form"]]
+    assert rows == [("question", 2, pytest.approx(0.3)), ("completion", 1, pytest.approx(2.0))]

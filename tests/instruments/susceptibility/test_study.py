@@ -99,14 +99,39 @@ def test_a_study_is_known_by_its_queries_and_contexts() -> None:
     query = Query("a", "Who?", factors=(("form", "question"),))
     case = QueryCase("a", query, (Context("c", "Emma is by Poe."),))
     record = json.loads(json.dumps(study_of("susceptibility_contexts").kind.record(case)))
-    assert record["query"] == {
-        "id": "a",
-        "text": "Who?",
-        "answers": [],
-        "answer": None,
-        "factors": [["form", "question"]],
-    }
+    asked = {"id": "a", "text": "Who?", "answers": [], "answer": None, "factors": [["form", "question"]]}
+    assert record["query"] == asked
     assert record["contexts"] == [{"id": "c", "text": "Emma is by Poe.", "weight": 1.0, "answer": None}]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A study of gradients, the Monte Carlo cell last, and where it was run."""
+
+    study: Study
+    cells: list[FinishedCell]
+    where: Path
+
+    def tables(self) -> Tables:
+        return self.study.kind.tables(self.study, self.cells, self.where, print)
+
+
+def differentiated(where: Path, name: str, **changes: list[str]) -> Measured:
+    study = study_of(name, **changes)
+    with pytest.MonkeyPatch.context() as there:
+        there.chdir(where)
+        cells, _ = measured(study, {}, DifferentiableToy(scale=0.3))
+    return Measured(study, cells, where)
+
+
+@pytest.fixture(scope="module")
+def agreement(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    return differentiated(tmp_path_factory.mktemp("agreement"), "susceptibility_table_1")
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    return differentiated(tmp_path_factory.mktemp("both"), "susceptibility_figure_3", answer_tokens=["2"])
 
 
 def test_items_hold_every_query() -> None:
@@ -129,28 +154,16 @@ def test_cells_have_the_same_queries_behind_more_contexts() -> None:
     assert {record.known["relation"] for record in chosen} == {named}
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A study of agreement, and where it was run."""
-
-    study: Study
-    cells: list[FinishedCell]
-    made: Tables
-    where: Path
-
-
-@pytest.fixture(scope="module")
-def agreement(tmp_path_factory: pytest.TempPathFactory) -> Measured:
-    study, where = study_of("susceptibility_table_1"), tmp_path_factory.mktemp("agreement")
-    with pytest.MonkeyPatch.context() as there:
-        there.chdir(where)
-        cells, directory = measured(study, {}, DifferentiableToy(scale=0.3))
-    return Measured(study, cells, study.kind.tables(study, cells, directory, print), where)
+def values_of(finished: FinishedCell, sigma: str, statistic: str) -> list[float]:
+    return [
+        next(float(r.values[0]) for r in measurements if (r.piece, r.statistic) == (sigma, statistic))
+        for _, measurements in finished.measured
+    ]
 
 
 @pytest.mark.long
 def test_every_variant_is_held_against_the_same_queries(agreement: Measured) -> None:
-    study, cells, made = agreement.study, agreement.cells, agreement.made
+    study, cells, made = agreement.study, agreement.cells, agreement.tables()
     chi = np.asarray(chi_of(cells[-1]))
     names = list(dict.fromkeys(row["predictor"] for row in made.rows))
     assert names == [
@@ -158,12 +171,7 @@ def test_every_variant_is_held_against_the_same_queries(agreement: Measured) -> 
         *("slot, identity", "slot, embedding", "slot, embedding, spread", "slot, empirical", "slot, empirical, spread"),
         *("query length in tokens", "entropy of the bare answer", "query is closed"),
     ]
-    values = np.asarray(
-        [
-            next(r.values[0] for r in measurements if (r.piece, r.statistic) == ("empirical", "spread"))
-            for _, measurements in cells[1].measured
-        ]
-    )
+    values = np.asarray(values_of(cells[1], "empirical", "spread"))
     known = [record.known for record in cells[-1].records]
     for which in ("all", "open", "closed"):
         (row,) = [r for r in made.rows if (r["predictor"], r["queries"]) == ("slot, empirical, spread", which)]
@@ -186,22 +194,20 @@ def test_every_variant_is_held_against_the_same_queries(agreement: Measured) -> 
 
 @pytest.mark.long
 def test_the_best_variant_is_reported_where_it_was_not_chosen(agreement: Measured) -> None:
-    made = agreement.made
+    made = agreement.tables()
     (row,) = made.comparisons
     assert (row["of"], row["n"], row["n_relations"]) == (8, N_QUERIES // 2, 2)
     assert row["chosen"] in {r["predictor"] for r in made.rows}
-    study = agreement.study
     by = row["spearman"] - row["eq_10_spearman"]
     assert row["spearman_difference"] == pytest.approx(by, abs=1e-12)
-    without = study.kind.tables(study, agreement.cells[1:], agreement.where, print)
-    assert without.comparisons == []
+    assert replace(agreement, cells=agreement.cells[1:]).tables().comparisons == []
     # Of a study that is interrupted, the Monte Carlo cell may stand alone.
-    assert study.kind.tables(study, agreement.cells[-1:], agreement.where, print).summary == []
+    assert replace(agreement, cells=agreement.cells[-1:]).tables().summary == []
 
 
 @pytest.mark.long
 def test_items_have_both_values(agreement: Measured) -> None:
-    study, cells, made = agreement.study, agreement.cells, agreement.made
+    study, cells, made = agreement.study, agreement.cells, agreement.tables()
     (page,) = study.kind.pages(study, cells, []).items()
     assert page[0] == "agreement-02.csv"
     rows = list(csv.DictReader(io.StringIO(page[1], newline="")))
@@ -212,25 +218,22 @@ def test_items_have_both_values(agreement: Measured) -> None:
     pytest.importorskip("matplotlib")
     Path(page[0]).write_text(page[1], encoding="utf-8")
     study.kind.draw(study, made.rows, footer="f", stem=Path("figure"))
-    for name in ("figure", "agreement-02"):
-        assert Path(f"{name}.svg").stat().st_size > 0
-        assert Path(f"{name}.png").stat().st_size > 0
+    for name in ("figure.svg", "figure.png", "agreement-02.svg", "agreement-02.png"):
+        assert Path(name).stat().st_size > 0
 
 
 @pytest.mark.long
 def test_the_yardstick_is_the_run_of_the_study_of_monte_carlo_susceptibility(
     agreement: Measured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cells = agreement.cells
     monkeypatch.chdir(agreement.where)
     # A back end that does nothing: the run is there.
     (finished,), _ = measured(study_of("susceptibility_table_2"), {}, Mortal(0))
-    assert finished.run == cells[-1].run
-    assert chi_of(finished) == chi_of(cells[-1])
+    assert (finished.run, chi_of(finished)) == (agreement.cells[-1].run, chi_of(agreement.cells[-1]))
 
 
 def test_a_study_whose_back_end_dies_goes_on_without_repeating_or_losing_a_query() -> None:
-    study = study_of("susceptibility_table_2", relations=["3"])
+    study = study_of("susceptibility_table_2", relations=["2"])
     n_deaths, seen = 0, dict[Path, bytes]()
     while True:
         try:
@@ -243,7 +246,7 @@ def test_a_study_whose_back_end_dies_goes_on_without_repeating_or_losing_a_query
         seen = now
         assert n_deaths < 10
     assert n_deaths > 0
-    assert len(finished.measured) == len({texts["id"] for texts, _ in finished.measured}) == 24
+    assert len(finished.measured) == len({texts["id"] for texts, _ in finished.measured}) == 16
     again, _ = measured(study, {}, Mortal(0))
     chi = chi_of(finished)
     assert chi_of(again[0]) == chi
@@ -263,32 +266,9 @@ def test_the_command_predicts_and_runs(capsys: pytest.CaptureFixture[str]) -> No
     assert {"table.md", "table.csv", "comparisons.csv", "cell-00.csv"} <= {path.name for path in directory.iterdir()}
 
 
-Known = dict[str, str]
-
-
-@dataclass(frozen=True)
-class Both:
-    """A study of both estimators, the Monte Carlo cell last, and where it was run."""
-
-    study: Study
-    cells: list[FinishedCell]
-    where: Path
-
-    def tables(self) -> Tables:
-        return self.study.kind.tables(self.study, self.cells, self.where, print)
-
-
-@pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Both:
-    where = tmp_path_factory.mktemp("both")
-    with pytest.MonkeyPatch.context() as there:
-        there.chdir(where)
-        study = study_of("susceptibility_figure_3", answer_tokens=["2"])
-        cells, _ = measured(study, {}, DifferentiableToy(scale=0.3))
-    return Both(study, cells, where)
-
-
-def by_relation(finished: FinishedCell, values: Sequence[float], chosen: Callable[[Known], bool]) -> np.ndarray:
+def by_relation(
+    finished: FinishedCell, values: Sequence[float], chosen: Callable[[dict[str, str]], bool]
+) -> np.ndarray:
     """Means over the chosen queries of each relation."""
     groups: dict[str, list[float]] = {}
     for record, value in zip(finished.records, values, strict=True):
@@ -300,8 +280,8 @@ def by_relation(finished: FinishedCell, values: Sequence[float], chosen: Callabl
 
 def interval_over(means: np.ndarray) -> tuple[float, float]:
     """That of relations which have as many queries each: of resamples of their means."""
-    counts = Resamples(range(len(means)), seed=0).counts
-    low, high = np.quantile([means[np.repeat(np.arange(len(means)), of)].mean() for of in counts], [0.025, 0.975])
+    resampled = [np.repeat(means, of).mean() for of in Resamples(range(len(means)), seed=0).counts]
+    low, high = np.quantile(resampled, [0.025, 0.975])
     return (low, high)
 
 
@@ -337,7 +317,7 @@ def test_a_table_is_the_statistics_of_its_queries() -> None:
 
 
 @pytest.mark.long
-def test_pairs_are_of_the_same_entity_or_relation(both: Both) -> None:
+def test_pairs_are_of_the_same_entity_or_relation(both: Measured) -> None:
     made = replace(both, study=study_of("susceptibility_figure_4")).tables()
     finished = both.cells[-1]
     # The closed queries that ship are questions all.
@@ -347,19 +327,14 @@ def test_pairs_are_of_the_same_entity_or_relation(both: Both) -> None:
     ]  # fmt: skip
     chi = chi_of(finished)
     open_questions = {"openness": "open", "form": "question"}
-    for found, name, n, of_both in zip(
-        made.comparisons[:3],
-        ("openness", "form", "familiarity"),
-        (8, 8, 4),
-        (
-            ({"openness": "closed"}, open_questions),
-            ({"openness": "open", "form": "completion"}, open_questions),
-            ({"familiarity": "invented"}, {"familiarity": "real"}),
-        ),
-        strict=True,
-    ):
-        assert (found["estimator"], found["compared"]) == ("Monte Carlo", name)
-        assert (found["level"], found["less"]) == tuple(of[name] for of in of_both)
+    expected = (
+        ("openness", 8, ({"openness": "closed"}, open_questions)),
+        ("form", 8, ({"openness": "open", "form": "completion"}, open_questions)),
+        ("familiarity", 4, ({"familiarity": "invented"}, {"familiarity": "real"})),
+    )
+    for found, (name, n, of_both) in zip(made.comparisons[:3], expected, strict=True):
+        levels = (of[name] for of in of_both)
+        assert (found["estimator"], found["compared"], found["level"], found["less"]) == ("Monte Carlo", name, *levels)
         after, before = (by_relation(finished, chi, lambda known, of=of: of.items() <= known.items()) for of in of_both)
         assert (found["n"], found["n_relations"]) == (n, 4)
         assert found["paired_nats"] == pytest.approx((after - before).mean(), abs=1e-12)
@@ -384,7 +359,7 @@ def test_one_relation_has_no_interval_and_no_p_and_openness_can_be_what_is_shown
 
 
 @pytest.mark.long
-def test_fisher_has_rows_for_each_place_and_sigma_beside_monte_carlo(both: Both) -> None:
+def test_fisher_has_rows_for_each_place_and_sigma_beside_monte_carlo(both: Measured) -> None:
     cells, made = both.cells, both.tables()
     groups = [("Monte Carlo", None, None)]
     groups += [("Fisher", "query", sigma) for sigma in ("identity", "embedding")]
@@ -392,10 +367,7 @@ def test_fisher_has_rows_for_each_place_and_sigma_beside_monte_carlo(both: Both)
     for rows, n in ((made.rows, 6), (made.comparisons, 3)):
         found = [(row["estimator"], row["place"], row["sigma"]) for row in rows]
         assert found == [group for group in groups for _ in range(n)]
-    values = [
-        next(float(r.values[0]) for r in measurements if (r.piece, r.statistic) == ("embedding", "fisher"))
-        for _, measurements in cells[1].measured
-    ]
+    values = values_of(cells[1], "embedding", "fisher")
     (row,) = [
         row
         for row in made.rows
@@ -413,27 +385,12 @@ def test_fisher_has_rows_for_each_place_and_sigma_beside_monte_carlo(both: Both)
 
 @pytest.mark.long
 def test_cells_of_other_units_are_not_compared() -> None:
-    source = Path("mine.toml")
-    source.write_text(
-        """
-title = "t"
-reproduces = "r"
-measure = "fisher"
-show = "factor"
-x = "place"
-[both]
-dataset = "relations"
-model = "toy"
-relations = 2
-entities = 2
-contexts = 3
-probes = 2
-directions = 1
-place = ["query", "slot"]
-""",
-        encoding="utf-8",
+    Path("mine.toml").write_text(
+        'title = "t"\nreproduces = "r"\nmeasure = "fisher"\nshow = "factor"\nx = "place"\n'
+        '[both]\ndataset = "relations"\nmodel = "toy"\nrelations = 2\nentities = 2\ncontexts = 3\n'
+        'probes = 2\ndirections = 1\nplace = ["query", "slot"]\n'
     )
-    study = load_study(str(source))
+    study = load_study("mine.toml")
     cells, directory = measured(study, {}, DifferentiableToy(scale=0.3))
     made = study.kind.tables(study, cells, directory, print)
     found = [(row["sigma"], row["level"], row["less"]) for row in made.comparisons if row["compared"] == "place"]
@@ -461,7 +418,7 @@ def answered(finished: FinishedCell) -> FinishedCell:
 
 
 @pytest.mark.long
-def test_memorisation_ratios_are_of_all_contexts_of_known_answers(both: Both) -> None:
+def test_memorisation_ratios_are_of_all_contexts_of_known_answers(both: Measured) -> None:
     *fisher, reference = both.cells
     assert reference.cell.measure == Susceptibility(answer_tokens=2)
     reference = answered(reference)
@@ -492,10 +449,8 @@ def test_memorisation_ratios_are_of_all_contexts_of_known_answers(both: Both) ->
 
 
 @pytest.mark.long
-def test_without_right_answers_there_is_no_ratio(both: Both) -> None:
+def test_without_right_answers_there_is_no_ratio(both: Measured) -> None:
     *fisher, reference = both.cells
     parts = [({**texts, "answer": None}, measurements) for texts, measurements in reference.measured]
     made = replace(both, cells=[*fisher, replace(reference, measured=parts)]).tables()
     assert all("memorisation_ratio" not in row for row in made.rows)
-    with pytest.raises(UsageError, match="answer-tokens is -1"):
-        study_of("susceptibility_figure_3", answer_tokens=["-1"])

@@ -101,6 +101,6 @@ def test_numbers_are_compared_without_timing(tiny: HfBackend, monkeypatch: pytes
     assert 0.01 < found["sketch 64"]["relative_rms_error"] < 0.4
     # Most of a trace lies outside of the likeliest tokens here, and top-k has none of that.
     assert 0.5 < found["top-k 16"]["relative_rms_error"] < 1.0
-    assert {name: found[name]["backward_passes"] for name in settings} == dict(zip(settings, (64, 66, 16), strict=True))
-    assert {name: found[name]["n_guesses"] for name in settings} == dict(zip(settings, (12, 12, 3), strict=True))
+    passes = [(found[name]["backward_passes"], found[name]["n_guesses"]) for name in settings]
+    assert passes == [(64, 12), (66, 12), (16, 3)]
     assert not [key for row in found.values() for key in row if key.startswith(("s_per_query", "ratio"))]

@@ -46,10 +46,8 @@ def toy(**settings: Any) -> DifferentiableToy:
 def told(measure: Fisher, item: QueryItem | None = None) -> dict[tuple[str, str], float]:
     """(Σ, statistic) to value."""
     (measurements,), _ = drive(toy(), [measure.trial(item or question())])
-    assert all(
-        isinstance(measurement, Measurement) and measurement.values.shape == (1,) for measurement in measurements
-    )
-    found = {(measurement.piece, measurement.statistic): float(measurement.values[0]) for measurement in measurements}
+    assert all(isinstance(r, Measurement) and r.values.shape == (1,) for r in measurements)
+    found = {(r.piece, r.statistic): float(r.values[0]) for r in measurements}
     assert len(found) == len(measurements)
     return found
 
@@ -91,9 +89,8 @@ def test_all_of_it_is_the_closed_form(place: str, settings: dict[str, Any]) -> N
     found = told(measure)
     for name, (covariance, mean) in moments.items():
         spread, drift = np.trace(i @ covariance) / 2, mean @ i @ mean / 2
-        assert found[name, "spread"] == pytest.approx(spread, rel=1e-9)
-        assert found[name, "drift"] == pytest.approx(drift, rel=1e-9)
-        assert found[name, "fisher"] == pytest.approx(spread + drift, rel=1e-9)
+        values = [found[name, statistic] for statistic in ("spread", "drift", "fisher")]
+        assert values == pytest.approx([spread, drift, spread + drift], rel=1e-9)
         assert found[name, "standard_error"] == pytest.approx(0.0, abs=1e-9)
     assert found["identity", "trace"] == pytest.approx(np.trace(i))
     assert found["", "entropy"] == pytest.approx(-(p * np.log(p)).sum())
@@ -102,21 +99,20 @@ def test_all_of_it_is_the_closed_form(place: str, settings: dict[str, Any]) -> N
 
 def test_a_short_way_the_divergence_is_what_fisher_says() -> None:
     """The value with a slot, against the divergences of models whose contexts do a hundredth of what they do."""
-    small = 1e-2
+    small, weights = 1e-2, np.asarray(WEIGHTS)
     measure = Fisher(method="top-k", sigma=("empirical",), place="slot", top_k=N_VOCAB)
     p, _, request = information(measure)
     _, slopes = toy().jacobian(request)
     moves = np.einsum("vps,cps->cv", slopes, small * toy().deviations(request))
     behind = p * np.exp(moves)
     behind /= behind.sum(axis=1, keepdims=True)
-    weights = np.asarray(WEIGHTS)
-    expected = weights @ (behind * np.log(behind / p)).sum(axis=1)
-    mixture = weights @ behind
-    information_of_answer = weights @ (behind * np.log(behind / mixture)).sum(axis=1)
-    found = told(measure)
-    assert found["empirical", "fisher"] * small**2 == pytest.approx(expected, rel=0.02)
-    assert found["empirical", "spread"] * small**2 == pytest.approx(information_of_answer, rel=0.02)
-    assert found["empirical", "drift"] * small**2 == pytest.approx((mixture * np.log(mixture / p)).sum(), rel=0.02)
+    mixture, found = weights @ behind, told(measure)
+    for name, expected in (
+        ("fisher", weights @ (behind * np.log(behind / p)).sum(axis=1)),
+        ("spread", weights @ (behind * np.log(behind / mixture)).sum(axis=1)),
+        ("drift", (mixture * np.log(mixture / p)).sum()),
+    ):
+        assert found["empirical", name] * small**2 == pytest.approx(expected, rel=0.02)
 
 
 def test_the_likeliest_answers_hold_their_terms_of_the_trace() -> None:
@@ -240,8 +236,7 @@ def test_probes_are_taken_until_they_suffice_and_those_that_decide_are_left_out(
     numbers = np.asarray([one["", "n_probes"] for one in found])
     values = np.asarray([one["identity", "trace"] for one in found])
     assert len(set(numbers)) > 20
-    assert numbers.min() >= 2
-    assert numbers.max() <= 400
+    assert 2 <= numbers.min() < numbers.max() <= 400
     assert np.median([one["identity", "standard_error"] / one["identity", "fisher"] for one in found]) < 0.07
     assert abs(values.mean() - np.trace(i)) < 4 * values.std() / np.sqrt(len(values))
     trial = measure.trial(question())
