@@ -37,9 +37,7 @@ def disclosed(
     for number, (text, without, alone) in enumerate(pieces, 1):
         ranges = [[len(context), len(context) + len(text)]]
         context += text
-        spans.append(
-            {"name": f"s{number}", "kind": "unit", "document": f"d{number}", "ranges": ranges, "entity": None}
-        )
+        spans.append({"name": f"s{number}", "kind": "unit", "document": f"d{number}", "ranges": ranges, "entity": None})
         series[0, "without_this", f"s{number}"] = np.asarray(without)
         series[0, "only_this", f"s{number}"] = np.asarray(alone)
     responses = [{"text": "".join(tokens), "tokens": tokens}]
