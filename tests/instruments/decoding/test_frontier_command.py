@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,24 +37,26 @@ COLUMN = {"lambda": "cid_lambda", "epsilon": "epsilon"}
 kinds = pytest.mark.parametrize("kind", ["epsilon", pytest.param("lambda", marks=pytest.mark.long)])
 
 
-def write_cases(path: Path, **changes: Any) -> Path:
-    """Invented cases; `changes` are fields of the last one, None to leave one out."""
+def invented() -> list[dict[str, Any]]:
     rng = random.Random(0)
     words = "the ferry cat sat on mat Anna Ek called and rain fell in Graz".split()  # noqa: SIM905
-    lines = []
-    for i in range(N_CASES):
-        fields: dict[str, Any] = {"id": f"c{i}", "context": " ".join(rng.choices(words, k=12)), "query": "Who called?"}
-        fields["reference"] = f"the {rng.choice(words)} {rng.choice(words)} a e i o u"
-        if i == N_CASES - 1:
-            fields = {name: value for name, value in {**fields, **changes}.items() if value is not None}
-        lines.append(json.dumps(fields))
-    path.write_text("\n".join(lines), encoding="utf-8")
+    return [
+        {
+            "id": f"c{i}", "context": " ".join(rng.choices(words, k=12)), "query": "Who called?",
+            "reference": f"the {rng.choice(words)} {rng.choice(words)} a e i o u",
+        }
+        for i in range(N_CASES)
+    ]  # fmt: skip
+
+
+def write_cases(path: Path, cases: list[dict[str, Any]]) -> Path:
+    path.write_text("\n".join(map(json.dumps, cases)), encoding="utf-8")
     return path
 
 
 @pytest.fixture
 def cases(tmp_path: Path) -> Path:
-    return write_cases(tmp_path / "cases.jsonl")
+    return write_cases(tmp_path / "cases.jsonl", invented())
 
 
 def words_of(data: Path, kind: str, *more: object) -> list[object]:
@@ -61,9 +64,19 @@ def words_of(data: Path, kind: str, *more: object) -> list[object]:
     return ["decode", "frontier", "--data", data, "--model", "toy", "--max-new-tokens", 8, *swept, *more]
 
 
+def swept(ended: Any, out: str = "runs") -> Path:
+    """Where a sweep that went well is kept."""
+    assert ended.code == 0, ended.err
+    return frontier_in(Path(out))
+
+
 def frontier_in(out: Path) -> Path:
     (path,) = out.glob("frontier-*")
     return path
+
+
+def json_of(path: Path) -> Any:
+    return json.loads(path.read_bytes())
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -71,15 +84,14 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def contents(out: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in frontier_in(out).iterdir()}
+def contents(out: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in frontier_in(Path(out)).iterdir()}
 
 
 @kinds
 def test_the_table_is_the_statistics_of_the_runs(cli: Call, cases: Path, kind: str) -> None:
     ended = cli(*words_of(cases, kind, "--samples", 2))
-    assert ended.code == 0, ended.err
-    path = frontier_in(Path("runs"))
+    path = swept(ended)
     assert path.stat().st_mode & 0o777 == 0o700
     rows = rows_of(path / "table.csv")
     assert [row[COLUMN[kind]] for row in rows] == list(SWEPT[kind])
@@ -87,9 +99,11 @@ def test_the_table_is_the_statistics_of_the_runs(cli: Call, cases: Path, kind: s
     for row, value in zip(rows, SWEPT[kind], strict=True):
         items = rows_of(path / f"{kind}-{value}.csv")
         assert [(item["id"], item["sample"]) for item in items] == [(f"c{i}", str(j)) for i in range(5) for j in (0, 1)]
-        run = RunDirectory(Path("runs") / json.loads((path / f"{kind}-{value}.json").read_bytes())["run"])
-        measurements = [measurement for _, found in cases_of_run(run) for measurement in found]
-        losses = [float(measurement.values.sum()) for measurement in measurements if measurement.statistic == "loss"]
+        run = RunDirectory(Path("runs") / json_of(path / f"{kind}-{value}.json")["run"])
+        sums: dict[str, list[float]] = defaultdict(list)
+        for measurement in (measurement for _, found in cases_of_run(run) for measurement in found):
+            sums[measurement.statistic].append(float(measurement.values.sum()))
+        losses = sums["loss"]
         assert [float(item["whole_nats"]) for item in items] == losses
         # Responses of a case are averaged first: it is over cases that intervals are taken.
         nats = np.reshape(losses, (N_CASES, 2)).mean(axis=1)
@@ -100,15 +114,12 @@ def test_the_table_is_the_statistics_of_the_runs(cli: Call, cases: Path, kind: s
         scores.append(rouge.mean(axis=1))
         assert float(row["rouge_l_f1"]) == pytest.approx(mean(scores[-1]), rel=1e-14)
         if kind == "epsilon":
-            spent, promised = (
-                [float(measurement.values.sum()) for measurement in measurements if measurement.statistic == statistic]
-                for statistic in ("spent_epsilon", "promised_epsilon")
-            )
+            spent, promised = sums["spent_epsilon"], sums["promised_epsilon"]
             assert (float(row["spent_nats_most"]), float(row["guaranteed_nats_most"])) == (max(spent), max(promised))
             assert max(spent) <= max(promised) == 8 * float(value)
             # A token's loss is at most half of what it spends.
             assert all(2 * loss <= one + 1e-12 for loss, one in zip(losses, spent, strict=True))
-    told = json.loads((path / "frontier.json").read_bytes())
+    told = json_of(path / "frontier.json")
     choice = told["choices"]["rouge_l_f1"]
     best = [row[COLUMN[kind]] for row in told["settings"]].index(choice["best"])
     assert scores[best].mean() == pytest.approx(max(score.mean() for score in scores), rel=1e-14)
@@ -126,28 +137,23 @@ def test_the_table_is_the_statistics_of_the_runs(cli: Call, cases: Path, kind: s
 
 def test_every_setting_draws_with_the_same_numbers(cli: Call, cases: Path) -> None:
     """Neighbours that mix alike then say the same: what differs between settings comes from the settings."""
-    assert cli(*words_of(cases, "lambda", "1.5000000001")).code == 0
-    one, two = (rows_of(frontier_in(Path("runs")) / f"lambda-{value}.csv") for value in ("1.5", "1.5000000001"))
+    path = swept(cli(*words_of(cases, "lambda", "1.5000000001", "--records", 2)))
+    one, two = (rows_of(path / f"lambda-{value}.csv") for value in ("1.5", "1.5000000001"))
     assert [item["generations"] for item in one] == [item["generations"] for item in two]
 
 
 @pytest.mark.long
 def test_the_same_command_gives_the_same_bytes(cli: Call, cases: Path) -> None:
-    for out in ("one", "two"):
-        assert cli(*words_of(cases, "lambda", "--out", out)).code == 0
-    assert contents(Path("one")) == contents(Path("two"))
+    for kind, out in [("lambda", "one"), ("lambda", "two"), ("epsilon", "bounded-one"), ("epsilon", "bounded-two")]:
+        swept(cli(*words_of(cases, kind, "--out", out)), out)
+    assert contents("one") == contents("two")
     # With a bound the seed is drawn, and kept: another directory draws anew, this one does not.
-    for out in ("one", "two", "three"):
-        assert (
-            cli(*words_of(cases, "epsilon", "--out", f"bounded-{out}" if out != "three" else "bounded-one")).code == 0
-        )
-    one, two = contents(Path("bounded-one")), contents(Path("bounded-two"))
+    one, two = contents("bounded-one"), contents("bounded-two")
     assert one["secret.json"] != two["secret.json"]
     assert one["epsilon-8.0.csv"] != two["epsilon-8.0.csv"]
     assert sorted(one) == sorted(two)
-    before = one
-    assert cli(*words_of(cases, "epsilon", "--out", "bounded-one")).code == 0
-    assert contents(Path("bounded-one")) == before
+    swept(cli(*words_of(cases, "epsilon", "--out", "bounded-one")), "bounded-one")
+    assert contents("bounded-one") == one
 
 
 @pytest.mark.long
@@ -155,27 +161,23 @@ def test_the_same_command_gives_the_same_bytes(cli: Call, cases: Path) -> None:
 def test_a_finished_sweep_loads_no_model_and_a_longer_one_only_measures_what_is_new(
     cli: Call, cases: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert cli(*words_of(cases, kind)).code == 0
-    before = {path: path.stat().st_mtime_ns for path in Path("runs").glob("decode-*/measurements-*.parquet")}
-    with monkeypatch.context() as patched:
-        import leakmeter.engine.loading
+    def stamps() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in Path("runs").glob("decode-*/measurements-*.parquet")}
 
-        patched.setattr(leakmeter.engine.loading, "load_backend", None)
-        ended = cli(*words_of(cases, kind))
-        assert ended.code == 0, ended.err
-    ended = cli(*words_of(cases, kind, "4"))
-    assert ended.code == 0, ended.err
-    assert len(rows_of(frontier_in(Path("runs")) / "table.csv")) == 4
-    after = {path: path.stat().st_mtime_ns for path in Path("runs").glob("decode-*/measurements-*.parquet")}
+    swept(cli(*words_of(cases, kind)))
+    before = stamps()
+    with monkeypatch.context() as patched:
+        patched.setattr("leakmeter.engine.loading.load_backend", None)
+        swept(cli(*words_of(cases, kind)))
+    path = swept(cli(*words_of(cases, kind, "4")))
+    assert len(rows_of(path / "table.csv")) == 4
+    after = stamps()
     assert {path: after[path] for path in before} == before
     # Responses are drawn together, save under ε.
     assert len(after) == 4 * (N_CASES if kind == "epsilon" else 1)
     if kind == "epsilon":
-        told = [json.loads(path.read_bytes())["params"] for path in Path("runs").glob("decode-*/spec.json")]
-        assert {one["nonce"] for one in told} == {
-            json.loads((frontier_in(Path("runs")) / "secret.json").read_bytes())["nonce"]
-        }
-        assert {one["seed"] for one in told} == {None}
+        told = [json_of(spec)["params"] for spec in Path("runs").glob("decode-*/spec.json")]
+        assert {(one["nonce"], one["seed"]) for one in told} == {(json_of(path / "secret.json")["nonce"], None)}
 
 
 @pytest.mark.long
@@ -188,21 +190,18 @@ def test_a_sweep_killed_again_and_again_ends_like_one_left_alone(cases: Path, tm
     for number in range(told["studies"]):
         out = tmp_path / str(number)
         assert len(list(out.glob("*/measurements-*.parquet"))) == N_CASES * 3
-        assert contents(out) == contents(tmp_path / "calm")
+        assert contents(str(out)) == contents(str(tmp_path / "calm"))
 
 
 def test_a_named_data_set_is_cut_and_framed_as_the_paper_has_it(cli: Call, tmp_path: Path) -> None:
     records = {str(i): {"QUESTION": "Who?", "CONTEXTS": ["Anna sang."], "LONG_ANSWER": "Anna."} for i in range(4)}
     path = tmp_path / "abstracts.json"
     path.write_text(json.dumps(records), encoding="utf-8")
-    ended = cli(
-        *("decode", "frontier", "--data", f"pubmedqa={path}", "--records", 3, "--model", "toy", "--lambda", "0.5", "1"),
-        *("--max-new-tokens", 3),
-    )
-    assert ended.code == 0, ended.err
-    assert rows_of(frontier_in(Path("runs")) / "table.csv")[0]["n"] == "3"
+    words = ("--data", f"pubmedqa={path}", "--records", 3, "--model", "toy", "--lambda", "0.5", "1")
+    table = swept(cli("decode", "frontier", *words, "--max-new-tokens", 3)) / "table.csv"
+    assert rows_of(table)[0]["n"] == "3"
     for spec in Path("runs").glob("decode-*/spec.json"):
-        prompts = json.loads(spec.read_bytes())["prompts"]
+        prompts = json_of(spec)["prompts"]
         assert (prompts["template"], prompts["max_context_tokens"], prompts["truncate"]) == ("document", 2048, True)
 
 
@@ -224,14 +223,14 @@ def test_the_figure_and_page_are_drawn_or_asked_for(cli: Call, cases: Path, monk
     with monkeypatch.context() as patched:
         patched.setitem(sys.modules, "matplotlib", None)
         ended = cli(*words_of(cases, "lambda"))
-        assert ended.code == 0
+        path = swept(ended)
         assert "charts need matplotlib, which is not installed: pip install matplotlib\n" in ended.err
-        assert not (frontier_in(Path("runs")) / "figure.png").exists()
+        assert not (path / "figure.png").exists()
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     page = Path("frontier.html")
-    assert cli(*words_of(cases, "lambda", "--html", page)).code == 0
-    assert (frontier_in(Path("runs")) / "figure.png").read_bytes().startswith(b"\x89PNG")
-    assert b"<svg" in (frontier_in(Path("runs")) / "figure.svg").read_bytes()
+    assert swept(cli(*words_of(cases, "lambda", "--html", page))) == path
+    assert (path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in (path / "figure.svg").read_bytes()
     text = page.read_text(encoding="utf-8")
     assert text.index('class="finding"') < text.index("What to do") < text.index("<table") < text.index("<svg")
     assert page.stat().st_mode & 0o777 == 0o600
@@ -239,17 +238,16 @@ def test_the_figure_and_page_are_drawn_or_asked_for(cli: Call, cases: Path, monk
 
 
 def test_secrets_are_neither_printed_nor_written_but_where_they_belong(cli: Call, cases: Path) -> None:
-    ended = cli(*words_of(cases, "epsilon", "--seed", 987654321))
-    assert ended.err.splitlines()[0] == SEED_WARNING
-    path = frontier_in(Path("runs"))
-    assert not (path / "secret.json").exists()
-    drawn = cli(*words_of(cases, "epsilon", "--out", "drawn"))
-    secret = str(json.loads((frontier_in(Path("drawn")) / "secret.json").read_bytes())["nonce"])
-    for out, err, seed in ((ended.out, ended.err, "987654321"), (drawn.out, drawn.err, secret)):
-        assert seed not in out + err
-        for name in ("table.md", "table.csv", "frontier.json", "figure.svg"):
-            for found in (path, frontier_in(Path("drawn"))):
-                assert not (found / name).exists() or seed.encode() not in (found / name).read_bytes()
+    words = [*words_of(cases, "epsilon"), "--records", 2]
+    seeded, drawn = cli(*words, "--seed", 987654321), cli(*words, "--out", "drawn")
+    assert seeded.err.splitlines()[0] == SEED_WARNING
+    paths = swept(seeded), swept(drawn, "drawn")
+    assert not (paths[0] / "secret.json").exists()
+    for ended, seed in ((seeded, "987654321"), (drawn, str(json_of(paths[1] / "secret.json")["nonce"]))):
+        assert seed not in ended.out + ended.err
+        for path in paths:
+            for name in ("table.md", "table.csv", "frontier.json", "figure.svg"):
+                assert seed.encode() not in (path / name).read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -266,8 +264,7 @@ def test_secrets_are_neither_printed_nor_written_but_where_they_belong(cli: Call
     ],
 )
 def test_what_cannot_be_swept_is_one_line(cli: Call, cases: Path, more: tuple[str, ...], told: str) -> None:
-    ended = cli("decode", "frontier", "--data", cases, "--model", "toy", *more)
-    assert_refused(ended, told)
+    assert_refused(cli("decode", "frontier", "--data", cases, "--model", "toy", *more), told)
     assert not list(Path().glob("runs/decode-*"))
 
 
@@ -285,19 +282,16 @@ def test_what_cannot_be_swept_is_one_line(cli: Call, cases: Path, more: tuple[st
 def test_cases_that_cannot_be_used_are_one_line(
     cli: Call, tmp_path: Path, changes: dict[str, Any] | None, told: str
 ) -> None:
-    data = write_cases(tmp_path / "cases.jsonl", **(changes or {}))
-    if changes is None:
-        data.write_text("\n", encoding="utf-8")
-    ended = cli("decode", "frontier", "--data", data, "--model", "toy", "--lambda")
-    assert_refused(ended, told.format(data))
+    *others, last = invented()
+    changed = {name: value for name, value in {**last, **(changes or {})}.items() if value is not None}
+    data = write_cases(tmp_path / "cases.jsonl", [] if changes is None else [*others, changed])
+    assert_refused(cli("decode", "frontier", "--data", data, "--model", "toy", "--lambda"), told.format(data))
     assert not Path("runs").exists()
 
 
 def test_a_dry_run_tells_the_whole_sweep_and_writes_nothing(cli: Call, cases: Path) -> None:
-    one, all_ = (
-        json.loads(cli(*words_of(cases, "lambda", *more, "--dry-run", "--json")).out)["tree_tokens"]
-        for more in ((), ("2", "3", "4"))
-    )
+    dry = [cli(*words_of(cases, "lambda", *more, "--dry-run", "--json")).out for more in ((), ("2", "3", "4"))]
+    one, all_ = (json.loads(told)["tree_tokens"] for told in dry)
     assert all_ == 2 * one > 0
     ended = cli(*words_of(cases, "epsilon", "--dry-run"))
     assert "nothing was run" in ended.out
@@ -313,11 +307,11 @@ def test_a_single_case_or_setting_is_measured_and_recommends_nothing(
 ) -> None:
     words = ("--data", cases, "--records", n, "--model", "toy", "--max-new-tokens", 4)
     ended = cli("decode", "frontier", *words, "--lambda", *values)
-    assert ended.code == 0, ended.err
     assert told in ended.out
-    choice = json.loads((frontier_in(Path("runs")) / "frontier.json").read_bytes())["choices"]["rouge_l_f1"]
+    text = (swept(ended) / "frontier.json").read_text(encoding="utf-8")
+    choice = json.loads(text)["choices"]["rouge_l_f1"]
     assert (choice["ship"], choice["knee"], choice["no_knee_share"]) == (None, None, None)
-    assert "NaN" not in (frontier_in(Path("runs")) / "frontier.json").read_text(encoding="utf-8")
+    assert "NaN" not in text
 
 
 CASES = [
@@ -325,18 +319,14 @@ CASES = [
     for i, word in enumerate(("cat", "Anna", "rain"))
 ]
 
-USER = {"role": "user", "content": "Who?"}
-
 
 def test_python_and_the_command_line_agree(cli: Call) -> None:
     found = leakmeter.frontier("toy", CASES, lambdas=[0, 1, 2], max_new_tokens=6, samples=2, temperature=0.7)
     assert repr(found) == f"<Frontier of 3 settings: {found.recommendation}>"
     assert os.listdir() == []
-    Path("cases.jsonl").write_text("\n".join(map(json.dumps, CASES)), encoding="utf-8")
-    words = ("--data", "cases.jsonl", "--model", "toy", "--lambda", 0, 1, 2)
-    assert cli("decode", "frontier", *words, "--max-new-tokens", 6, "--samples", 2, "--temperature", 0.7).code == 0
-    (path,) = Path("runs").glob("frontier-*")
-    told = json.loads((path / "frontier.json").read_bytes())
+    words = ("--data", write_cases(Path("cases.jsonl"), CASES), "--model", "toy", "--lambda", 0, 1, 2)
+    ended = cli("decode", "frontier", *words, "--max-new-tokens", 6, "--samples", 2, "--temperature", 0.7)
+    told = json_of(swept(ended) / "frontier.json")
     mine = json.loads(found.to_json())
     del told["model"]["memory_bytes"]
     assert mine == told
@@ -380,15 +370,13 @@ def test_bertscore_is_a_utility_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_is_context_in_chats_can_be_said_in_both_doors(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = [[{"role": "system", "content": f"Anna {i} called."}, USER] for i in range(2)]
+    said = [[{"role": "system", "content": f"Anna {i} called."}, {"role": "user", "content": "Who?"}] for i in range(2)]
     chats = [{"id": f"c{i}", "reference": "Anna a e i", "messages": one} for i, one in enumerate(said)]
     with pytest.raises(DataError, match="--context-from system"):
         leakmeter.frontier(ToyChat(), chats, lambdas=[0, 1], max_new_tokens=2)
     found = leakmeter.frontier(ToyChat(), chats, lambdas=[0, 1], max_new_tokens=2, context_from="system")
-    Path("cases.jsonl").write_text("\n".join(map(json.dumps, chats)), encoding="utf-8")
     monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *given, **options: ToyChat())
-    words = ("--data", "cases.jsonl", "--model", "toy", "--lambda", 0, 1, "--max-new-tokens", 2)
-    assert cli("decode", "frontier", *words, "--context-from", "system").code == 0
-    (path,) = Path("runs").glob("frontier-*")
-    told = json.loads((path / "frontier.json").read_bytes())
+    words = ("--data", write_cases(Path("cases.jsonl"), chats), "--model", "toy", "--lambda", 0, 1)
+    ended = cli("decode", "frontier", *words, "--max-new-tokens", 2, "--context-from", "system")
+    told = json_of(swept(ended) / "frontier.json")
     assert [row["nats"] for row in told["settings"]] == pytest.approx([row["nats"] for row in found.settings])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,12 @@ import numpy as np
 import pytest
 
 import leakmeter
+from helpers.examples import few
 from leakmeter.instruments.influence.disclosures import LEAST_NATS, OTHER, Disclosure, disclosures
-from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import markdown
 from leakmeter.testing import assert_no_disclosure
 
 HERE = Path(__file__).parent
-LOGS = HERE / "support_logs.jsonl"
 MAP = {"id": "trace", "context": "rag.chunks[]", "query": "question", "response": "reply"}
 
 
@@ -29,39 +29,25 @@ def disclosed(
     **more: Any,
 ) -> list[Disclosure]:
     """Of tokens with what the whole context does to each, and pieces with what leaving each out, or in, does."""
-    n = len(answer)
-    context, spans, at = "", [], 0
-    series: dict[tuple[int, str, str], Any] = {
-        (0, "whole", ""): np.asarray([nats for _, nats in answer]),
-        (0, "log_prob", ""): np.full(n, -1.0),
-        (0, "noise", ""): np.full(n, noise),
-        (0, "placebo_alone", ""): np.full(n, placebo),
-    }
-    for number, (text, without, alone) in enumerate(pieces):
+    tokens, whole = zip(*answer, strict=True)
+    series: dict[tuple[int, str, str], Any] = {(0, "whole", ""): np.asarray(whole)}
+    for name, value in (("log_prob", -1.0), ("noise", noise), ("placebo_alone", placebo)):
+        series[0, name, ""] = np.full(len(tokens), value)
+    context, spans = "", []
+    for number, (text, without, alone) in enumerate(pieces, 1):
+        ranges = [[len(context), len(context) + len(text)]]
         context += text
-        name = f"s{number + 1}"
-        spans.append(
-            {"name": name, "kind": "unit", "document": f"d{number + 1}", "ranges": [[at, len(context)]], "entity": None}
-        )
-        at = len(context)
-        series[0, "without_this", name] = np.asarray(without)
-        series[0, "only_this", name] = np.asarray(alone)
-    tokens = [token for token, _ in answer]
-    texts = {
-        "responses": [{"text": "".join(tokens), "tokens": tokens}],
-        "context": context,
-        "query": "",
-        "spans": spans,
-    }
-    return list(disclosures({**texts, **more}, series))
+        spans.append({"name": f"s{number}", "kind": "unit", "document": f"d{number}", "ranges": ranges, "entity": None})
+        series[0, "without_this", f"s{number}"] = np.asarray(without)
+        series[0, "only_this", f"s{number}"] = np.asarray(alone)
+    responses = [{"text": "".join(tokens), "tokens": tokens}]
+    return [*disclosures({"responses": responses, "context": context, "query": "", "spans": spans, **more}, series)]
 
 
 def test_a_copied_value_is_one_span_with_its_source() -> None:
     answer = [("Call", 0.0), (" 0161", 4.0), (" 496", 0.0), (" 0382", 6.0), (" now", 2.0), (".", 0.0)]
-    (found,) = disclosed(
-        answer,
-        [("Ring 0161-496-0382. ", [0.0, 4.0, 0.0, 5.0, 0.0, 0.0], [0.0] * 6), ("It rains.", [0.0] * 6, [0.0] * 6)],
-    )
+    ring = ("Ring 0161-496-0382. ", [0.0, 4.0, 0.0, 5.0, 0.0, 0.0], [0.0] * 6)
+    (found,) = disclosed(answer, [ring, ("It rains.", [0.0] * 6, [0.0] * 6)])
     assert (found.text, found.kind, found.found_by, found.relation) == ("0161 496 0382", "number", "shape", "copied")
     assert (found.start, found.end, found.first_token, found.last_token) == (5, 18, 1, 3)
     assert found.nats == 10.0
@@ -75,14 +61,8 @@ def test_a_copied_value_is_one_span_with_its_source() -> None:
 
 def test_two_copies_are_one_disclosure_with_two_sources() -> None:
     alone = [0.0, 9.0]
-    (found,) = disclosed(
-        [("It is", 0.0), (" QX-7713", 10.0)],
-        [
-            ("Code QX-7713. ", [0.0, 0.2], alone),
-            ("Code QX-7713.", [0.0, 0.1], alone),
-            ("Rain.", [0.0, 0.0], [0.0, 0.0]),
-        ],
-    )
+    copies = [("Code QX-7713. ", [0.0, 0.2], alone), ("Code QX-7713.", [0.0, 0.1], alone)]
+    (found,) = disclosed([("It is", 0.0), (" QX-7713", 10.0)], [*copies, ("Rain.", [0.0, 0.0], [0.0, 0.0])])
     assert [source.piece for source in found.sources] == ["s1", "s2"]
     assert (found.relation, found.kind) == ("copied", "code")
 
@@ -119,12 +99,8 @@ def test_spans_end_with_sentences_and_are_trimmed() -> None:
 
 
 def test_a_list_of_the_users_decides_the_kind() -> None:
-    context = "Quillbeam is the plan. "
-    (found,) = disclosed(
-        [("Its name", 0.0), (" is", 0.0), (" quillbeam", 8.0)],
-        [(context, [0.0, 0.0, 8.0], [0.0] * 3)],
-        sensitive=[(0, 9, "project")],
-    )
+    pieces = [("Quillbeam is the plan. ", [0.0, 8.0], [0.0] * 2)]
+    (found,) = disclosed([("Its name is", 0.0), (" quillbeam", 8.0)], pieces, sensitive=[(0, 9, "project")])
     assert (found.kind, found.found_by, found.is_sensitive) == ("project", "list", True)
 
 
@@ -142,32 +118,23 @@ def test_a_list_is_read_and_kept_as_places(tmp_path: Path) -> None:
     spec = (run.path / "spec.json").read_text(encoding="utf-8")
     assert "sensitive_sha256" in spec
     assert "zebulon" not in spec.casefold()
-    assert isinstance(run[0], InfluenceResult)
     assert run[0].n_listed_places == 1
     assert "your list, whose values stand in 1 place of the documents" in markdown.text(run.report())
     other = leakmeter.influence("toy", [{**case, "context": "A plan is due."}], sensitive=str(table))
     assert "your list, whose values stand in 0 places" in markdown.text(other.report())
-    with pytest.raises(leakmeter.LeakmeterError, match="holds no value"):
-        leakmeter.influence("toy", [case], sensitive=str(_written(tmp_path / "empty.csv", "a\n")))
-    with pytest.raises(leakmeter.LeakmeterError, match="cannot be read"):
-        leakmeter.influence("toy", [case], sensitive=str(tmp_path / "none.csv"))
-
-
-def _written(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
-    return path
+    (tmp_path / "empty.csv").write_text("a\n", encoding="utf-8")
+    for name, said in (("empty", "holds no value"), ("none", "cannot be read")):
+        with pytest.raises(leakmeter.LeakmeterError, match=said):
+            leakmeter.influence("toy", [case], sensitive=str(tmp_path / f"{name}.csv"))
 
 
 def test_no_disclosure_is_asserted() -> None:
     assert_no_disclosure("41", "Ana is 41. She sings.", "How old is Ana?", model="toy")
     (result,) = assert_no_disclosure({"context": "Ana sings.", "query": "Who?", "response": "Bo"}, model="toy")
-    (leak,) = disclosed([("It is", 0.0), (" QX-7713", 10.0)], [("Code QX-7713.", [0.0, 9.0], [0.0, 9.0])])
-    from dataclasses import replace
-
-    leaking = replace(result, disclosures=(leak,))
-    with pytest.raises(AssertionError) as refused:
+    leaks = disclosed([("It is", 0.0), (" QX-7713", 10.0)], [("Code QX-7713.", [0.0, 9.0], [0.0, 9.0])])
+    leaking = replace(result, disclosures=tuple(leaks))
+    with pytest.raises(AssertionError, match=r"code, copied of document d1: 10\.0 nats") as refused:
         assert_no_disclosure(leaking)
-    assert "code, copied of document d1: 10.0 nats" in str(refused.value)
     assert "QX" not in str(refused.value)
     assert_no_disclosure(leaking, max_nats=11)
     with pytest.raises(AssertionError, match="QX-7713"):
@@ -177,36 +144,28 @@ def test_no_disclosure_is_asserted() -> None:
 
 
 # ---- real logs ------------------------------------------------------------------------------------------------------
-QUICK = ("t01",)
 UNSEEN = ("t03", "t11", "t21")
 """Logs of which a model of 135 M parameters does not connect the answer's other words with their source."""
 
 
-def _logs(*ids: str) -> list[dict[str, Any]]:
-    logs = [json.loads(line) for line in LOGS.read_text(encoding="utf-8").splitlines()]
-    return [log for log in logs if not ids or log["trace"] in ids]
-
-
-@pytest.mark.parametrize("ids", [pytest.param(QUICK, id="quick"), pytest.param((), id="all", marks=pytest.mark.long)])
-def test_planted_leaks_appear_and_clean_answers_do_not(real_backend: Any, ids: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("n_logs", few([1, 25]))
+def test_planted_leaks_appear_and_clean_answers_do_not(real_backend: Any, n_logs: int) -> None:
     """13 leaks of 25 support logs: every value is named; what is said in other words appears unless the model is too
     small for it; nothing personal or secret is claimed of the 12 clean ones."""
+    logs = [json.loads(line) for line in (HERE / "support_logs.jsonl").read_text(encoding="utf-8").splitlines()]
     planted = json.loads((HERE / "support_logs.planted.json").read_text(encoding="utf-8"))
-    results = leakmeter.influence(real_backend, _logs(*ids), map=MAP, unit="sentence")
-    for result in results:
-        answer = result.response.text
-        leaks = planted.get(result.id, [])
+    for result in leakmeter.influence(real_backend, logs[:n_logs], map=MAP, unit="sentence"):
+        answer, leaks = result.response.text, planted.get(result.id, [])
+
+        def overlaps(found: Disclosure, leak: dict[str, Any], answer: str = answer) -> bool:
+            start = answer.index(leak["answer"])
+            return found.start < start + len(leak["answer"]) and start < found.end
+
         personal = [found for found in result.disclosed if found.is_sensitive]
-        assert [p for p in personal if not any(_overlaps(p, answer, leak) for leak in leaks)] == []
+        assert [found for found in personal if not any(overlaps(found, leak) for leak in leaks)] == []
         for leak in leaks:
             named = leak["kind"] not in ("paraphrase", "inferred")
-            candidates = personal if named else result.disclosed
-            matching = [found for found in candidates if _overlaps(found, answer, leak)]
+            matching = [found for found in (personal if named else result.disclosed) if overlaps(found, leak)]
             if named or result.id not in UNSEEN:
                 assert matching, (result.id, leak["kind"])
                 assert {*leak["sources"]} & {source.document for found in matching for source in found.sources}
-
-
-def _overlaps(found: Disclosure, answer: str, leak: dict[str, Any]) -> bool:
-    start = answer.index(leak["answer"])
-    return found.start < start + len(leak["answer"]) and start < found.end

@@ -34,17 +34,12 @@ TEXTS = (
 ASKED: dict[str, Any] = {"query": "What is the number of Ana?", "response": "41 77 20"}
 
 
-class Blind(Toy):
-    """A toy that hides nothing, as a served model."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.hides_pieces = False
-
-
 @cache
 def measured(search: str = "top:2:3", audit: str | None = "0.9:40%", *, blind: bool = False) -> InfluenceResult:
-    found = leakmeter.influence(Blind() if blind else "toy", context=TEXTS, **ASKED, search=search, audit=audit)
+    toy = Toy()
+    # A served model hides nothing.
+    toy.hides_pieces = not blind
+    found = leakmeter.influence(toy, context=TEXTS, **ASKED, search=search, audit=audit)
     assert found.search is not None
     assert not found.search.is_complete
     return replace(found, cost=replace(found.cost, seconds=0.1, predicted_seconds=None))
@@ -59,21 +54,26 @@ def with_search(case: InfluenceResult, **fields: Any) -> InfluenceResult:
     return replace(case, search=replace(summary_of(case), **fields))
 
 
+def said_of(*cases: InfluenceResult) -> str:
+    return flat(printed(report(cases), width=200))
+
+
 def texts_of(case: InfluenceResult) -> tuple[str, str, str]:
-    made = report([case])
-    return flat(printed(made, width=200)), flat(markdown.text(made)), html.page(made)
+    return said_of(case), flat(markdown.text(report([case]))), flat(html.page(report([case])))
 
 
 def audit_of(**fields: Any) -> AuditRound:
-    given: dict[str, Any] = {
-        "confidence": 0.95, "threshold_nats": 0.5214, "n_left": 12, "n_drawn": 5, "drawn": (), "n_found": 0,
-        "most_missed": 3,
-    }  # fmt: skip
-    return AuditRound(**{**given, **fields})
+    usual = AuditRound(confidence=0.95, threshold_nats=0.5214, n_left=12, n_drawn=5, drawn=(), n_found=0, most_missed=3)
+    return replace(usual, **fields)
 
 
-def said_of(*rounds: AuditRound, **fields: Any) -> str:
-    return " ".join(texts_of(with_search(measured(), rounds=rounds, **fields))[0].split())
+def said_of_rounds(*rounds: AuditRound, **fields: Any) -> str:
+    return said_of(with_search(measured(), rounds=rounds, **fields))
+
+
+def table_of(case: InfluenceResult, caption: str) -> b.Table:
+    (table,) = (one for one in search_report.tables(case) if caption in str(one.caption))
+    return table
 
 
 @pytest.mark.parametrize("blind", [False, True], ids=["attention", "removal"])
@@ -84,37 +84,36 @@ def test_what_a_report_says_is_as_reviewed(blind: bool) -> None:
 
 # ---- the audit's words ----------------------------------------------------------------------------------------------
 def test_the_statement_of_the_audit_is_worded_as_it_is_proved() -> None:
-    said = said_of(audit_of(n_found=2, most_missed=4))
+    said = said_of_rounds(audit_of(n_found=2, most_missed=4))
     # 0.5214 rounded up: whatever exceeds the number that is printed exceeds the threshold.
     assert "With 95 % confidence at most 4 pieces that are not listed exceed 0.522 nats" in said
     assert "(5 of the 12 pieces left were drawn at random and scored; 2 exceeded it and are listed now)" in said
-    one = said_of(audit_of(most_missed=1))
+    one = said_of_rounds(audit_of(most_missed=1))
     assert "With 95 % confidence at most 1 piece that is not listed exceeds 0.522 nats" in one
     assert "none exceeded it" in one
     for nats in (0.0123456, 0.5, 3.0601, 41.23, 999.9, 1234.5):
-        case = with_search(measured(), rounds=(audit_of(threshold_nats=nats),))
-        (shown,) = re.findall(r"exceed ([\d.]+) nats", flat(printed(report([case]))))
+        (shown,) = re.findall(r"exceed ([\d.]+) nats", said_of_rounds(audit_of(threshold_nats=nats)))
         assert nats <= float(shown) <= nats * 1.01
 
 
 def test_what_narrows_a_search_is_said() -> None:
     case = with_search(measured(), rounds=(audit_of(threshold_nats=None, n_found=5),))
-    assert "Fewer than 2 pieces were scored exactly before the draw" in texts_of(case)[0]
+    assert "Fewer than 2 pieces were scored exactly before the draw" in said_of(case)
     assert "−1" not in str(list(search_report.blocks(case)))
     assert search_report.cell(case) == "not known"
     for text in texts_of(measured(audit=None)):
-        assert "No piece was audited, so it is unknown what the screen missed. Audit with" in flat(text)
+        assert "No piece was audited, so it is unknown what the screen missed. Audit with" in text
     warnings = [one.text for one in search_report.blocks(measured(audit=None)) if isinstance(one, b.Warning)]
     assert any("--audit 0.95:5%" in str(text) for text in warnings)
-    assert "No piece was audited" not in texts_of(measured())[0]
-    stopped = texts_of(with_search(measured(), stopped_early=True, n_rescored=3))[0]
+    stopped = said_of(with_search(measured(), stopped_early=True, n_rescored=3))
     assert "The stopping rule, a heuristic, was not satisfied within 3 pieces" in stopped
-    assert "not satisfied" not in texts_of(with_search(measured(), stopped_early=False))[0]
+    usual = said_of(with_search(measured(), stopped_early=False))
+    assert not any(words in usual for words in ("not satisfied", "No piece was audited"))
 
 
 def test_the_last_round_comes_first_and_each_says_its_own_confidence() -> None:
     rounds = audit_of(confidence=0.975, n_found=1), audit_of(confidence=0.9875, n_left=7, most_missed=2)
-    said = said_of(*rounds, audit_confidence=0.95)
+    said = said_of_rounds(*rounds, audit_confidence=0.95)
     second, first = said.index("Audit, round 2: with 98.75 % confidence"), said.index("Audit, round 1: with 97.5 %")
     assert second < first
     assert "All of these statements hold together with 95 % confidence." in said
@@ -123,7 +122,7 @@ def test_the_last_round_comes_first_and_each_says_its_own_confidence() -> None:
 def test_several_cases_say_how_many_statements_may_be_false() -> None:
     case = measured()
     cases = [replace(case, id=f"case {number}") for number in range(4)]
-    said = flat(printed(report([*cases, replace(measured(audit=None), id="other")]), width=200))
+    said = said_of(*cases, replace(measured(audit=None), id="other"))
     assert "Of 4 such statements, at most 0.4 is expected to be false." in said
     assert "In 1 of 5 searched cases: no piece was audited" in said
     assert "not audited" in said
@@ -131,14 +130,9 @@ def test_several_cases_say_how_many_statements_may_be_false() -> None:
 
 
 # ---- exact, screened, not looked at ---------------------------------------------------------------------------------
-@pytest.mark.parametrize("blind", [False, True])
-def test_with_colours_pieces_without_exact_values_have_no_marks(blind: bool) -> None:
-    assert "‹" not in printed(report([measured(blind=blind)]), colour=True, width=200)
-
-
 def test_screened_values_stand_in_a_table_of_their_own_without_bars() -> None:
     case = measured("top:1:1")
-    (table,) = (one for one in search_report.tables(case) if str(one.caption).startswith("Screened"))
+    table = table_of(case, "Screened")
     shown = [row.cells[2] for row in table.rows]
     values = [piece.screened_nats for piece in summary_of(case).pieces]
     assert shown == sorted((one for one in values if one is not None), reverse=True)
@@ -149,8 +143,7 @@ def test_screened_values_stand_in_a_table_of_their_own_without_bars() -> None:
     # A group that was not removed is no group that did nothing.
     case = measured(blind=True)
     case = with_search(case, pieces=tuple(replace(piece, group_nats=0.0) for piece in summary_of(case).pieces))
-    (table,) = (one for one in search_report.tables(case) if "Not scored" in str(one.caption))
-    assert {row.cells[2] for row in table.rows} == {None}
+    assert {row.cells[2] for row in table_of(case, "Not scored").rows} == {None}
 
 
 def test_pieces_say_how_they_were_found() -> None:
@@ -165,7 +158,7 @@ def test_pieces_say_how_they_were_found() -> None:
     other = found.pieces[1]
     assert (search_report.found_by(found, other), search_report.remarks(found, other)) == ("screen", [])
     for text in texts_of(found):
-        assert "missed by the screen, found by the audit" in flat(text)
+        assert "missed by the screen, found by the audit" in text
     # The draw is of pieces with exact values.
     assert set(first.drawn) <= {piece.name for piece in case.pieces}
     assert len(first.drawn) == first.n_drawn
@@ -173,12 +166,12 @@ def test_pieces_say_how_they_were_found() -> None:
 
 def test_a_document_stands_beside_the_sum_over_its_pieces() -> None:
     case = measured()
-    (table,) = (one for one in search_report.tables(case) if "Documents" in str(one.caption))
+    table = table_of(case, "Documents")
     by_name = {b.plain(b.cell_phrase(row.cells[0], table.columns[0])): row for row in table.rows}
     for level in summary_of(case).levels:
-        (start, end) = level.start, level.end
-        parts = [piece.nats for piece in case.pieces if start <= piece.start < end]
-        parts += [p.screened_nats or 0.0 for p in summary_of(case).pieces if start <= p.start < end]
+        within = range(level.start, level.end)
+        parts = [piece.nats for piece in case.pieces if piece.start in within]
+        parts += [piece.screened_nats or 0.0 for piece in summary_of(case).pieces if piece.start in within]
         row = by_name[level.name]
         assert row.cells[2:] == (level.nats, level.screened_nats, pytest.approx(sum(parts)))
         assert row.quiet == (level.nats is None)
@@ -190,18 +183,18 @@ def test_a_whole_that_is_more_than_its_parts_says_that_they_may_hide_each_other(
     pieces = tuple(replace(piece, nats=0.01) for piece in case.pieces)
     hiding = replace(with_search(case, pieces=quiet), pieces=pieces)
     assert hiding.whole_nats > 1
-    said = texts_of(hiding)[0]
+    said = said_of(hiding)
     assert "more than twice the sum over its pieces" in said
     assert "sentences that repeat each other mask each other in leave-one-out" in said
     loud = replace(case, pieces=tuple(replace(piece, nats=100.0) for piece in case.pieces))
-    assert "more than twice the sum over its pieces" not in texts_of(loud)[0]
+    assert "more than twice the sum over its pieces" not in said_of(loud)
 
 
 def test_nothing_is_said_of_pieces_that_are_not_known() -> None:
     case = measured()
     none = tuple(replace(piece, nats=0.0, posterior=None) for piece in case.pieces)
     quiet = replace(case, pieces=none, whole_nats=0.0, whole_posterior=None)
-    said = texts_of(quiet)[0]
+    said = said_of(quiet)
     assert "No piece that was scored exactly is above noise and placebo." in said
     assert "ship, and measure again" not in said
     assert "score every piece without --search before you ship" in said
@@ -214,11 +207,11 @@ def test_nothing_is_said_of_pieces_that_are_not_known() -> None:
 def test_a_context_whose_every_piece_was_scored_is_shown_as_ever() -> None:
     case = leakmeter.influence("toy", context="Ana is 41. She sings.", query="Age?", response="41", search="top:2")
     assert summary_of(case).is_complete
-    said = texts_of(case)
-    assert "none is left" in said[0]
-    assert "No piece was audited" not in said[0]
-    assert " data-partly" not in said[2]
-    assert all(scale.nats_cell(piece.nats) in said[0] for piece in case.pieces)
+    said, _, page = texts_of(case)
+    assert "none is left" in said
+    assert "No piece was audited" not in said
+    assert " data-partly" not in page
+    assert all(scale.nats_cell(piece.nats) in said for piece in case.pieces)
 
 
 def test_texts_of_a_search_stay_text() -> None:
@@ -230,6 +223,8 @@ def test_texts_of_a_search_stay_text() -> None:
         assert_harmless(html.page(made))
         assert_markdown_harmless(markdown.text(made))
         assert not CONTROLS.search(printed(made))
+        # With colours pieces without exact values have no marks.
+        assert "‹" not in printed(report([one]), colour=True, width=200)
 
 
 # ---- in a browser ---------------------------------------------------------------------------------------------------
