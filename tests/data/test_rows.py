@@ -5,12 +5,15 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import sys
+from collections import namedtuple
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import make_dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -65,14 +68,9 @@ def test_every_kind_of_file_is_read(tmp_path: Path, packed: str) -> None:
         assert fields_in(path) == fields_in(str(path)) == RECORDS, kind
 
 
-class Piped:
-    """Standard input that is no terminal."""
-
-    def __init__(self, content: bytes) -> None:
-        self.buffer = io.BytesIO(content)
-
-    def isatty(self) -> bool:
-        return False
+def piped(content: bytes, *, terminal: bool = False) -> Any:
+    """Standard input."""
+    return SimpleNamespace(buffer=io.BytesIO(content), isatty=lambda: terminal)
 
 
 @pytest.mark.parametrize("packed", PACK)
@@ -83,7 +81,7 @@ def test_standard_input_and_files_without_suffix_are_known_by_their_content(
         if kind == "semicolons.csv":
             continue
         content = PACK[packed](unpacked)
-        monkeypatch.setattr(sys, "stdin", Piped(content))
+        monkeypatch.setattr(sys, "stdin", piped(content))
         found = list(read_rows("-"))
         assert found[0].where.startswith("standard input, ")
         (tmp_path / "export").write_bytes(content)
@@ -126,15 +124,8 @@ def test_one_object_is_one_row_and_objects_by_id_are_several(tmp_path: Path) -> 
     assert fields_in(path, keys_are_ids=False) == [{"a": 1}, {"a": 2}]
 
 
-@dataclass
-class Point:
-    query: str
-    context: str
-
-
-class Pair(NamedTuple):
-    query: str
-    context: str
+Point = make_dataclass("Point", ["query", "context"])
+Pair = namedtuple("Pair", ["query", "context"])
 
 
 class Model:
@@ -148,13 +139,6 @@ class Model:
 
     def model_dump(self) -> dict[str, Any]:
         return self._held
-
-
-class Label:
-    """A class of the `datasets` library."""
-
-    def int2str(self, number: int) -> str:
-        return ("neg", "pos")[number]
 
 
 class Set:
@@ -181,11 +165,7 @@ class Polars:
         return iter(RECORDS)
 
 
-class Lazy:
-    def collect_schema(self) -> None: ...
-
-    def collect(self) -> Polars:
-        return Polars()
+LAZY = SimpleNamespace(collect_schema=dict, collect=Polars)
 
 
 @pytest.mark.parametrize(
@@ -193,18 +173,12 @@ class Lazy:
     [
         tuple(RECORDS),
         {"query": ["Who?", "What?"], "context": [record["context"] for record in RECORDS]},
-        {"data": RECORDS},
-        *([kind(**record) for record in RECORDS] for kind in (dict, Point, Pair, Model)),
-        pd.DataFrame(RECORDS),
-        pa.Table.from_pylist(RECORDS),
-        Polars(),
-        Lazy(),
-        Set(RECORDS),
-        {"train": Set(RECORDS)},
+        {"data": RECORDS}, *([kind(**record) for record in RECORDS] for kind in (dict, Point, Pair, Model)),
+        pd.DataFrame(RECORDS), pa.Table.from_pylist(RECORDS), Polars(), LAZY, Set(RECORDS), {"train": Set(RECORDS)},
         [*read_rows(RECORDS)],
     ],
     ids=lambda data: type(data).__name__,
-)
+)  # fmt: skip
 def test_every_kind_of_object_is_read(data: Any) -> None:
     assert fields_in(data) == RECORDS
     assert fields_in(row for row in read_rows(data)) == RECORDS
@@ -214,9 +188,8 @@ def test_every_kind_of_object_is_read(data: Any) -> None:
 
 
 def test_data_sets_are_tables_and_their_classes_have_names() -> None:
-    rated = Set(
-        [{"text": "Good.", "label": 1}, {"text": "Bad.", "label": 0}, {"text": "?", "label": -1}], label=Label()
-    )
+    names = SimpleNamespace(int2str=("neg", "pos").__getitem__)
+    rated = Set([{"text": text, "label": n} for text, n in (("Good.", 1), ("Bad.", 0), ("?", -1))], label=names)
     assert [row.is_table for row in read_rows(rated)] == [True] * 3
     assert [record["label"] for record in fields_in(rated)] == [1, 0, -1]
     assert [record["label"] for record in fields_in(with_class_names(rated))] == ["pos", "neg", None]
@@ -229,27 +202,15 @@ def test_frames_of_polars_are_read() -> None:
     assert fields_in(polars.DataFrame(RECORDS).lazy()) == RECORDS
 
 
-class Document:
-    """As LangChain has it."""
-
-    def __init__(self, text: str, **metadata: Any) -> None:
-        self.page_content, self.metadata, self.id = text, metadata, None
-
-
-class Node:
-    """As LlamaIndex has it."""
-
-    def __init__(self, text: str) -> None:
-        self.text, self.metadata, self.id_ = text, {"file_name": "a.txt"}, "n1"
-
-
 def test_documents_of_other_libraries_are_records_wherever_they_stand() -> None:
-    (row,) = read_rows({"query": "Who?", "docs": (Document("Anna sang.", source="a"), Node("Bo ate."))})
+    ours = SimpleNamespace(page_content="Anna sang.", metadata={"source": "a"}, id=None)  # as LangChain has it
+    node = SimpleNamespace(text="Bo ate.", metadata={"file_name": "a.txt"}, id_="n1")  # as LlamaIndex has it
+    (row,) = read_rows({"query": "Who?", "docs": (ours, node)})
     assert row.fields["docs"] == [
         {"page_content": "Anna sang.", "metadata": {"source": "a"}},
         {"text": "Bo ate.", "metadata": {"file_name": "a.txt"}, "id_": "n1"},
     ]
-    assert fields_in(Document("x")) == [{"page_content": "x", "metadata": {}}]
+    assert fields_in(ours) == row.fields["docs"][:1]  # type: ignore[index]
 
 
 def test_cells_of_frames_are_plain_values() -> None:
@@ -289,11 +250,9 @@ def test_what_is_no_data_is_said(data: Any, problem: str, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     Path("x.csv").write_text("answer,,,answer\na,b,c,d\n")
     monkeypatch.setattr(rows, "_MOST_ROWS", 3)
-    monkeypatch.setattr(Piped, "isatty", lambda _: True)
-    monkeypatch.setattr(sys, "stdin", Piped(b""))
-    with pytest.raises(DataError) as caught:
+    monkeypatch.setattr(sys, "stdin", piped(b"", terminal=True))
+    with pytest.raises(DataError, match=re.escape(problem)):
         fields_in(data)
-    assert problem in str(caught.value)
 
 
 @pytest.mark.parametrize(("packed", "cut"), [(".gz", 10), (".gz", -6), (".zst", 10), (".zst", -6)])
@@ -304,9 +263,8 @@ def test_a_file_that_was_cut_short_is_one_line(tmp_path: Path, packed: str, cut:
         fields_in(path)
 
 
-@pytest.mark.parametrize(
-    ("kind", "packed"), [(kind, packed) for kind in ("jsonl", "csv", "json", "parquet") for packed in (".gz", ".zst")]
-)
+@pytest.mark.parametrize("packed", [".gz", ".zst"])
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "json", "parquet"])
 def test_what_unpacks_to_too_much_is_refused_before_it_is_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, packed: str
 ) -> None:

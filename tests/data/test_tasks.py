@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from itertools import product
@@ -158,10 +159,7 @@ def test_records_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"text": 5, "label": 1}, "'text' is a number, expected text"),
         ({"text": "\ud800", "label": 1}, "'text' holds half a surrogate pair"),
         ({"id": "a", "text": "A.", "label": 1}, "id 'a' is used by two records"),
-        (
-            '"3","Anna Berg was let go","She will appeal."\n"1","B","C"\n',
-            "the first line of the file does not look lik",
-        ),
+        ('"3","Anna Berg was let go","She appeals."\n"1","B","C"\n', "the first line of the file does not look lik"),
     ],
 )
 def test_a_bad_record_is_one_line(tmp_path: Path, row: dict[str, Any] | str, told: str) -> None:
@@ -192,22 +190,18 @@ def test_a_task_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "tickets.toml"
     path.write_text(OWN, encoding="utf-8-sig")
     own = tasks.load_task(str(path))
-    assert own.task.name == "tickets"
-    assert own.task.instruction == "Classify the tickets by whom they are for."
-    assert own.task.fields == (("subject", "Subject"), ("body", "Ticket"))
-    assert (own.task.answer, own.task.label_column) == ("For", "team")
-    assert own.task.words == ("Billing", "Repairs")
+    task = own.task
+    assert (task.name, task.instruction) == ("tickets", "Classify the tickets by whom they are for.")
+    assert task.fields == (("subject", "Subject"), ("body", "Ticket"))
+    assert (task.answer, task.label_column, task.words) == ("For", "team", ("Billing", "Repairs"))
     rows = [
         {"SUBJECT": "Bill", "Body": "It is wrong.", "Team": 1},
         {"SUBJECT": "", "Body": "It leaks.", "Team": "repairs"},
         {"SUBJECT": "Help", "Body": "", "Team": "Yes"},
     ]
     examples = own.load(write_rows(tmp_path, rows, "csv"), "train")
-    assert [(e.texts, e.label) for e in examples] == [
-        (("Bill", "It is wrong."), "Billing"),
-        (("", "It leaks."), "Repairs"),
-        (("Help", ""), "Repairs"),
-    ]
+    assert [e.texts for e in examples] == [("Bill", "It is wrong."), ("", "It leaks."), ("Help", "")]
+    assert [e.label for e in examples] == ["Billing", "Repairs", "Repairs"]
     with pytest.raises(DataError, match=r"has no column 'team'; it has 'subject', 'body'$"):
         own.load(write_rows(tmp_path, [{"subject": "A", "body": "B"}]), "train")
     with pytest.raises(UsageError, match="task 'tickets' is not published; give a file of its train records"):
@@ -291,9 +285,8 @@ def test_a_task_and_records_that_a_caller_holds() -> None:
 def test_a_bad_task_file_is_one_line(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "own.toml"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(DataError) as ended:
+    with pytest.raises(DataError, match=re.escape(told)) as ended:
         tasks.load_task(str(path))
-    assert told in str(ended.value)
     assert "\n" not in str(ended.value)
     with pytest.raises(LeakmeterError, match=r"task file .*none\.toml. cannot be read"):
         tasks.load_task(str(tmp_path / "none.toml"))

@@ -6,9 +6,9 @@ PYTHONPATH=tests python -m report.gallery docs/gallery --model smollm2-135m
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import tempfile
+from contextlib import chdir
 from pathlib import Path
 
 from helpers.docs_blocks import exit_code
@@ -31,19 +31,15 @@ MOST_BYTES = 600_000
 
 def write_pages(directory: Path, model: str) -> None:
     """Run each command beside the samples, and write its page."""
-    directory, here = directory.absolute(), Path.cwd()
+    directory = directory.absolute()
     directory.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        try:
-            assert exit_code(["demo", "--write-samples", "samples"]) == 0
-            for name, line in PAGES.items():
-                words = [*shlex.split(line), "--model", model, "--html", name]
-                if exit_code(words):
-                    raise SystemExit(f"{line} failed")
-                (directory / name).write_bytes(Path(name).read_bytes())
-        finally:
-            os.chdir(here)
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        assert exit_code(["demo", "--write-samples", "samples"]) == 0
+        for name, line in PAGES.items():
+            words = [*shlex.split(line), "--model", model, "--html", name]
+            if exit_code(words):
+                raise SystemExit(f"{line} failed")
+            (directory / name).write_bytes(Path(name).read_bytes())
 
 
 if __name__ == "__main__":

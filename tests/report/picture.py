@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import argparse
 import base64
-import os
 import tempfile
+from contextlib import chdir
 from pathlib import Path
 
 from helpers.docs_blocks import exit_code
@@ -20,23 +20,16 @@ MOST_BYTES = 400_000
 
 def shoot(path: Path, model: str, *, data: str = "samples/log.jsonl") -> None:
     """Measure the sample log and take the top of its page, in light colours."""
-    path, here = path.absolute(), Path.cwd()
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        try:
-            for words in (["demo", "--write-samples", "samples"], [data, "--html", "page.html", "--model", model]):
-                if exit_code(words):
-                    raise SystemExit(f"{' '.join(words)} failed")
-            with Browser() as browser:
-                width, height = SIZE
-                browser.call(
-                    "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
-                )
-                browser.call("Emulation.setScrollbarsHidden", hidden=True)
-                browser.open(Path("page.html").absolute().as_uri())
-                path.write_bytes(base64.b64decode(browser.call("Page.captureScreenshot", format="png")["data"]))
-        finally:
-            os.chdir(here)
+    path, size = path.absolute(), dict(zip(("width", "height"), SIZE, strict=True))
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        for words in (["demo", "--write-samples", "samples"], [data, "--html", "page.html", "--model", model]):
+            if exit_code(words):
+                raise SystemExit(f"{' '.join(words)} failed")
+        with Browser() as browser:
+            browser.call("Emulation.setDeviceMetricsOverride", **size, deviceScaleFactor=1, mobile=False)
+            browser.call("Emulation.setScrollbarsHidden", hidden=True)
+            browser.open(Path("page.html").absolute().as_uri())
+            path.write_bytes(base64.b64decode(browser.call("Page.captureScreenshot", format="png")["data"]))
 
 
 if __name__ == "__main__":

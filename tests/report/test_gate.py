@@ -9,15 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from leakmeter.core.check import Check, Item, Number
-from leakmeter.gating.gate_words import (
-    bound_sentence,
-    check_lines,
-    comparison_lines,
-    number_text,
-    regression_sentence,
-    setting_line,
-    to_junit,
-)
+from leakmeter.gating import gate_words as words
 
 HELD = Check(
     "influence.p95 <= 5", 1, "influence", "What it owes.", True, Number(3.25, (2.5, math.inf), "nats", 120), 0,
@@ -31,7 +23,7 @@ CHECKS = (HELD, BROKEN)
 
 
 def test_junit_has_a_test_case_for_each_claim() -> None:
-    root = ElementTree.fromstring(to_junit(CHECKS))
+    root = ElementTree.fromstring(words.to_junit(CHECKS))
     assert root.tag == "testsuites"
     (suite,) = root
     for one in (root, suite):
@@ -49,16 +41,16 @@ def test_junit_has_a_test_case_for_each_claim() -> None:
     assert told[0] == {"value": "3.25", "low": "2.5", "high": "inf", "unit": "nats", **counts}
     assert told[1] == {"value": "0.5", "unit": "share of cases", "cases": "2", "cases without": "3"}
     # What fails is counted among more that holds.
-    root = ElementTree.fromstring(to_junit([HELD, BROKEN, replace(HELD, run=3)]))
+    root = ElementTree.fromstring(words.to_junit([HELD, BROKEN, replace(HELD, run=3)]))
     assert {(one.get("tests"), one.get("failures")) for one in (root, *root)} == {("3", "1")}
     for checks in ((), CHECKS):
-        assert to_junit(checks) == to_junit(checks)
-        assert to_junit(checks).startswith(b'<?xml version="1.0" encoding="UTF-8"?>\n')
+        assert words.to_junit(checks) == words.to_junit(checks)
+        assert words.to_junit(checks).startswith(b'<?xml version="1.0" encoding="UTF-8"?>\n')
 
 
 def test_lines() -> None:
-    assert check_lines((HELD,)) == [f"holds   {HELD.explained}"]
-    assert check_lines(CHECKS) == [
+    assert words.check_lines((HELD,)) == [f"holds   {HELD.explained}"]
+    assert words.check_lines(CHECKS) == [
         f"holds   run 1: {HELD.explained}",
         f"BROKEN  run 2: {BROKEN.explained} 3 without it.",
         "        worst: case 2 0, case 7 ∞",
@@ -76,26 +68,28 @@ def test_lines() -> None:
     ],
 )  # fmt: skip
 def test_sentences_of_bounds(operator: str, is_within: bool, holds: bool, end: str) -> None:
-    said = bound_sentence("a.p95", Number(4.0, (1.0, 9.0), "bits", 1), operator, 5.0, is_within=is_within, holds=holds)
+    said = words.bound_sentence(
+        "a.p95", Number(4.0, (1.0, 9.0), "bits", 1), operator, 5.0, is_within=is_within, holds=holds
+    )
     assert said == f"a.p95 is 4.00 [1.00, 9.00] bits over 1 case: {end}"
 
 
 def test_sentences_of_numbers() -> None:
-    assert number_text(Number(math.inf, None, "nats", 1200)) == "∞ nats over 1,200 cases"
-    assert number_text(Number(math.nan, None, "nats", 2)) == "– nats over 2 cases"
-    said = regression_sentence("a", Number(1.0, None, "nats", 2), 0.5, 2.0, 3.0, holds=True)
+    assert words.number_text(Number(math.inf, None, "nats", 1200)) == "∞ nats over 1,200 cases"
+    assert words.number_text(Number(math.nan, None, "nats", 2)) == "– nats over 2 cases"
+    said = words.regression_sentence("a", Number(1.0, None, "nats", 2), 0.5, 2.0, 3.0, holds=True)
     assert said == (
         "a went from 2.00 to 3.00 on average, by 1.00 nats over 2 cases, with a noise floor of 0.50: "
         "no worse than chance and noise allow."
     )
-    assert "noise floor" not in regression_sentence("a", Number(1.0, None, "nats", 2), 0.0, 2.0, 3.0, holds=False)
+    assert "noise floor" not in words.regression_sentence("a", Number(1.0, None, "nats", 2), 0.0, 2.0, 3.0, holds=False)
 
 
 def test_settings_and_hostile_words() -> None:
-    assert setting_line("model.dtype", "float32", None) == "model.dtype: float32, then none"
-    assert setting_line("params.clip", 1.0, 2.5) == "params.clip: 1, then 2.5"
-    assert setting_line("params.seed", "not shown", "not shown") == "params.seed: other values, not shown"
-    line = setting_line("\x1b[2Ja", "[red]" + "x" * 1000, {"y": "\n\x07"})
+    assert words.setting_line("model.dtype", "float32", None) == "model.dtype: float32, then none"
+    assert words.setting_line("params.clip", 1.0, 2.5) == "params.clip: 1, then 2.5"
+    assert words.setting_line("params.seed", "not shown", "not shown") == "params.seed: other values, not shown"
+    line = words.setting_line("\x1b[2Ja", "[red]" + "x" * 1000, {"y": "\n\x07"})
     assert "\x1b" not in line
     assert "\x07" not in line
     assert "\n" not in line
@@ -113,7 +107,7 @@ def test_lines_of_a_comparison() -> None:
         "settings": [{"name": "version", "first": "1", "second": "2"}], "incomparable": [], "left_out": [],
         "quantities": [{**row, **tested, "verdict": "worse"}, {**whole, **untested}],
     }  # fmt: skip
-    assert comparison_lines(told) == [
+    assert words.comparison_lines(told) == [
         "1 case in both, 2 in A only, 0 in B only",
         "1 with different texts in A and B: the same id, but not the same case",
         "differs: version: 1, then 2",

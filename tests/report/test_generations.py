@@ -68,12 +68,9 @@ def test_a_token_with_the_end_of_a_passage_inside_is_cut_there() -> None:
     text = body(page(record("1", cut)))
     found = re.findall(r'<b class="(h\d+)( \w+)?" title="([^"]*)">([^<]*)</b>', text)
     assert [(kind.strip(), nats, part) for _, kind, nats, part in found] == [
-        ("solid", "1.00", "The vault"),
-        ("solid", "2.00", "code↵\nis"),
-        ("solid", "3.00", "7731"),
-        ("", "3.00", "x"),
+        ("solid", "1.00", "The vault"), ("solid", "2.00", "code↵\nis"), ("solid", "3.00", "7731"), ("", "3.00", "x"),
         ("", "0.50", "yz"),
-    ]
+    ]  # fmt: skip
 
 
 def test_equal_nats_have_equal_colours_in_every_response() -> None:

@@ -6,7 +6,6 @@ import base64
 import re
 from dataclasses import replace
 from html import unescape
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -55,14 +54,7 @@ def pages_within(page: str) -> list[str]:
 
 
 def text_of(page: str) -> str:
-    said: list[str] = []
-
-    class Reader(HTMLParser):
-        def handle_data(self, data: str) -> None:
-            said.append(data)
-
-    Reader().feed(re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL))
-    return flat(" ".join(said))
+    return flat(unescape(re.sub(r"<[^>]*>", " ", re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL))))
 
 
 def test_runs_stand_side_by_side_and_their_pages_lie_within() -> None:

@@ -33,16 +33,17 @@ def test_runs_and_studies_are_listed(root: Path) -> None:
     finished = found[SPEC.id].finished
     assert finished is not None
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", finished)
+    unfinished, damaged = other("unfinished").id, other("damaged").id
+    study, generated = "study-figure_8-laptop-0123456789abcdef", "generate-0123456789abcdef"
+    ended = {"version": "0.2.0", "n_cases_finished": 2, "finished": finished}
     assert found == {
-        SPEC.id: Entry(
-            SPEC.id, "run", "complete", **words, version="0.2.0", n_cases=2, n_cases_finished=2, finished=finished
+        SPEC.id: Entry(SPEC.id, "run", "complete", **words, n_cases=2, **ended),  # type: ignore[arg-type]
+        unfinished: Entry(
+            unfinished, "run", "unfinished", **words, version="unfinished", n_cases=2, n_cases_finished=1
         ),
-        other("unfinished").id: Entry(
-            other("unfinished").id, "run", "unfinished", **words, version="unfinished", n_cases=2, n_cases_finished=1
-        ),
-        other("damaged").id: Entry(other("damaged").id, "run", "damaged"),
-        "study-figure_8-laptop-0123456789abcdef": Entry("study-figure_8-laptop-0123456789abcdef", "study"),
-        "generate-0123456789abcdef": Entry("generate-0123456789abcdef", "generate"),
+        damaged: Entry(damaged, "run", "damaged"),
+        study: Entry(study, "study"),
+        generated: Entry(generated, "generate"),
     }
 
 

@@ -57,10 +57,9 @@ def test_how_a_run_was_made_does_not_show(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(export, "_ROWS_A_GROUP", 5)
     explained = replace(SPEC, environment={}, command=None, problems=())
     runs = [
-        written(tmp_path / "a"),
-        written(tmp_path / "b", together=True, seconds=9.75),
+        written(tmp_path / "a"), written(tmp_path / "b", together=True, seconds=9.75),
         written(tmp_path / "c", explained, seconds=0.5),
-    ]
+    ]  # fmt: skip
     for run in runs:
         write(run, run.parent / "out")
         write(run, run.parent / "out.csv")
@@ -127,11 +126,8 @@ def test_a_damaged_or_unfinished_run_leaves_nothing(tmp_path: Path) -> None:
     run = written(tmp_path / "runs")
     part = run / "measurements-00001.parquet"
     part.write_bytes(part.read_bytes()[:-9])
-    unfinished = written(tmp_path / "others", parts=1)
-    for path, reason in (
-        (run, "is damaged: measurements-00001.parquet, all of it: "),
-        (unfinished, "holds no complete run"),
-    ):
+    unfinished, said = written(tmp_path / "others", parts=1), "is damaged: measurements-00001.parquet, all of it: "
+    for path, reason in ((run, said), (unfinished, "holds no complete run")):
         for out in (tmp_path / "out", tmp_path / "out.csv"):
             with pytest.raises(StoreError, match=reason):
                 write(path, out)

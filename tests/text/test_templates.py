@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -74,17 +74,15 @@ def test_templates_that_cannot_be_used_are_refused(prepared: Prepare, tmp_path: 
 
 def test_messages_are_not_told_of_templates_that_cannot_write_them() -> None:
     class Last(ChatByteTokenizer):
-        def render_chat(self, messages: Sequence[Mapping[str, str]], *, answer: bool) -> str:
+        def render_chat(self, messages: Any, *, answer: bool) -> str:
             return super().render_chat(messages[-1:], answer=answer)
 
     class Loud(ChatByteTokenizer):
-        def render_chat(self, messages: Sequence[Mapping[str, str]], *, answer: bool) -> str:
+        def render_chat(self, messages: Any, *, answer: bool) -> str:
             return super().render_chat(messages, answer=answer).replace("boat", "BOAT")
 
-    chat = [
-        Message("system", "system 1", (Document("system 1", "A boat came."),)),
-        Message("user", "user 2", (Document("user 2", "What came?"),)),
-    ]
+    said = (("system", "A boat came."), ("user", "What came?"))
+    chat = [Message(role, role, (Document(role, text),)) for role, text in said]
     for tokenizer, why in (
         (ByteTokenizer(), "no chat template, which messages need; give a model that has one"),
         (Last(), "does not write messages one after another; messages need one, so give another model"),
@@ -108,10 +106,8 @@ def test_slots_and_sentinels_inside_the_data_stay_text(chat_tokenizer: Any, prep
 def test_the_chat_template_is_the_default_where_there_is_one(chat_tokenizer: Any, prepared: Prepare) -> None:
     one = prepared("Anna sang.", tokenizer=chat_tokenizer)
     assert one.template == "chat"
-    inner = chat_tokenizer.library
-    rendered = inner.apply_chat_template(
-        [{"role": "user", "content": "Anna sang.\n\nWho?"}], tokenize=False, add_generation_prompt=True
-    )
+    asked = [{"role": "user", "content": "Anna sang.\n\nWho?"}]
+    rendered = chat_tokenizer.library.apply_chat_template(asked, tokenize=False, add_generation_prompt=True)
     assert chat_tokenizer.decode(one.item.prompt.ids.tolist()) == rendered
     # No space is put before a response that begins a turn.
     assert chat_tokenizer.decode(one.item.response) == "Anna"
@@ -127,7 +123,6 @@ def test_a_chat_template_may_strip_its_contents_and_nothing_else() -> None:
 
 
 def test_a_response_after_a_colon_begins_with_the_space_a_model_would_write(prepared: Prepare) -> None:
-    assert bytes(prepared("x", response="Anna").item.response or ()) == b" Anna"
-    assert bytes(prepared("x", response=" Anna").item.response or ()) == b" Anna"
-    assert bytes(prepared("x", response="\nAnna").item.response or ()) == b"\nAnna"
+    for response, said in (("Anna", b" Anna"), (" Anna", b" Anna"), ("\nAnna", b"\nAnna")):
+        assert bytes(prepared("x", response=response).item.response or ()) == said
     assert bytes(prepared("x", response="Anna", template="{context}\n").item.response or ()) == b"Anna"
