@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from leakmeter.errors import StoreError, UsageError
 from leakmeter.stats.exact_draw import StreamBits
 
 Call = Callable[..., Any]
+SEED_WARNING = "a seeded run has no guarantee unless the seed stays secret"
 SECRETS = {
     *("weight", "log_prob_nats", "loss_nats", "max_loss_nats", "spent_nats", "whole_nats", "seed"),
     *("context", "documents", "id", "cost", "truncated_tokens", "query", "ledger", "cid_lambda"),
@@ -30,12 +30,6 @@ SECRETS = {
 def decode(of_note: Call) -> Call:
     """`leakmeter decode` of the note; more options win."""
     return of_note("decode", max_new_tokens=6)
-
-
-def umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def keys(value: Any) -> Iterator[str]:
@@ -58,11 +52,7 @@ def test_a_public_receipt_holds_nothing_private(decode: Call, tmp_path: Path) ->
     for one in receipt["samples"]:
         assert len(one["token_ids"]) == 6 or one["token_ids"][-1] in Toy().tokenizer.stop_ids
     for text in (ended.out, page.read_text(encoding="utf-8")):
-        assert "Anna" not in text
-        assert "555-010" not in text
-        assert "decode-" not in text
-        assert str(tmp_path) not in text
-        assert "Who?" not in text
+        assert not [private for private in ("Anna", "555-010", "decode-", str(tmp_path), "Who?") if private in text]
 
 
 class OnATerminal(io.StringIO):
@@ -90,44 +80,31 @@ def test_what_is_told_in_public_beside_the_receipt_is_the_same_for_every_context
         words = ("--context-file", "note.txt", "--query", "Who?", "--model", "toy", "--max-new-tokens", 3)
         ended = cli("decode", *words, "--epsilon", 0.5, "--seed", 5, "--public", "--json")
         assert ended.code == 0
-        (run,) = Path("runs").iterdir()
         said.append(seen.getvalue() if terminal else ended.err)
-        assert run.name not in said[-1]
-        assert run.name.rpartition("-")[2] not in said[-1]
     assert said[0] == said[1]
-    assert said[0].splitlines() == [
-        "a seeded run has no guarantee unless the seed stays secret",
-        "run: in 'runs', and private, its name included",
-    ]
+    assert said[0].splitlines() == [SEED_WARNING, "run: in 'runs', and private, its name included"]
 
 
 def test_in_public_nothing_is_said_of_cases_that_cannot_be_used(
     cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = tmp_path / "cases.jsonl"
-    lines = [{"id": "one", "context": "Anna sang.", "query": "Who?"}, {"id": "two", "context": "", "query": "Who?"}]
-    data.write_text("\n".join(map(json.dumps, lines)))
+    lines = [json.dumps({"id": name, "context": text, "query": "Who?"}) for name, text in (("one", "A"), ("two", ""))]
+    data.write_text("\n".join(lines))
     words = ("decode", "--data", data, "--model", "toy", "--epsilon", 1, "--max-new-tokens", 2)
     assert "'two'" in cli(*words, "--skip-bad").err
     ended = cli(*words, "--skip-bad", "--public")
     assert ended.code == 0
     assert ended.err.splitlines()[-1] == "left out 1 bad case"
-    load = leakmeter.engine.loading.load_backend
-
-    def narrow(*given: Any, **more: Any) -> Any:
-        backend = load(*given, **more)
-        backend.window = 8
-        return backend
-
-    monkeypatch.setattr("leakmeter.engine.loading.load_backend", narrow)
-    data.write_text(json.dumps(lines[0]))
+    narrow = Toy()
+    narrow.window = 8
+    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *given, **more: narrow)
+    data.write_text(lines[0])
     assert "window" in cli(*words).err
     ended = cli(*words, "--public")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == "leakmeter: a case cannot be used; run the command without --public to see why\n"
-    ended = cli(*words, "--public", "--dry-run")
-    assert (ended.code, ended.out) == (2, "")
-    assert "--dry-run reveals the length of a context" in ended.err
+    assert_refused(cli(*words, "--public", "--dry-run"), "--dry-run reveals the length of a context")
 
 
 def test_in_public_an_error_does_without_the_run_s_name(decode: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,13 +122,11 @@ def test_public_receipts_of_two_contexts_with_the_same_tokens_are_the_same(monke
     monkeypatch.setattr(
         "leakmeter.instruments.decoding.measure.bits_of", lambda *given: lambda *place: StreamBits(b"any", place)
     )
-    shown = [
+    results = [
         leakmeter.decode("toy", context=context, query="Who?", epsilon=1e-9, seed=5, max_new_tokens=8)
-        .published()
-        .to_json()
         for context in ("Anna sang.", "Bo ate. " * 30, ["One", "two", "three"])
     ]
-    assert len(set(shown)) == 1
+    assert len({result.published().to_json() for result in results}) == 1
 
 
 def test_a_promise_is_drawn_by_the_operating_system_and_a_seed_gets_a_warning(decode: Call) -> None:
@@ -162,14 +137,17 @@ def test_a_promise_is_drawn_by_the_operating_system_and_a_seed_gets_a_warning(de
     nonces = [json.loads(path.read_bytes())["params"]["nonce"] for path in Path("runs").glob("*/spec.json")]
     assert len(set(nonces)) == 2
     assert min(nonces) > 2**64
+
+    def stamps() -> list[int]:
+        return sorted(path.stat().st_mtime_ns for path in Path("runs").glob("*/measurements-*"))
+
     # By its nonce a run is found again, and nothing of it drawn again.
-    before = sorted(path.stat().st_mtime_ns for path in Path("runs").glob("*/measurements-*"))
+    before = stamps()
     assert object_of(decode("--json", epsilon=0.5, nonce=nonces[0]))["ledger"]["seed"] is None
-    assert sorted(path.stat().st_mtime_ns for path in Path("runs").glob("*/measurements-*")) == before
+    assert stamps() == before
     seeded = [decode("--json", epsilon=0.5, seed=0) for _ in range(2)]
     assert seeded[0].out == seeded[1].out
-    for ended in seeded:
-        assert ended.err.splitlines()[0] == "a seeded run has no guarantee unless the seed stays secret"
+    assert [ended.err.splitlines()[0] for ended in seeded] == [SEED_WARNING] * 2
     assert len(list(Path("runs").iterdir())) == 3
     free = decode("--json")
     assert "guarantee" not in free.err
@@ -191,16 +169,13 @@ def test_terminal_and_page_and_report(cli: Call, decode: Call, tmp_path: Path) -
     public = tmp_path / "public.html"
     ended = cli("report", run, "--html", public, "--public")
     assert (ended.code, ended.err) == (0, f"report: {public}\n")
-    assert public.stat().st_mode & 0o777 == 0o666 & ~umask()
+    assert public.stat().st_mode & 0o777 == 0o644
     shown = public.read_text(encoding="utf-8")
-    assert "Anna" not in shown
-    assert "spent" not in shown
-    assert "<rect" not in shown
-    (loaded,) = leakmeter.load_run(run)
-    assert isinstance(loaded, leakmeter.DecodeResult)
+    assert not [private for private in ("Anna", "spent", "<rect") if private in shown]
 
 
-def test_reports_of_other_runs(cli: Call, note: Path) -> None:
+def test_only_what_has_a_guarantee_is_public(cli: Call, decode: Call, note: Path) -> None:
+    assert_refused(decode("--public"), "--public is for a response with a guarantee; give --epsilon")
     assert cli("influence", "--context-file", note, "--query", "Who?", "--response", "Anna", "--model", "toy").code == 0
     (run,) = Path("runs").iterdir()
     ended = cli("report", run, "--public")
@@ -216,41 +191,29 @@ def test_reports_of_other_runs(cli: Call, note: Path) -> None:
         ({"epsilon": "1", "nonce": "-1"}, "nonce is -1; it has to be 0 or more"),
         ({"nonce": "5"}, "a nonce replaces the seed of a bounded response"),
         ({"epsilon": "1", "nonce": "5", "seed": "5"}, "a nonce replaces the seed of a bounded response"),
-        ({"query": ""}, "empty query"),
-        ({"top-k": "5"}, "top-k"),
-        ({"response": "Anna"}, "response"),
+        ({"query": ""}, "empty query"), ({"top-k": "5"}, "top-k"), ({"response": "Anna"}, "response"),
     ],
-)
+)  # fmt: skip
 def test_what_has_no_meaning_is_refused_in_one_line(decode: Call, options: dict[str, str], said: str) -> None:
-    ended = decode(**options)
-    assert_refused(ended, said)
+    assert_refused(decode(**options), said)
     assert not Path("runs").exists()
 
 
-def test_a_response_in_the_data_is_scored(cli: Call, tmp_path: Path) -> None:
+def test_a_response_in_the_data_is_scored_and_none_is_given_under_a_bound(cli: Call, tmp_path: Path) -> None:
     data = tmp_path / "cases.jsonl"
-    data.write_text(json.dumps({"context": "Anna sang.", "query": "Who?", "response": "Anna"}))
+    data.write_text(json.dumps({"id": "x", "context": "Anna sang.", "query": "Who?", "response": "Anna"}))
     case, scored = (
         object_of(cli(name, "--model", "toy", "--data", data, "--json")) for name in ("decode", "influence")
     )
     assert (case["response"]["text"].strip(), case["response"]["sampled"]) == ("Anna", False)
     assert case["ledger"]["per_token"]["loss_nats"] == pytest.approx(scored["whole_per_token_nats"], abs=1e-12)
+    refused = cli("decode", "--model", "toy", "--data", data, "--epsilon", 1)
+    assert_refused(refused, "case 'x' has a response, and epsilon bounds only responses that it draws")
 
 
 def test_a_dry_run_under_a_bound_leaves_nothing(decode: Call) -> None:
     assert json.loads(decode("--dry-run", "--json", epsilon=0.5).out)["at_most"]
     assert not Path("runs").exists()
-
-
-def test_public_needs_a_promise_and_no_response_is_given_under_one(decode: Call, cli: Call, tmp_path: Path) -> None:
-    ended = decode("--public")
-    assert ended.code == 2
-    assert ended.err == "leakmeter: --public is for a response with a guarantee; give --epsilon\n"
-    data = tmp_path / "cases.jsonl"
-    data.write_text(json.dumps({"id": "x", "context": "Anna sang.", "query": "Who?", "response": "Anna"}))
-    ended = cli("decode", "--model", "toy", "--data", data, "--epsilon", 1)
-    assert ended.code == 2
-    assert "case 'x' has a response, and epsilon bounds only responses that it draws" in ended.err
 
 
 def test_in_python(capsys: pytest.CaptureFixture[str]) -> None:
@@ -263,13 +226,9 @@ def test_in_python(capsys: pytest.CaptureFixture[str]) -> None:
     assert result.guarantee.response.delta == 1e-6
     assert capsys.readouterr().err == ""
     assert ask(epsilon=0.5, seed=1).ledger.seed == 1
-    assert capsys.readouterr().err == "a seeded run has no guarantee unless the seed stays secret\n"
-
-    class Coarse(Toy):
-        def __init__(self) -> None:
-            super().__init__()
-            self.dtype = "bfloat16"
-
+    assert capsys.readouterr().err == f"{SEED_WARNING}\n"
+    coarse = Toy()
+    coarse.dtype = "bfloat16"
     with pytest.raises(UsageError, match="dtype is 'bfloat16'; epsilon is certified from logits"):
-        ask(Coarse(), epsilon=0.5)
-    assert ask(Coarse()).ledger.whole_nats > 0
+        ask(coarse, epsilon=0.5)
+    assert ask(coarse).ledger.whole_nats > 0

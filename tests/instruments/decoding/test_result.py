@@ -11,6 +11,7 @@ import pytest
 
 from leakmeter.core.measurement import NATS, TOKEN_ID, Measurement
 from leakmeter.errors import UsageError
+from leakmeter.instruments.decoding import result
 from leakmeter.instruments.decoding.result import DecodeResult, Draws, Guarantee
 from leakmeter.privacy import accounting
 
@@ -46,9 +47,9 @@ def measurements(n: int = 1, *, bounded: bool = True, **more: list[float]) -> li
     ]
 
 
-def made(texts: dict[str, Any], measurements: list[Measurement], params: dict[str, Any], **more: Any) -> DecodeResult:
-    (result,) = DecodeResult.from_run([(texts, measurements)], params, **more)
-    return result
+def made(texts: dict[str, Any], measurements: list[Measurement], params: Any = PARAMS, **more: Any) -> DecodeResult:
+    (only,) = DecodeResult.from_run([(texts, measurements)], params, **more)
+    return only
 
 
 def guaranteed(case: DecodeResult) -> Guarantee:
@@ -59,14 +60,12 @@ def guaranteed(case: DecodeResult) -> Guarantee:
 @pytest.fixture
 def without_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounting, "is_available", lambda: False)
-    from leakmeter.instruments.decoding import result as decode
-
-    decode._with_delta.cache_clear()
+    result._with_delta.cache_clear()
 
 
 @pytest.mark.usefixtures("without_library")
 def test_sums_and_the_split_into_private_and_public() -> None:
-    case = made(texts(), measurements(), PARAMS)
+    case = made(texts(), measurements())
     assert case.ledger.whole_nats == pytest.approx(0.1234567 + 0.125 + 0.1)
     assert case.ledger.spent_nats == pytest.approx(1.15)
     assert case.ledger.seed == 2**127
@@ -78,15 +77,14 @@ def test_sums_and_the_split_into_private_and_public() -> None:
         "note": "compositions with a delta need the dp-accounting library: pip install 'leakmeter[accounting]'",
     }  # fmt: skip
     assert guaranteed(case).to_dict() == guarantee
-    # To three decimals: further ones may depend on what was computed beside.
-    bare = [-1.123, -0.125, -2.9]
     assert case.published().to_dict() == {
         "model": "toy", "weights_sha256": None, "dtype": "float64", "temperature": 0.8, "min_new_tokens": 1,
         "max_new_tokens": 4, "text": "She is", "tokens": ["She", " is", ""], "token_ids": [7, 8, 9],
-        "bound_nats": [0.5] * 3, "bare_log_prob_nats": bare, "guarantee": guarantee, "samples": [],
+        # To three decimals: further ones may depend on what was computed beside.
+        "bound_nats": [0.5] * 3, "bare_log_prob_nats": [-1.123, -0.125, -2.9], "guarantee": guarantee, "samples": [],
     }  # fmt: skip
     # What was given was not drawn under the bound.
-    assert made(texts(sampled=False), measurements(), PARAMS).public is None
+    assert made(texts(sampled=False), measurements()).public is None
     # How tokens were drawn is told by what the run says of its seed.
     drawn = made(texts(), measurements(), PARAMS | {"seed": None, "nonce": 5})
     assert guaranteed(drawn).draws == Draws(random_bits="operating system")
@@ -95,16 +93,15 @@ def test_sums_and_the_split_into_private_and_public() -> None:
 
 @pytest.mark.usefixtures("without_library")
 def test_a_run_is_one_session() -> None:
-    results = list(DecodeResult.from_run([(texts(2), measurements(2)), (texts(), measurements())], PARAMS))
-    for result, n in zip(results, (2, 1), strict=True):
-        session = guaranteed(result).session
+    cases = list(DecodeResult.from_run([(texts(2), measurements(2)), (texts(), measurements())], PARAMS))
+    for case, n in zip(cases, (2, 1), strict=True):
+        session = guaranteed(case).session
         assert (session.n_responses, session.n_tokens, session.n_tokens_max) == (3, 9, 12)
         assert session.basic_nats == 4.5
-        assert len(result.samples) == (n if n > 1 else 0)
-        assert len(result.published().samples) == (n if n > 1 else 0)
-        assert len(result.responses) == len(result.published().responses) == n
-        assert json.loads(result.to_json()) == result.to_dict()
-        assert DecodeResult.from_dict(result.to_dict()) == result
+        assert len(case.samples) == len(case.published().samples) == (n if n > 1 else 0)
+        assert len(case.responses) == len(case.published().responses) == n
+        assert json.loads(case.to_json()) == case.to_dict()
+        assert DecodeResult.from_dict(case.to_dict()) == case
 
 
 def test_without_a_bound_nothing_is_guaranteed() -> None:
@@ -123,7 +120,7 @@ def test_without_a_bound_nothing_is_guaranteed() -> None:
 @pytest.mark.parametrize("delta", [0.0, 1.0, math.nan])
 def test_a_delta_is_a_chance(delta: float) -> None:
     with pytest.raises(UsageError, match="delta is"):
-        made(texts(), measurements(), PARAMS, delta=delta)
+        made(texts(), measurements(), delta=delta)
 
 
 def test_compositions_with_the_library() -> None:
