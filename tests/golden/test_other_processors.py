@@ -19,8 +19,8 @@ from helpers.places import ROOT
 GOLDENS = ("influence-group", "decode-epsilon", "icl-own", "susceptibility-T")
 CHOSEN = [
     *(f"tests/golden/test_golden.py::test_a_command_says_what_it_said[{name}]" for name in GOLDENS),
-    "tests/backends/test_parity_tiny.py::test_eager_and_sdpa_attention_agree[gemma3]",
-    "tests/backends/test_parity_tiny.py::test_scores_equal_one_full_pass_a_token[llama-eager]",
+    "tests/backends/test_parity_tiny.py::test_scores_equal_one_full_pass_a_token[gemma3-sdpa]",
+    "tests/backends/test_parity_tiny.py::test_scores_equal_one_full_pass_a_token[llama-sdpa]",
     "tests/core/test_rules.py",
     "tests/stats/test_logspace.py",
 ]

@@ -38,12 +38,12 @@ GUARANTEES: Final = {
     "Ctrl-C": "execute/test_ray:interrupt test_library:interrupted cli/test_runs:interrupted",
     "two writers of a run": "storage/test_rundir:two_processes stores/test_stored_runs:second_driver",
     "lost lock": (
-        "storage/test_rundir:lock_is_given_back stores/test_stored_runs:lease_ran_out "
+        "storage/test_rundir:ends_before_a_part_is_finished stores/test_stored_runs:lease_ran_out "
         "stores/test_stored_runs:lost_the_lease"
     ),
     "failed or unanswered request to an object store": (
         "stores/test_stored_runs:fails_half_way stores/test_stored_runs:answers_are_lost "
-        "stores/test_stored_runs:do_not_mix"
+        "stores/test_stored_runs:never_written_over"
     ),
     "clock set back": "storage/test_clock:goes_back",
     "out of memory in the model": (
