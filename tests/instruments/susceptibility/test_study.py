@@ -32,8 +32,6 @@ from leakmeter.studies.tables import items_to_csv, readable, to_markdown
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
-OF_SUSCEPTIBILITY = [name for name in shipped() if name.startswith("susceptibility_")]
-
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +39,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", OF_SUSCEPTIBILITY)
+@pytest.mark.parametrize("name", [name for name in shipped() if name.startswith("susceptibility_")])
 def test_the_papers_studies_are_whole(name: str, size: str) -> None:
     study = load_study(name, size)
     assert study.kind.records == "queries"
@@ -134,21 +132,10 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     return differentiated(tmp_path_factory.mktemp("both"), "susceptibility_figure_3", answer_tokens=["2"])
 
 
-def test_items_hold_every_query() -> None:
-    study = study_of("susceptibility_table_2")
-    (finished,), _ = measured(study, {})
-    rows = list(csv.DictReader(io.StringIO(items_to_csv(study.kind.items(finished)), newline="")))
-    assert [float(row["susceptibility_nats"]) for row in rows] == chi_of(finished)
-    assert [row["query"] for row in rows] == [record.query.text for record in finished.records]
-    assert {row["familiarity"] for row in rows} == {"real", "invented"}
-
-
 def test_cells_have_the_same_queries_behind_more_contexts() -> None:
     fewer, more = load_records(study_of("susceptibility_contexts", contexts=["5", "9"]), {})
     assert [record.query for record in fewer] == [record.query for record in more]
-    for few, many in zip(fewer, more, strict=True):
-        assert len(many.contexts) == 9
-        assert set(few.contexts) < set(many.contexts)
+    assert all(set(few.contexts) < set(many.contexts) for few, many in zip(fewer, more, strict=True))
     named = fewer[0].id.split("/")[0]
     (chosen,) = load_records(study_of("susceptibility_contexts", contexts=["5"], relation_names=[named]), {})
     assert {record.known["relation"] for record in chosen} == {named}
@@ -234,11 +221,10 @@ def test_the_yardstick_is_the_run_of_the_study_of_monte_carlo_susceptibility(
 
 def test_a_study_whose_back_end_dies_goes_on_without_repeating_or_losing_a_query() -> None:
     study = study_of("susceptibility_table_2", relations=["2"])
-    n_deaths, seen = 0, dict[Path, bytes]()
-    while True:
+    finished, n_deaths, seen = None, 0, dict[Path, bytes]()
+    while finished is None:
         try:
             (finished,), _ = measured(study, {}, Mortal(3))
-            break
         except KeyboardInterrupt:
             n_deaths += 1
         now = {path: path.read_bytes() for path in Path("runs").glob("susceptibility-*/*-0*")}
@@ -247,12 +233,10 @@ def test_a_study_whose_back_end_dies_goes_on_without_repeating_or_losing_a_query
         assert n_deaths < 10
     assert n_deaths > 0
     assert len(finished.measured) == len({texts["id"] for texts, _ in finished.measured}) == 16
-    again, _ = measured(study, {}, Mortal(0))
-    chi = chi_of(finished)
-    assert chi_of(again[0]) == chi
+    (again,), _ = measured(study, {}, Mortal(0))
     Path("runs").rename("killed")
     (calm,), _ = measured(study, {})
-    assert chi_of(calm) == chi
+    assert chi_of(again) == chi_of(finished) == chi_of(calm)
 
 
 def test_the_command_predicts_and_runs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -289,7 +273,7 @@ def interval_of(row: Row, name: str) -> tuple[float, float]:
     return (row[f"{name}_low"], row[f"{name}_high"])
 
 
-def test_a_table_is_the_statistics_of_its_queries() -> None:
+def test_a_table_is_the_statistics_of_its_queries_and_items_are_these() -> None:
     study = study_of("susceptibility_contexts", contexts=["5", "9"])
     cells, directory = measured(study, {})
     made = study.kind.tables(study, cells, directory, print)
@@ -314,6 +298,10 @@ def test_a_table_is_the_statistics_of_its_queries() -> None:
     assert found["wilcoxon_p"] == pytest.approx(scipy.stats.wilcoxon(more).pvalue)
     page = to_markdown(readable(made.compared_title, made.compared_by, made.comparisons, study.kind.columns), level=2)
     assert page.startswith("## Pairs\n")
+    items = list(csv.DictReader(io.StringIO(items_to_csv(study.kind.items(cells[0])), newline="")))
+    assert [float(item["susceptibility_nats"]) for item in items] == chi
+    assert [item["query"] for item in items] == [record.query.text for record in cells[0].records]
+    assert {item["familiarity"] for item in items} == {"real", "invented"}
 
 
 @pytest.mark.long
