@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 
 import leakmeter
-from helpers.examples import few
 from helpers.report_cases import HOSTILE
 from helpers.report_checks import assert_report_harmless, flat
 from helpers.report_snapshots import printed
@@ -192,7 +190,7 @@ TWO = (
 )
 
 
-@pytest.mark.parametrize("bonus", few([3.0, 1.0, 6.0]))
+@pytest.mark.parametrize("bonus", [1.0, 3.0, 6.0])
 @pytest.mark.parametrize("unit", ["sentence", "ngram:40", "document"])
 def test_each_step_is_the_best_of_the_sources_there_were(unit: str, bonus: float) -> None:
     """The whole search again, in the open: disclosures of what is left, their sources, the cheapest of them."""
@@ -466,20 +464,3 @@ def test_what_a_plan_for_disclosures_says() -> None:
     table = said(result, nothing, width=160)
     assert "0 of 1" in table
     assert "0 of 0" in table
-
-
-@pytest.mark.long
-def test_the_demo_note_as_the_documentation_tells_it(real_backend: Any) -> None:
-    """docs/redaction.md: float32 on a CPU; other processors differ in digits that are not told there."""
-    folder = resources.files("leakmeter.samples")
-    asked = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
-    note = folder.joinpath("clinic_note.txt").read_text(encoding="utf-8")
-    result = leakmeter.redact(real_backend, context=note, **asked, disclosures=True, group=True, max_new_tokens=2)
-    assert [(step.action, step.name) for step in result.steps] == [("cut", "v1"), ("cut", "v2"), ("cut", "s1")]
-    assert result.n_pieces == 12
-    spans = told(result).spans
-    assert [span.text for span in spans] == ["Quillmere", "555-010-7788"]
-    nats = [nats for span in spans for nats in (span.before_nats, span.after_nats)]
-    assert nats == pytest.approx([27.9, 0.8, 27.3, 0.6], abs=0.06)
-    assert told(result).rest_change_nats == pytest.approx(-3.2, abs=0.06)
-    assert result.reached
