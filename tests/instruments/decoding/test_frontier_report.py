@@ -46,30 +46,24 @@ def told(
     return Frontier.from_dict(plain | {"choices": {"rouge_l_f1": choice}} | more)
 
 
-def shown(found: Frontier, width: int = 160) -> str:
-    return printed(report(found), width=width)
+def shown(found: Frontier) -> str:
+    return printed(report(found), width=160)
 
 
 @pytest.mark.parametrize(
     ("kind", "verdict", "n", "intervals"),
-    few(
-        [
-            ("cid_lambda", "knee", 4, True),
-            ("epsilon", "knee", 1, True),
-            ("epsilon", "same utility", 2, False),
-            ("cid_lambda", "same utility", 4, True),
-        ]
-    ),
-)
+    few([
+        ("cid_lambda", "knee", 4, True), ("epsilon", "one setting", 1, True), ("epsilon", "same utility", 2, False),
+        ("cid_lambda", "same utility", 4, True),
+    ]),
+)  # fmt: skip
 def test_a_figure_is_the_same_bytes_again(tmp_path: Path, kind: str, verdict: str, n: int, intervals: bool) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    found = told(kind, verdict if n > 1 else "one setting", n=n, intervals=intervals)
-    files = []
-    for name in ("one", "two"):
-        paths = charts.write(figure_of(found, footer="from nowhere"), tmp_path / name)
-        assert [path.name for path in paths] == [f"{name}.png", f"{name}.svg"]
-        files.append([path.read_bytes() for path in paths])
-    assert files[0] == files[1]
+    figure = figure_of(told(kind, verdict, n=n, intervals=intervals), footer="from nowhere")
+    paths = [charts.write(figure, tmp_path / name) for name in ("one", "two")]
+    assert [path.name for both in paths for path in both] == ["one.png", "one.svg", "two.png", "two.svg"]
+    one, two = ([path.read_bytes() for path in both] for both in paths)
+    assert one == two
 
 
 def test_the_terminal_has_a_line_for_each_setting_and_says_what_to_ship() -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-import leakmeter
 from helpers.command_line import PROGRAM, assert_refused, object_of
 from helpers.examples import few
 from helpers.places import any_name
@@ -118,17 +117,6 @@ def test_a_reader_that_leaves_early(tmp_path: Path, options: tuple[str, ...], re
     assert "Traceback" not in ended.stderr
     assert "Error" not in ended.stderr
     assert len(ended.stdout.splitlines()) == (reader == "head -1")
-
-
-def test_the_library_and_the_command_agree(measure: Call, note: Path) -> None:
-    how = {"unit": "word", "removal": "mask", "temperature": 0.7}
-    case = object_of(measure("--json", "--group", **how))
-    result = leakmeter.influence("toy", context=note.read_text(), query="Who?", response="Anna", **how, group=True)
-    assert [piece["nats"] for piece in case["pieces"]] == [piece.nats for piece in result.pieces]
-    assert result.whole_nats == case["whole_nats"]
-    (run,) = Path("runs").iterdir()
-    (loaded,) = leakmeter.load_run(run)
-    assert loaded.to_dict() == case
 
 
 def test_a_logged_chat_is_measured_as_its_question_and_answer(

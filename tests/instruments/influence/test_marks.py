@@ -74,18 +74,15 @@ def test_the_page_marks_spans_and_their_sources_without_a_script() -> None:
 
 
 def test_words_of_a_stretch_are_the_stretch_again() -> None:
-    case = disclosing()
-    for hostile_case in (case, disclosing(HOSTILE)):
-        disclosed = hostile_case.disclosed
-        for stretch in stretches(hostile_case.context, hostile_case.documents, hostile_case.pieces):
-            words = disclosure_report.parts(stretch, disclosed)
+    for case in (disclosing(HOSTILE), disclosing()):
+        for stretch in stretches(case.context, case.documents, case.pieces):
+            words = disclosure_report.parts(stretch, case.disclosed)
             assert "".join(part.text.text for part in words) in ("", stretch.text)
     # Sources that overlap share words; a place outside the context is cut.
-    phone, name = case.disclosures[1], case.disclosures[0]
+    name, phone, *_ = case.disclosures
     (source,) = name.sources
-    wide = replace(
-        phone, sources=(replace(source, start=-5, end=source.start + 5), replace(source, start=10**9, end=10**9))
-    )
+    places = replace(source, start=-5, end=source.start + 5), replace(source, start=10**9, end=10**9)
+    wide = replace(phone, sources=places)
     (first, *_) = stretches(case.context, case.documents, case.pieces)
     parts = [(part.text.text, part.disclosures) for part in disclosure_report.parts(first, [name, wide])]
     assert parts == [("Odile", [0, 1]), (" Fenwarren", [0])]

@@ -129,10 +129,20 @@ def test_the_demo_note_as_the_documentation_tells_it(real_backend: Any) -> None:
     folder = resources.files("leakmeter.samples")
     asked = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
     note = folder.joinpath("clinic_note.txt").read_text(encoding="utf-8")
-    result = leakmeter.redact(real_backend, context=note, **asked, max_loss=10, group=True, max_new_tokens=2)
+    how: dict[str, Any] = {**asked, "context": note, "group": True, "max_new_tokens": 2}
+    result = leakmeter.redact(real_backend, **how, max_loss=10)
     steps = result.to_frame()
     assert list(steps["name"]) == ["v1", "v2", "s1", "s8", "s5"]
     assert result.whole_nats == pytest.approx(81.4, abs=0.05)
     assert list(steps["left_nats"]) == pytest.approx([57.5, 35.6, 29.3, 26.0, 8.3], abs=0.06)
     assert list(steps["left_signed_nats"])[-1] == pytest.approx(-0.86, abs=0.01)
     assert result.placebo_nats == pytest.approx(9.7, abs=0.05)
+    hiding = leakmeter.redact(real_backend, **how, disclosures=True)
+    assert [(step.action, step.name) for step in hiding.steps] == [("cut", "v1"), ("cut", "v2"), ("cut", "s1")]
+    assert (hiding.n_pieces, hiding.reached) == (12, True)
+    assert hiding.disclosed is not None
+    spans = hiding.disclosed.spans
+    assert [span.text for span in spans] == ["Quillmere", "555-010-7788"]
+    nats = [nats for span in spans for nats in (span.before_nats, span.after_nats)]
+    assert nats == pytest.approx([27.9, 0.8, 27.3, 0.6], abs=0.06)
+    assert hiding.disclosed.rest_change_nats == pytest.approx(-3.2, abs=0.06)

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 
 import leakmeter
-from helpers.examples import few
 from helpers.report_cases import HOSTILE
 from helpers.report_checks import assert_report_harmless, flat
 from helpers.report_snapshots import printed
@@ -55,10 +53,7 @@ class Copier(Toy):
         self.bonus, self.at_least = bonus, at_least
 
     def logits(self, ids: Any, positions: Any) -> Any:
-        return self.copied(super().logits(ids, positions), ids)
-
-    def copied(self, logits: Any, ids: Any) -> Any:
-        pulled = np.array(logits)
+        pulled = np.array(super().logits(ids, positions))
         before = np.flatnonzero((ids[:-3] == ids[-3]) & (ids[1:-2] == ids[-2]) & (ids[2:-1] == ids[-1]))
         followed, counts = np.unique(ids[before + 3], return_counts=True)
         pulled[followed[counts >= self.at_least]] += self.bonus
@@ -192,7 +187,7 @@ TWO = (
 )
 
 
-@pytest.mark.parametrize("bonus", few([3.0, 1.0, 6.0]))
+@pytest.mark.parametrize("bonus", [1.0, 3.0, 6.0])
 @pytest.mark.parametrize("unit", ["sentence", "ngram:40", "document"])
 def test_each_step_is_the_best_of_the_sources_there_were(unit: str, bonus: float) -> None:
     """The whole search again, in the open: disclosures of what is left, their sources, the cheapest of them."""
@@ -388,15 +383,8 @@ def test_what_does_not_go_together_is_refused() -> None:
 TOLD = "Anna Ek lives in Graz. Her phone is 617-555-0134. Bo asked twice. Ring 617-555-0134 at nine."
 
 
-@pytest.fixture
-def copying(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The toy model of commands copies."""
-    plain, model = Toy.logits, Copier()
-    monkeypatch.setattr(Toy, "logits", lambda _, ids, positions: model.copied(plain(model, ids, positions), ids))
-
-
-@pytest.mark.usefixtures("copying")
-def test_a_run_is_kept_read_and_goes_on(cli: Call, tmp_path: Path) -> None:
+def test_a_run_is_kept_read_and_goes_on(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *given, **more: Copier())
     data = tmp_path / "cases.jsonl"
     lines = [
         {"id": f"c{i}", "context": f"{TOLD} Ask {i}.", "query": "Who?", "response": response}
@@ -408,7 +396,7 @@ def test_a_run_is_kept_read_and_goes_on(cli: Call, tmp_path: Path) -> None:
     assert [[span["kind"] for span in case["disclosed"]["spans"]] for case in cases] == [["phone"], [], ["phone"]]
     assert [sorted(piece["name"] for piece in case["redacted"]) for case in cases] == [["s2", "s4"], [], ["s2", "s4"]]
     kept = leakmeter.load_run(run)
-    (in_memory,) = leakmeter.redact("toy", lines[:1], disclosures=True, max_new_tokens=4)
+    (in_memory,) = leakmeter.redact(Copier(), lines[:1], disclosures=True, max_new_tokens=4)
     assert in_memory.disclosed == kept[0].disclosed
     assert [told(result).to_dict() for result in kept] == [case["disclosed"] for case in cases]
     dry = json.loads(cli(*words, "--dry-run", "--json").out)
@@ -416,6 +404,12 @@ def test_a_run_is_kept_read_and_goes_on(cli: Call, tmp_path: Path) -> None:
     assert sum(case["cost"]["requests"] for case in cases) <= dry["requests"]
     rows = leakmeter.query("select kind, is_left, before_nats > after_nats as fell from redact_disclosed_spans")
     assert [tuple(row) for row in rows.itertuples(index=False)] == [("phone", False, True)] * 2
+    (tmp_path / "note.txt").write_text(TOLD, encoding="utf-8")
+    words = ("redact", "--model", "toy", "--context-file", tmp_path / "note.txt", "--query", "Who?", "--disclosures")
+    ended = cli(*words, "--response", "617-555-0134", "--max-new-tokens", 4, "--write-redacted", "left.txt")
+    assert ended.code == 0, ended.err
+    assert "leaves none of 1 personal or secret disclosure" in flat(ended.out)
+    assert Path("left.txt").read_text(encoding="utf-8") == "Anna Ek lives in Graz. Bo asked twice."
 
 
 @pytest.mark.parametrize("statistic", ["only_this", "without_this", "log_prob"])
@@ -426,18 +420,6 @@ def test_measurements_without_those_of_disclosures_are_none_of_the_case(statisti
     kept.check_measurements(asdict(MEASURE), measurements)
     with pytest.raises(FieldError, match="is missing"):
         kept.check_measurements(asdict(MEASURE), [each for each in measurements if each.statistic != statistic])
-
-
-@pytest.mark.usefixtures("copying")
-def test_the_report_tells_each_disclosure_before_and_after(cli: Call, tmp_path: Path) -> None:
-    note = tmp_path / "note.txt"
-    note.write_text(TOLD, encoding="utf-8")
-    asked = ("--query", "Who?", "--response", "Her phone is 617-555-0134.", "--max-new-tokens", 4)
-    words = ("redact", "--model", "toy", "--context-file", note, *asked, "--disclosures")
-    ended = cli(*words, "--write-redacted", "left.txt")
-    assert ended.code == 0, ended.err
-    assert "leaves none of 1 personal or secret disclosure" in flat(ended.out)
-    assert Path("left.txt").read_text(encoding="utf-8") == "Anna Ek lives in Graz. Bo asked twice."
 
 
 def test_what_a_plan_for_disclosures_says() -> None:
@@ -466,20 +448,3 @@ def test_what_a_plan_for_disclosures_says() -> None:
     table = said(result, nothing, width=160)
     assert "0 of 1" in table
     assert "0 of 0" in table
-
-
-@pytest.mark.long
-def test_the_demo_note_as_the_documentation_tells_it(real_backend: Any) -> None:
-    """docs/redaction.md: float32 on a CPU; other processors differ in digits that are not told there."""
-    folder = resources.files("leakmeter.samples")
-    asked = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
-    note = folder.joinpath("clinic_note.txt").read_text(encoding="utf-8")
-    result = leakmeter.redact(real_backend, context=note, **asked, disclosures=True, group=True, max_new_tokens=2)
-    assert [(step.action, step.name) for step in result.steps] == [("cut", "v1"), ("cut", "v2"), ("cut", "s1")]
-    assert result.n_pieces == 12
-    spans = told(result).spans
-    assert [span.text for span in spans] == ["Quillmere", "555-010-7788"]
-    nats = [nats for span in spans for nats in (span.before_nats, span.after_nats)]
-    assert nats == pytest.approx([27.9, 0.8, 27.3, 0.6], abs=0.06)
-    assert told(result).rest_change_nats == pytest.approx(-3.2, abs=0.06)
-    assert result.reached
