@@ -1,20 +1,31 @@
-"""The library's calls: one case, many, many kept; the commands' numbers, and one shape for all instruments."""
+"""The library's calls: one case, many, many kept; the commands' numbers, and one shape for all instruments.
+
+Every public function is called, as `leakmeter.NAME(…)`, and as `Meter(…).NAME(…)` where it measures with a model.
+"""
 
 from __future__ import annotations
 
 import base64
+import inspect
 import json
+import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import leakmeter
+from helpers import tuned_models
 from helpers.command_line import Ended
+from helpers.differentiable_toy import DifferentiableToy
 from leakmeter.engine import loading
 from leakmeter.errors import DataError, UnknownNameError, UsageError
+from leakmeter.instruments.pii.canaries import canaries_of
 
 CASES = [
     {"id": f"n{i}", "context": f"Ana is {i}. She sings.", "query": "Age?", "response": f"{i}."} for i in range(41, 44)
@@ -22,14 +33,55 @@ CASES = [
 TASK = {"instruction": "Mood?", "fields": {"said": "Said"}, "answer": "Mood", "labels": ["Glad", "Sad"]}
 ROWS = [{"said": f"It is day {i}.", "label": ("Glad", "Sad")[i % 2]} for i in range(6)]
 PEOPLE = [{"name": "Mara Ellsworth", "phone": "617-555-0134"}]
+MOODS = {"task": TASK, "exemplars": ROWS[3:], "label_scoring": "whole-sequence"}
+SUMS = [{"input": f"{i} + {i}", "output": str(2 * i)} for i in range(3)]
+BEHIND = [{**case, "id": i, "response": None, "reference": "41"} for i, case in zip("ab", CASES, strict=False)]
 CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "influence": (CASES, {"unit": "word"}),
     "decode": ([{**case, "response": None} for case in CASES], {"max_new_tokens": 3, "seed": 1}),
     "redact": (CASES, {"max_loss": 0.2, "max_new_tokens": 2}),
-    "icl": (ROWS[:3], {"task": TASK, "exemplars": ROWS[3:], "label_scoring": "whole-sequence"}),
+    "icl": (ROWS[:3], MOODS),
     "susceptibility": (["Who?", "Where?"], {"contexts": ["Emma is by Poe.", "It rains."]}),
     "generate": (["The sea is calm.", "The sun sets.", "Bread is warm."], {"epsilon": 20.0, "samples": 2, "seed": 3}),
     "pii": (PEOPLE, {"kinds": ["twin"], "decoys": 50, "prompts": 1, "beams": ()}),
+}
+FEW_CANARIES = {"canaries": 1, "held_out": 1, "repeats": (1,), "batch_tokens": 1024, "out": "copy"}
+CANARIES = [one.to_dict() for one in canaries_of(3, seed=0)]
+OF_OTHERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "fisher_susceptibility": (["Who?"], {"probes": 2}),
+    "frontier": (BEHIND, {"lambdas": (0.5, 1.0), "max_new_tokens": 2}),
+    "icl_responses": ([SUMS[0]], {"exemplars": SUMS[1:]}),
+    "icl_select": (ROWS[:2], {**MOODS, "max_steps": 1}),
+    "pii_check": (None, {**FEW_CANARIES, "types": ("phone",), "white_box": None}),
+    "pii_insert": (None, FEW_CANARIES),
+    "pii_tune": (CANARIES, {"length": 1, "epochs": 1, "out": "tuned"}),
+}
+"""Calls that measure with a model, and have no result of the same shape."""
+STUDY = {"model": "toy", "relations": 2, "entities": 2, "contexts": 4, "mentioning": 1}
+MAIL = "Mara Ellsworth <mara@ellsworth.example>, 617-555-0134, 12 Elm Street, Springfield, IL 62704"
+WITHOUT_MODEL: dict[str, Callable[[leakmeter.Run], Any]] = {
+    "calibrate": lambda run: leakmeter.calibrate(epsilon=8, free="temperature", clip=10, subset_size=24),
+    "check_installation": lambda run: leakmeter.check_installation(),
+    "compare_runs": lambda run: leakmeter.compare_runs(run, leakmeter.influence("toy", CASES[:1], out="others")),
+    "doctor": lambda run: leakmeter.doctor("toy"),
+    "export_run": lambda run: leakmeter.export_run(run, Path("export")),
+    "forget": lambda run: leakmeter.forget() is None,
+    "gate": lambda run: leakmeter.gate(run, max="influence.max <= 100").holds,
+    "list_models": lambda run: leakmeter.list_models(),
+    "list_runs": lambda run: leakmeter.list_runs(run.path.parent),
+    "list_studies": lambda run: leakmeter.list_studies(),
+    "load_backend": lambda run: leakmeter.load_backend("toy"),
+    "load_run": lambda run: leakmeter.load_run(run.path),
+    "pii_extract": lambda run: leakmeter.pii_extract(Path("mail.txt"), out="people.jsonl"),
+    "pull_model": lambda run: leakmeter.pull_model("small"),
+    "query": lambda run: len(leakmeter.query("select * from results", run.path.parent)),
+    "rename_run": lambda run: leakmeter.rename_run(run, "first") is None,
+    "save_report": lambda run: leakmeter.save_report("page.html", run),
+    "schema": lambda run: leakmeter.schema("influence"),
+    "study": lambda run: leakmeter.study("susceptibility_contexts", settings=STUDY),
+    "tokens": lambda run: leakmeter.tokens("toy", CASES[:1]),
+    "verify_run": lambda run: leakmeter.verify_run(run),
+    "write_baseline": lambda run: leakmeter.write_baseline("baseline.json", run),
 }
 
 
@@ -46,6 +98,60 @@ def plain(results: Any) -> list[dict[str, Any]]:
 def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
+
+
+@cache
+def model_of(name: str) -> Any:
+    """The toy, or a model of one layer: what is tuned is a copy of it."""
+    if not name.startswith("pii_"):
+        return DifferentiableToy() if name == "fisher_susceptibility" else "toy"
+    model = tuned_models.fresh_llama(num_hidden_layers=1, max_position_embeddings=1024)
+    return leakmeter.load_backend((model, tuned_models.byte_tokenizer()), device="cpu")
+
+
+def test_all_functions_are_called_here() -> None:
+    public = {name for name in leakmeter.__all__ if inspect.isroutine(getattr(leakmeter, name))}
+    assert {*CALLS, *OF_OTHERS, *WITHOUT_MODEL} == public
+    methods = {name for name in dir(leakmeter.Meter("toy")) if not name.startswith("_")}
+    assert methods == {*CALLS, *OF_OTHERS, "backend", "kept_model"}
+
+
+@pytest.mark.parametrize("of_meter", [False, True], ids=["function", "meter"])
+@pytest.mark.parametrize("name", OF_OTHERS)
+def test_what_measures_with_a_model(name: str, of_meter: bool) -> None:
+    (data, options), model = OF_OTHERS[name], model_of(name)
+    if of_meter:
+        assert getattr(leakmeter.Meter(model), name)(data, **options)
+    else:
+        assert getattr(leakmeter, name)(model, data, **options)
+
+
+@pytest.mark.parametrize("name", WITHOUT_MODEL)
+def test_what_needs_no_model(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Where the default model lies, an installation is checked with it, for seconds.
+    monkeypatch.setenv("LEAKMETER_CACHE", str(Path("cache").absolute()))
+    Path("mail.txt").write_text(MAIL, encoding="utf-8")
+    if name == "pull_model":
+        tuned_models.fresh_llama().save_pretrained("small")
+        tuned_models.byte_tokenizer().save_pretrained("small")
+    assert WITHOUT_MODEL[name](leakmeter.influence("toy", CASES[:1], out="runs"))
+    leakmeter.forget()
+
+
+def test_a_meter_loads_its_model_once_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = []
+    real = loading.load_backend
+    monkeypatch.setattr(loading, "load_backend", lambda model, **more: loaded.append(model) or real(model, **more))
+    leakmeter.forget()
+    meter = leakmeter.Meter("toy")
+    assert (repr(meter), loaded) == ("<Meter of 'toy'>", [])
+    asked = {"context": "Ana is 41. She sings.", "query": "How old is Ana?", "response": "41"}
+    one, other = meter.influence(**asked), leakmeter.influence("toy", **asked)
+    assert one == replace(other, cost=replace(other.cost, seconds=one.cost.seconds))
+    assert meter.decode(context="Ana is 41.", query="Who?", max_new_tokens=2).to_dict() is not None
+    assert loaded == ["toy"] * 2  # once for the meter, and once for the function alone
+    with pytest.raises(AttributeError, match="no instrument has a function 'taste'; there are decode, fisher"):
+        meter.taste()
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -106,12 +212,10 @@ def test_data_come_in_any_form() -> None:
     expected = plain(leakmeter.influence("toy", CASES))
     Path("cases.jsonl").write_text("".join(json.dumps(case) + "\n" for case in CASES), encoding="utf-8")
     frame = pd.DataFrame(CASES)
+    for data in ("cases.jsonl", Path("cases.jsonl"), frame, iter(CASES)):
+        assert plain(leakmeter.influence("toy", data)) == expected
     renamed = frame.rename(columns={"context": "passage"})
-    assert plain(leakmeter.influence("toy", "cases.jsonl")) == expected
-    assert plain(leakmeter.influence("toy", Path("cases.jsonl"))) == expected
-    assert plain(leakmeter.influence("toy", frame)) == expected
     assert plain(leakmeter.influence("toy", renamed, map={"context": "passage"})) == expected
-    assert plain(leakmeter.influence("toy", iter(CASES))) == expected
 
 
 def test_a_kept_call_is_the_commands_run(cli: Callable[..., Ended]) -> None:
@@ -162,13 +266,10 @@ def test_bad_cases_are_left_out_and_named() -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (
-            lambda: leakmeter.influence("toy", CASES, unti="word"),
-            "no option of influence named 'unti'; did you mean 'unit'",
-        ),
+        (lambda: leakmeter.influence("toy", CASES, unti="word"), "of influence named 'unti'; did you mean 'unit'"),
         (
             lambda: leakmeter.Meter("toy").icl(ROWS, dtype="float32"),
-            "'dtype' sets how a model is loaded; give it to Meter",
+            "'dtype' sets how a model .* give it to Meter",
         ),
         (lambda: leakmeter.Meter("toy", dtpe="x"), "no option named 'dtpe'; did you mean 'dtype'"),
         (lambda: leakmeter.influence("toy", CASES, context="Ana."), "give either data, or one case"),
@@ -209,10 +310,9 @@ def test_weights_are_loaded_once_and_kept_until_they_change(monkeypatch: pytest.
     leakmeter.influence(str(folder), CASES, cache=False)
     assert loaded[2:] == [(str(folder), {"cache": False})]
     monkeypatch.setenv("LEAKMETER_SCORES", str(tmp_path / "scores"))
-    leakmeter.influence(str(folder), CASES, cache=False)
-    assert len(loaded) == 4
-    leakmeter.influence(str(folder), CASES, cache=False)
-    assert len(loaded) == 4
+    for _ in range(2):
+        leakmeter.influence(str(folder), CASES, cache=False)
+        assert len(loaded) == 4
     leakmeter.forget()
     leakmeter.influence(str(folder), CASES, cache=False)
     assert len(loaded) == 5
@@ -232,10 +332,9 @@ def test_calls_from_several_threads_wait_for_each_other() -> None:
     expected, found = plain(leakmeter.influence("toy", CASES)), list[Any]()
     meter = leakmeter.Meter("toy")
     threads = [threading.Thread(target=lambda: found.append(plain(meter.influence(CASES)))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    for act in (threading.Thread.start, threading.Thread.join):
+        for thread in threads:
+            act(thread)
     assert found == [expected] * 4
 
 
@@ -268,9 +367,6 @@ def test_a_notebook_shows_the_page_in_a_frame_of_its_own(capsys: pytest.CaptureF
 
 
 def test_what_a_notebook_shows_is_displayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-    from types import SimpleNamespace
-
     shown: list[Any] = []
     shell = SimpleNamespace(kernel=None)
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
