@@ -97,26 +97,14 @@ def test_results_of_another_instrument_are_refused() -> None:
         assert_leakage(leakmeter.susceptibility("toy", ["Who?"], contexts=["a.", "b."]), max_nats=1)
 
 
-def _has_plugin() -> bool:
-    return "leakmeter" in {one.name for one in metadata.entry_points(group="pytest11")}
-
-
 @pytest.mark.long
 def test_pytest_has_a_fixture_and_shows_the_line_that_called(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TEST, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\nleakmeter_model = toy\n", encoding="utf-8")
-    # Where it is installed, the plug-in's entry point may be older than this file, or named already.
-    words = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        # A checkout that was installed before it had the entry point has no plug-in yet.
-        *(() if _has_plugin() else ("-p", "leakmeter.pytest_plugin")),
-        "-p",
-        "no:cacheprovider",
-        "test_it.py",
-    ]
+    # A checkout that was installed before it had the entry point has no plug-in yet.
+    has_plugin = "leakmeter" in {one.name for one in metadata.entry_points(group="pytest11")}
+    more = () if has_plugin else ("-p", "leakmeter.pytest_plugin")
+    words = [sys.executable, "-m", "pytest", "-q", *more, "-p", "no:cacheprovider", "test_it.py"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert "1 failed" in done.stdout, done.stdout + done.stderr
     assert 'max_nats=0.01, meter=leakmeter_meter, unit="whole")' in done.stdout

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.docs_blocks import exit_code
 from helpers.places import DOCS
 from leakmeter.core import registry
 from leakmeter.core.quantity import Quantity
@@ -36,8 +37,6 @@ def test_every_quantity_is_listed_with_its_unit_its_usual_aggregate_and_its_wors
 def test_the_workflow_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its commands, with the toy model in the named one's place."""
     yaml = pytest.importorskip("yaml")
-    from leakmeter.cli import main
-
     found = re.search(r"^```yaml[^\n]*\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     assert found is not None
     steps = yaml.safe_load(found[1])["jobs"]["leakage"]["steps"]
@@ -49,12 +48,7 @@ def test_the_workflow_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     cases = [{"id": id_, "context": f"{id_} sang.", "query": "Who?", "response": id_} for id_ in ("Anna", "Bo")]
     Path("cases.jsonl").write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
 
-    def code(words: list[str]) -> int:
-        with pytest.raises(SystemExit) as ended:
-            main(words)
-        return int(ended.value.code or 0)
-
-    assert code(measure) == 0
-    assert code([*gate[: gate.index("--against")], "--write-baseline", "baseline.json"]) == 0
-    assert code(gate) == 0
+    assert exit_code(measure) == 0
+    assert exit_code([*gate[: gate.index("--against")], "--write-baseline", "baseline.json"]) == 0
+    assert exit_code(gate) == 0
     assert 'failures="0"' in Path("gate.xml").read_text(encoding="utf-8")

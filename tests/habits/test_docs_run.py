@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from helpers import role_files
-from helpers.docs_blocks import CONSOLE, PAGES, Block, blocks, command_lines, shell_lines, words_of
+from helpers.docs_blocks import CONSOLE, PAGES, blocks, command_lines, shell_lines, words_of
 from helpers.places import ROOT
 from leakmeter.instruments.influence.disclosures import Disclosure, Source
 
@@ -60,9 +60,7 @@ def test_other_programs_are_told_of_what_is_there() -> None:
             assert set(words) <= set(made), where
         elif program == "pip":
             named = re.findall(r"(?:leakmeter|\.)\[([\w,]+)\]", line)
-            assert {one for extras in named for one in extras.split(",")} <= set(project["optional-dependencies"]), (
-                where
-            )
+            assert set(",".join(named).split(",")) <= {"", *project["optional-dependencies"]}, where
         elif program == "docker":
             # The words behind the image's name are leakmeter's.
             assert (ROOT / "Dockerfile").is_file()
@@ -85,11 +83,13 @@ def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(block: Block, names: dict[str, Any]) -> None:
-    if block.page.name == "README.md":
+def run(page: Path) -> None:
+    if page.name == "README.md":
         role_files.cases(Path("cases.jsonl"))
-    # Every block of a page sees what the blocks before it made.
-    exec(compile(block.text, block.id, "exec", dont_inherit=True), names)
+    names: dict[str, Any] = {"__name__": "__example__"}
+    for block in blocks("python", page=page):
+        # It sees what the blocks before it made.
+        exec(compile(block.text, block.id, "exec", dont_inherit=True), names)
 
 
 def pages_with(language: str) -> list[Path]:
@@ -110,19 +110,13 @@ def test_python_examples_run_with_the_toy_model(page: Path, somewhere: Path, mon
         return load("toy" if isinstance(model, str) else model)
 
     monkeypatch.setattr(leakmeter.engine.loading, "load_backend", toy)
-    names: dict[str, Any] = {"__name__": "__example__"}
-    for block in blocks("python"):
-        if block.page == page:
-            run(block, names)
+    run(page)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("page", pages_with("python"), ids=lambda page: page.name)
 def test_python_examples_run_as_they_stand(page: Path, somewhere: Path, real_backend: Any) -> None:
-    names: dict[str, Any] = {"__name__": "__example__"}
-    for block in blocks("python"):
-        if block.page == page:
-            run(block, names)
+    run(page)
 
 
 def test_links_between_pages_lead_somewhere() -> None:
@@ -133,11 +127,11 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 
 def test_the_case_page_lists_every_field_of_a_case(somewhere: Path) -> None:
-    page = ROOT / "docs" / "case.md"
     import leakmeter
 
+    page = (ROOT / "docs" / "case.md").read_text(encoding="utf-8")
     case = leakmeter.influence("toy", context="Anna sang. Bo ate.", query="Who?", samples=2, max_new_tokens=4).to_dict()
-    said = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]+)`", page.read_text(encoding="utf-8")))))
+    said = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]+)`", page))))
     disclosure = {field.name: None for record in (Disclosure, Source) for field in dataclasses.fields(record)}
     for fields in (case, case["pieces"][0], case["samples"][0], case["response"], case["cost"], disclosure):
         assert set(fields) <= said

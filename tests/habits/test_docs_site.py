@@ -52,9 +52,8 @@ def test_the_reference_is_that_of_the_code(generate: ModuleType) -> None:
     assert "`--max-loss" in page
     assert "Table of Contents" not in page
     names = generate.names_page()
-    assert sorted(re.findall(r'heading: "leakmeter\.(\w+)"', names)) == sorted(
-        name for name in leakmeter.__all__ if not name.startswith("__")
-    )
+    public = sorted(name for name in leakmeter.__all__ if not name.startswith("__"))
+    assert sorted(re.findall(r'heading: "leakmeter\.(\w+)"', names)) == public
     assert "::: leakmeter.instruments.influence.command.influence\n" in names
 
 

@@ -21,11 +21,17 @@ def somewhere(toy_chats: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
 
 
-def write_files(page: Path) -> None:
-    """Those that a page shows."""
+def follow(page: Path) -> int:
+    """Write the files that a page shows, call its commands, and count them."""
     for block in blocks(page=page):
         if block.title not in (None, *OUTPUTS):
             Path(block.title).write_text(block.text, encoding="utf-8")
+    lines = {line: words_of(line) for _, line in command_lines(page)}
+    lines = {k: v for k, v in lines.items() if tuple(v[:2]) not in NEED_WEIGHTS and "--soft-prompt" not in v}
+    for line, words in lines.items():
+        # The toy's numbers may break a bound.
+        assert exit_code(with_the_toy(words)) in ((0, 1) if words[0] == "gate" else (0,)), line
+    return len(lines)
 
 
 def test_there_is_one_for_each_reader() -> None:
@@ -39,21 +45,9 @@ def test_there_is_one_for_each_reader() -> None:
 )
 @pytest.mark.usefixtures("somewhere", "undrawn")
 def test_a_tutorial_can_be_followed(page: Path) -> None:
-    write_files(page)
-    followed = 0
-    for where, line in command_lines(page):
-        words = words_of(line)
-        if tuple(words[:2]) in NEED_WEIGHTS or "--soft-prompt" in words:
-            continue
-        # The toy's numbers may break a bound.
-        assert exit_code(with_the_toy(words)) in ((0, 1) if words[0] == "gate" else (0,)), (where, line)
-        followed += 1
-    assert followed > (0 if page.stem == "my_number" else 2)
+    assert follow(page) > (0 if page.stem == "my_number" else 2)
 
 
 @pytest.mark.usefixtures("somewhere", "undrawn")
 def test_the_commands_of_the_readme_run() -> None:
-    followed = [words_of(line) for _, line in command_lines(ROOT / "README.md")]
-    for words in followed:
-        assert exit_code(with_the_toy(words)) in ((0, 1) if words[0] == "gate" else (0,)), words
-    assert len(followed) == 4
+    assert follow(ROOT / "README.md") == 4

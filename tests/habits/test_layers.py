@@ -51,10 +51,8 @@ def imports(path: Path) -> tuple[tuple[str, int, bool], ...]:
         typing_only = isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
         at_top = at_top and not typing_only and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         # There are none within expressions.
-        inner = [
-            one for one in ast.iter_child_nodes(node) if isinstance(one, ast.stmt | ast.excepthandler | ast.match_case)
-        ]
-        stack += [(one, at_top) for one in reversed(inner)]
+        kinds = ast.stmt | ast.excepthandler | ast.match_case
+        stack += [(one, at_top) for one in reversed([*ast.iter_child_nodes(node)]) if isinstance(one, kinds)]
     return tuple(found)
 
 
@@ -74,12 +72,9 @@ def test_every_room_has_its_place() -> None:
 def test_imports_point_down() -> None:
     for path, name in zip(MODULES, NAMES, strict=True):
         room = room_of(path)
-        if room in APART:
-            continue
-        for other, line in own_rooms(path):
-            assert other in APART or other == room or LEVEL[other] > LEVEL[room], (
-                f"{name}:{line}: {room} imports {other}"
-            )
+        for other, line in own_rooms(path) if room not in APART else ():
+            is_down = other in APART or other == room or LEVEL[other] > LEVEL[room]
+            assert is_down, f"{name}:{line}: {room} imports {other}"
 
 
 def test_instruments_do_not_read_each_other() -> None:

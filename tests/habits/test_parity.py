@@ -27,10 +27,10 @@ COMMAND_LINE_ONLY = {
     "models cache": "the cache of the user, which a program sets with cache= and LEAKMETER_SCORES",
     "models cache clear": "likewise",
     "demo": "a first look",
-    **dict.fromkeys(
-        (f"ledger {name}" for name in ("add", "check", "forget", "query", "report", "show", "verify")),
-        "a directory that belongs to an installation; programs ask it by `Guard`",
-    ),
+    **{
+        f"ledger {name}": "a directory that belongs to an installation; programs ask it by `Guard`"
+        for name in ("add", "check", "forget", "query", "report", "show", "verify")
+    },
     "runs complete": "ends jobs of an array, each a command with --part",
     "study regurgitation": "counts over a CSV file of another program's responses",
     "serve": "pages for browsers; programs have the library",

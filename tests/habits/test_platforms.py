@@ -21,9 +21,8 @@ OWN = re.compile(
 
 
 def test_the_page_names_every_place_and_no_other() -> None:
-    places = {
-        str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if OWN.search(path.read_text(encoding="utf-8"))
-    }
+    own = (path for path in SOURCE.rglob("*.py") if OWN.search(path.read_text(encoding="utf-8")))
+    places = {str(path.relative_to(SOURCE)) for path in own}
     table = (DOCS / "platforms.md").read_text(encoding="utf-8").split("## Where the code differs")[1]
     assert set(re.findall(r"`([\w/]+\.py)`", table)) == places
 
@@ -38,15 +37,15 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("windows")
 def test_files_are_written_whole_without_posix(tmp_path: Path) -> None:
-    folder = tmp_path / "a" / "b"
-    written.make_private(folder)
-    written.write_whole(folder / "file", b"one")
-    written.write_whole(folder / "file", b"two")
-    assert (folder / "file").read_bytes() == b"two"
-    with written.replacing(folder / "file") as temporary:
+    path = tmp_path / "a" / "b" / "file"
+    written.make_private(path.parent)
+    for content in (b"one", b"two"):
+        written.write_whole(path, content)
+        assert path.read_bytes() == content
+    with written.replacing(path) as temporary:
         temporary.write_bytes(b"three")
-    assert [path.name for path in folder.iterdir()] == ["file"]
-    os.close(written.open_private(folder / "file", os.O_RDWR))
+    assert [*path.parent.iterdir()] == [path]
+    os.close(written.open_private(path, os.O_RDWR))
     assert written._is_alive(1)
 
 

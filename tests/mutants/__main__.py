@@ -37,6 +37,7 @@ QUICK = ("-m", "not long and not hub")
 LIKELY_SECONDS, WHOLE_SECONDS = 600.0, 2400.0
 """After which nothing is known: a break made the tests hang, or the machine was busy."""
 
+_TEXTS = (".py", ".j2", ".html", ".css", ".js", ".json", ".toml")
 _NO_END = "no end in time"
 _NO_TESTS = 5
 """Exit code of pytest where all tests of some files are left out."""
@@ -86,16 +87,10 @@ class Bench:
         command += [part for test in sorted(self.unsound) for part in ("--deselect", test)]
         # The same examples every time, and none that another break has left.
         command += ["-p", "unshrunk", "-o", f"cache_dir={cache}", "--hypothesis-seed", "0", *tests]
+        env = self.environment | {"HYPOTHESIS_STORAGE_DIRECTORY": str(cache / "hypothesis")}
         with (cache / "output").open("wb") as output:
-            process = subprocess.Popen(
-                command,
-                cwd=self.tree,
-                env=self.environment | {"HYPOTHESIS_STORAGE_DIRECTORY": str(cache / "hypothesis")},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            to: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
+            process = subprocess.Popen(command, cwd=self.tree, env=env, start_new_session=True, **to)
             try:
                 code = process.wait(seconds)
             except subprocess.TimeoutExpired:
@@ -185,7 +180,8 @@ def _copy_models(cache: Path) -> None:
 
 def _places(tree: Path, breaks: Sequence[Break]) -> list[Path]:
     """The file of each break; refuses a snippet that is not there exactly once."""
-    texts = {path: path.read_text("utf-8") for path in sorted((tree / PACKAGE).rglob("*")) if _is_text(path)}
+    paths = (path for path in sorted((tree / PACKAGE).rglob("*")) if path.suffix in _TEXTS)
+    texts = {path: path.read_text("utf-8") for path in paths}
     found, wrong = [], []
     for one in breaks:
         counts = {path: n for path, text in texts.items() if (n := text.count(one.snippet))}
@@ -199,10 +195,6 @@ def _places(tree: Path, breaks: Sequence[Break]) -> list[Path]:
     return found
 
 
-def _is_text(path: Path) -> bool:
-    return path.suffix in {".py", ".j2", ".html", ".css", ".js", ".json", ".toml"}
-
-
 def _tried(bench: Bench, one: Break, path: Path, is_whole: bool) -> dict[str, Any]:
     """Whether tests catch a break, and which."""
     started = time.monotonic()
@@ -213,15 +205,10 @@ def _tried(bench: Bench, one: Break, path: Path, is_whole: bool) -> dict[str, An
     if by is None and is_whole:
         tests, outcome = "whole suite", "survived"
         by = bench.caught_by(one, path, (), WHOLE_SECONDS)
-    return {
-        "name": one.name,
-        "group": one.group,
-        "file": str(path.relative_to(bench.tree / PACKAGE)),
-        "outcome": outcome if by is None else "no end" if by == _NO_END else "caught",
-        "by": by,
-        "tests": tests,
-        "seconds": round(time.monotonic() - started),
-    }
+    outcome = outcome if by is None else "no end" if by == _NO_END else "caught"
+    file, seconds = str(path.relative_to(bench.tree / PACKAGE)), round(time.monotonic() - started)
+    told = {"name": one.name, "group": one.group, "file": file, "outcome": outcome}
+    return {**told, "by": by, "tests": tests, "seconds": seconds}
 
 
 @contextmanager

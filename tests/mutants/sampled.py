@@ -25,6 +25,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import itertools
 import json
 import os
 import resource
@@ -36,8 +37,9 @@ import time
 import traceback
 import types
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,14 +54,9 @@ breaks: Any = importlib.import_module("mutants.__main__")
 MUTATED: Final = ("core/*.py", "stats/*.py", "privacy/*.py", "text/**/*.py")
 MUTATED_OF_INSTRUMENTS: Final = ("instruments/**/measure.py", "instruments/**/math.py")
 FAR: Final = (
-    *(
-        "tests/checkup/test_faults_of_servers.py",
-        "tests/execute/",
-        "tests/fuzz/",
-        "tests/habits/",
-        "tests/integrations/",
-    ),
-    *("tests/models/test_llama_cpp.py", "tests/backends/served/test_llamacpp_real.py", "tests/serve/", "tests/stores/"),
+    *("tests/execute/", "tests/fuzz/", "tests/habits/", "tests/integrations/", "tests/serve/", "tests/stores/"),
+    *("tests/models/test_llama_cpp.py", "tests/backends/served/test_llamacpp_real.py"),
+    "tests/checkup/test_faults_of_servers.py",
 )
 """Tests that are left out: of other code, of the source as text, or of servers, for which every mutant would wait."""
 LIBRARIES: Final = """
@@ -120,34 +117,29 @@ class Called:
     functions: set[tuple[str, int]]
 
 
-def mutations(tree: ast.Module) -> Iterator[tuple[ast.AST, str, int | None, Any]]:
-    """Places of a module with the kind of mutation, the function around each and what makes it, which may be undone."""
-    yield from _within(tree, None)
+Mutation = tuple[ast.AST, str, int | None, Callable[[], Callable[[], None]]]
+"""A place, the kind of mutation, the function around it, and what makes it and gives what undoes it."""
 
 
-def _within(node: ast.AST, function: int | None) -> Iterator[tuple[ast.AST, str, int | None, Any]]:
+def mutations(node: ast.AST, function: int | None = None) -> Iterator[Mutation]:
+    """Those of a module, or of a part of it that stands within a function."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
         inner = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
-        defaults = [one for one in (*node.args.defaults, *node.args.kw_defaults) if one is not None]
-        for default in defaults:
-            yield from _within(default, function)
-        body = node.body if isinstance(node.body, list) else [node.body]
-        for one in body:
-            yield from _within(one, inner)
+        for default in filter(None, (*node.args.defaults, *node.args.kw_defaults)):
+            yield from mutations(default, function)
+        for one in node.body if isinstance(node.body, list) else [node.body]:
+            yield from mutations(one, inner)
         yield from _removed(node.body, inner) if isinstance(node.body, list) else ()
         return
     yield from ((node, kind, function, make) for kind, make in _of_node(node))
     for name, held in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "ops", "type_params") or _is_type(node, name):
             continue
-        if isinstance(held, list):
-            for one in held:
-                if isinstance(one, ast.AST):
-                    yield from _within(one, function)
-            if held and isinstance(held[0], ast.stmt) and function is not None:
-                yield from _removed(held, function)
-        elif isinstance(held, ast.AST):
-            yield from _within(held, function)
+        for one in held if isinstance(held, list) else [held]:
+            if isinstance(one, ast.AST):
+                yield from mutations(one, function)
+        if isinstance(held, list) and held and isinstance(held[0], ast.stmt) and function is not None:
+            yield from _removed(held, function)
 
 
 def _is_type(node: ast.AST, name: str) -> bool:
@@ -173,55 +165,45 @@ def _names_types(node: ast.expr) -> bool:
 
 def _of_node(node: ast.AST) -> Iterator[tuple[str, Any]]:
     """Mutations of one node: kinds, and what puts them in, giving what to do to undo it."""
+    put = partial(_put, vars(node))
     if isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in _ARITHMETIC:
         if isinstance(node, ast.AugAssign) or not (_is_text(node.left) or _is_text(node.right)):
-            yield "operator", lambda: _put(node, "op", _ARITHMETIC[type(node.op)]())
+            yield "operator", lambda: put("op", _ARITHMETIC[type(node.op)]())
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant):
-        yield "sign", lambda: _put(node, "op", ast.UAdd())
+        yield "sign", lambda: put("op", ast.UAdd())
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        yield "not", lambda: _put(node, "operand", ast.UnaryOp(ast.Not(), node.operand))
-    elif isinstance(node, ast.Compare) and len(node.ops) == 1:
-        op = type(node.ops[0])
-        if op in _BOUNDARIES:
-            yield "boundary", lambda: _put(node, "ops", [_BOUNDARIES[op]()])
-        yield "comparison", lambda: _put(node, "ops", [_OPPOSITES[op]()])
+        yield "not", lambda: put("operand", ast.UnaryOp(ast.Not(), node.operand))
     elif isinstance(node, ast.Compare):
-        for i, op_ in enumerate(node.ops):
-            if type(op_) in _BOUNDARIES:
-                ops = [*node.ops[:i], _BOUNDARIES[type(op_)](), *node.ops[i + 1 :]]
-                yield "boundary", lambda ops=ops: _put(node, "ops", ops)
+        for i, op in enumerate(map(type, node.ops)):
+            if op in _BOUNDARIES:
+                yield "boundary", lambda i=i, op=op: _put(node.ops, i, _BOUNDARIES[op]())
+        if len(node.ops) == 1:
+            yield "comparison", lambda: _put(node.ops, 0, _OPPOSITES[type(node.ops[0])]())
     elif isinstance(node, ast.BoolOp):
-        yield "and, or", lambda: _put(node, "op", ast.Or() if isinstance(node.op, ast.And) else ast.And())
+        yield "and, or", lambda: put("op", ast.Or() if isinstance(node.op, ast.And) else ast.And())
     elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
-        yield "boolean", lambda: _put(node, "value", not node.value)
+        yield "boolean", lambda: put("value", not node.value)
     elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-        yield "number", lambda: _put(node, "value", node.value + 1)
+        yield "number", lambda: put("value", node.value + 1)
 
 
 def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
-def _removed(body: list[ast.stmt], function: int) -> Iterator[tuple[ast.AST, str, int | None, Any]]:
+def _removed(body: list[ast.stmt], function: int) -> Iterator[Mutation]:
     for i, statement in enumerate(body):
         is_doc = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         is_place = isinstance(statement, ast.Assign) and not any(isinstance(t, ast.Name) for t in statement.targets)
-        if (isinstance(statement, ast.Expr | ast.AugAssign | ast.Raise | ast.Continue | ast.Break) or is_place) and (
-            not is_doc
-        ):
-            yield statement, "removed", function, lambda i=i: _put_at(body, i, ast.copy_location(ast.Pass(), body[i]))
+        is_act = isinstance(statement, ast.Expr | ast.AugAssign | ast.Raise | ast.Continue | ast.Break)
+        if (is_act or is_place) and not is_doc:
+            yield statement, "removed", function, lambda i=i: _put(body, i, ast.copy_location(ast.Pass(), body[i]))
 
 
-def _put(node: ast.AST, name: str, value: Any) -> Any:
-    before = getattr(node, name)
-    setattr(node, name, value)
-    return lambda: setattr(node, name, before)
-
-
-def _put_at(body: list[ast.stmt], i: int, value: ast.stmt) -> Any:
-    before = body[i]
-    body[i] = value
-    return lambda: body.__setitem__(i, before)
+def _put(held: Any, at: Any, value: Any) -> Callable[[], None]:
+    """Fields of a node, or a list, with another value at a place."""
+    before, held[at] = held[at], value
+    return lambda: held.__setitem__(at, before)
 
 
 def mutants_of(package: Path) -> list[Mutant]:
@@ -255,23 +237,19 @@ def sampled(mutants: Sequence[Mutant], n: int, seed: int) -> list[Mutant]:
 def mutated(text: str, number: int, filename: str) -> types.CodeType:
     """A module's code with one of its mutations."""
     tree = ast.parse(text)
-    for found, (_, _, _, make) in enumerate(mutations(tree)):
-        if found == number:
-            make()
-            break
+    *_, make = next(itertools.islice(mutations(tree), number, None))
+    make()
     return compile(ast.fix_missing_locations(tree), filename, "exec")
 
 
 class Loader(importlib.machinery.SourceFileLoader):
-    """Loads one module of the package mutated."""
+    """Loads one module of the package mutated; neither read from compiled files nor written to them."""
 
-    def __init__(self, name: str, path: str, number: int) -> None:
-        super().__init__(name, path)
-        self._number = number
+    number = 0
 
     def get_code(self, fullname: str) -> types.CodeType:
-        """Neither read from compiled files nor written to them."""
-        return mutated(Path(self.path).read_text("utf-8"), self._number, self.path)
+        """See `importlib`."""
+        return mutated(Path(self.path).read_text("utf-8"), self.number, self.path)
 
 
 class Finder(importlib.abc.MetaPathFinder):
@@ -298,10 +276,11 @@ class Finder(importlib.abc.MetaPathFinder):
         """See `importlib`."""
         if fullname != self._name:
             return None
-        loader = Loader(fullname, str(self._path), self._number)
-        folders = [str(self._path.parent)] if self._is_package else None
+        loader = Loader(fullname, str(self._path))
+        loader.number = self._number
+        where = [str(self._path.parent)] if self._is_package else None
         return importlib.util.spec_from_file_location(
-            fullname, self._path, loader=loader, submodule_search_locations=folders
+            fullname, self._path, loader=loader, submodule_search_locations=where
         )
 
 
@@ -351,15 +330,12 @@ class Chosen:
         """Only those that were asked for."""
         items[:] = sorted((i for i in items if i.nodeid in self._order), key=lambda i: self._order[i.nodeid])
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Of a test."""
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Of a test, or of a file that cannot be loaded."""
         if report.failed and self.failed is None:
             self.failed = report.nodeid
 
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Of a file that cannot be loaded."""
-        if report.failed and self.failed is None:
-            self.failed = report.nodeid
+    pytest_collectreport = pytest_runtest_logreport
 
 
 def forked(work: Any, seconds: float) -> Any:
@@ -433,10 +409,8 @@ def calls_of(scratch: Path, package: Path, known: Path | None) -> dict[str, Call
 def nearest(mutant: Mutant, calls: Mapping[str, Called]) -> tuple[list[str], ...]:
     """The tests that a mutant meets first, and those after them."""
     of_module = {name for name, one in calls.items() if any(path == mutant.path for path, _ in one.functions)}
-    if mutant.function is None:
-        met = of_module
-    else:
-        met = {name for name, one in calls.items() if (mutant.path, mutant.function) in one.functions}
+    place = (mutant.path, mutant.function)
+    met = of_module if mutant.function is None else {name for name, one in calls.items() if place in one.functions}
     by_name = f"test_{Path(mutant.path).stem}.py::"
     folder = f"tests/{Path(mutant.path).parent.as_posix()}/"
     # What a test makes once for a whole file is called in the first of its tests only.
@@ -501,8 +475,8 @@ def main() -> None:
         breaks._copy(tree)
         breaks._copy_models(scratch / "cache")
         package = tree / breaks.PACKAGE
-        os.environ |= {"LEAKMETER_CACHE": str(scratch / "cache")}
-        os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (tree / "src", HERE)))
+        paths = os.pathsep.join(map(str, (tree / "src", HERE)))
+        os.environ |= {"LEAKMETER_CACHE": str(scratch / "cache"), "PYTHONPATH": paths}
         sys.path[:0] = [str(tree / "src"), str(HERE)]
         os.chdir(tree)
         known = mutants_of(package)
