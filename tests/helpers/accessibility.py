@@ -20,13 +20,11 @@ def violations(browser: Browser, *, dark: bool, width: int) -> list[Any]:
     browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
     browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
     options = {"runOnly": {"type": "tag", "values": RULES}, "resultTypes": ["violations"]}
-    found = browser.call(
-        "Runtime.evaluate",
-        expression=f"axe.run(document, {json.dumps(options)}).then(found => JSON.stringify(found.violations.map("
-        "one => [one.id, ...one.nodes.slice(0, 3).map(node => node.html.slice(0, 200))])))",
-        awaitPromise=True,
-        returnByValue=True,
+    script = (
+        f"axe.run(document, {json.dumps(options)}).then(found => JSON.stringify(found.violations.map("
+        "one => [one.id, ...one.nodes.slice(0, 3).map(node => node.html.slice(0, 200))])))"
     )
+    found = browser.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
     listed: list[Any] = json.loads(found["result"]["value"])
     return listed
 
@@ -38,8 +36,6 @@ def check_page(browser: Browser) -> None:
     for dark in (False, True):
         for width in (1280, 390):
             assert violations(browser, dark=dark, width=width) == []
-            assert browser.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), (
-                width,
-                browser.run("location.href"),
-            )
+            fits = browser.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+            assert fits, (width, browser.run("location.href"))
     browser.call("Emulation.clearDeviceMetricsOverride")

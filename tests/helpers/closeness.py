@@ -27,11 +27,8 @@ def _pairs(value: Any, expected: Any, path: str) -> list[tuple[str, Any, Any]]:
     if isinstance(value, dict) and isinstance(expected, dict) and list(value) == list(expected):
         return [pair for key in value for pair in _pairs(value[key], expected[key], f"{path}.{key}")]
     if isinstance(value, list) and isinstance(expected, list) and len(value) == len(expected):
-        return [
-            pair
-            for i, (mine, other) in enumerate(zip(value, expected, strict=True))
-            for pair in _pairs(mine, other, f"{path}[{i}]")
-        ]
+        both = enumerate(zip(value, expected, strict=True))
+        return [pair for i, (mine, other) in both for pair in _pairs(mine, other, f"{path}[{i}]")]
     return [(path, value, expected)]
 
 

@@ -69,18 +69,15 @@ def _measured(out: Path) -> dict[str, Any]:
     from helpers.differentiable_toy import DifferentiableToy
 
     told: dict[str, Any] = {"out": out}
+    six: dict[str, Any] = {"max_new_tokens": 6, **told}
     whole: dict[str, Any] = {"task": MOODS, "exemplars": ROWS[3:], "label_scoring": "whole-sequence", **told}
     return {
-        "influence": leakmeter.influence("toy", NOTES, max_new_tokens=6, **told),
-        "influence of entities": leakmeter.influence(
-            "toy", NOTES, unit="entity", swap=True, group=True, max_new_tokens=6, **told
-        ),
-        "influence of documents": leakmeter.influence(
-            "toy", [TWO], samples=2, unit="document", max_new_tokens=6, **told
-        ),
-        "decode": leakmeter.decode("toy", [ASK], cid_lambda=1.5, samples=2, max_new_tokens=6, **told),
-        "decode bounded": leakmeter.decode("toy", [ASK], epsilon=1.0, seed=7, max_new_tokens=6, **told),
-        "redact": leakmeter.redact("toy", NOTES, max_loss=0.05, max_new_tokens=6, **told),
+        "influence": leakmeter.influence("toy", NOTES, **six),
+        "influence of entities": leakmeter.influence("toy", NOTES, unit="entity", swap=True, group=True, **six),
+        "influence of documents": leakmeter.influence("toy", [TWO], samples=2, unit="document", **six),
+        "decode": leakmeter.decode("toy", [ASK], cid_lambda=1.5, samples=2, **six),
+        "decode bounded": leakmeter.decode("toy", [ASK], epsilon=1.0, seed=7, **six),
+        "redact": leakmeter.redact("toy", NOTES, max_loss=0.05, **six),
         "icl": leakmeter.icl("toy", ROWS[:3], **whole),
         "icl calibrated": leakmeter.icl("toy", ROWS[:2], calibration="average", **whole),
         "susceptibility": leakmeter.susceptibility("toy", QUERIES, contexts=CONTEXTS, answer_tokens=3, **told),

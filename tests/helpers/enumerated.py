@@ -51,16 +51,7 @@ def distribution(
     longest: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> dict[Tokens, Fraction]:
-    """Each response that can be drawn, and its probability.
-
-    Args:
-        backend: of `n_vocab` tokens.
-        trial: begins the measure's own trial, of one response.
-        n_vocab: tokens of the vocabulary.
-        stops: tokens that end a response.
-        longest: most tokens of one.
-        monkeypatch: puts the forced tokens where they are drawn.
-    """
+    """Each response of at most so many tokens that can be drawn, and its probability; trials are of one response."""
 
     def next_weights(tokens: Tokens) -> list[int]:
         forced = Forced(tokens, n_vocab)

@@ -51,12 +51,9 @@ def fuzz(strategy: st.SearchStrategy[Any], check: Callable[[Any], object], secon
 
         @seed(number)
         @settings(
-            max_examples=_AT_ONCE,
-            database=None,
-            deadline=None,
-            phases=[Phase.generate, Phase.shrink],
+            max_examples=_AT_ONCE, database=None, deadline=None, phases=[Phase.generate, Phase.shrink],
             suppress_health_check=list(HealthCheck),
-        )
+        )  # fmt: skip
         @given(strategy)
         def some(value: Any) -> None:
             nonlocal n_checked, failed
@@ -129,9 +126,8 @@ def spoilt_bytes(draw: st.DrawFn, whole: tuple[bytes, ...]) -> bytes:
         elif what == "number":
             # A length, a count or an offset of a binary file.
             size = draw(st.sampled_from((1, 2, 4, 8)))
-            content[at : at + size] = draw(st.sampled_from((0, 1, 2 ** (8 * size - 1), 2 ** (8 * size) - 1))).to_bytes(
-                size, "little"
-            )
+            number = draw(st.sampled_from((0, 1, 2 ** (8 * size - 1), 2 ** (8 * size) - 1)))
+            content[at : at + size] = number.to_bytes(size, "little")
         else:
             del content[at:]
     return bytes(content)

@@ -85,13 +85,7 @@ def forget_it(folder: Path, id_: str) -> None:
 
 
 def killed(task: str, folder: Path, n_kills: int) -> tuple[Path, list[Path]]:
-    """The directory of an undisturbed task, and those in which it was killed.
-
-    Args:
-        task: 'add', or 'forget:' and what.
-        folder: with the state before in `before`.
-        n_kills: at most; all where it is done in fewer steps.
-    """
+    """The directory of an undisturbed task, 'add' or 'forget:' and what, and those in which it was killed."""
     told = run_module("helpers.killed", task, str(folder), str(n_kills))
     assert len(told["killed"]) >= min(n_kills, told["n_steps"])
     return folder / "calm", [folder / str(number) for number in told["killed"]]
@@ -166,14 +160,9 @@ _steps = 0
 
 
 def watched(place: Path, last: int) -> Callable[[], None]:
-    """Take a step before everything that changes a file there; for the rest of this process.
+    """Take a step before everything that changes a file there; at the last, unless that is 0, the process is killed.
 
-    Args:
-        place: a directory.
-        last: step at which the process is killed; 0 for none.
-
-    Returns:
-        Takes a further step.
+    What is returned takes a further step.
     """
 
     def step(*_: object) -> None:

@@ -15,6 +15,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final
@@ -57,14 +58,9 @@ def main(folder: Path, n_kills: int) -> list[dict[str, Any]]:
 
 def _ask(folder: Path, is_streamed: bool, last: int) -> dict[str, Any]:
     """What becomes of a request to a child, which is killed at a step, or at none where that is 0."""
-    fields = {
-        "model": "toy",
-        "messages": [{"role": "user", "content": "Who?"}],
-        "max_tokens": MAX_TOKENS,
-        "n": N_CHOICES,
-    }
     document = f"Note {last} of the {'streams' if is_streamed else 'answers'}."
-    fields |= {"documents": [document], "stream": is_streamed}
+    fields = {"model": "toy", "messages": [{"role": "user", "content": "Who?"}], "max_tokens": MAX_TOKENS}
+    fields |= {"n": N_CHOICES, "documents": [document], "stream": is_streamed}
     body = json.dumps(fields).encode()
     received = b""
     with socket.create_server(("127.0.0.1", 0)) as bound:
@@ -75,11 +71,9 @@ def _ask(folder: Path, is_streamed: bool, last: int) -> dict[str, Any]:
             # It waits in the socket's queue until the child is there to take it.
             client.sendall(head.encode() + body)
             n_steps = forked(lambda: _serve(folder, bound, client, last), folder / "done.json")
-            try:
+            with suppress(ConnectionResetError):
                 while chunk := client.recv(2**16):
                     received += chunk
-            except ConnectionResetError:
-                pass
     told = {"is_streamed": is_streamed, "document": document, "n_steps": n_steps}
     return {**told, "received": received.decode(errors="replace")}
 

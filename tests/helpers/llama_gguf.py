@@ -23,10 +23,7 @@ _OTHERS: Final = {"model.embed_tokens": "token_embd", "model.norm": "output_norm
 def write_llama(folder: Path, path: Path, *, split: str) -> None:
     """A folder with a llama's safetensors, configuration and byte-level tokenizer to a GGUF file.
 
-    Args:
-        folder: with `model.safetensors`, `config.json`, `tokenizer.json`, and perhaps a chat template.
-        path: of the file.
-        split: llama.cpp's name of how the tokenizer splits text before merges.
+    `split` is llama.cpp's name of how the tokenizer splits text before merges.
     """
     import gguf
     from safetensors.numpy import load_file
@@ -44,10 +41,16 @@ def write_llama(folder: Path, path: Path, *, split: str) -> None:
     for name, value in told.items():
         getattr(writer, f"add_{name}")(value)
     _add_tokenizer(writer, folder, config, split)
+    tensors = {}
     for name, tensor in load_file(folder / "model.safetensors").items():
-        if name.endswith(("q_proj.weight", "k_proj.weight")):
-            tensor = _rotated(tensor, heads[name[-13]])
-        writer.add_tensor(f"{_name(name.removesuffix('.weight'))}.weight", np.ascontiguousarray(tensor))
+        is_turned = name.endswith(("q_proj.weight", "k_proj.weight"))
+        tensors[_name(name.removesuffix(".weight"))] = _rotated(tensor, heads[name[-13]]) if is_turned else tensor
+    _write(writer, tensors)
+
+
+def _write(writer: Any, tensors: dict[str, npt.NDArray[np.float32]]) -> None:
+    for name, tensor in tensors.items():
+        writer.add_tensor(f"{name}.weight", np.ascontiguousarray(tensor))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -81,10 +84,7 @@ def _name(name: str) -> str:
 
 
 def _rotated(weight: npt.NDArray[np.float32], n_heads: int) -> npt.NDArray[np.float32]:
-    """Rows of a head in the order of llama.cpp: a pair that is turned together stands together.
-
-    transformers turns row i of a head with row i + half.
-    """
+    """Rows of a head as llama.cpp has them: those turned together side by side, not, as in transformers, half apart."""
     halves = weight.reshape(n_heads, 2, -1, weight.shape[1])
     return halves.transpose(0, 2, 1, 3).reshape(weight.shape)
 
@@ -124,17 +124,14 @@ def write_gguf(
 
     size, n_heads = 32, 2
     writer = gguf.GGUFWriter(path, "llama")
-    writer.add_context_length(64)
-    writer.add_embedding_length(size)
-    writer.add_block_count(1)
-    writer.add_feed_forward_length(size)
-    writer.add_head_count(n_heads)
-    writer.add_head_count_kv(n_heads)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_dimension_count(size // n_heads)
-    writer.add_vocab_size(len(tokens))
-    writer.add_token_list(list(tokens))
-    writer.add_token_types(list(types))
+    told = {
+        "context_length": 64, "embedding_length": size, "block_count": 1, "feed_forward_length": size,
+        "head_count": n_heads, "head_count_kv": n_heads, "layer_norm_rms_eps": 1e-5,
+        "rope_dimension_count": size // n_heads, "vocab_size": len(tokens), "token_list": [*tokens],
+        "token_types": [*types],
+    }  # fmt: skip
+    for name, said in told.items():
+        getattr(writer, f"add_{name}")(said)
     for key, value in tokenizer.items():
         kind = {bool: "bool", str: "string", int: "uint32"}.get(type(value), "array")
         getattr(writer, f"add_{kind}")(f"tokenizer.ggml.{key}", value)
@@ -144,10 +141,5 @@ def write_gguf(
     shapes |= {f"blk.0.ffn_{name}": (size, size) for name in ("gate", "up", "down")}
     rng = np.random.default_rng(0)
     tensors = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
-    for name, tensor in tensors.items():
-        writer.add_tensor(f"{name}.weight", tensor)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    _write(writer, tensors)
     return tensors

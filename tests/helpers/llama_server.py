@@ -11,12 +11,7 @@ from pathlib import Path
 
 @contextmanager
 def llama_server(gguf: Path, *options: str) -> Iterator[str]:
-    """The address of a server of a GGUF file.
-
-    Args:
-        gguf: the file.
-        options: of `leakmeter.backends.served.llamacpp_server`.
-    """
+    """The address of a server of a GGUF file; options are those of `leakmeter.backends.served.llamacpp_server`."""
     command = [sys.executable, "-m", "leakmeter.backends.served.llamacpp_server", str(gguf), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -45,21 +45,12 @@ def texts_of(case: dict[str, Any], seconds: float = COST["seconds"]) -> dict[str
 
 
 def written(root: Path, spec: RunSpec = SPEC, *, together: bool = False, seconds: float = 0.25, parts: int = 2) -> Path:
-    """A run of the two cases.
-
-    Args:
-        root: directory of runs.
-        spec: of the run.
-        together: both cases in one part.
-        seconds: what a case took.
-        parts: written; with fewer than all the run is left unfinished.
-    """
+    """A run of the two cases, perhaps both in one part; with fewer parts than all it is left unfinished."""
     groups = [list(CASES)] if together else [[case] for case in CASES]
     with RunDirectory(root / spec.id).opened(spec) as run:
         for number, group in enumerate(groups[:parts]):
-            run.write_part(
-                number, [texts_of(c, seconds) for c in group], [r for c in group for r in readings_of(c["id"])]
-            )
+            readings = [r for c in group for r in readings_of(c["id"])]
+            run.write_part(number, [texts_of(c, seconds) for c in group], readings)
         if parts >= len(groups):
             run.finish(spec, len(groups))
     return run.path

@@ -32,21 +32,15 @@ def make_item(
     members = {**{name: (name,) for name in names}, **(groups or {}), "all": names}
     remove = partial(masking, prompt) if masks else prompt.without
     placebos = (prompt.with_inserted(1, Piece("placebo", "context", tuple(placebo))),) if placebo else ()
+    sizes = {piece.name: len(piece.ids) for piece in prompt.pieces}
     return ContextItem(
-        id=id_,
-        prompt=prompt,
-        spans=tuple(
-            Span(name, "unit", ((0, 1),), pieces, None, sum(len(p.ids) for p in prompt.pieces if p.name in pieces))
-            for name, pieces in members.items()
-        ),
+        id=id_, prompt=prompt,
+        spans=tuple(Span(name, "unit", ((0, 1),), p, None, sum(sizes[n] for n in p)) for name, p in members.items()),
         cuts={name: prompt.blank() if set(p) == set(names) else remove(*p) for name, p in members.items()},
-        alone={name: prompt.only(*pieces) for name, pieces in members.items()},
-        blank=prompt.blank(),
-        placebos=placebos,
-        placebo_alone=placebos[0].only("placebo") if placebos else None,
-        response=None if response is None else tuple(response),
-        stop_ids=frozenset(stop_ids),
-    )
+        alone={name: prompt.only(*pieces) for name, pieces in members.items()}, blank=prompt.blank(),
+        placebos=placebos, placebo_alone=placebos[0].only("placebo") if placebos else None,
+        response=None if response is None else tuple(response), stop_ids=frozenset(stop_ids),
+    )  # fmt: skip
 
 
 def readings_of(backend: object, measure: Influence, item: ContextItem) -> Series:

@@ -25,10 +25,6 @@ def _tokenizer_of(folder: str | Path) -> Any:
     return HfTokenizer(AutoTokenizer.from_pretrained(folder, local_files_only=True), None)
 
 
-def _ignored(line: str) -> None:
-    """Nobody needs to be told."""
-
-
 @pytest.fixture(scope="session")
 def chat_tokenizer() -> Any:
     """The default model's: byte-pair, with special tokens and a chat template."""
@@ -36,7 +32,7 @@ def chat_tokenizer() -> Any:
     from leakmeter.models import resolve
 
     try:
-        return _tokenizer_of(resolve("smollm2-135m", notify=_ignored, download=False).path)
+        return _tokenizer_of(resolve("smollm2-135m", notify=str, download=False).path)
     except ModelError as error:
         pytest.skip(f"the default model is not cached: {error}")
 

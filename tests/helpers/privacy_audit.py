@@ -15,11 +15,6 @@ def least_epsilon(one: Sequence[Hashable], other: Sequence[Hashable], confidence
     The largest, over outcomes and directions, of log(lower bound of its share under one / upper bound under the other).
     The bounds are Clopper and Pearson's, which need no approximation. What may go wrong is shared out evenly among all
     of them (Bonferroni), so that the result is above ε at most once in 1 / (1 − confidence) audits.
-
-    Args:
-        one: an outcome for each draw under one input.
-        other: the same under its neighbour, as many.
-        confidence: of the result, below 1.
     """
     counts = [Counter(of) for of in (one, other)]
     outcomes = set(counts[0]) | set(counts[1])

@@ -39,17 +39,11 @@ def query_item(
     query = Piece("query", "query", ids(5))
     bare = Prompt((start, query))
     raw = [1.0] * len(lengths) if weights is None else list(weights)
-    return QueryItem(
-        id=id_,
-        prompt=bare,
-        response=None,
-        stop_ids=stop_ids,
-        contexts=ContextSet(
-            prompts=tuple(Prompt((start, Piece("context", "context", ids(n)), separator, query)) for n in lengths),
-            weights=tuple(weight / math.fsum(raw) for weight in raw),
-            answers=answers,
-        ),
+    contexts = ContextSet(
+        prompts=tuple(Prompt((start, Piece("context", "context", ids(n)), separator, query)) for n in lengths),
+        weights=tuple(weight / math.fsum(raw) for weight in raw), answers=answers,
     )  # fmt: skip
+    return QueryItem(id=id_, prompt=bare, response=None, stop_ids=stop_ids, contexts=contexts)
 
 
 def readings_of(backend: object, measure: Susceptibility, item: QueryItem) -> Series:

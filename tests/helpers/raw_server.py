@@ -43,11 +43,7 @@ def drip(first: bytes, again: bytes, times: int = 500) -> Script:
 
 
 class RawServer:
-    """`with` starts and stops it.
-
-    Args:
-        script: see `Script`; None sends nothing, and closes.
-    """
+    """`with` starts and stops it; without a script it sends nothing, and closes."""
 
     def __init__(self, script: Script | None = None) -> None:
         self._script = script or (lambda ended: ())

@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -53,13 +52,14 @@ class Browser:
         self._session: str | None = None
         tab = next(t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page")
         self._session = self.call("Target.attachToTarget", targetId=tab["targetId"], flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Network", "Log"):
-            self.call(f"{domain}.enable")
+        self._enable()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def _enable(self) -> None:
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(f"{domain}.enable")
+
+    def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait()
         os.close(self._to)
@@ -95,8 +95,7 @@ class Browser:
         order = self.run("[...document.querySelectorAll('iframe')].map(frame => frame.src)")
         found = next(t for t in frames if t["url"] == order[number])
         self._session = self.call("Target.attachToTarget", targetId=found["targetId"], flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Network", "Log"):
-            self.call(f"{domain}.enable")
+        self._enable()
         try:
             yield
         finally:
@@ -104,8 +103,7 @@ class Browser:
 
     def press(self, key: str) -> None:
         """A real key press, sent to whatever has the focus."""
-        text = {"Enter": "\r"}.get(key)
-        more = {"text": text} if text else {}
+        more = {"text": "\r"} if key == "Enter" else {}
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, **more)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key)
 

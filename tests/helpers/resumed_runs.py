@@ -9,12 +9,7 @@ from typing import Any
 
 
 def resumed(cli: Callable[..., Any], words: Sequence[object]) -> tuple[Path, list[dict[str, Any]]]:
-    """The run of a command, and what it printed of each case.
-
-    Args:
-        cli: the program; it keeps its only run under 'runs'.
-        words: of the command, on three cases.
-    """
+    """The run of a command on three cases, the only one under 'runs', and what it printed of each case."""
     first = cli(*words, "--json")
     assert first.code == 0, first.err
     (run,) = Path("runs").iterdir()

@@ -22,14 +22,10 @@ class Faults:
         """Method and path of each that came."""
 
     def add(self, method: str, ending: str, kind: str, times: int = 1) -> None:
-        """Let requests fail.
+        """Let requests of this method and ending of the path fail.
 
-        Args:
-            method: theirs.
-            ending: of their path.
-            kind: 'half', whose body is read half-way before the server fails; 'lost', which is done and whose answer is
-                lost; 'denied'.
-            times: how many requests.
+        Kinds are 'half', whose body is read half-way before the server fails; 'lost', which is done and whose answer is
+        lost; 'denied'.
         """
         self._faults += [(method, ending, kind)] * times
 

@@ -7,6 +7,7 @@ done behind a special token, and what their chat templates do with the white spa
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -70,9 +71,8 @@ def _byte_level(pattern: str | None, normalizer: Any = None, **merges: Any) -> A
     else:
         made.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), "isolated"), as_bytes])
     made.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=420, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
-    )
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=420, initial_alphabet=alphabet, show_progress=False)
     made.train_from_iterator([_TEXT] * 4, trainer)
     return made
 
@@ -114,9 +114,8 @@ def _word_piece() -> Any:
     made.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False, clean_text=False)
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     made.decoder = decoders.WordPiece(cleanup=False)
-    made.train_from_iterator(
-        [_TEXT] * 4, trainers.WordPieceTrainer(vocab_size=420, special_tokens=["[UNK]"], show_progress=False)
-    )
+    trainer = trainers.WordPieceTrainer(vocab_size=420, special_tokens=["[UNK]"], show_progress=False)
+    made.train_from_iterator([_TEXT] * 4, trainer)
     return made
 
 
@@ -127,23 +126,21 @@ def _made(name: str) -> tuple[Any, dict[str, str], tuple[str, ...], str]:
     bounds = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
     ends = {"eos_token": "<|im_end|>"}
     headers = {"bos_token": "<|begin|>", "eos_token": "<|eot|>"}
-    if name == "gpt2":
-        return _byte_level(None), ends, ("<|im_start|>",), _CHATML
-    if name == "llama3":
-        return _byte_level(_LLAMA3, ignore_merges=True), headers, ("<|start|>", "<|end|>"), _HEADERS
-    if name == "qwen":
-        return _byte_level(_QWEN, normalizers.NFC()), ends, ("<|im_start|>",), _CHATML
-    if name == "tekken":
-        return _byte_level(_TEKKEN), {"bos_token": "<s>", "eos_token": "</s>"}, ("[INST]", "[/INST]"), _INST
-    if name == "llama2":
-        return _sentencepiece("bpe", prefix="every"), bounds, (), _INST
-    if name == "metaspace":
-        return _sentencepiece("bpe", prefix="first"), bounds, ("[INST]", "[/INST]"), _INST
-    if name == "gemma":
-        return _sentencepiece("bpe", prefix="none"), bounds, ("<turn>", "</turn>"), _TURNS
-    if name == "unigram":
-        return _sentencepiece("unigram", prefix="first"), bounds, ("<|user|>", "<|assistant|>", "<|end|>"), _PLAIN
-    return _word_piece(), {"unk_token": "[UNK]", "eos_token": "[EOS]"}, ("<|user|>", "<|assistant|>", "<|end|>"), _PLAIN
+    roles, words = ("<|user|>", "<|assistant|>", "<|end|>"), {"unk_token": "[UNK]", "eos_token": "[EOS]"}
+    inst, two = ("[INST]", "[/INST]"), {"bos_token": "<s>", "eos_token": "</s>"}
+    made: dict[str, tuple[Callable[[], Any], dict[str, str], tuple[str, ...], str]] = {
+        "gpt2": (lambda: _byte_level(None), ends, ("<|im_start|>",), _CHATML),
+        "llama3": (lambda: _byte_level(_LLAMA3, ignore_merges=True), headers, ("<|start|>", "<|end|>"), _HEADERS),
+        "qwen": (lambda: _byte_level(_QWEN, normalizers.NFC()), ends, ("<|im_start|>",), _CHATML),
+        "tekken": (lambda: _byte_level(_TEKKEN), two, inst, _INST),
+        "llama2": (lambda: _sentencepiece("bpe", prefix="every"), bounds, (), _INST),
+        "metaspace": (lambda: _sentencepiece("bpe", prefix="first"), bounds, inst, _INST),
+        "gemma": (lambda: _sentencepiece("bpe", prefix="none"), bounds, ("<turn>", "</turn>"), _TURNS),
+        "unigram": (lambda: _sentencepiece("unigram", prefix="first"), bounds, roles, _PLAIN),
+        "wordpiece": (_word_piece, words, roles, _PLAIN),
+    }
+    make, *others = made[name]
+    return make(), *others
 
 
 FAMILIES: Final = ("gpt2", "llama3", "qwen", "tekken", "llama2", "metaspace", "gemma", "unigram", "wordpiece")

@@ -96,9 +96,8 @@ def empty(tmp_path: Path) -> Ledger:
 
 
 def test_what_looks_for_values_finds_them(ledger: Ledger) -> None:
-    assert left_in(ledger.path, "Ana Quill", PHONE, "file-7", "Did ANA QUILL call?", ANA, "nobody at all") == {
-        *("Ana Quill", PHONE, "file-7", "Did ANA QUILL call?", ANA)
-    }
+    there = ("Ana Quill", PHONE, "file-7", "Did ANA QUILL call?", ANA)
+    assert left_in(ledger.path, *there, "nobody at all") == {*there}
 
 
 @pytest.mark.parametrize(
@@ -182,16 +181,11 @@ _PERSON: Final = ("Ana Quill", ANA, NUMBER, PHONE, "Ana Quill's number")
 
 @pytest.mark.parametrize(
     ("id_", "gone", "n_kills"),
-    few(
-        [
-            ("Ana Quill", _PERSON, 10),
-            ("Ana Quill", _PERSON, 10**6),
-            ("file-7", ("file-7", SECRET), 10**6),
-            ("reader-1", ("reader-1",), 10**6),
-            ("trace-001", ("trace-001",), 10**6),
-        ]
-    ),
-)
+    few([
+        ("Ana Quill", _PERSON, 10), ("Ana Quill", _PERSON, 10**6), ("file-7", ("file-7", SECRET), 10**6),
+        ("reader-1", ("reader-1",), 10**6), ("trace-001", ("trace-001",), 10**6),
+    ]),
+)  # fmt: skip
 def test_forgetting_that_is_killed_at_any_step_is_done_by_the_same_command(
     whole: Path, tmp_path: Path, id_: str, gone: tuple[str, ...], n_kills: int
 ) -> None:
@@ -202,14 +196,13 @@ def test_forgetting_that_is_killed_at_any_step_is_done_by_the_same_command(
     (before.path / "subjects.toml").write_text(corrected)
     calm, places = killed(f"forget:{id_}", tmp_path, n_kills)
     assert left_in(tmp_path / "before", *gone) == set(gone)
-    assert left_in(calm, *gone) == set()
-    whole_rows, stones = all_rows(ledger_in(calm)), [stone.kind for stone in ledger_in(calm).state().tombstones]
-    for place in places:
+    stones = [stone.kind for stone in ledger_in(calm).state().tombstones]
+    for place in (calm, *places):
         forget_it(place, id_)
         assert left_in(place, *gone) == set(), place.name
-        assert all_rows(ledger_in(place)) == whole_rows
-        assert [stone.kind for stone in ledger_in(place).state().tombstones] == stones
-        assert ledger_in(place).verify()[1] == []
+        ledger = ledger_in(place)
+        assert all_rows(ledger) == all_rows(ledger_in(calm))
+        assert ([stone.kind for stone in ledger.state().tombstones], ledger.verify()[1]) == (stones, [])
         assert not list(place.rglob("*.partial"))
 
 
@@ -234,15 +227,12 @@ def test_what_was_forgotten_and_is_added_again_counts_as_in_a_new_ledger(ledger:
     further = [replace(one, trace_id=f"{one.trace_id}-again") for one in day()]
     added(ledger, further)
     added(fresh, further)
-    again, new = (
-        {
-            (one.item, one.recipient): one.total
-            for kind in ("document", "subject")
-            for one in Book(of).pairs(kind, by_recipient=True)
-            if one.item.id in ("file-7", ANA, NUMBER)
-        }
-        for of in (ledger, fresh)
-    )
+
+    def totals(of: Ledger) -> dict[Any, Any]:
+        pairs = (one for kind in ("document", "subject") for one in Book(of).pairs(kind, by_recipient=True))
+        return {(one.item, one.recipient): one.total for one in pairs if one.item.id in ("file-7", ANA, NUMBER)}
+
+    again, new = totals(ledger), totals(fresh)
     assert new.keys() == again.keys()
     assert len(new) == 6
     for (thing, recipient), total in new.items():
@@ -274,19 +264,15 @@ def test_what_forgetting_does_not_reach_is_said_or_refused(
 def test_a_copy_without_the_key_tells_nothing(empty: Ledger) -> None:
     add(empty, day(), KeptModel(Echo()), Measuring())
     assert empty.rows("disclosures")
-    assert (
-        left_in(empty.path, "Ana Quill", "Quill", PHONE, "2025550143", WEATHER, "reader-0", "What is new", SECRET)
-        == set()
-    )
+    texts = ("Ana Quill", "Quill", PHONE, "2025550143", WEATHER, "reader-0", "What is new", SECRET)
+    assert left_in(empty.path, *texts) == set()
     other = Keys(b"x" * 32)
     assert left_in(empty.path, other.entity("person", "ana quill"), other.recipient("reader-0") or "") == set()
 
 
-OTHERS: Final = "Ms Zoe Quist: 415-555-0199."
-
-
 def disclosing() -> LoggedAnswer:
-    return logged(20, {"file-7": SECRET, "file-8": OTHERS}, f"Ana Quill, {PHONE}; Zoe Quist, 415-555-0199")
+    documents = {"file-7": SECRET, "file-8": "Ms Zoe Quist: 415-555-0199."}
+    return logged(20, documents, f"Ana Quill, {PHONE}; Zoe Quist, 415-555-0199")
 
 
 @pytest.mark.parametrize(
@@ -302,12 +288,13 @@ def disclosing() -> LoggedAnswer:
 def test_disclosures_of_what_is_forgotten_go_and_those_of_others_stay(
     empty: Ledger, id_: str, left: set[tuple[str, str]]
 ) -> None:
-    def told() -> set[tuple[str, str]]:
+    def told(last: int = 99) -> set[tuple[str, str]]:
         book = Book(empty)
-        return {(one.kind, one.document) for one in book.disclosed(book.events) if one.is_sensitive}
+        return {(one.kind, one.document) for one in book.disclosed(book.events[-last:]) if one.is_sensitive}
 
     added(empty, [disclosing()])
-    assert told() == {(kind, document) for kind in ("person", "phone") for document in ("file-7", "file-8")}
+    everything = {(kind, document) for kind in ("person", "phone") for document in ("file-7", "file-8")}
+    assert told() == everything
     row = next(row for row in empty.rows("disclosures") if ANA in row["entities"])
     gone = {"Ana Quill": [ANA], PHONE: [NUMBER], "file-7": [row["content"]]}.get(id_, [row["score"], row["content"]])
     assert left_in(empty.path, *gone) == set(gone)
@@ -319,9 +306,7 @@ def test_disclosures_of_what_is_forgotten_go_and_those_of_others_stay(
     added(empty, [replace(disclosing(), trace_id="trace-021")])
     rows = [repr(row) for row in empty.rows("disclosures")]
     assert len(rows) == len(set(rows))
-    assert {(one.kind, one.document) for one in Book(empty).disclosed(Book(empty).events[-1:]) if one.is_sensitive} == {
-        (kind, document) for kind in ("person", "phone") for document in ("file-7", "file-8")
-    }
+    assert told(1) == everything
 
 
 def test_a_span_that_no_document_says_goes_with_anybody_in_its_document(empty: Ledger) -> None:

@@ -73,12 +73,9 @@ LEADING = ("href", "src", "action", "formaction", "data-post", "data-found")
 """Attributes that name another place."""
 
 
-class Hostile(Toy):
-    """The toy model under a name of its own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.name = HOSTILE
+def named(toy: Toy) -> Toy:
+    toy.name = HOSTILE
+    return toy
 
 
 class Attributes(Page):
@@ -119,13 +116,9 @@ class Measured(NamedTuple):
 
 CASE = {"id": HOSTILE, "context": [{"name": HOSTILE, "text": HOSTILE}], "query": PAYLOADS[2], "response": PAYLOADS[0]}
 DRAWN = {**CASE, "response": None}
-TASK = {
-    "instruction": PAYLOADS[5],
-    "fields": {"said": PAYLOADS[1]},
-    "answer": PAYLOADS[0],
-    "labels": ["<b>Glad", 'Sad" onx="1'],
-}
-ROWS = [{"said": f"{PAYLOADS[i]} {i}", "label": TASK["labels"][i % 2], "id": f"{HOSTILE}{i}"} for i in range(5)]
+LABELS = ["<b>Glad", 'Sad" onx="1']
+TASK = {"instruction": PAYLOADS[5], "fields": {"said": PAYLOADS[1]}, "answer": PAYLOADS[0], "labels": LABELS}
+ROWS = [{"said": f"{PAYLOADS[i]} {i}", "label": LABELS[i % 2], "id": f"{HOSTILE}{i}"} for i in range(5)]
 
 
 def measure_few(model: Any, **how: Any) -> Iterator[Any]:
@@ -144,9 +137,7 @@ def measure_more(model: Any, **how: Any) -> Iterator[Any]:
     yield leakmeter.pii(model, people, kinds=["twin"], decoys=50, prompts=1, beams=(), **how)
     texts = [f"{PAYLOADS[i]} {PAYLOADS[-1 - i]}" for i in range(3)]
     yield leakmeter.generate(model, texts, epsilon=20.0, samples=1, max_new_tokens=2, **how)
-    differentiable = DifferentiableToy()
-    differentiable.name = HOSTILE
-    yield leakmeter.fisher_susceptibility(differentiable, [PAYLOADS[1], PAYLOADS[-1]], probes=2, **how)
+    yield leakmeter.fisher_susceptibility(named(DifferentiableToy()), [PAYLOADS[1], PAYLOADS[-1]], probes=2, **how)
 
 
 @pytest.fixture(scope="module", params=["few", pytest.param("all", marks=pytest.mark.long)])
@@ -156,16 +147,10 @@ def measured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         patched.setenv("LEAKMETER_CONFIG", str(folder / "config"))
         patched.setenv("LEAKMETER_CACHE", str(folder / "cache"))
         how = {"out": folder / "runs", "name": NAME}
-        made = [*measure_few(Hostile(), **how), *(measure_more(Hostile(), **how) if request.param == "all" else ())]
-        answers = [
-            logged(
-                *(number, {HOSTILE: f"{PAYLOADS[0]} Call 202-555-0143."}, PAYLOADS[1]),
-                recipient=f"{HOSTILE}{number}",
-                query=PAYLOADS[2],
-                trace_id=f"{HOSTILE}{number}",
-            )
-            for number in range(2)
-        ]
+        toy, documents = named(Toy()), {HOSTILE: f"{PAYLOADS[0]} Call 202-555-0143."}
+        made = [*measure_few(toy, **how), *(measure_more(toy, **how) if request.param == "all" else ())]
+        who = ({"recipient": f"{HOSTILE}{n}", "trace_id": f"{HOSTILE}{n}"} for n in range(2))
+        answers = [logged(n, documents, PAYLOADS[1], query=PAYLOADS[2], **more) for n, more in enumerate(who)]
         add(Ledger.of_user(folder / "ledger"), answers, KeptModel(ChatToy()), Measuring(keep_texts=True))
         yield Measured(folder, folder / "runs", tuple(run.path.name for run in made), request.param == "all")
 
@@ -237,20 +222,16 @@ def test_what_the_live_page_is_told_is_text_or_escaped(measured: Measured) -> No
 
 
 def test_no_text_is_markup_in_a_report(measured: Measured, cli: Cli) -> None:
-    n_figures = 0
-    for name in measured.runs if measured.has_all else measured.runs[:1]:
-        where = ("--html", "page.html", "--markdown", "page.md", "--figures", name)
-        assert cli("report", measured.root / name, *where).code == 0
+    every = [measured.root / name for name in measured.runs]
+    for runs in (every, *([one] for one in every[: None if measured.has_all else 1])):
+        where = ("--html", "page.html", "--markdown", "page.md", "--figures", f"of {len(runs)}, {runs[0].name}")
+        assert cli("report", *runs, *where).code == 0
         assert_harmless(Path("page.html").read_text(encoding="utf-8"))
         assert_markdown_harmless(Path("page.md").read_text(encoding="utf-8"))
-        for figure in Path(name).glob("*.svg"):
-            n_figures += 1
-            assert_figure_harmless(figure.read_text(encoding="utf-8"))
-    assert n_figures
-    every = [measured.root / name for name in measured.runs]
-    assert cli("report", *every, "--html", "all.html", "--markdown", "all.md").code == 0
-    assert_harmless(Path("all.html").read_text(encoding="utf-8"))
-    assert_markdown_harmless(Path("all.md").read_text(encoding="utf-8"))
+    figures = [*Path().glob("of */*.svg")]
+    assert figures
+    for figure in figures:
+        assert_figure_harmless(figure.read_text(encoding="utf-8"))
 
 
 def assert_figure_harmless(text: str) -> None:
