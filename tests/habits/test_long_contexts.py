@@ -21,6 +21,7 @@ from leakmeter.backends.hf import HfBackend
 from leakmeter.core.case import Case, Document
 from leakmeter.core.item import ContextItem
 from leakmeter.core.plan import plan
+from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
 from leakmeter.instruments.influence.measure import Influence
@@ -56,15 +57,13 @@ def memory(tiny: HfBackend, tmp_path: Path) -> Remembering:
     return Remembering(tiny, tmp_path / "scored.npz")
 
 
-def everything(item: ContextItem) -> Request:
-    hiding = (item.prompt.hiding(*span.pieces) for span in item.spans)
-    return Request((item.blank, item.prompt, *item.cuts.values(), *hiding), item.response or (), TargetLogProbs())
+def asked(item: ContextItem, *prompts: Prompt) -> Request:
+    return Request((item.prompt, *prompts), item.response or (), TargetLogProbs())
 
 
-def exact(tiny: HfBackend, item: ContextItem) -> np.ndarray:
-    (scores,) = tiny.score(plan([everything(item)]))
-    n = len(item.spans)
-    nats: np.ndarray = np.abs(scores.values[1] - scores.values[2 : 2 + n]).sum(axis=-1)
+def moved(tiny: HfBackend, item: ContextItem, *prompts: Prompt) -> np.ndarray:
+    (scores,) = tiny.score(plan([asked(item, *prompts)]))
+    nats: np.ndarray = np.abs(scores.values[0] - scores.values[1:]).sum(axis=-1)
     return nats
 
 
@@ -112,7 +111,7 @@ def test_forty_contexts_of_four_lengths_and_five_kinds(data: Path) -> None:
 def test_what_was_scored_is_kept_and_not_scored_again(
     tiny: HfBackend, item: ContextItem, memory: Remembering, tmp_path: Path
 ) -> None:
-    chunk = plan([everything(item)])
+    chunk = plan([asked(item, item.blank, *item.cuts.values(), *(item.prompt.hiding(*s.pieces) for s in item.spans))])
     (expected,), n_before = tiny.score(chunk), tiny.n_tokens_run
     (first,) = memory.score(chunk)
     n_once, cost = tiny.n_tokens_run - n_before, (memory.n_tokens_run, memory.operations)
@@ -130,7 +129,7 @@ def test_a_hierarchy_opens_everything_or_the_strongest_document(
     tiny: HfBackend, item: ContextItem, memory: Remembering
 ) -> None:
     found = peers.hierarchical(memory, item, 100)
-    nats = exact(tiny, item)
+    nats = moved(tiny, item, *item.cuts.values())
     assert found.order.tolist() == np.argsort(-nats, kind="stable").tolist()
     np.testing.assert_allclose([found.exact[i] for i in range(len(nats))], nats, atol=1e-5)
 
@@ -138,9 +137,7 @@ def test_a_hierarchy_opens_everything_or_the_strongest_document(
     opened = {item.spans[i].document for i in found.exact}
     names = ("d0", "d1", "d2")
     whole = [item.without([span.name for span in item.spans if span.document == name]) for name in names]
-    (scores,) = tiny.score(plan([Request((item.prompt, *whole), item.response or (), TargetLogProbs())]))
-    moved = np.abs(scores.values[0] - scores.values[1:]).sum(axis=-1)
-    assert opened == {names[int(moved.argmax())]}
+    assert opened == {names[int(moved(tiny, item, *whole).argmax())]}
     assert len(found.exact) <= peers.GROUP
     assert sorted(found.order.tolist()) == list(range(len(item.spans)))
     assert set(found.order[: len(found.exact)].tolist()) == set(found.exact)

@@ -118,7 +118,6 @@ class ModelServer:
 
     @property
     def url(self) -> str:
-        """Of the server."""
         return f"http://127.0.0.1:{self._port}"
 
     @property
@@ -175,17 +174,13 @@ class ModelServer:
         if self.has("scaled", call):
             rows = 0.97 * rows
         if self.has("company", call):
-            rows = rows - 0.1 * self._has_company(call)
+            time.sleep(0.002)
+            rows = rows - 0.1 * (len(self.calls) > call.number + 1)
         if self.has("off_by_one", call):
             rows = np.concatenate([rows[:1], rows[:-1]])
         if self.has("nan", call):
             rows[-1] = rows[-2:-1] = np.nan
         return rows
-
-    def _has_company(self, call: Call) -> bool:
-        """Whether another request comes before this one is answered."""
-        time.sleep(0.002)
-        return len(self.calls) > call.number + 1
 
     def _logits(self, toy: Toy, ids: tuple[int, ...]) -> FloatArray:
         """The model's own, kept: a run asks for the same sequences often."""
@@ -211,18 +206,12 @@ class ModelServer:
         self, ids: Sequence[int], call: Call, *, n: int, temperature: float, seed: int, stop_ids: Sequence[int] = ()
     ) -> list[tuple[int, FloatArray]]:
         """Drawn tokens, each with the raw row that it was drawn from; the likeliest ones at temperature 0."""
-        rng, sequence = np.random.default_rng(seed), list(ids)
-        found: list[tuple[int, FloatArray]] = []
-        for _ in range(n):
-            row = self.rows(sequence, call, temperature=temperature)[-1]
-            if temperature == 0 or np.isnan(row).any():
-                token = int(np.argmax(row))
-            else:
-                token = int(rng.choice(len(row), p=np.exp(logspace.log_softmax(row, temperature))))
-            found.append((token, row))
-            sequence.append(token)
-            if token in (*stop_ids, STOP):
-                break
+        rng, found = np.random.default_rng(seed), list[tuple[int, FloatArray]]()
+        while len(found) < n and not (found and found[-1][0] in (*stop_ids, STOP)):
+            row = self.rows([*ids, *(token for token, _ in found)], call, temperature=temperature)[-1]
+            is_greedy = temperature == 0 or np.isnan(row).any()
+            p = None if is_greedy else np.exp(logspace.log_softmax(row, temperature))
+            found.append((int(np.argmax(row)) if is_greedy else int(rng.choice(len(row), p=p)), row))
         return found
 
     def top(self, row: FloatArray, k: int, call: Call) -> list[int]:
@@ -247,8 +236,7 @@ class ModelServer:
         """A request to a `Call`."""
         with self._lock:
             call = Call(path, body, headers, len(self.calls))
-            if counts:
-                self.calls.append(call)
+            self.calls += [call] * counts
             return call
 
 
@@ -382,7 +370,7 @@ def _vllm_choice(server: ModelServer, call: Call, index: int, prompt: list[int])
     return choice
 
 
-def _vllm_tokenize(server: ModelServer, call: Call) -> Any:
+def vllm_tokenize(server: ModelServer, call: Call) -> Any:
     ids = server.tokenized(call.body["prompt"])
     ids = [START, *ids] if call.body.get("add_special_tokens", True) else ids
     return {"tokens": ids, "count": len(ids), "max_model_len": server.window}
@@ -392,7 +380,7 @@ VLLM: Final = Routes(
     "vllm",
     get={"/v1/models": _models, "/version": lambda server: {"version": "0.32.0"}},
     post={"/v1/completions": _vllm_completion},
-    plain_post={"/tokenize": _vllm_tokenize},
+    plain_post={"/tokenize": vllm_tokenize},
 )
 
 

@@ -18,12 +18,8 @@ _UNFORCED: Final = range(0x80, STOP + 1)
 
 
 def _props(server: ModelServer) -> Any:
-    return {
-        "model_path": f"/home/somebody/{server.model_name}",
-        "model_ftype": "all F32",
-        "build_info": "b1-test",
-        "default_generation_settings": {"n_ctx": server.window},
-    }
+    told = {"model_ftype": "all F32", "build_info": "b1-test", "default_generation_settings": {"n_ctx": server.window}}
+    return {"model_path": f"/home/somebody/{server.model_name}", **told}
 
 
 def _models(server: ModelServer) -> Any:
@@ -51,7 +47,11 @@ def _completion(server: ModelServer, call: Call) -> Any:
     else:
         assert body["samplers"] == ["penalties", "temperature"]
         drawn = server.drawn(ids, call, n=n, temperature=temperature, seed=body["seed"])
-    entries = [_entry(server, call, token, row, body["n_probs"]) for token, row in drawn if token < 0x80]
+    entries = [
+        {**_pair(token, row), "top_logprobs": [_pair(one, row) for one in server.top(row, body["n_probs"], call)]}
+        for token, row in drawn
+        if token < 0x80
+    ]
     if server.has("wrong_order", call):
         entries = entries[::-1]
     if server.has("missing_rows", call):
@@ -65,11 +65,6 @@ def _completion(server: ModelServer, call: Call) -> Any:
     if not server.has("echo_ignored", call):
         told["completion_probabilities"] = entries
     return {name: value for name, value in told.items() if name in body["response_fields"]}
-
-
-def _entry(server: ModelServer, call: Call, token: int, row: FloatArray, n_probs: int) -> Any:
-    top = [_pair(one, row) for one in server.top(row, n_probs, call)]
-    return {**_pair(token, row), "top_logprobs": top}
 
 
 def _pair(token: int, row: FloatArray) -> dict[str, Any]:

@@ -6,22 +6,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from helpers.model_server import Call, ModelServer, RefusedError, Routes
+from helpers.model_server import Call, ModelServer, RefusedError, Routes, vllm_tokenize
 from leakmeter.core.request import FloatArray
+
+_INFO: Final = {"model_path": "org/toy", "is_generation": True, "weight_version": "default"}
 
 
 def _models(server: ModelServer) -> Any:
     return {"object": "list", "data": [{"id": server.model_name, "max_model_len": server.window}]}
-
-
-def _model_info(server: ModelServer) -> Any:
-    return {"model_path": "org/toy", "is_generation": True, "weight_version": "default"}
-
-
-def _tokenize(server: ModelServer, call: Call) -> Any:
-    assert call.body["add_special_tokens"] is False
-    ids = server.tokenized(call.body["prompt"])
-    return {"tokens": ids, "count": len(ids), "max_model_len": server.window}
 
 
 def _generate(server: ModelServer, call: Call) -> Any:
@@ -55,9 +47,9 @@ SGLANG: Final = Routes(
     "sglang",
     get={
         "/v1/models": _models,
-        "/get_model_info": _model_info,
+        "/get_model_info": lambda server: _INFO,
         "/get_server_info": lambda server: {"version": "0.5.23"},
     },
     post={"/generate": _generate},
-    plain_post={"/tokenize": _tokenize},
+    plain_post={"/tokenize": vllm_tokenize},
 )
