@@ -156,8 +156,8 @@ def _options() -> argparse.Namespace:
 
 
 def _table() -> list[Break]:
-    told = tomllib.loads(TABLE.read_text("utf-8"))["break"]
-    return [Break(**{**one, "likely": tuple(one["likely"])}) for one in told]
+    told = tomllib.loads(TABLE.read_text("utf-8"))
+    return [Break(group=group, **{**one, "likely": tuple(one["likely"])}) for group, of in told.items() for one in of]
 
 
 def _copy(tree: Path) -> None:
