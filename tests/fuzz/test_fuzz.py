@@ -216,7 +216,6 @@ def _read_run(path: Path) -> None:
 
 @cache
 def _ledger() -> bytes:
-    """The file of a small ledger."""
     with tempfile.TemporaryDirectory() as made:
         ledger = Ledger(Path(made, "ledger"), Keys(KEY))
         mention = {"content": "c", "entity": "e", "kind": "person", "n_mentions": 1, "words": ["w"], "initials": []}

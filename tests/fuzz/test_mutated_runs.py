@@ -35,7 +35,6 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def whole(environment: Path) -> dict[str, mutated_runs.Whole]:
-    """Runs of all instruments, and a baseline of each."""
     return mutated_runs.made_runs(environment)
 
 

@@ -13,7 +13,7 @@ import pytest
 from helpers.places import ROOT, TESTS
 from leakmeter.studies.grid import shipped
 
-PAGE = ROOT / "docs" / "papers.md"
+TEXT = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
 BIBLIOGRAPHY = ROOT / "docs" / "bibliography.md"
 RESULTS = ROOT / "docs" / "results"
 NOT_HERE = "not here, because"
@@ -35,13 +35,8 @@ CONTENTS = {
 }  # fmt: skip
 
 
-@cache
-def text() -> str:
-    return PAGE.read_text(encoding="utf-8")
-
-
 def rows(section: str) -> list[list[str]]:
-    part = text().split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0]
+    part = TEXT.split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0]
     lines = [line for line in part.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 
@@ -66,7 +61,7 @@ def test_every_numbered_item_of_a_paper_is_there_with_code_and_test_or_a_reason(
 
 
 def names() -> list[str]:
-    return sorted(set(re.findall(r"`([a-z_.0-9/]+:[A-Za-z_.0-9]+)`", text())))
+    return sorted(set(re.findall(r"`([a-z_.0-9/]+:[A-Za-z_.0-9]+)`", TEXT)))
 
 
 def resolved(name: str) -> object:
@@ -94,16 +89,16 @@ def test_code_and_tests_that_are_named_are_there() -> None:
 
 
 def test_files_and_studies_that_are_named_are_there() -> None:
-    for path in re.findall(r"`((?:benchmarks|src|tests)/[\w/]+\.py)`", text()):
+    for path in re.findall(r"`((?:benchmarks|src|tests)/[\w/]+\.py)`", TEXT):
         assert (ROOT / path).is_file(), path
-    named = set(re.findall(r"study `(\w+)`", text()))
+    named = set(re.findall(r"study `(\w+)`", TEXT))
     assert named == set(shipped())
 
 
 def test_every_result_is_linked_and_what_is_measured_is_not_called_unmeasured() -> None:
-    linked = set(re.findall(r"\(results/(\w+)\.md\)", text()))
+    linked = set(re.findall(r"\(results/(\w+)\.md\)", TEXT))
     there = {path.stem for path in RESULTS.glob("*.md")}
-    unmeasured = set(re.findall(r"not yet measured: `(\w+)`", text()))
+    unmeasured = set(re.findall(r"not yet measured: `(\w+)`", TEXT))
     assert linked == there
     assert not unmeasured & there, "link the page in docs/papers.md instead of 'not yet measured'"
 
@@ -112,7 +107,7 @@ def test_the_bibliography_has_the_identifiers_that_are_linked() -> None:
     entries = re.findall(r"^@\w+\{.*?^\}$", BIBLIOGRAPHY.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert all(entry.count("{") == entry.count("}") for entry in entries)
     identifiers = re.findall(r"^  (?:doi|eprint) += \{(.+)\},$", "\n".join(entries), re.MULTILINE)
-    linked = re.findall(r"\(https://(?:doi\.org|arxiv\.org/abs)/([^)]+)\)", text())
+    linked = re.findall(r"\(https://(?:doi\.org|arxiv\.org/abs)/([^)]+)\)", TEXT)
     assert sorted(identifiers) == sorted(linked) != []
 
 

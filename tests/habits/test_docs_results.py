@@ -19,7 +19,6 @@ def cells_of(line: str) -> list[str]:
 
 
 def tables_of(page: str) -> list[tuple[list[str], list[list[str]]]]:
-    """Headings and rows of a page's tables."""
     out = []
     for match in TABLE.finditer((RESULTS / f"{page}.md").read_text(encoding="utf-8")):
         head, _, *rows = match.group().splitlines()

@@ -78,7 +78,6 @@ def test_other_programs_are_told_of_what_is_there() -> None:
 
 @pytest.fixture
 def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory for what examples write."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -70,7 +70,6 @@ def test_no_code_in_a_table_has_an_escaped_bar() -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built."""
     pytest.importorskip("material")
     pytest.importorskip("mkdocstrings")
     site = tmp_path_factory.mktemp("docs") / "site"

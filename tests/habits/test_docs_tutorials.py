@@ -16,7 +16,6 @@ NEED_WEIGHTS = (("models", "pull"), ("pii", "tune"), ("pii", "check"))
 
 @pytest.fixture
 def somewhere(toy_chats: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A directory for what is written."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
 

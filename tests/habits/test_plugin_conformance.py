@@ -48,7 +48,6 @@ def item(name: str, id_: str = "one", response: str | None = None) -> Any:
 
 
 def quick(name: str, **parameters: Any) -> Measure:
-    """A measure that takes a moment."""
     kind = registry.instrument(name).measure
     known = {field.name for field in dataclasses.fields(kind)}
     small = registry.instrument(name).example().parameters

@@ -20,25 +20,15 @@ from leakmeter.engine.loading import LOAD_OPTIONS, load_backend
 PROGRAM = ROOT / "tests" / "helpers" / "typed_program.py"
 OVERRIDING = """
 class Base:
-    def record(self) -> int:
-        return 1
-
-
+    def record(self) -> int: return 1
 class Marked(Base):
     @override
-    def record(self) -> int:
-        return 2
-
-
+    def record(self) -> int: return 2
 class Renamed(Base):
     @override
-    def told(self) -> int:
-        return 3
-
-
+    def told(self) -> int: return 3
 class Unmarked(Base):
-    def record(self) -> int:
-        return 4
+    def record(self) -> int: return 4
 """
 NEEDS_MYPY = pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
 
@@ -73,16 +63,10 @@ def test_a_meter_has_every_function_for_type_checkers_too() -> None:
 
 
 def checked(program: str, directory: Path, *words: str) -> list[str]:
-    """What mypy says of a program."""
     (directory / "program.py").write_text(program, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", *words, "--cache-dir", "cache", "--no-error-summary", "program.py"],
-        cwd=directory,
-        env={**os.environ, "MYPYPATH": str(ROOT / "src")},
-        capture_output=True,
-        text=True,
-        timeout=1200,
-    )
+    command = [sys.executable, "-m", "mypy", *words, "--cache-dir", "cache", "--no-error-summary", "program.py"]
+    env = {**os.environ, "MYPYPATH": str(ROOT / "src")}
+    done = subprocess.run(command, cwd=directory, env=env, capture_output=True, text=True, timeout=1200)
     return done.stdout.splitlines()
 
 
@@ -100,11 +84,8 @@ def test_a_method_that_overrides_has_its_mark_and_no_other_has_it(tmp_path: Path
 @NEEDS_MYPY
 def test_a_program_of_a_user_is_checked(tmp_path: Path) -> None:
     program = PROGRAM.read_text(encoding="utf-8")
-    refused = {
-        (number, found[1])
-        for number, line in enumerate(program.splitlines(), 1)
-        if (found := re.search(r"  # ([a-z-]+)$", line))
-    }
-    lines = [line for line in checked(program, tmp_path, "--strict") if ": error:" in line]
+    lines = {number: re.search(r"  # ([a-z-]+)$", line) for number, line in enumerate(program.splitlines(), 1)}
+    refused = {(number, found[1]) for number, found in lines.items() if found}
+    said = [line for line in checked(program, tmp_path, "--strict") if ": error:" in line]
     # Of an unknown keyword mypy may say two things: that it is unknown, and that no overload has it.
-    assert {(int(line.split(":")[1]), line.split("[")[-1].rstrip("]")) for line in lines} == refused, lines
+    assert {(int(line.split(":")[1]), line.split("[")[-1].rstrip("]")) for line in said} == refused, said

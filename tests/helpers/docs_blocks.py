@@ -33,7 +33,6 @@ class Block:
 
     @property
     def id(self) -> str:
-        """Where it stands."""
         return f"{self.page.relative_to(ROOT)}-{self.number}"
 
 

@@ -54,7 +54,6 @@ def runs_by_name() -> dict[str, Path]:
 
 
 def runs_of_each() -> Path:
-    """The directory that the runs lie in."""
     return next(iter(runs_by_name().values())).parent
 
 

@@ -12,11 +12,7 @@ from leakmeter.execute.pool import Event, failure_of
 class Here:
     """An engine whose workers do a task when they are asked for events, one task an event, in turn.
 
-    Args:
-        make: the work of a worker, by its number.
-        dies: whether a worker dies at a payload; called once for each try.
-        blames: whether a death may be the task's fault.
-        comes: whether a worker comes to be, by its number; those that do not are pending for ever.
+    Workers that do not come to be are pending for ever; `blames` says whether a death may be the task's fault.
     """
 
     def __init__(

@@ -69,7 +69,6 @@ def readings_of(backend: object, measure: PrivateGeneration, item: ContextItem) 
 
 
 def tokens_of(series: Series) -> list[tuple[int, ...]]:
-    """The sequences."""
     n = 1 + max(number for number, _, _ in series)
     return [tuple(int(token) for token in series[i, "token", ""]) for i in range(n)]
 

@@ -97,7 +97,6 @@ def words_of(name: str, model: str, out: Path) -> list[str]:
 
 
 def write_data(folder: Path) -> None:
-    """The files that the commands read."""
     moods = ("Up", "Low")
     said = [f"The boat no. {i} {('sank', 'arrived')[i % 2]} at {i + 3} in Quellhof." for i in range(12)]
     rows = [{"id": f"n{i}", "said": text, "mood": moods[i % 2]} for i, text in enumerate(said)]

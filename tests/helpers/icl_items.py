@@ -100,7 +100,6 @@ class ByHand:
         return self._known[key]
 
     def label(self, ids: Sequence[int], label: tuple[int, ...]) -> float:
-        """log p of a label behind a prompt."""
         taken = label if self.measure.label_scoring == "whole-sequence" else label[:1]
         return math.fsum(self.next_token([*ids, *taken[:i]])[token] for i, token in enumerate(taken))
 

@@ -52,7 +52,6 @@ def behind(case: IclResult, *exemplars: Exemplar) -> IclResult:
 
 
 def over_vocabulary(id_: str = "q1", **more: Any) -> IclResult:
-    """A query of which all tokens were compared."""
 
     def entry(token: str, loss: float) -> MovedToken:
         return MovedToken(token=token, token_id=7, log_prob_nats=-9.0, log_prob_without_nats=-2.0, loss_nats=loss)

@@ -101,7 +101,6 @@ def run_module(*words: str) -> Any:
 
 
 def main(task: str, folder: Path, n_kills: int) -> dict[str, object]:
-    """See the module."""
     name, _, given = task.partition(":")
 
     def work(place: Path, step: Callable[[], None]) -> None:
@@ -187,7 +186,6 @@ def watched(place: Path, last: int) -> Callable[[], None]:
 
 
 def all_rows(ledger: Ledger) -> dict[str, list[str]]:
-    """The rows of each table, as text."""
     _, rows = ledger.read()
     return {name: sorted(json.dumps(row, default=str, sort_keys=True) for row in of) for name, of in rows.items()}
 

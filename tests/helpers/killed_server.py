@@ -48,7 +48,6 @@ def asked(folder: Path, n_kills: int) -> list[dict[str, Any]]:
 
 
 def main(folder: Path, n_kills: int) -> list[dict[str, Any]]:
-    """See the module."""
     out = []
     for is_streamed in (False, True):
         calm = _ask(folder, is_streamed, 0)

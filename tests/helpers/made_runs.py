@@ -57,7 +57,6 @@ def written(root: Path, spec: RunSpec = SPEC, *, together: bool = False, seconds
 
 
 def other(version: str = "0.3.0") -> RunSpec:
-    """The same of another version."""
     return replace(SPEC, version=version)
 
 

@@ -63,15 +63,12 @@ class ByHand:
 
     def _logits(self, gone: set[str], closes: bool, extra: Sequence[int] = ()) -> np.ndarray:
         """(response, vocab) of the prompt without some pieces, and with others put in at position index 1."""
-        ids: list[int] = []
-        positions: list[int] = []
-        at = 0
+        ids, positions, at = list[int](), list[int](), 0
         for index, piece in enumerate(self.pieces):
-            if index == 1:
-                for token in extra:
-                    ids.append(token)
-                    positions.append(at)
-                    at += 1
+            for token in extra if index == 1 else ():
+                ids.append(token)
+                positions.append(at)
+                at += 1
             for token in piece.ids:
                 if piece.name not in gone:
                     ids.append(token)

@@ -74,7 +74,6 @@ def write_model(folder: Path) -> None:
 
 
 def write_data(folder: Path) -> None:
-    """What the instruments are run on."""
     from leakmeter.instruments.pii.canaries import canaries_of, lines_of
 
     said = [SENTENCE.format(i) for i in range(60)]
@@ -110,7 +109,6 @@ def forget_peak() -> None:
 
 
 def run(words: list[str]) -> int:
-    """A command's exit code."""
     try:
         main(words)
     except SystemExit as ended:
@@ -119,7 +117,6 @@ def run(words: list[str]) -> int:
 
 
 def measured(name: str, model: str, budget: str, told: int) -> None:
-    """Run an instrument, and tell what it took."""
     forget_peak()
     before, files = resident("VmRSS"), resident("RssFile")
     code = run([*shlex.split(INSTRUMENTS[name]), "--model", model, "--memory", budget, "--out", f"{name}-{budget}"])
@@ -130,7 +127,6 @@ def measured(name: str, model: str, budget: str, told: int) -> None:
 
 
 def instrument(name: str, model: str, budgets: list[str], told: int) -> None:
-    """Measure one at each budget."""
     if not name.endswith("from Python"):
         process.keep_freed_memory = KEEP
     words = [*shlex.split(INSTRUMENTS[name]), "--model", "toy", "--out", f"{name}-toy"]
@@ -141,7 +137,6 @@ def instrument(name: str, model: str, budgets: list[str], told: int) -> None:
 
 
 def meter(folder: Path, model: str, budgets: list[str], names: list[str]) -> None:
-    """Measure all."""
     os.environ["OMP_NUM_THREADS"] = "1"  # threads do not outlive a fork
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ["LEAKMETER_SCORES"] = "off"
@@ -166,7 +161,6 @@ def meter(folder: Path, model: str, budgets: list[str], names: list[str]) -> Non
 
 
 def in_child(work: Callable[..., None], *given: object) -> None:
-    """Call a function in a child of this process."""
     child = os.fork()
     if child:
         os.waitpid(child, 0)

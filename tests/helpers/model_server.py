@@ -149,7 +149,6 @@ class ModelServer:
         self.stop()
 
     def has(self, fault: str, call: Call) -> bool:
-        """Whether a fault befalls a request."""
         first, stop = self.faults.get(fault, (0, 0))
         return first <= call.number < stop
 
@@ -233,7 +232,6 @@ class ModelServer:
         return list(data.encode())
 
     def take(self, path: str, body: dict[str, Any], headers: Mapping[str, str], *, counts: bool) -> Call:
-        """A request to a `Call`."""
         with self._lock:
             call = Call(path, body, headers, len(self.calls))
             self.calls += [call] * counts

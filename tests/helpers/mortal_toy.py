@@ -17,7 +17,6 @@ class Mortal(Toy):
         self._most, self.n_rounds = n_rounds, 0
 
     def score(self, chunk: Chunk) -> list[Scores]:
-        """Answer, or die."""
         if self.n_rounds == self._most:
             raise KeyboardInterrupt
         self.n_rounds += 1

@@ -55,7 +55,6 @@ class Whole:
 
     @property
     def measure(self) -> str:
-        """Its name."""
         return self.path.name.rpartition("-")[0]
 
     @property

@@ -62,7 +62,6 @@ def ended(child: int, seconds: float) -> int | None:
 
 
 def run(folder: Path, n_kills: int, seed: int, words: list[str]) -> dict[str, object]:
-    """See the module."""
     rng = random.Random(seed)
     began = time.monotonic()
     if code := ended(start(words, folder / "calm"), 300.0):

@@ -78,7 +78,6 @@ class ByHand:
         return [*p, 1 - math.fsum(p)]
 
     def form(self, ids: Sequence[int], form: Sequence[int]) -> float:
-        """Probability of all tokens of an answer's form."""
         return math.prod(self.next_token([*ids, *form[:i]])[token] for i, token in enumerate(form))
 
     @staticmethod
@@ -102,7 +101,6 @@ class ByHand:
         return [math.fsum(w * p[v] for w, p in self.kept(left_out)) for v in range(len(self.bare))]
 
     def susceptibility(self, left_out: int | None = None) -> float:
-        """χ."""
         mixture = self.mixture(left_out)
         return math.fsum(w * self.kl(p, mixture) for w, p in self.kept(left_out))
 

@@ -67,7 +67,6 @@ class Browser:
         self._profile.cleanup()
 
     def open(self, url: str) -> None:
-        """Load a page and wait until it has loaded."""
         self._loaded = False
         self.call("Page.navigate", url=url)
         while not self._loaded:
@@ -80,7 +79,6 @@ class Browser:
         return answer["result"].get("value")
 
     def until(self, condition: str, seconds: float = 30.0) -> None:
-        """Wait until an expression in the page is true."""
         end = time.monotonic() + seconds
         while not self.run(condition):
             if time.monotonic() > end:

@@ -136,10 +136,9 @@ def overlapping() -> Case:
     context = "the red lantern above the north gate goes out at nine when Ibbe the keeper sleeps"
     text_words = context.split()
     tokens = ["At", " nine", "."]
-    pieces = []
-    for k, start in enumerate(range(0, len(text_words) - 3, 2)):
-        text = " ".join(text_words[start : start + 4])
-        pieces.append(piece(context, text, f"g{k}", [0.1 * k, 0.7 if "nine" in text else 0.02, 0.0003]))
+    texts = [" ".join(text_words[start : start + 4]) for start in range(0, len(text_words) - 3, 2)]
+    nats = [[0.1 * k, 0.7 if "nine" in text else 0.02, 0.0003] for k, text in enumerate(texts)]
+    pieces = [piece(context, text, f"g{k}", nats[k]) for k, text in enumerate(texts)]
     whole = [0.9, 3.4, 0.001]
     return case("lantern", context, "When does the lantern go out?", tokens, whole, pieces=pieces, unit="ngram:4:2")
 
@@ -164,6 +163,13 @@ def sampled() -> Case:
     )  # fmt: skip
 
 
+def joined(texts: dict[str, str]) -> tuple[str, list[DocumentRange]]:
+    """Texts between empty lines, and where each stands; none of them is within another."""
+    context = "\n\n".join(texts.values())
+    starts = {name: context.index(text) for name, text in texts.items()}
+    return context, [DocumentRange(name=n, start=at, end=at + len(texts[n])) for n, at in starts.items()]
+
+
 def several_documents() -> Case:
     """Three retrieved documents, one right-to-left, the context too long for the window."""
     texts = {
@@ -171,14 +177,10 @@ def several_documents() -> Case:
         "radio.txt": "גשר חדש נפתח בעיר. The bridge cost nine million.",
         "ad.txt": "Fresh bread daily at Pim's.",
     }
-    context = "\n\n".join(texts.values())
-    documents, pieces, at = [], [], 0
+    context, documents = joined(texts)
     tokens = ["Nine", " million", "."]
-    for number, (name, text) in enumerate(texts.items()):
-        documents.append(DocumentRange(name=name, start=at, end=at + len(text)))
-        measurements = [[0.06, 0.01, 0.0], [3.1, 1.4, 0.02], [0.0002, 0.0, 0.0001]][number]
-        pieces.append(piece(context, text, f"d{number}", measurements, document=name))
-        at += len(text) + 2
+    measured = zip(texts.items(), ([0.06, 0.01, 0.0], [3.1, 1.4, 0.02], [0.0002, 0.0, 0.0001]), strict=True)
+    pieces = [piece(context, text, f"d{i}", nats, document=name) for i, ((name, text), nats) in enumerate(measured)]
     return case(
         "bridge", context, "What did the bridge cost?", tokens, [3.4, 1.6, 0.1], pieces=pieces, documents=documents,
         unit="document", removal="mask", truncated_tokens=204, cid_lambda=0.5, temperature=0.8,
@@ -195,11 +197,7 @@ def disclosing(hostile: str = "") -> Case:
         f"crm/4411{hostile}": f"Odile Fenwarren keeps{hostile} bees. Call her on 555-010-2231.",
         "wiki": "Bees swarm in May. Odile’s line is 555-010-2231. Hives are moved at night.",
     }
-    context = "\n\n".join(texts.values())
-    documents, at = [], 0
-    for name, text in texts.items():
-        documents.append(DocumentRange(name=name, start=at, end=at + len(text)))
-        at += len(text) + 2
+    context, documents = joined(texts)
     tokens = ["Ask", " O", "dile", " Fenwarren", ",", " 555", "-010", "-2231", ",", " about", " moving", " hives",
               " in", " May", "."]  # fmt: skip
     whole = [0.1, 4.0, 2.5, 6.5, 0.0, 12.0, 9.0, 11.0, 0.1, 0.2, 3.5, 2.5, 0.3, 2.25, 0.0]

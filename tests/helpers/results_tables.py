@@ -131,11 +131,8 @@ _AUDIT = ("target_epsilon", *_RENYI, *_WORST, *_CONVENTION, "printed_epsilon")
 
 
 def audit_table_4_convention() -> Table:
-    out: Table = []
-    for row in read("audit_table_4"):
-        paper, nothing = cell(row, "|".join(_CONVENTION))
-        out.append([cell(row, "target_epsilon"), [paper], [nothing], [paper - nothing], cell(row, "printed_epsilon")])
-    return out
+    rows = ((row, *cell(row, "|".join(_CONVENTION))) for row in read("audit_table_4"))
+    return [[cell(r, "target_epsilon"), [a], [b], [a - b], cell(r, "printed_epsilon")] for r, a, b in rows]
 
 
 DATASETS = {"agnews": "AG News", "dbpedia14": "DBpedia-14", "trec": "TREC"}
@@ -225,11 +222,9 @@ def _both_estimates(kind: str) -> list[Row]:
 
 
 def susceptibility_figure_4() -> Table:
-    out: Table = []
-    for kind in _KINDS:
-        chi, fisher = _both_estimates(kind)
-        out.append([kind, *cells(chi, "n", f"{CHI}[]", "from_bare_nats[]"), cell(fisher, f"{CHI}[]")])
-    return out
+    both = {kind: _both_estimates(kind) for kind in _KINDS}
+    columns = ("n", f"{CHI}[]", "from_bare_nats[]")
+    return [[kind, *cells(chi, *columns), cell(fisher, f"{CHI}[]")] for kind, (chi, fisher) in both.items()]
 
 
 def susceptibility_figure_4_pairs() -> Table:
@@ -281,17 +276,16 @@ def pii_check() -> Table:
 
 
 def served() -> Table:
-    def of(column: str) -> list[float]:
-        return [float(row[column]) for row in read("served")]
+    of = {column: [float(row[column]) for row in read("served")] for column in read("served")[0] if "nats" in column}
 
     def range_of(column: str) -> list[float]:
-        return [min(of(column)), max(of(column))]
+        return [min(of[column]), max(of[column])]
 
     out: Table = [["this process", range_of("local_nats"), "–", range_of("local_noise_floor_nats")]]
     for label, engine in (("vLLM", "vllm"), ("llama.cpp", "llamacpp")):
-        apart = max(abs(a - b) for a, b in zip(of(f"{engine}_nats"), of("local_nats"), strict=True))
+        apart = max(abs(a - b) for a, b in zip(of[f"{engine}_nats"], of["local_nats"], strict=True))
         floors = range_of(f"{engine}_noise_floor_nats")
-        differences = [apart, max(of(f"{engine}_largest_token_difference_nats"))]
+        differences = [apart, max(of[f"{engine}_largest_token_difference_nats"])]
         out.append([label, range_of(f"{engine}_nats"), differences, floors if max(floors) else floors[:1]])
     return out
 
@@ -318,8 +312,7 @@ def long_by(column: str, *values: str) -> Table:
 def long_cost() -> Table:
     out: Table = []
     for length in _LONG:
-        rows = [row for row in where("long_contexts_cost", length=length) if row["operations"]]
-        if not rows:
+        if not (rows := [row for row in where("long_contexts_cost", length=length) if row["operations"]]):
             continue
 
         def ratios(over: str, under: str, rows: list[Row] = rows) -> list[float]:
@@ -338,11 +331,9 @@ def long_cost() -> Table:
 
 
 def long_peers() -> Table:
-    out: Table = []
-    for method in ("search", "search top:10", "hierarchical", "attention", "attention, rescored", "context-cite"):
-        rows = where("long_contexts", method=method, length=1000)
-        out.append([method, *_found(rows), [median(float(row["exact over operations"]) for row in rows)]])
-    return out
+    methods = ("search", "search top:10", "hierarchical", "attention", "attention, rescored", "context-cite")
+    found = {method: where("long_contexts", method=method, length=1000) for method in methods}
+    return [[m, *_found(of), [median(float(row["exact over operations"]) for row in of)]] for m, of in found.items()]
 
 
 def long_audits() -> Table:
@@ -375,12 +366,9 @@ def long_pairs() -> Table:
 
 def long_intervals() -> Table:
     columns = [f"interval {what}, floor {floor}" for floor in ("noise", "placebo") for what in ("holds", "width")]
-    out: Table = []
-    for missed in _MISSED:
-        searched = where("long_contexts_audit", **{"list": "search", "missed at most %": missed})
-        rows = [row for row in searched if row[columns[0]]]
-        out.append([[missed], [len(rows)], *([mean_of(rows, column)] for column in columns)])
-    return out
+    searched = {n: where("long_contexts_audit", **{"list": "search", "missed at most %": n}) for n in _MISSED}
+    kept = {missed: [row for row in rows if row[columns[0]]] for missed, rows in searched.items()}
+    return [[[n], [len(rows)], *([mean_of(rows, column)] for column in columns)] for n, rows in kept.items()]
 
 
 def ledger_day() -> Table:

@@ -41,12 +41,10 @@ def completions_log(path: Path) -> Path:
 
 
 def few_shots(path: Path) -> Path:
-    """Few-shot examples as a table."""
     return _table(path, ("review", "sentiment"), [row[1:] for row in REVIEWS])
 
 
 def queries(path: Path) -> Path:
-    """Reviews to classify, with the right answers."""
     rows = [("The cup is fine and the handle warm.", "positive"), ("The plug does not fit.", "negative")]
     return _table(path, ("review", "sentiment"), rows)
 

@@ -30,12 +30,10 @@ class Faults:
         self._faults += [(method, ending, kind)] * times
 
     def clear(self) -> None:
-        """No more faults."""
         self._faults.clear()
         self.requests.clear()
 
     def __call__(self, environ: dict[str, Any], start: Answer) -> Iterable[bytes]:
-        """WSGI."""
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
         self.requests.append((method, path))
         fault = next((one for one in self._faults if one[0] == method and path.endswith(one[1])), None)
@@ -53,7 +51,6 @@ class Faults:
 
 @contextmanager
 def s3_server() -> Iterator[tuple[str, Faults]]:
-    """A server's address, and its faults."""
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import make_server
 
@@ -71,7 +68,6 @@ def s3_server() -> Iterator[tuple[str, Faults]]:
 
 
 def make_bucket(address: str, name: str) -> None:
-    """An empty bucket."""
     urllib.request.urlopen(urllib.request.Request(f"{address}/{name}", method="PUT")).close()
 
 

@@ -42,7 +42,6 @@ def client(serving: Serving, *, signed_in: bool = True, more: Sequence[BaseRoute
 
 
 def events(answer: Any) -> list[tuple[str, dict[str, Any]]]:
-    """The events of a stream that has ended."""
     blocks = [one.splitlines() for one in answer.text.split("\n\n") if one.startswith("event: ")]
     return [(lines[0].removeprefix("event: "), json.loads(lines[1].removeprefix("data: "))) for lines in blocks]
 

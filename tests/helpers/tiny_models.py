@@ -99,7 +99,6 @@ def tiny_tokenizer() -> Any:
 
 
 def backend_of(model: Any, **settings: Any) -> HfBackend:
-    """A back end of a model made here."""
     with mock.patch.object(backend, "Forward", _forward):
         return HfBackend(model, tiny_tokenizer(), name="tiny", **settings)
 

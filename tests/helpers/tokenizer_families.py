@@ -139,8 +139,8 @@ def _made(name: str) -> tuple[Any, dict[str, str], tuple[str, ...], str]:
         "unigram": (lambda: _sentencepiece("unigram", prefix="first"), bounds, roles, _PLAIN),
         "wordpiece": (_word_piece, words, roles, _PLAIN),
     }
-    make, *others = made[name]
-    return make(), *others
+    make, named, further, template = made[name]
+    return make(), named, further, template
 
 
 FAMILIES: Final = ("gpt2", "llama3", "qwen", "tekken", "llama2", "metaspace", "gemma", "unigram", "wordpiece")
@@ -170,7 +170,6 @@ def library_family(name: str) -> Any:
 
 @lru_cache
 def family(name: str) -> Any:
-    """Our tokenizer of a family."""
     from leakmeter.backends.hf.tokenizer import HfTokenizer
 
     return HfTokenizer(library_family(name), None)

@@ -20,8 +20,6 @@ class ChatByteTokenizer(ByteTokenizer):
 
 
 class ToyChat(Toy):
-    """The toy model over chats."""
-
     def __init__(self, *, seed: int = 0) -> None:
         super().__init__(seed=seed, scale=0.1)
         self.tokenizer = ChatByteTokenizer()

@@ -85,7 +85,6 @@ class NoConnection:
 
 
 def toy_served(has: Capabilities) -> ServedBackend:
-    """A back end over such a dialect."""
     dialect = ToyDialect(has)
     connection: Any = NoConnection()
     return ServedBackend(dialect, connection, dialect.describe(), dialect.toy.tokenizer, {})

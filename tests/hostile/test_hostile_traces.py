@@ -362,7 +362,6 @@ def test_a_whole_file_of_any_depth_is_refused(cli: Call, tmp_path: Path) -> None
 
 
 def packed(path: Path, pieces: Iterable[bytes]) -> Path:
-    """A file that is packed as its name says."""
     with pa.CompressedOutputStream(str(path), "zstd" if path.suffix == ".zst" else "gzip") as file:
         for piece in pieces:
             file.write(piece)

@@ -85,7 +85,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def ledger(whole: Path, tmp_path: Path) -> Ledger:
-    """The ledger of the day, to be forgotten from."""
     shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     return ledger_in(tmp_path)
 

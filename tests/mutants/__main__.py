@@ -121,7 +121,6 @@ class Bench:
 
 
 def main() -> None:
-    """Make every break in turn."""
     options = _options()
     breaks = [one for one in _table() if not options.only or any(text in one.name for text in options.only)]
     with tempfile.TemporaryDirectory(prefix="mutants-") as made:
@@ -161,7 +160,6 @@ def _table() -> list[Break]:
 
 
 def _copy(tree: Path) -> None:
-    """The checkout as it is, without what git ignores."""
     command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, capture_output=True, check=True).stdout.decode().split("\0")
     for name in filter(None, listed):
@@ -196,7 +194,6 @@ def _places(tree: Path, breaks: Sequence[Break]) -> list[Path]:
 
 
 def _tried(bench: Bench, one: Break, path: Path, is_whole: bool) -> dict[str, Any]:
-    """Whether tests catch a break, and which."""
     started = time.monotonic()
     outcome: Outcome = "survived the likely tests"
     tests, by = "likely", None

@@ -105,7 +105,6 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        """As in lists."""
         return f"{self.path}:{self.line} {self.kind}: {self.before} → {self.after}"
 
 
@@ -235,7 +234,6 @@ def sampled(mutants: Sequence[Mutant], n: int, seed: int) -> list[Mutant]:
 
 
 def mutated(text: str, number: int, filename: str) -> types.CodeType:
-    """A module's code with one of its mutations."""
     tree = ast.parse(text)
     *_, make = next(itertools.islice(mutations(tree), number, None))
     make()
@@ -248,13 +246,10 @@ class Loader(importlib.machinery.SourceFileLoader):
     number = 0
 
     def get_code(self, fullname: str) -> types.CodeType:
-        """See `importlib`."""
         return mutated(Path(self.path).read_text("utf-8"), self.number, self.path)
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds that module before anything else does."""
-
     def __init__(self, package: Path, mutant: Mutant) -> None:
         parts = ["leakmeter", *Path(mutant.path).with_suffix("").parts]
         self._is_package = parts[-1] == "__init__"
@@ -273,7 +268,6 @@ class Finder(importlib.abc.MetaPathFinder):
         sys.meta_path.insert(0, self)
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        """See `importlib`."""
         if fullname != self._name:
             return None
         loader = Loader(fullname, str(self._path))
@@ -300,7 +294,6 @@ class Calls:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        """Around set-up, call and tear-down."""
         self._now, self._passed = set(), True
         started = time.monotonic()
         threading.settrace(self._trace)  # type: ignore[arg-type]
@@ -327,7 +320,6 @@ class Chosen:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Only those that were asked for."""
         items[:] = sorted((i for i in items if i.nodeid in self._order), key=lambda i: self._order[i.nodeid])
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -434,7 +426,6 @@ def _fastest(tests: Iterable[str], calls: Mapping[str, Called], seconds: float) 
 
 
 def tried(mutant: Mutant, package: Path, calls: Mapping[str, Called], scratch: Path) -> dict[str, Any]:
-    """What became of a mutant."""
     started = time.monotonic()
     groups = [*filter(None, nearest(mutant, calls))]
     outcome, by = "survived" if groups else "not met", None
@@ -458,7 +449,6 @@ def tried(mutant: Mutant, package: Path, calls: Mapping[str, Called], scratch: P
 
 
 def main() -> None:
-    """Draw mutants, and run the tests near each."""
     parser = argparse.ArgumentParser(prog="python tests/mutants/sampled.py", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--sample", type=int, default=500, metavar="N", help="mutants; 500 by default")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample; 0 by default")
