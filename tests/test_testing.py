@@ -87,12 +87,9 @@ def test_the_largest_over_samples_counts() -> None:
         ({"max_nats": 1, "unti": "word"}, "did you mean 'unit'"),
     ],
 )
-def test_a_bound_that_says_nothing_is_refused(given: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_checked_is_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         assert_leakage(CASE, model="toy", **given)
-
-
-def test_results_of_another_instrument_are_refused() -> None:
     with pytest.raises(UsageError, match="give those of influence"):
         assert_leakage(leakmeter.susceptibility("toy", ["Who?"], contexts=["a.", "b."]), max_nats=1)
 
