@@ -17,10 +17,6 @@ def row(*cells: object) -> str:
     return f"| {' | '.join(f'{cell:,}' if isinstance(cell, int) else str(cell) for cell in cells)} |"
 
 
-def table(head: list[str], rows: list[list[int]]) -> str:
-    return "\n".join([row(*head), row(*["---"] * len(head)), *(row(*cells) for cells in rows)])
-
-
 def draws(n_left: int, most_missed: str) -> int:
     return Audit.parse(f"0.95:{most_missed}").draws(n_left)
 
@@ -31,7 +27,8 @@ def test_the_table_of_draws() -> None:
         [n_left, *(draws(n_left, most_missed.replace(" ", "")) for most_missed in head)]
         for n_left in (20, 50, 100, 200, 500, 1000, 5000)
     ]
-    assert table(["N", f"B = {head[0]}", *head[1:]], rows) in PAGE
+    table = [["N", f"B = {head[0]}", *head[1:]], ["---"] * (1 + len(head)), *rows]
+    assert "\n".join(row(*cells) for cells in table) in PAGE
 
 
 def test_what_is_left_where_the_audit_finds_pieces() -> None:

@@ -12,11 +12,11 @@ import pytest
 
 from helpers.places import ROOT
 
+RENT, FERRY = ["Flat 3b pays 640 a month.", "Flat 4a pays 710."], ["The ferry leaves at 7.", "Ida Fenn has the lists."]
 CASES = [
-    {"id": "rent", "context": ["Flat 3b pays 640 a month.", "Flat 4a pays 710."], "query": "What does flat 3b pay?"},
-    {"id": "ferry", "context": ["The ferry leaves at 7.", "Ida Fenn has the lists."], "query": "When does it leave?"},
+    {"id": "rent", "context": RENT, "query": "What does flat 3b pay?", "response": "640 a month."},
+    {"id": "ferry", "context": FERRY, "query": "When does it leave?", "response": "At 7."},
 ]
-RESPONSES = ("640 a month.", "At 7.")
 
 
 @pytest.mark.long
@@ -38,8 +38,7 @@ def test_from_a_clone_to_a_gate(tmp_path: Path) -> None:
     assert ".venv takes" in demo.stdout
     assert (clone / "report.html").stat().st_size > 10_000
 
-    lines = [json.dumps({**case, "response": said}) for case, said in zip(CASES, RESPONSES, strict=True)]
-    (clone / "cases.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    (clone / "cases.jsonl").write_text("\n".join(map(json.dumps, CASES)), encoding="utf-8")
 
     def leakmeter(*words: str) -> subprocess.CompletedProcess[str]:
         command = [str(clone / ".venv" / "bin" / "leakmeter"), *words]

@@ -175,9 +175,9 @@ def _of_node(node: ast.AST) -> Iterator[tuple[str, Any]]:
     elif isinstance(node, ast.Compare):
         for i, op in enumerate(map(type, node.ops)):
             if op in _BOUNDARIES:
-                yield "boundary", lambda i=i, op=op: _put(node.ops, i, _BOUNDARIES[op]())
+                yield "boundary", partial(_put, node.ops, i, _BOUNDARIES[op]())
         if len(node.ops) == 1:
-            yield "comparison", lambda: _put(node.ops, 0, _OPPOSITES[type(node.ops[0])]())
+            yield "comparison", partial(_put, node.ops, 0, _OPPOSITES[type(node.ops[0])]())
     elif isinstance(node, ast.BoolOp):
         yield "and, or", lambda: put("op", ast.Or() if isinstance(node.op, ast.And) else ast.And())
     elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
@@ -196,7 +196,7 @@ def _removed(body: list[ast.stmt], function: int) -> Iterator[Mutation]:
         is_place = isinstance(statement, ast.Assign) and not any(isinstance(t, ast.Name) for t in statement.targets)
         is_act = isinstance(statement, ast.Expr | ast.AugAssign | ast.Raise | ast.Continue | ast.Break)
         if (is_act or is_place) and not is_doc:
-            yield statement, "removed", function, lambda i=i: _put(body, i, ast.copy_location(ast.Pass(), body[i]))
+            yield statement, "removed", function, partial(_put, body, i, ast.copy_location(ast.Pass(), statement))
 
 
 def _put(held: Any, at: Any, value: Any) -> Callable[[], None]:
