@@ -287,7 +287,9 @@ def test_prompts_that_do_not_fit_are_refused_and_room_is_kept_for_a_label(tokeni
     assert made(CASE, NEWS, tokenizer, window=needed).item.window == needed
     with pytest.raises(WindowError, match=rf"^case 'q' needs {needed:,} tokens \(.*\) and {needed - 1:,} fit .*shots"):
         made(CASE, NEWS, tokenizer, window=needed - 1)
-    # A content-free prompt longer than the query's has to fit too.
+
+
+def test_a_content_free_prompt_longer_than_the_querys_has_to_fit_too() -> None:
     short = replace(CASE, query=Example("q", ("A",), None))
     n_label = len(" Technology")
     n_prompt = len(made(short, NEWS).item.prompt.ids)
@@ -393,7 +395,9 @@ def test_a_query_is_never_its_own_exemplar() -> None:
     pool = [*examples(4), Example("again", ("Text p0.\n",), "B")]
     for case in draw_cases(pool, pool, shots=3, seed=0):
         assert all(example.compared != case.query.compared for example in case.exemplars)
-    with pytest.raises(UsageError, match="query 'p0' needs 4 exemplars, and there are 3 besides the query itself"):
+    with pytest.raises(
+        UsageError, match="query 'p0' needs 4 exemplars, and there are 3 besides the query itself; give"
+    ):
         draw_cases(pool, pool, shots=4, seed=0)
     assert len(draw_cases(pool, pool[1:2], shots=4, seed=0)[0].exemplars) == 4
 

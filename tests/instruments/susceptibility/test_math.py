@@ -60,9 +60,26 @@ def test_statistics_are_the_sums_they_say(make: Any, logits: Rows, temperature: 
     assert (got >= 0).all()
 
 
-def random_rows(rng: np.random.Generator, n: int) -> np.ndarray:
-    logits = 3 * rng.normal(size=(n, 30))
+def random_rows(rng: np.random.Generator, n: int, n_answers: int = 30, scale: float = 3.0) -> np.ndarray:
+    logits = scale * rng.normal(size=(n, n_answers))
     return np.asarray(logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True)))
+
+
+def test_the_expected_divergence_from_the_bare_query_is_the_susceptibility_and_that_of_the_mixture() -> None:
+    rng = np.random.default_rng(1)
+    for n in (1, 2, 7, 40):
+        weights = rng.dirichlet(np.ones(n))
+        got = statistics(random_rows(rng, n + 1), tuple(weights), (1,) * n)
+        persuasion, from_bare, _ = got[1:].T
+        assert weights @ from_bare == pytest.approx(weights @ persuasion + got[0, 0], abs=1e-13)
+        assert weights @ persuasion <= entropy(weights) + 1e-14
+
+
+def test_a_context_that_comes_twice_is_one_of_twice_the_weight() -> None:
+    rows = random_rows(np.random.default_rng(2), 4)
+    apart = statistics(rows[[0, 1, 2, 2, 3]], (0.4, 0.15, 0.15, 0.3), (1, 1, 1, 1))
+    merged = statistics(rows, (0.4, 0.3, 0.3), (1, 2, 1))
+    np.testing.assert_allclose(merged, apart[[0, 1, 2, 4]], rtol=0, atol=1e-14)
 
 
 def test_what_no_context_moves_is_deaf_and_half_precision_is_widened_before_anything_is_summed() -> None:
@@ -164,3 +181,14 @@ def test_the_bias_is_that_of_samples_of_a_large_set(rare: bool, n: int) -> None:
     assert errors.mean() == pytest.approx(values.std(), rel=0.15)
     covered = np.mean([one.interval[0] <= true <= one.interval[1] for one in spreads if one])
     assert covered > (0.75 if rare else 0.85)
+
+
+def test_the_closed_form_of_the_bias_is_its_first_order() -> None:
+    """−(1/2n) Σ_v Var p_c(v) / p̂(v)."""
+    log_probs = drawn(np.random.default_rng(7), 400, rare=False)
+    value, without = measured(log_probs)
+    found = spread(value, without)
+    p = np.exp(log_probs)
+    closed = -(p.var(axis=0, ddof=1) / p.mean(axis=0)).sum() / (2 * len(p))
+    assert found is not None
+    assert found.bias == pytest.approx(closed, rel=0.01)

@@ -73,6 +73,17 @@ def test_an_interval_is_students_and_cut_at_zero() -> None:
     assert case(n_probes=2).values[1].interval_nats == pytest.approx([0.0, 0.5 + 1.27062], abs=1e-5)
 
 
+def test_intervals_cover_what_normal_probes_scatter_about() -> None:
+    rng = np.random.default_rng(0)
+    hits = 0
+    for _ in range(1000):
+        probes = rng.normal(2.0, 0.3, size=4)
+        error = probes.std(ddof=1) / 2
+        low, high = case(value=probes.mean(), error=error, n_probes=4).values[0].interval_nats
+        hits += low <= 2.0 <= high
+    assert 0.93 < hits / 1000 < 0.97
+
+
 def test_top_k_has_no_interval_and_says_what_it_leaves_out() -> None:
     made = case_object(texts(), measurements(n_probes=0, top_mass=math.log(0.4)), method="top-k")
     assert made.top_mass == pytest.approx(0.4)
