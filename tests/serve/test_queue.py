@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import httpx2
@@ -124,3 +125,15 @@ def test_a_measurement_that_crashes_leaves_the_server_up(tmp_path: Path, monkeyp
             name, data = asked(made, "measure")[-1]
             assert (name, "internal error (ZeroDivisionError)" in data["error"]) == ("failed", True)
         assert asked(made, "measure")[-1][0] == "done"
+
+
+def test_the_last_event_is_there_before_a_job_is_over() -> None:
+    class Ordered(list[Any]):
+        def append(self, event: Any) -> None:
+            assert not job.is_over
+            super().append(event)
+
+    job = Job(lambda _: None, "somebody")
+    job.events = Ordered()
+    job.end("failed", error="why")
+    assert job.is_over

@@ -75,15 +75,19 @@ class Job:
         self._stop.set()
 
     def tell(self, name: str, /, **data: Any) -> None:
+        self._add(Event(name, data))
+
+    def end(self, state: State, /, **data: Any) -> None:
+        self._add(Event(state, data), state)
+
+    def _add(self, event: Event, state: State | None = None) -> None:
         with self._lock:
-            self.events.append(Event(name, data))
+            # In this order: whoever sees that it is over sees its last event too.
+            self.events.append(event)
+            self.state = state or self.state
             listeners = list(self._listeners)
         for listener in listeners:
             listener()
-
-    def end(self, state: State, /, **data: Any) -> None:
-        self.state = state
-        self.tell(state, **data)
 
     async def listen(self, *, and_cancel: bool = False) -> AsyncIterator[Event | None]:
         """All events from the first, as they come, and None now and then while there is none. With `and_cancel`, the
