@@ -191,7 +191,7 @@ TWO = (
 @pytest.mark.parametrize("unit", ["sentence", "ngram:40", "document"])
 def test_each_step_is_the_best_of_the_sources_there_were(unit: str, bonus: float) -> None:
     """The whole search again, in the open: disclosures of what is left, their sources, the cheapest of them."""
-    case = prepared(TWO, "Her phone is 617-555-0134. The code is XK-77-QD. Anna Ek", unit=unit)
+    case = prepared(TWO, "617-555-0134. XK-77-QD. Anna Ek", unit=unit)
     directly, measurements = Directly(case, Copier(bonus)), measured(case.item, model=Copier(bonus))
     taken: list[str] = []
     floors: dict[tuple[int, int], float] = {}
