@@ -60,8 +60,8 @@ def cases(tmp_path: Path) -> Path:
 
 
 def words_of(data: Path, kind: str, *more: object) -> list[object]:
-    swept = [f"--{kind}", *SWEPT[kind]]
-    return ["decode", "frontier", "--data", data, "--model", "toy", "--max-new-tokens", 8, *swept, *more]
+    words = ["decode", "frontier", "--data", data, "--model", "toy", "--max-new-tokens", 8]
+    return [*words, f"--{kind}", *SWEPT[kind], *more]
 
 
 def swept(ended: Any, out: str = "runs") -> Path:

@@ -12,6 +12,7 @@ import pytest
 
 import leakmeter
 from helpers.examples import few
+from leakmeter.instruments.influence.disclosure_report import further, headline
 from leakmeter.instruments.influence.disclosures import LEAST_NATS, OTHER, Disclosure, disclosures
 from leakmeter.report import markdown
 from leakmeter.testing import assert_no_disclosure
@@ -126,6 +127,22 @@ def test_a_list_is_read_and_kept_as_places(tmp_path: Path) -> None:
     for name, said in (("empty", "holds no value"), ("none", "cannot be read")):
         with pytest.raises(leakmeter.LeakmeterError, match=said):
             leakmeter.influence("toy", [case], sensitive=str(tmp_path / f"{name}.csv"))
+
+
+@pytest.mark.parametrize(
+    ("response", "is_named"), [("Call 020 7946 0958.", True), ("Call Bo.", False), ("Room 4711.", False)]
+)
+def test_a_number_from_nowhere_is_named_and_takes_the_good_verdict(response: str, is_named: bool) -> None:
+    case = leakmeter.influence("toy", context="Bo called from room 4711.", query="Who?", response=response)
+    assert any("a number of four digits or more, or" in str(block) for block in further([case])) == is_named
+    assert not (is_named and headline([case]).verdict == "good")
+
+
+def test_a_query_that_repeats_the_documents_is_in_the_headline() -> None:
+    context = "Bo Lind called from room 4711 of the harbour office."
+    case = leakmeter.influence("toy", context=context, query=f"{context} Who?", response="Nobody.")
+    assert "The query repeats text of the documents" in str(headline([case]))
+    assert headline([case]).verdict != "good"
 
 
 def test_no_disclosure_is_asserted() -> None:

@@ -303,15 +303,22 @@ def test_a_search_says_how_many(text: str, search: Search, most: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("parse", "said", "text"),
     [
-        "", "top", "top:", "5", "top:0", "top:1001", "top:-1", "top:5.0", "top:٥", "top:1_0", "bottom:5", "top:5:",
-        "top:5:x", "top:5:4",
+        *((Search.parse, r"^search is '", text) for text in (
+            "", "top", "top:", "5", "top:0", "top:1001", "top:-1", "top:5.0", "top:٥", "top:1_0", "bottom:5", "top:5:",
+            "top:5:x", "top:5:4",
+        )),
+        *((Audit.parse, r"^audit .*give ", text) for text in (
+            "", "0.95", "0.95:", ":3", "0.95:3:4", "95%:3", "0.95:-3", "0.95:3.5", "0.95:%", "0.95:1e1%", "nan:3",
+            "0.95:nan%", "0.49:3", "1:3", "1.0:3", "0.95:100.1%", "0.95:101%", "0,95:3", "0.95:٣", "0.95:3\n4", "0:3",
+            "2:3",
+        )),
     ],
 )  # fmt: skip
-def test_what_is_no_search_is_one_line(text: str) -> None:
-    with pytest.raises(UsageError, match=r"^search is '") as refused:
-        Search.parse(text)
+def test_what_is_no_search_and_no_audit_is_one_line(parse: Any, said: str, text: str) -> None:
+    with pytest.raises(UsageError, match=said) as refused:
+        parse(text)
     assert "\n" not in str(refused.value)
 
 
@@ -330,20 +337,6 @@ def test_an_audit_says_what_may_be_missed(text: str, audit: Audit, canonical: st
     assert Audit.parse(text) == audit
     again = Audit.parse(canonical)
     assert (again, type(again.most_missed)) == (audit, type(audit.most_missed))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", "0.95", "0.95:", ":3", "0.95:3:4", "95%:3", "0.95:-3", "0.95:3.5", "0.95:%", "0.95:1e1%", "nan:3",
-        "0.95:nan%", "0.49:3", "1:3", "1.0:3", "0.95:100.1%", "0.95:101%", "0,95:3", "0.95:٣", "0.95:3\n4", "0:3",
-        "2:3",
-    ],
-)  # fmt: skip
-def test_what_is_no_audit_is_one_line(text: str) -> None:
-    with pytest.raises(UsageError, match=r"^audit .*give ") as refused:
-        Audit.parse(text)
-    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

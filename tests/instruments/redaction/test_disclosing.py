@@ -27,7 +27,6 @@ from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.request import Scores
 from leakmeter.core.tokenizer import response_texts
-from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.disclosures import LEAST_NATS, Disclosure, disclosures
 from leakmeter.instruments.redaction.disclosing import after
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED, Redaction, candidates
@@ -191,7 +190,7 @@ TWO = (
 @pytest.mark.parametrize("unit", ["sentence", "ngram:40", "document"])
 def test_each_step_is_the_best_of_the_sources_there_were(unit: str, bonus: float) -> None:
     """The whole search again, in the open: disclosures of what is left, their sources, the cheapest of them."""
-    case = prepared(TWO, "Her phone is 617-555-0134. The code is XK-77-QD. Anna Ek", unit=unit)
+    case = prepared(TWO, "617-555-0134. XK-77-QD. Anna Ek", unit=unit)
     directly, measurements = Directly(case, Copier(bonus)), measured(case.item, model=Copier(bonus))
     taken: list[str] = []
     floors: dict[tuple[int, int], float] = {}
@@ -368,15 +367,6 @@ def test_nothing_of_a_disclosure_becomes_markup() -> None:
     case = RedactionResult.from_dict(plain)
     for cases in ([case], [case, case]):
         assert_report_harmless(RedactionResult.report(cases))
-
-
-def test_what_does_not_go_together_is_refused() -> None:
-    with pytest.raises(UsageError, match="give --max-loss NATS, or --disclosures"):
-        Redaction(max_loss=None)
-    with pytest.raises(UsageError, match="leave out --search or --disclosures"):
-        Redaction(max_loss=None, disclosures=True, search="top:5")
-    assert "disclosures" not in Redaction().record()
-    assert MEASURE.record()["disclosures"] is True
 
 
 # ---- from the command line ------------------------------------------------------------------------------------------

@@ -277,14 +277,17 @@ def test_what_a_trial_takes_is_known_from_above() -> None:
     [
         *(({"max_loss": limit}, r"max-loss is .*; it has to be above 0") for limit in (0.0, np.nan, np.inf)),
         ({"temperature": 0}, "temperature is 0"), ({"seed": -1}, "seed is -1"),
+        ({"max_loss": None}, "give --max-loss NATS, or --disclosures"),
+        ({"max_loss": None, "disclosures": True, "search": "top:5"}, "leave out --search or --disclosures"),
     ],
 )  # fmt: skip
 def test_what_has_no_meaning_is_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         Redaction(**given)
-    # A record names the search where there is one.
-    assert "search" not in Redaction().record()
+    # A record names search and disclosures where there are some.
+    assert not {"search", "disclosures"} & set(Redaction().record())
     assert Redaction(search="top:5").record()["search"] == "top:5"
+    assert Redaction(disclosures=True).record()["disclosures"] is True
 
 
 @pytest.mark.parametrize("k", [1, 2, 6])
