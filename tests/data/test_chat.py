@@ -247,9 +247,7 @@ BRIEF, TOOL = {"role": "system", "content": "Be brief."}, {"role": "tool", "cont
         ([BRIEF, TOOL], False), ([TOOL], False), ([], False),
     ],
 )  # fmt: skip
-def test_a_system_prompt_as_the_only_context_is_refused(
-    tmp_path: Path, others: list[dict[str, str]], expected: bool
-) -> None:
+def test_a_system_prompt_alone_is_refused(tmp_path: Path, others: list[dict[str, str]], expected: bool) -> None:
     """In a call, in data and in a file of messages; unless it is said what is context."""
     messages = [*others, {"role": "user", "content": "Notes: Anna called. Who called?"}]
     path = write(tmp_path, messages)

@@ -19,9 +19,7 @@ LINES = [line for _, line in command_lines(PAGE)]
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_every_file_of_the_page_is_read_by_its_command(
-    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_file_is_read_by_its_command(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from leakmeter.cli import program
 
     monkeypatch.chdir(tmp_path)

@@ -58,9 +58,7 @@ RECORDS: list[tuple[str, dict[str, Any], Case]] = [
 
 
 @pytest.mark.parametrize(("name", "record", "case"), RECORDS)
-def test_a_record_is_known_by_its_fields_and_by_its_formats_name(
-    tmp_path: Path, name: str, record: dict[str, Any], case: Case
-) -> None:
+def test_a_record_is_known_by_fields_or_format(tmp_path: Path, name: str, record: dict[str, Any], case: Case) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(json.dumps(record))
     found = cases_of(path)

@@ -74,9 +74,7 @@ def piped(content: bytes, *, terminal: bool = False) -> Any:
 
 
 @pytest.mark.parametrize("packed", PACK)
-def test_standard_input_and_files_without_suffix_are_known_by_their_content(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: str
-) -> None:
+def test_what_has_no_suffix_is_known_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: str) -> None:
     for kind, unpacked in contents().items():
         if kind == "semicolons.csv":
             continue
@@ -265,9 +263,7 @@ def test_a_file_that_was_cut_short_is_one_line(tmp_path: Path, packed: str, cut:
 
 @pytest.mark.parametrize("packed", [".gz", ".zst"])
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "json", "parquet"])
-def test_what_unpacks_to_too_much_is_refused_before_it_is_held(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, packed: str
-) -> None:
+def test_too_much_unpacked_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, packed: str) -> None:
     path = tmp_path / f"x.{kind}{packed}"
     path.write_bytes(PACK[packed](b" " * 3_000_000))
     assert path.stat().st_size < 10_000
@@ -301,9 +297,7 @@ def opening(monkeypatch: pytest.MonkeyPatch, **limit: int) -> list[opened.Opened
 
 
 @given(content=st.binary(max_size=200))
-def test_no_bytes_end_in_anything_but_rows_or_an_error_of_one_line(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes
-) -> None:
+def test_any_bytes_are_rows_or_an_error_of_one_line(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.mktemp("any") / "x"
     path.write_bytes(content)
     said = ""

@@ -74,9 +74,7 @@ AROUND = [" Two spaces before it", "One behind it ", "\tA tab\t", "\n\nLines aro
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "json", "csv", "parquet", "mappings", "hub"])
-def test_texts_are_kept_as_given_white_space_and_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_texts_are_kept_white_space_and_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Whoever reads them, exemplars (with labels) and queries (without): a space is a token of the prompt."""
     own = tasks.task_of({"fields": {"text": "Review"}, "labels": ["Good", "Bad"]}, "task")
     known = [("agnews", ("title", "description")), ("agnews", ("text",)), ("dbpedia14", ("content",))]

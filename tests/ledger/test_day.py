@@ -198,9 +198,7 @@ def test_what_a_stop_of_the_machine_damaged_is_measured_again(ledger: Ledger, wh
     assert not ledger.runs.exists()
 
 
-def test_an_answer_is_prepared_once_a_unit_and_waits_for_no_file_of_a_run(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_is_prepared_once_and_waits_for_no_file(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared, waits = [], []
     prepare = PromptSettings.prepare
     monkeypatch.setattr(PromptSettings, "prepare", lambda *given: (prepared.append(given), prepare(*given))[1])

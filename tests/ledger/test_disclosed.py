@@ -125,9 +125,7 @@ def test_a_list_of_the_users_names_kinds_and_is_no_other_model(ledger: Ledger, t
         ("a  phone", "a phone", 0, (0, 8)),
     ],
 )
-def test_a_span_has_its_place_in_the_answer_as_it_was_logged(
-    answer: str, words: str, start: int, place: tuple[int, int]
-) -> None:
+def test_a_span_has_its_place_in_the_logged_answer(answer: str, words: str, start: int, place: tuple[int, int]) -> None:
     one: Any = SimpleNamespace(text=words, start=start)
     assert _place(one, answer) == place
 

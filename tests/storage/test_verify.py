@@ -132,8 +132,7 @@ def test_parts_of_another_run_with_their_hashes(tmp_path: Path) -> None:
     in_spec(run, swap)
     assert verify(run).findings == ("spec.json: damaged: cases: are not those of the parts",)
     swapped = run / "cases-00000.json"
-    other_texts = swapped.read_bytes().replace(b'"id": "b"', b'"id": "c"')
-    swapped.write_bytes(other_texts)
+    swapped.write_bytes(swapped.read_bytes().replace(b'"id": "b"', b'"id": "c"'))
     assert verify(run).findings == ("cases-00000.json: edited",)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,12 +9,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from helpers.examples import examples
-from leakmeter.core.item import Prepared
 from leakmeter.core.prompt import CONTEXT
 from leakmeter.errors import UsageError
 from leakmeter.text.build import PromptSettings
 
-Prepare = Callable[..., Prepared]
 NOTE = "Dr. Ellen Brandt (ellen@x.example) was seen on 3 May 1984.\nCall 555-010-7788. Brandt left: 555-010-7788."
 WORDS = (
     "Dr. Ellen Brandt", "Brandt", "(ellen@x.example)", "555-010-7788,", "3 May 1984",
@@ -25,7 +22,7 @@ SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], d
 
 
 @pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
-def test_all_mentions_go_together_and_the_rest_stays(tokenizer: Any, prepared: Prepare, removal: str) -> None:
+def test_all_mentions_go_together_and_the_rest_stays(tokenizer: Any, prepared: Any, removal: str) -> None:
     one = prepared(NOTE, tokenizer=tokenizer, template="plain", unit="entity", removal=removal)
     spans = {span.name: span for span in one.item.spans}
     assert list(spans) == ["person1", "email1", "date1", "phone1"]
@@ -47,7 +44,7 @@ def test_all_mentions_go_together_and_the_rest_stays(tokenizer: Any, prepared: P
 @SHARED
 @given(context=st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map(" ".join).filter(str.strip))
 @example("3 May 1984 \n")
-def test_pieces_still_tile_the_context(tokenizer: Any, prepared: Prepare, context: str) -> None:
+def test_pieces_still_tile_the_context(tokenizer: Any, prepared: Any, context: str) -> None:
     one = prepared(context, tokenizer=tokenizer, template="plain", unit="entity").item
     whole = prepared(context, tokenizer=tokenizer, template="plain", unit="whole").item
     assert one.prompt.ids.tolist() == whole.prompt.ids.tolist()
@@ -60,7 +57,7 @@ def test_pieces_still_tile_the_context(tokenizer: Any, prepared: Prepare, contex
         assert span.n_tokens == sum(len(pieces[name]) for name in own)
 
 
-def test_which_pieces_there_are(tokenizer: Any, prepared: Prepare) -> None:
+def test_which_pieces_there_are(tokenizer: Any, prepared: Any) -> None:
     item = prepared("Nobody is named here.", unit="entity", swap=True).item
     assert (item.spans, item.placebos, dict(item.swaps)) == ((), (), {})
     # Groups add only what no entity holds.
@@ -77,7 +74,7 @@ def test_which_pieces_there_are(tokenizer: Any, prepared: Prepare) -> None:
     assert item.cuts["email1"].next_position == len(item.blank.ids)
 
 
-def test_the_swap_seed_decides(prepared: Prepare) -> None:
+def test_the_swap_seed_decides(prepared: Any) -> None:
     def made(**how: Any) -> list[Any]:
         spans = prepared(NOTE, unit="entity", swap=True, **how).item.spans
         return [span.entity.invented for span in spans if span.entity]
@@ -93,7 +90,7 @@ def test_the_swap_seed_decides(prepared: Prepare) -> None:
             PromptSettings(**how)  # type: ignore[arg-type]
 
 
-def test_a_swapped_prompt_is_the_prompt_of_the_edited_text(tokenizer: Any, prepared: Prepare) -> None:
+def test_a_swapped_prompt_is_the_prompt_of_the_edited_text(tokenizer: Any, prepared: Any) -> None:
     one = prepared([NOTE, "Brandt again."], tokenizer=tokenizer, template="plain", unit="entity", swap=True)
     assert set(one.item.swaps) == {span.name for span in one.item.spans}
     for span in one.item.spans:
@@ -110,7 +107,7 @@ def test_a_swapped_prompt_is_the_prompt_of_the_edited_text(tokenizer: Any, prepa
             assert one.item.swaps[span.name].ids.tolist() == again.prompt.ids.tolist()
 
 
-def test_an_invention_that_does_not_fit_the_window_is_left_out(prepared: Prepare) -> None:
+def test_an_invention_that_does_not_fit_the_window_is_left_out(prepared: Any) -> None:
     context = "Mail e@x.co now."
     n = len(prepared(context, unit="entity", template="plain").item.prompt.ids)
     one = prepared(context, unit="entity", template="plain", swap=True, window=n + len("Anna") + 1)
