@@ -17,9 +17,7 @@ from leakmeter.data import named
 from leakmeter.data.named.base import chosen_numbers
 from leakmeter.errors import DataError, UnknownNameError
 
-ARTICLES = [
-    {"id": f"a{i}", "article": f"Ferry {i} sank.\nNobody cared.", "highlights": f"Ferry {i}, sunk"} for i in range(5)
-]
+ARTICLES = [{"id": f"a{i}", "article": f"Ferry {i} sank.\nNobody.", "highlights": f"Ferry {i}, sunk"} for i in range(5)]
 
 
 @pytest.mark.parametrize("kind", ["json", "jsonl", "csv", "parquet"])

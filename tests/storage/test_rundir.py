@@ -53,11 +53,8 @@ MEASUREMENTS = st.builds(
 def test_parts_come_back_bit_for_bit(tmp_path_factory: pytest.TempPathFactory, measurements: list[Measurement]) -> None:
     table = to_table(measurements)
     assert table.schema.equals(SCHEMA)
-    rows = [
-        (r.item, r.sample, r.piece, r.statistic, position, value, r.unit)
-        for r in measurements
-        for position, value in enumerate(r.values.tolist())
-    ]
+    each = [(r, *pair) for r in measurements for pair in enumerate(r.values.tolist())]
+    rows = [(r.item, r.sample, r.piece, r.statistic, position, value, r.unit) for r, position, value in each]
     assert repr([tuple(row.values()) for row in table.to_pylist()]) == repr(rows)
     directory = RunDirectory(tmp_path_factory.mktemp("run"))
     directory.write_part(3, [CASES[0]], measurements)

@@ -78,10 +78,8 @@ def test_a_file_that_is_not_ours_is_named(run: Path) -> None:
         (run / name).write_bytes(b"x")
     (run / "more").mkdir()
     (run / "begun.json").write_bytes(b"{}")
-    assert verify(run).findings == tuple(
-        f"{name}: foreign"
-        for name in ("cases-00000.json.77.partial", "measurements-00002.parquet", "more", "notes.txt")
-    )
+    foreign = ("cases-00000.json.77.partial", "measurements-00002.parquet", "more", "notes.txt")
+    assert verify(run).findings == tuple(f"{name}: foreign" for name in foreign)
 
 
 @pytest.mark.parametrize(

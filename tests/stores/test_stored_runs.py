@@ -29,9 +29,8 @@ from leakmeter.stores.lease import held
 from leakmeter.stores.objects import Objects
 
 Call = Callable[..., Ended]
-CASES = [
-    {"id": f"c{i}", "context": f"Anna sang {i} songs. Bo ate.", "query": "Who?", "response": "Anna"} for i in range(4)
-]
+ASKED = {"query": "Who?", "response": "Anna"}
+CASES = [{"id": f"c{i}", "context": f"Anna sang {i} songs. Bo ate.", **ASKED} for i in range(4)]
 
 
 @pytest.fixture(scope="module")
@@ -365,10 +364,9 @@ def test_what_cannot_be_kept_in_a_store_is_refused(root: str, cli: Call, tmp_pat
     abstracts = tmp_path / "abstracts.json"
     record = {"QUESTION": "Who?", "CONTEXTS": ["Anna Ek sang.", "Bo ate."], "LONG_ANSWER": "Anna."}
     abstracts.write_text(json.dumps({"1": record}), encoding="utf-8")
-    for refused in (
-        cli("study", "figure_8", "--data", abstracts, "--set", "model=toy", "--out", root),
-        cli("generate", "--model", "toy", "--out", root),
-    ):
+    study = ("study", "figure_8", "--data", abstracts, "--set", "model=toy")
+    for words in (study, ("generate", "--model", "toy")):
+        refused = cli(*words, "--out", root)
         assert (refused.code, "is in an object store, which keeps only runs of cases" in refused.err) == (2, True)
     assert list(Path.cwd().iterdir()) == []
 

@@ -18,9 +18,7 @@ from leakmeter.data.chat import messages_of
 from leakmeter.errors import UsageError
 from leakmeter.text.joined import Stretch, prompt_of
 
-SHARED_FIXTURES = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(25)
-)
+SHARED_FIXTURES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(25))
 # What tokens join over the ends of pieces: punctuation, brackets, blank lines, spaces, half a word.
 WORDS = (
     "Anna", "sang.", "Bo(", "ate)", "\n\n", " ", "figs,", "“late”.", "\n", "  ", "x", "Cid", "é", "🙂", ".", ")\n",
@@ -102,10 +100,8 @@ def test_a_template_that_begins_with_the_start_token_is_given_no_other() -> None
 
 def test_a_chat_whose_question_is_refused_alone_has_no_blank_prompt(prepared: Any) -> None:
     library = deepcopy(library_family("qwen"))
-    library.chat_template = (
-        "{% if messages[0]['role'] != 'system' %}{{ raise_exception('a system message first') }}{% endif %}"
-        + library.chat_template
-    )
+    refusing = "{% if messages[0]['role'] != 'system' %}{{ raise_exception('a system message first') }}{% endif %}"
+    library.chat_template = refusing + library.chat_template
     chat = [{"role": "system", "content": "Bo ate."}, {"role": "user", "content": "Who?"}]
     with pytest.raises(UsageError, match="a system message first"):
         prepared([], tokenizer=HfTokenizer(library, None), messages=messages_of(chat, "test"))

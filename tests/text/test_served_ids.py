@@ -10,13 +10,13 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from helpers.examples import few
+from helpers.examples import examples, few
 from helpers.tokenizer_families import SOME_QUICK, family, library_family
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.data.chat import messages_of
 from leakmeter.text import templates
 
-N_PROMPTS: Final = 50
+N_PROMPTS: Final = examples(80)
 EDGES: Final = (
     "", " ", "  ", "\n", "\n\n", " \n", "\t", "🙂", "e\u0301", "\u0301", "é", ".", ")", "(", "“", "…", "'s", "7",
 )  # fmt: skip

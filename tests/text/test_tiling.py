@@ -40,9 +40,7 @@ documents = st.lists(texts, min_size=1, max_size=3)
 SEPARATOR = "\n\n"
 TILING = ("word", "sentence", "line", "paragraph", "document", "whole", "ngram:1", "ngram:3", "ngram:16")
 # The fixtures live as long as the session: hypothesis need not fear that examples disturb each other.
-SHARED_FIXTURES = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(100)
-)
+SHARED_FIXTURES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(100))
 
 
 def pieces_of(one: Prepared) -> dict[str, tuple[int, ...]]:
