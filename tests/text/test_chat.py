@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,10 +30,8 @@ def rendered(tokenizer: Any, messages: list[dict[str, str]], *, answer: bool = T
 
 @pytest.fixture
 def chat(chat_tokenizer: Any, prepared: Any) -> Callable[..., Prepared]:
-    def make(messages: list[dict[str, Any]], **settings: Any) -> Prepared:
-        return prepared([], tokenizer=chat_tokenizer, messages=messages_of(messages, "test"), **settings)
-
-    return make
+    make = partial(prepared, [], tokenizer=chat_tokenizer)
+    return lambda messages, **settings: make(messages=messages_of(messages, "test"), **settings)
 
 
 @pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])

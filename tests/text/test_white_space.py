@@ -143,10 +143,8 @@ def test_a_rendered_prompt_by_the_rules(prepared: Any, context: list[str], unit:
     texts_, starts = [text for text in context if text.strip()], [start for _, start, _ in one.documents]
     for gone in [[span] for span in spans[:6]] + [data.draw(st.lists(st.sampled_from(spans), min_size=1))]:
         ranges = [part for span in gone for part in span.ranges]
-        left = [
-            without_characters(text, [(a - start, b - start) for a, b in ranges])
-            for text, start in zip(texts_, starts, strict=True)
-        ]
+        pairs = zip(texts_, starts, strict=True)
+        left = [without_characters(text, [(a - start, b - start) for a, b in ranges]) for text, start in pairs]
         if any(text.strip() for text in left):
             again = prepared(left, unit="whole", **how).item.prompt
             assert one.item.without([span.name for span in gone]).ids.tolist() == again.ids.tolist()
