@@ -61,7 +61,6 @@ def test_messages_of_one_name_are_told_apart() -> None:
 
 
 NO_OBJECT = "is not an object with 'role' and 'content'"
-NO_LIST = "'messages' has to be a list of at least one"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +72,7 @@ NO_LIST = "'messages' has to be a list of at least one"
         (b"[" * 100_000, "nested too deep"),
         (b"[" + b"9" * 5000 + b"]", "a number too long"),
         (b'[["\xff', "is not UTF-8: byte 0xff at offset 3"),
-        *((of, NO_LIST) for of in ([], {}, {"messages": {}}, "hi")),
+        *((of, "'messages' has to be a list of at least one") for of in ([], {}, {"messages": {}}, "hi")),
         ([USER, "hi"], f"message 2 {NO_OBJECT}"),
         *(([of], f"message 1 {NO_OBJECT}") for of in ({"role": "user"}, {"content": "x"})),
         ([{**USER, "tool_calls": [{"id": "1"}]}], "field 'tool_calls' is not understood"),

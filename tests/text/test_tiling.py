@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from helpers.examples import examples
-from leakmeter.core.item import Prepared, Span
+from leakmeter.core.item import Span
 from leakmeter.core.prompt import CONTEXT
 from leakmeter.errors import WindowError
 from leakmeter.text.layout import LOOSE
@@ -43,12 +43,6 @@ TILING = ("word", "sentence", "line", "paragraph", "document", "whole", "ngram:1
 SHARED_FIXTURES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(100))
 
 
-def pieces_of(one: Prepared) -> dict[str, tuple[int, ...]]:
-    """The context's pieces, without the white space that is none of its units."""
-    pieces = {piece.name: piece.ids for piece in one.item.prompt.pieces if piece.role == CONTEXT}
-    return {name: ids for name, ids in pieces.items() if not name.startswith(LOOSE)}
-
-
 def said_by(span: Span) -> list[str]:
     """The pieces of its own that a span has, without the white space that goes with it."""
     return [name for name in span.pieces if not name.startswith(LOOSE)]
@@ -60,7 +54,8 @@ def test_each_token_is_in_one_unit(tokenizer: Any, prepared: Any, context: list[
     one = prepared(context, tokenizer=tokenizer, template="plain", unit=unit, group=group)
     spans = [span for span in one.item.spans if span.kind == "unit"]
     held = Counter(name for span in spans for name in said_by(span))
-    pieces = pieces_of(one)
+    pieces = {piece.name: piece.ids for piece in one.item.prompt.pieces if piece.role == CONTEXT}
+    pieces = {name: ids for name, ids in pieces.items() if not name.startswith(LOOSE)}
     assert set(held) == set(pieces)
     assert set(held.values()) == {1}
     assert [name for span in spans for name in said_by(span)] == list(pieces)

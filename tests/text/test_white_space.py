@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -197,9 +197,12 @@ class Rules:
         self.cut_tokens: set[int] = set()
         if self.unit.startswith("ngram"):
             owned = [i for i in range(len(self.tokens)) if self.document_of_token(i) is not None]
-            n, *stride = map(int, self.unit.split(":")[1:])
+            n, *more = map(int, self.unit.split(":")[1:])
+            stride = (more or [n])[0]
             of_each = [list(same) for _, same in groupby(owned, self.document_of_token)]
-            windows = [tokens[i : i + n] for tokens in of_each for i in starts_of(len(tokens), n, (stride or [n])[0])]
+            # Windows begin until one has reached the end.
+            starts = [(of, i) for of in of_each for i in range(0, max(len(of) - n + stride, 1), stride)]
+            windows = [tokens[i : i + n] for tokens, i in starts]
             assert len(windows) == len(spans)
             self.cut_tokens = {i for span in gone for i in windows[spans.index(span)]}
         else:
@@ -256,11 +259,3 @@ class Rules:
             return said[-1] in self.cut_characters
         # White space alone goes with the word behind it.
         return next(j for j in range(i, len(self.text)) if not self.text[j].isspace()) in self.cut_characters
-
-
-def starts_of(n_tokens: int, n: int, stride: int) -> Collection[int]:
-    """Where n-grams begin that hold every token."""
-    starts = [0]
-    while starts[-1] + n < n_tokens:
-        starts.append(starts[-1] + stride)
-    return starts
