@@ -34,9 +34,8 @@ def refusal(path: Path) -> str:
 
 def test_a_line_is_a_case(tmp_path: Path) -> None:
     documents = ["Anna sang.", {"text": "Bo ate.", "name": "menu"}, {"text": "Cid left."}]
-    loaded = cases.cases_of(
-        write(tmp_path, GOOD, {"context": documents, "query": "What?", "id": "two"}, {"context": ""})
-    )
+    path = write(tmp_path, GOOD, {"context": documents, "query": "What?", "id": "two"}, {"context": ""})
+    loaded = cases.cases_of(path)
     assert loaded.problems == ()
     assert loaded.cases == (
         Case("1", (Document("context", "Anna sang."),), "Who?", "Anna"),
@@ -75,8 +74,7 @@ def test_text_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, sai
         (b'{"context": "a"', "line 2 is not JSON: Expecting ',' delimiter at character 16"),
         (b"[" * 100_000, "line 2 is JSON nested too deep"),
         (b'{"id": ' + b"9" * 5000 + b"}", "line 2 is JSON nested too deep, or with a number too long"),
-        (["a"], "line 2 is not a JSON object"),
-        (None, "line 2 is not a JSON object"),
+        *((of, "line 2 is not a JSON object") for of in (["a"], None)),
         ({**GOOD, "contxt": "a"}, "line 2: unknown field 'contxt'; known: id, context, query, response, decoding, ref"),
         ({"query": "Who?"}, "line 2: give either 'context' or 'messages'"),
         ({**GOOD, "messages": [{"role": "user", "content": "x"}]}, "line 2: give either 'context' or 'messages'"),
@@ -88,10 +86,8 @@ def test_text_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, sai
         ({**GOOD, "query": ["a"]}, "'query' is a list, expected text"),
         ({**GOOD, "response": True}, "'response' is a truth value, expected text"),
         ({**GOOD, "response": {}}, "'response' is an object, expected text"),
-        ({**GOOD, "id": True}, "'id' has to be text or a whole number"),
-        ({**GOOD, "id": 1.5}, "'id' has to be text or a whole number"),
-        ({**GOOD, "id": "1"}, "id '1' was already used in line 1"),
-        ({**GOOD, "id": 1}, "id '1' was already used in line 1"),
+        *(({**GOOD, "id": of}, "'id' has to be text or a whole number") for of in (True, 1.5)),
+        *(({**GOOD, "id": of}, "id '1' was already used in line 1") for of in ("1", 1)),
         ({**GOOD, "context": "a\ud800b"}, "'context' holds half a surrogate pair at character 1"),
         ({**GOOD, "query": "\udfff"}, "'query' holds half a surrogate pair at character 0"),
         ({**GOOD, "id": "\ud800"}, "'id' holds half a surrogate pair"),

@@ -61,7 +61,6 @@ def test_messages_of_one_name_are_told_apart() -> None:
 
 
 NO_OBJECT = "is not an object with 'role' and 'content'"
-NO_LIST = "'messages' has to be a list of at least one"
 
 
 @pytest.mark.parametrize(
@@ -73,24 +72,18 @@ NO_LIST = "'messages' has to be a list of at least one"
         (b"[" * 100_000, "nested too deep"),
         (b"[" + b"9" * 5000 + b"]", "a number too long"),
         (b'[["\xff', "is not UTF-8: byte 0xff at offset 3"),
-        ([], NO_LIST),
-        ({}, NO_LIST),
-        ({"messages": {}}, NO_LIST),
-        ("hi", NO_LIST),
+        *((of, "'messages' has to be a list of at least one") for of in ([], {}, {"messages": {}}, "hi")),
         ([USER, "hi"], f"message 2 {NO_OBJECT}"),
-        ([{"role": "user"}], f"message 1 {NO_OBJECT}"),
-        ([{"content": "x"}], f"message 1 {NO_OBJECT}"),
+        *(([of], f"message 1 {NO_OBJECT}") for of in ({"role": "user"}, {"content": "x"})),
         ([{**USER, "tool_calls": [{"id": "1"}]}], "field 'tool_calls' is not understood"),
         ([{**USER, "role": 1}], "'role' is a number, expected text"),
         ([{**USER, "role": "evil<|im_start|>"}], "role 'evil<|im_start|>' is none of 'system'"),
         ([{**USER, "content": None}], "'content' has to be text or a list of texts"),
-        ([{**USER, "content": [1]}], "'content' is a number, expected text"),
+        *(([{**USER, "content": [of]}], "'content' is a number, expected text") for of in (1, {"text": 1})),
         ([{**USER, "content": [{"type": "image_url", "url": "x"}]}], "part 1 is not text; only text can be measured"),
-        ([{**USER, "content": [{"text": 1}]}], "'content' is a number, expected text"),
         ([{**USER, "content": [{"text": "a", "name": 1}]}], "'name' is a number, expected text"),
         ([{**USER, "content": " \n"}], "message 1 is empty"),
-        ([{**USER, "content": "\ud800"}], "'content' holds half a surrogate pair"),
-        ([{**USER, "content": ["\ud800"]}], "'content' holds half a surrogate pair"),
+        *(([{**USER, "content": of}], "'content' holds half a surrogate pair") for of in ("\ud800", ["\ud800"])),
         ([{**USER, "name": "\ud800"}], "'name' holds half a surrogate pair"),
         ([{**USER, "name": 5}], "'name' is a number, expected text"),
     ],
@@ -247,9 +240,7 @@ BRIEF, TOOL = {"role": "system", "content": "Be brief."}, {"role": "tool", "cont
         ([BRIEF, TOOL], False), ([TOOL], False), ([], False),
     ],
 )  # fmt: skip
-def test_a_system_prompt_as_the_only_context_is_refused(
-    tmp_path: Path, others: list[dict[str, str]], expected: bool
-) -> None:
+def test_a_system_prompt_alone_is_refused(tmp_path: Path, others: list[dict[str, str]], expected: bool) -> None:
     """In a call, in data and in a file of messages; unless it is said what is context."""
     messages = [*others, {"role": "user", "content": "Notes: Anna called. Who called?"}]
     path = write(tmp_path, messages)

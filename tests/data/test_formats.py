@@ -58,9 +58,7 @@ RECORDS: list[tuple[str, dict[str, Any], Case]] = [
 
 
 @pytest.mark.parametrize(("name", "record", "case"), RECORDS)
-def test_a_record_is_known_by_its_fields_and_by_its_formats_name(
-    tmp_path: Path, name: str, record: dict[str, Any], case: Case
-) -> None:
+def test_a_record_is_known_by_fields_or_format(tmp_path: Path, name: str, record: dict[str, Any], case: Case) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(json.dumps(record))
     found = cases_of(path)
@@ -327,10 +325,8 @@ def test_what_a_mapping_reads_is_said_in_lengths_and_what_answers_have_from_nowh
     record = {"q": "Who?", "docs": [{"ref": "d-1", "body": "Anna Ek, on 555-0134-77, waits for a call today."}]}
     log = [{**record, "a": a} for a in ("Anna, on 555 0134 77.", "Call 555-9999.", "Ask bo@example.org.", "2 of 3.")]
     right = cases_of(log, map="query=q,context=docs[].body,response=a").notes
-    assert right == (
-        "data: --map reads queries of 4 characters; documents of 48, 1 a case; responses of 7 to 21",
-        f"data: 2 responses have {NOWHERE}",
-    )
+    said = "data: --map reads queries of 4 characters; documents of 48, 1 a case; responses of 7 to 21"
+    assert right == (said, f"data: 2 responses have {NOWHERE}")
     wrong = cases_of(log, map="query=q,context=docs[].ref,response=a").notes
     assert wrong[0].endswith("so short a text may be an id: check that context is the retrieved text")
     assert wrong[1].startswith("data: 3 responses have")

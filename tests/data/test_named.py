@@ -17,17 +17,14 @@ from leakmeter.data import named
 from leakmeter.data.named.base import chosen_numbers
 from leakmeter.errors import DataError, UnknownNameError
 
-ARTICLES = [
-    {"id": f"a{i}", "article": f"Ferry {i} sank.\nNobody cared.", "highlights": f"Ferry {i}, sunk"} for i in range(5)
-]
+ARTICLES = [{"id": f"a{i}", "article": f"Ferry {i} sank.\nNobody.", "highlights": f"Ferry {i}, sunk"} for i in range(5)]
 
 
 @pytest.mark.parametrize("kind", ["json", "jsonl", "csv", "parquet"])
 def test_articles_come_from_files_of_each_kind(tmp_path: Path, kind: str) -> None:
     records = named.find("cnn_dm").load(write_rows(tmp_path, ARTICLES, kind))
-    assert [(one.case.id, one.case.documents[0].text, one.reference, one.case.response) for one in records] == [
-        (row["id"], row["article"], row["highlights"], None) for row in ARTICLES
-    ]
+    told = [(one.case.id, one.case.documents[0].text, one.reference, one.case.response) for one in records]
+    assert told == [(*row.values(), None) for row in ARTICLES]
 
 
 def test_pubmedqa_as_published_and_as_on_the_hub(tmp_path: Path) -> None:

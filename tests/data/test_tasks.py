@@ -74,9 +74,7 @@ AROUND = [" Two spaces before it", "One behind it ", "\tA tab\t", "\n\nLines aro
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "json", "csv", "parquet", "mappings", "hub"])
-def test_texts_are_kept_as_given_white_space_and_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_texts_are_kept_white_space_and_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Whoever reads them, exemplars (with labels) and queries (without): a space is a token of the prompt."""
     own = tasks.task_of({"fields": {"text": "Review"}, "labels": ["Good", "Bad"]}, "task")
     known = [("agnews", ("title", "description")), ("agnews", ("text",)), ("dbpedia14", ("content",))]
@@ -147,9 +145,7 @@ def test_records_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"text": "A.", "label": 4}, "'Sci/Tech', a number from 0 to 3"),
         ({"text": "A.", "class index": 0}, "'class index' is '0', expected one of"),
         ({"text": "A.", "class index": 0}, "a number from 1 to 4"),
-        ({"text": "A.", "label": -1}, "'label' is '-1'"),
-        ({"text": "A.", "label": 0.5}, "'label' is '0.5'"),
-        ({"text": "A.", "label": True}, "'label' is 'True'"),
+        *(({"text": "A.", "label": of}, f"'label' is '{of}'") for of in (-1, 0.5, True)),
         ({"text": "A.", "label": ["World"]}, "'label' is \"['World']\""),
         ({"text": "A.", "label": "a\nb" + "c" * 99}, "'label' is 'a\\nb" + "c" * 37 + "…', expected"),
         ({"text": "A.", "label": " "}, "'label' is empty, expected one of"),

@@ -198,9 +198,7 @@ def test_what_a_stop_of_the_machine_damaged_is_measured_again(ledger: Ledger, wh
     assert not ledger.runs.exists()
 
 
-def test_an_answer_is_prepared_once_a_unit_and_waits_for_no_file_of_a_run(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_is_prepared_once_and_waits_for_no_file(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared, waits = [], []
     prepare = PromptSettings.prepare
     monkeypatch.setattr(PromptSettings, "prepare", lambda *given: (prepared.append(given), prepare(*given))[1])
@@ -239,8 +237,7 @@ def test_another_key_and_another_model_are_refused(ledger: Ledger) -> None:
     before = ledger.state()
     with pytest.raises(UsageError, match="no document, subject, recipient or trace"):
         forget(ledger, "Bo Ek")
-    assert ledger.state() == before
-    assert len(ledger.rows("events")) == 1
+    assert (ledger.state(), len(ledger.rows("events"))) == (before, 1)
 
 
 @pytest.mark.parametrize("page", [None, 0, 3, -1])

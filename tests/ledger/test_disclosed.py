@@ -49,10 +49,9 @@ def test_they_are_those_of_the_measurement(ledger: Ledger) -> None:
     (event,) = ledger.rows("events")
     part, params = ledger.part(event["by_document"])
     (result,) = InfluenceResult.from_run([part], params)
+    sources = [(one, source.document) for one in result.disclosed for source in one.sources]
     expected = {
-        (one.text, one.kind, one.relation, one.evidence, round(one.nats, 9), one.posterior, source.document)
-        for one in result.disclosed
-        for source in one.sources
+        (one.text, one.kind, one.relation, one.evidence, round(one.nats, 9), one.posterior, of) for one, of in sources
     }
     names = {KEYS.content(one.content_hash): f"d{n}" for n, one in enumerate(leaking(1).documents, 1)}
     rows = ledger.rows("disclosures")
@@ -72,10 +71,8 @@ def test_who_was_told_what_is_a_table_with_personal_things_first(ledger: Ledger)
     cached = [leaking(n, response_id="r-1") for n in (1, 2)]
     added(ledger, *plain, *cached, leaking(3), leaking(4, "reader-2"))
     book = Book(ledger)
-    tables = [
-        next(block for block in report.blocks if isinstance(block, b.Table))
-        for report in (summary(book, "document"), page(book))
-    ]
+    blocks = (summary(book, "document").blocks, page(book).blocks)
+    tables = [next(block for block in of if isinstance(block, b.Table)) for of in blocks]
     for table in tables:
         assert table.caption == "Disclosed personal data and other content, by recipient"
         assert [column.heading for column in table.columns] == ["Recipient", "Kind", "Document", "Answers", "Most"]
@@ -125,9 +122,7 @@ def test_a_list_of_the_users_names_kinds_and_is_no_other_model(ledger: Ledger, t
         ("a  phone", "a phone", 0, (0, 8)),
     ],
 )
-def test_a_span_has_its_place_in_the_answer_as_it_was_logged(
-    answer: str, words: str, start: int, place: tuple[int, int]
-) -> None:
+def test_a_span_has_its_place_in_the_logged_answer(answer: str, words: str, start: int, place: tuple[int, int]) -> None:
     one: Any = SimpleNamespace(text=words, start=start)
     assert _place(one, answer) == place
 

@@ -110,13 +110,11 @@ def test_what_is_personal_is_held_back_wherever_the_answer_says_it(tmp_path: Pat
     watch = guard(tmp_path, 1e6)
     # The second time from what the ledger has.
     for verdict in (watch.check(TOLD, "Who came?", SAID, f"reader-{n}") for n in range(2)):
-        held = [(SAID[span.start : span.end], span.kind, span.documents) for span in verdict.held_spans]
+        held = [(SAID[span.start : span.end], span.kind) for span in verdict.held_spans]
         assert held == [
-            ("Ana Alvi", "person", ("file-7",)),
-            ("202-555-0143", "phone", ("file-7",)),
-            ("202 555 0143", "phone", ("file-7",)),
-            ("Alvi", "person", ("file-7",)),
-        ]
+            ("Ana Alvi", "person"), ("202-555-0143", "phone"), ("202 555 0143", "phone"), ("Alvi", "person"),
+        ]  # fmt: skip
+        assert {span.documents for span in verdict.held_spans} == {("file-7",)}
         assert min(span.nats for span in verdict.held_spans) > 3
         assert verdict.withheld_answer == (
             "[withheld: person], [withheld: phone]. Again: [withheld: phone], says [withheld: person]. It rains."

@@ -59,14 +59,10 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
     ]  # fmt: skip
     table = b.Table(columns, rows, told, marks=(b.Mark("floor", 0.1, more), b.Mark("placebo", 0.2, "x")))
     words = (b.Words(told, (0, 1), is_sensitive=True), b.Words(more))
-    shaded = b.ShadedText(
-        (b.Passage((b.Segment(told, 4.0, (0,), (1,), more, 1, parts=words), b.Segment(b.Untrusted(" rest"))), more),),
-        told,
-    )
-    disclosures = b.Disclosures(
-        (b.Disclosed(told, more, 4.0, (told, "own"), (0, 1), (0,), True), b.Disclosed(more, told, 3.0, told, (0, 9))),
-        told,
-    )
+    segments = (b.Segment(told, 4.0, (0,), (1,), more, 1, parts=words), b.Segment(b.Untrusted(" rest")))
+    shaded = b.ShadedText((b.Passage(segments, more),), told)
+    first = b.Disclosed(told, more, 4.0, (told, "own"), (0, 1), (0,), True)
+    disclosures = b.Disclosures((first, b.Disclosed(more, told, 3.0, told, (0, 9))), told)
     tokens = b.ShadedText((b.Passage((b.Segment(told, 2.0), b.Segment(b.Untrusted(" x"), 0.0))),), style="tokens")
     bars = b.Series("bar", (1.0, 2.0, float("inf")), name=told, notes=(told, more, "own"))
     line = b.Series("line", (1.0, 2.0, 3.0), low=(0.5, 1, 2), high=(2.0, 3, 4), name="mean", notes=(told,) * 3)
@@ -210,8 +206,7 @@ def test_without_colours_marks_stand_for_them_and_80_columns_do() -> None:
         assert all(len(line) <= 80 for line in out.splitlines())
     assert "⟦" in printed(InfluenceResult.report([clinic()]))
     coloured = printed(InfluenceResult.report([clinic()]), colour=True)
-    assert "\x1b[" in coloured
-    assert "⟦" not in coloured
+    assert ("\x1b[" in coloured, "⟦" in coloured) == (True, False)
 
 
 def test_richs_own_markup_is_letters_to_the_terminal() -> None:
@@ -224,8 +219,7 @@ def test_of_a_long_text_the_strongest_parts_are_shown() -> None:
     segments = [b.Segment(b.Untrusted(f"part{i:03} {'x' * 90} "), 50.0 - abs(i - 150) / 4, (i,)) for i in range(200)]
     out = printed(b.Report("T", "m", (b.ShadedText((b.Passage(segments),), "Context"),)))
     assert {f"part{i:03}" for i in range(130, 170)} <= set(re.findall(r"part\d+", out))
-    assert "part000" not in out
-    assert "…" in out
+    assert ("part000" in out, "…" in out) == (False, True)
     assert 100 * out.count("part") <= console.SHOWN_CHARACTERS + 100
 
 
@@ -270,8 +264,7 @@ def test_every_renderer_says_what_was_found_and_what_to_do_before_all_else() -> 
         # A term is explained once, where it stands first.
         assert said.count("the effect of an irrelevant text") == 1
         assert said.count("how far the response moves when the piece is the only") == 1
-    assert "ship it" in html.page(report)
-    assert "ship it" not in printed(report)
+    assert ("ship it" in html.page(report), "ship it" in printed(report)) == (True, False)
     # What users write explains nothing.
     report = b.Report("T", "m", [b.Headline((b.Untrusted("the placebo of λ decoys"), " is here."))])
     assert all("irrelevant text" not in said for said in (html.page(report), markdown.text(report), printed(report)))
@@ -300,8 +293,7 @@ def test_a_terminal_leaves_out_what_explains_and_never_what_changes_a_meaning() 
     )  # fmt: skip
     places = [brief.index(said) for said in order]
     assert places == sorted(places)
-    assert "A unit." in brief
-    assert "Case 2" not in brief
+    assert ("A unit." in brief, "Case 2" in brief) == (True, False)
     for said in ("text", "soft", "warning", "row", "cell", "part", "heading", "fact", "caveat"):
         assert f"hidden {said}" in whole
 
@@ -440,7 +432,7 @@ def test_every_series_is_drawn() -> None:
         b.Panel(*axes, (b.Series("scatter", (1.0, 2.0)),)),
         b.Panel(b.Axis("x", scale="log"), b.Axis("y", scale="log"), (b.Series("line", (1.0, 10.0), (1.0, 100.0)),)),
         b.Panel(b.Axis("x", whole=True), b.Axis("y", scale="sqrt"), (b.Series("steps", (100.0, 3.0, 0.5)),)),
-        b.Panel(b.Axis("score"), b.Axis("density"), [b.Series("density", ys) for ys in ((1.0, 2.0, 4.0), (1.0,))]),
+        b.Panel(b.Axis("score"), b.Axis("density"), [b.Series("density", ys) for ys in (many[:5], (1.0,))]),
         b.Panel(b.Axis("x"), b.Axis("", names=("a", "b")), (b.Series("rows", (1.0, 2), low=(0.5, 1), high=(2.0, 3)),)),
         b.Panel(*axes, (b.Series("line", many, low=[0.0] * 40, high=[9.0] * 40, faded=True),)),
         b.Panel(b.Axis("token", names=("a", "b")), b.Axis("", names=("p",)), grid=((0.1, 9.0),)),

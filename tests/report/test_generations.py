@@ -34,6 +34,9 @@ def column(name: str = "λ = 1.0", line: str = "", context: str = CONTEXT, *of: 
     return CellColumn(line, name, context, 0, of or (generation(),))
 
 
+FOUR = [column(f"λ = {weight}", f"model {model}") for model in "ab" for weight in (0, 1)]
+
+
 def record(id_: str = "7", *columns: CellColumn) -> Generations:
     return Generations(id_, "pubmedqa", "What is the code?", "It is 7731.", columns or (column(),))
 
@@ -108,9 +111,8 @@ def test_a_page_stays_small_and_says_what_it_leaves_out() -> None:
 
 
 def test_cells_are_side_by_side_in_their_lines() -> None:
-    columns = [column(f"λ = {weight}", f"model {model}") for model in "ab" for weight in (0, 1)]
-    other = replace(record("8", *columns[:2]), query="")
-    text = body(page(record("7", *columns), other))
+    other = replace(record("8", *FOUR[:2]), query="")
+    text = body(page(record("7", *FOUR), other))
     assert re.findall(r"<h3><bdi>(model [^<]*)", text) == ["model a", "model b", "model a"]
     assert text.count('<div class="cards">') == 3
     rows = [row.split("</summary>")[0] for row in text.split('<details class="line"')[1:]]
@@ -126,8 +128,7 @@ def test_cells_are_side_by_side_in_their_lines() -> None:
 
 
 def test_what_generations_say_is_as_reviewed() -> None:
-    columns = [column(f"λ = {weight}", f"model {model}") for model in "ab" for weight in (0, 1)]
-    records = [record("7", *columns), replace(record("8", *columns[:2]), dataset="cnn_dm")]
+    records = [record("7", *FOUR), replace(record("8", *FOUR[:2]), dataset="cnn_dm")]
     made = generations_report(records, title="A study", about=["seed: 0"], n_records=9)
     assert_as_reviewed(SNAPSHOTS / "generations.txt", made)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import pytest
 
@@ -39,13 +38,12 @@ def test_colours_are_evenly_spaced_in_oklab(dark: bool) -> None:
             rgb = oklch(0.285 + 0.565 * f, 0.030 + 0.115 * f, 48 + 30 * f)
         else:
             rgb = oklch(0.970 - 0.530 * f, 0.030 + 0.115 * math.sin(math.pi * min(f, 0.75) / 1.5), 88 - 50 * f)
-        assert swatch.paper == in_hex(rgb)
+        assert swatch.paper == "#" + "".join(f"{round(255 * channel):02x}" for channel in rgb)
 
 
 def oklch(lightness: float, chroma: float, hue_degrees: float) -> tuple[float, float, float]:
     """sRGB in 0..1 of an OKLCH colour (Ottosson 2020), clipped to the gamut."""
-    a = chroma * math.cos(math.radians(hue_degrees))
-    b = chroma * math.sin(math.radians(hue_degrees))
+    a, b = (chroma * of(math.radians(hue_degrees)) for of in (math.cos, math.sin))
     l3 = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
     m3 = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
     s3 = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
@@ -59,10 +57,6 @@ def oklch(lightness: float, chroma: float, hue_degrees: float) -> tuple[float, f
 def gamma(linear: float) -> float:
     value = min(1.0, max(0.0, linear))
     return 12.92 * value if value <= 0.0031308 else 1.055 * math.pow(value, 1 / 2.4) - 0.055
-
-
-def in_hex(rgb: Sequence[float]) -> str:
-    return "#" + "".join(f"{round(255 * channel):02x}" for channel in rgb)
 
 
 @pytest.mark.parametrize(

@@ -50,14 +50,13 @@ def test_tables_are_read_back() -> None:
 
 def test_the_page_has_tables_figures_and_command() -> None:
     page = page_of(tables_of(ROWS, readable("Seeds", [], ROWS[:1], {})), {"figure": PNG}, directory="runs/study-x")
-    assert "<h1><bdi>T</bdi></h1>" in page
-    assert "<h2><bdi>Seeds</bdi></h2>" in page
-    assert '<bdi>a|b</bdi><td class="t"><bdi>2.00 [1.50, 2.50]</bdi>' in page.replace("\n", "")
-    assert "<code>leakmeter study run mine.toml --data &#39;a|b.json&#39;</code>" in page
-    assert 'src="data:image/png;base64,iVBOR' in page
-    assert 'alt="figure"' in page
-    assert "runs/study-x" in page
-    assert "script-src &#39;none&#39;" in page
+    for said in (
+        "<h1><bdi>T</bdi></h1>", "<h2><bdi>Seeds</bdi></h2>",
+        '<bdi>a|b</bdi><td class="t"><bdi>2.00 [1.50, 2.50]</bdi>', 'src="data:image/png;base64,iVBOR', 'alt="figure"',
+        "<code>leakmeter study run mine.toml --data &#39;a|b.json&#39;</code>", "runs/study-x",
+        "script-src &#39;none&#39;",
+    ):  # fmt: skip
+        assert said in page.replace("\n", "")
 
 
 def headline(rows: list[dict[str, Any]], **more: Any) -> str:
@@ -69,9 +68,8 @@ def test_a_page_begins_with_what_was_found() -> None:
         {"model": "m", "openness": name, "nats": mean, "nats_low": mean - 0.25, "nats_high": mean + 0.25}
         for name, mean in (("open", 2.0), ("closed", -1.0), ("both", 1.75))
     ]
-    assert (
-        headline(rows) == "τ̂, nats: from -1.00 [-1.25, -0.75] (openness closed) to 2.00 [1.75, 2.25] (openness open)."
-    )
+    said = "τ̂, nats: from -1.00 [-1.25, -0.75] (openness closed) to 2.00 [1.75, 2.25] (openness open)."
+    assert headline(rows) == said
     assert headline(rows[::2]).endswith("Their intervals overlap, so the order may be chance.")
     assert headline(rows[:1]) == "τ̂, nats: 2.00 [1.75, 2.25]."
     # It is of the numbers and not of their digits.
@@ -137,10 +135,8 @@ def test_markdown_shows_intervals_and_escapes() -> None:
 def test_a_figure_is_the_same_bytes_again(x: str) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     lines = {"cid_lambda": ["model"], "model": ["cid_lambda"]}[x]
-    one, two = (
-        charts.inline_svg(figure_of(SWEPT, x, ["nats", "factkb"], lines, columns={}, title="τ̂", footer="n"))
-        for _ in range(2)
-    )
+    how: dict[str, Any] = {"columns": {}, "title": "τ̂", "footer": "n"}
+    one, two = (charts.inline_svg(figure_of(SWEPT, x, ["nats", "factkb"], lines, **how)) for _ in range(2))
     assert one == two
 
 

@@ -62,11 +62,9 @@ def test_an_unfinished_run_of_an_earlier_version_is_listed_too(root: Path) -> No
 def test_a_run_is_summed_up(root: Path) -> None:
     found = summary(root / SPEC.id)
     assert found.cost == Taken(seconds=0.5, requests=6, tree_tokens=80, naive_tokens=180, out_of_memory_retries=2)
-    assert found.n_measurements == 6 + 11
-    assert found.problems == ("line 3 is not JSON",)
+    assert (found.n_measurements, found.problems) == (6 + 11, ("line 3 is not JSON",))
     unfinished = summary(root / other("unfinished").id)
-    assert unfinished.cost.seconds == 0.25
-    assert unfinished.parameters == SPEC.params
+    assert (unfinished.cost.seconds, unfinished.parameters) == (0.25, SPEC.params)
     with pytest.raises(StoreError, match=r"is damaged: spec.json, all of it: "):
         summary(root / other("damaged").id)
     # Costs that were not kept count as nothing.

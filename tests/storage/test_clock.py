@@ -11,9 +11,8 @@ import pytest
 import leakmeter
 from leakmeter.storage import export
 
-CASES = [
-    {"id": f"c{i}", "context": f"Anna sang {i} songs. Bo ate.", "query": "Who?", "response": "Anna"} for i in range(3)
-]
+ASKED = {"query": "Who?", "response": "Anna"}
+CASES = [{"id": f"c{i}", "context": f"Anna sang {i} songs. Bo ate.", **ASKED} for i in range(3)]
 
 
 def exported(run: leakmeter.Run, folder: Path) -> dict[str, bytes]:

@@ -7,7 +7,6 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -26,10 +25,6 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def as_rows(path: Path) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in pq.read_table(path).to_pylist()]
-
-
 def test_everything_is_there_to_the_last_digit(tmp_path: Path) -> None:
     run = written(tmp_path / "runs")
     write(run, tmp_path / "out")
@@ -41,7 +36,8 @@ def test_everything_is_there_to_the_last_digit(tmp_path: Path) -> None:
         assert (int(row["sample"]), int(row["position"])) == (sample, position)
         assert float(row["value"]) == value or (math.isnan(value) and math.isnan(float(row["value"])))
     assert sorted(contents(tmp_path / "out")) == FILES
-    assert repr(as_rows(tmp_path / "out" / "measurements.parquet")) == repr([row[1:] for row in rows_of(run)])
+    rows = pq.read_table(tmp_path / "out" / "measurements.parquet").to_pylist()
+    assert repr([tuple(row.values()) for row in rows]) == repr([row[1:] for row in rows_of(run)])
     lines = (tmp_path / "out" / "cases.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["context"] for line in lines] == [case["context"] for case in CASES]
     assert not any("cost" in json.loads(line) for line in lines)
@@ -80,11 +76,9 @@ def test_a_redacted_export_has_no_texts(tmp_path: Path) -> None:
     for text in ("Anna", "Graz", "DROP", "Wer", "Bo ate", "sentence", "toy", SPEC.id):
         assert text.encode() not in everything, text
     told = json.loads((tmp_path / "out" / "spec.json").read_text(encoding="utf-8"))
-    assert "seed" not in told["params"]
-    assert told["params"]["temperature"] == 0.5
-    assert len(told["params"]["unit"]) == 32
-    assert told["prompts"]["samples"] == 2
-    assert told["prompts"]["template"] is None
+    params, prompts = told["params"], told["prompts"]
+    assert ("seed" in params, params["temperature"], len(params["unit"])) == (False, 0.5, 32)
+    assert (prompts["samples"], prompts["template"]) == (2, None)
     cases = [json.loads(line) for line in (tmp_path / "out" / "cases.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [sorted(case) for case in cases] == [["id", "texts_hmac"]] * 2
     found = pq.read_table(tmp_path / "out" / "measurements.parquet").to_pandas()

@@ -53,11 +53,8 @@ MEASUREMENTS = st.builds(
 def test_parts_come_back_bit_for_bit(tmp_path_factory: pytest.TempPathFactory, measurements: list[Measurement]) -> None:
     table = to_table(measurements)
     assert table.schema.equals(SCHEMA)
-    rows = [
-        (r.item, r.sample, r.piece, r.statistic, position, value, r.unit)
-        for r in measurements
-        for position, value in enumerate(r.values.tolist())
-    ]
+    each = [(r, *pair) for r in measurements for pair in enumerate(r.values.tolist())]
+    rows = [(r.item, r.sample, r.piece, r.statistic, position, value, r.unit) for r, position, value in each]
     assert repr([tuple(row.values()) for row in table.to_pylist()]) == repr(rows)
     directory = RunDirectory(tmp_path_factory.mktemp("run"))
     directory.write_part(3, [CASES[0]], measurements)
@@ -248,6 +245,13 @@ def test_what_a_kill_left_half_written_is_removed(tmp_path: Path) -> None:
         assert sorted(p.name for p in path.iterdir()) == [".lock", "begun.json"]
 
 
+def test_the_lock_is_given_back_after_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), RunDirectory(tmp_path / SPEC.id).opened(SPEC):
+        raise RuntimeError
+    with RunDirectory(tmp_path / SPEC.id).opened(SPEC):
+        pass
+
+
 def test_a_directory_below_a_file_cannot_be_made(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("x")
@@ -318,8 +322,6 @@ def test_what_ends_before_a_part_is_finished_leaves_nothing(tmp_path: Path, erro
     left = RunDirectory(root / SPEC.id)
     assert left.has_part(0)
     assert left.read_begun()["measure"] == "handmade"
-    with left.opened(SPEC):  # the lock was given back
-        pass
 
 
 def test_no_run_is_made_in_a_run(finished: Path) -> None:

@@ -78,10 +78,8 @@ def test_a_file_that_is_not_ours_is_named(run: Path) -> None:
         (run / name).write_bytes(b"x")
     (run / "more").mkdir()
     (run / "begun.json").write_bytes(b"{}")
-    assert verify(run).findings == tuple(
-        f"{name}: foreign"
-        for name in ("cases-00000.json.77.partial", "measurements-00002.parquet", "more", "notes.txt")
-    )
+    foreign = ("cases-00000.json.77.partial", "measurements-00002.parquet", "more", "notes.txt")
+    assert verify(run).findings == tuple(f"{name}: foreign" for name in foreign)
 
 
 @pytest.mark.parametrize(
@@ -132,8 +130,7 @@ def test_parts_of_another_run_with_their_hashes(tmp_path: Path) -> None:
     in_spec(run, swap)
     assert verify(run).findings == ("spec.json: damaged: cases: are not those of the parts",)
     swapped = run / "cases-00000.json"
-    other_texts = swapped.read_bytes().replace(b'"id": "b"', b'"id": "c"')
-    swapped.write_bytes(other_texts)
+    swapped.write_bytes(swapped.read_bytes().replace(b'"id": "b"', b'"id": "c"'))
     assert verify(run).findings == ("cases-00000.json: edited",)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from obstore.store import MemoryStore
@@ -15,8 +17,7 @@ from leakmeter.stores.objects import Objects, Version
 
 
 class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000_000.0
+    now = 1_000_000.0
 
     def __call__(self) -> float:
         return self.now
@@ -93,17 +94,11 @@ def test_of_two_that_take_it_over_one_has_it(objects: Objects, clock: Clock) -> 
 def test_an_answer_that_was_lost_is_ours(objects: Objects, clock: Clock) -> None:
     """The request was done, its answer lost, and the same request again finds what it wrote."""
     lease = Lease(objects, ".lease", clock)
-    real_create, real_replace = objects.create, objects.replace
 
-    def create(name: str, content: bytes) -> Version:
-        real_create(name, content)
-        return real_create(name, content)
+    def twice(call: Callable[..., Version]) -> Callable[..., Version]:
+        return lambda *given: (call(*given), call(*given))[1]
 
-    def replace(name: str, content: bytes, version: Version) -> Version:
-        real_replace(name, content, version)
-        return real_replace(name, content, version)
-
-    objects.create, objects.replace = create, replace  # type: ignore[method-assign]
+    objects.create, objects.replace = twice(objects.create), twice(objects.replace)  # type: ignore[method-assign]
     assert lease.acquire() == 0
     clock.now += 30
     lease.renew()
@@ -115,11 +110,7 @@ def test_while_the_store_is_away_the_time_that_was_written_goes_on(objects: Obje
     lease = Lease(objects, ".lease", clock)
     lease.acquire()
     real = objects.replace
-
-    def away(name: str, content: bytes, version: Version) -> Version:
-        raise StoreError("cannot be reached")
-
-    objects.replace = away  # type: ignore[method-assign]
+    objects.replace = Mock(side_effect=StoreError("cannot be reached"))  # type: ignore[method-assign]
     clock.now += SECONDS - 1
     lease.renew()
     assert lease.is_held
@@ -161,11 +152,8 @@ def test_it_is_renewed_while_it_is_held(objects: Objects, monkeypatch: pytest.Mo
 
 
 def test_who_finds_it_held_is_told_so(objects: Objects) -> None:
-    with (
-        held(objects, ".lease", "it is in use"),
-        pytest.raises(StoreError, match=r"^it is in use; if it was killed, its lease runs out in 6\d s$"),
-        held(objects, ".lease", "it is in use"),
-    ):
+    said = r"^it is in use; if it was killed, its lease runs out in 6\d s$"
+    with held(objects, ".lease", "it"), pytest.raises(StoreError, match=said), held(objects, ".lease", "it is in use"):
         pass
     with held(objects, ".lease", "it is in use"):
         pass

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
-import importlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -99,13 +98,7 @@ def test_stores_of_all_kinds_are_made_and_what_the_environment_lacks_is_said(mon
 
 
 def test_without_obstore_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = importlib.import_module
-
-    def missing(name: str) -> Any:
-        if name.startswith("obstore"):
-            raise builtins.ImportError(name)
-        return real(name)
-
-    monkeypatch.setattr(importlib, "import_module", missing)
+    for name in [name for name in sys.modules if name.startswith("obstore")]:
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(UsageError, match=r"pip install 'leakmeter\[stores\]'"):
         Objects("s3://bucket")

@@ -29,9 +29,8 @@ from leakmeter.stores.lease import held
 from leakmeter.stores.objects import Objects
 
 Call = Callable[..., Ended]
-CASES = [
-    {"id": f"c{i}", "context": f"Anna sang {i} songs. Bo ate.", "query": "Who?", "response": "Anna"} for i in range(4)
-]
+ASKED = {"query": "Who?", "response": "Anna"}
+CASES = [{"id": f"c{i}", "context": f"Anna sang {i} songs. Bo ate.", **ASKED} for i in range(4)]
 
 
 @pytest.fixture(scope="module")
@@ -97,9 +96,7 @@ PARTS = [([made_runs.texts_of(case)], made_runs.readings_of(case["id"])) for cas
 PARTS_OF_4 = [*(f"cases-0000{n}.json" for n in range(4)), *(f"measurements-0000{n}.parquet" for n in range(4))]
 
 
-def test_a_run_in_a_store_is_read_as_any_other(
-    root: str, measure: Call, cli: Call, local: Path, tmp_path: Path
-) -> None:
+def test_a_run_in_a_store_is_read_as_others(root: str, measure: Call, cli: Call, local: Path, tmp_path: Path) -> None:
     ended = measure(root, "--html", tmp_path / "page.html")
     url = f"{root}/{local.name}"
     assert (ended.code, f"run: {url}\n" in ended.err) == (0, True)
@@ -240,9 +237,7 @@ def test_who_lost_the_lease_stops_and_harms_nothing(memory: Objects) -> None:
     assert (memory.get(".lease") or ())[0] == other
 
 
-def test_groups_of_parts_are_in_the_store_instead_of_the_parts(
-    memory: Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_groups_take_the_place_of_parts(memory: Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rundir, "GROUP_PARTS", 2)
     with RunDirectory(tmp_path / "local" / SPEC.id).opened(SPEC) as directory:
         write_parts(directory)
@@ -265,8 +260,8 @@ ANOTHERS = ("measurements-00000.parquet", "cases-00000.json measurements-00000.p
 
 
 @pytest.mark.parametrize("names", [*map(str.split, ANOTHERS)], ids=ANOTHERS)
-def test_numbers_and_spec_of_another_and_its_texts_are_never_written_over(memory: Objects, names: list[str]) -> None:
-    """As if a lease were no help."""
+def test_two_that_write_one_part_do_not_mix(memory: Objects, names: list[str]) -> None:
+    """As if a lease were no help: what another wrote is never written over."""
     with run_in(memory).opened(SPEC) as run:
         for name in names:
             memory.create(name, b"of another")
@@ -324,9 +319,7 @@ def test_what_is_read_while_a_run_is_written_is_whole(memory: Objects) -> None:
 
 
 @pytest.mark.long  # a dozen commands
-def test_slices_in_a_store_are_the_run_of_one_process(
-    root: str, measure: Call, cli: Call, local: Path, tmp_path: Path
-) -> None:
+def test_slices_in_a_store_are_one_run(root: str, measure: Call, cli: Call, local: Path, tmp_path: Path) -> None:
     url = f"{root}/{local.name}"
     assert measure(root, "--part", "2/2").code == 0
     missing = cli("runs", "complete", "influence-", "--runs", root)
@@ -347,9 +340,7 @@ def test_slices_in_a_store_are_the_run_of_one_process(
 
 
 @pytest.mark.long
-def test_slices_of_a_store_and_of_directories_are_put_together(
-    root: str, measure: Call, cli: Call, local: Path, tmp_path: Path
-) -> None:
+def test_slices_of_store_and_disk_are_joined(root: str, measure: Call, cli: Call, local: Path, tmp_path: Path) -> None:
     assert measure(root, "--part", "1/2").code == 0
     assert measure(tmp_path / "other", "--part", "2/2").code == 0
     url, other = f"{root}/{local.name}", tmp_path / "other" / local.name
@@ -373,10 +364,9 @@ def test_what_cannot_be_kept_in_a_store_is_refused(root: str, cli: Call, tmp_pat
     abstracts = tmp_path / "abstracts.json"
     record = {"QUESTION": "Who?", "CONTEXTS": ["Anna Ek sang.", "Bo ate."], "LONG_ANSWER": "Anna."}
     abstracts.write_text(json.dumps({"1": record}), encoding="utf-8")
-    for refused in (
-        cli("study", "figure_8", "--data", abstracts, "--set", "model=toy", "--out", root),
-        cli("generate", "--model", "toy", "--out", root),
-    ):
+    study = ("study", "figure_8", "--data", abstracts, "--set", "model=toy")
+    for words in (study, ("generate", "--model", "toy")):
+        refused = cli(*words, "--out", root)
         assert (refused.code, "is in an object store, which keeps only runs of cases" in refused.err) == (2, True)
     assert list(Path.cwd().iterdir()) == []
 

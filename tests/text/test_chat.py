@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +14,6 @@ from leakmeter.data.cases import case_of
 from leakmeter.data.chat import messages_of
 from leakmeter.errors import UsageError
 
-Prepare = Callable[..., Prepared]
 CHAT = [
     {"role": "system", "content": "Answer in one word."},
     {"role": "user", "content": "Anna called from 555-010-7788.", "name": "the call"},
@@ -29,11 +29,9 @@ def rendered(tokenizer: Any, messages: list[dict[str, str]], *, answer: bool = T
 
 
 @pytest.fixture
-def chat(chat_tokenizer: Any, prepared: Prepare) -> Callable[..., Prepared]:
-    def make(messages: list[dict[str, Any]], **settings: Any) -> Prepared:
-        return prepared([], tokenizer=chat_tokenizer, messages=messages_of(messages, "test"), **settings)
-
-    return make
+def chat(chat_tokenizer: Any, prepared: Any) -> Callable[..., Prepared]:
+    make = partial(prepared, [], tokenizer=chat_tokenizer)
+    return lambda messages, **settings: make(messages=messages_of(messages, "test"), **settings)
 
 
 @pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
@@ -90,7 +88,7 @@ def test_a_chat_without_context_query_or_roles_is_refused(chat: Any, messages: l
         chat(messages)
 
 
-def test_messages_are_written_by_the_chat_template_alone(chat: Any, prepared: Prepare, chat_tokenizer: Any) -> None:
+def test_messages_are_written_by_the_chat_template_alone(chat: Any, prepared: Any, chat_tokenizer: Any) -> None:
     with pytest.raises(UsageError, match="leave out --template"):
         chat(CHAT, template="plain")
     with pytest.raises(UsageError, match="no chat template"):
@@ -156,7 +154,7 @@ NOTES = "Anna called at nine. Bo ate."
 
 
 @pytest.fixture
-def retrieved(chat_tokenizer: Any, prepared: Prepare) -> Callable[..., Prepared]:
+def retrieved(chat_tokenizer: Any, prepared: Any) -> Callable[..., Prepared]:
     def make(content: Any, pattern: str = "Notes:(.*)Question:", *more: dict[str, Any], **settings: Any) -> Prepared:
         case = case_of(messages=[*more, {"role": "user", "content": content}], context_from=pattern)
         return prepared([], tokenizer=chat_tokenizer, messages=case.messages, **settings)
@@ -182,9 +180,7 @@ def test_what_was_retrieved_into_a_turn_is_context(retrieved: Any, chat_tokenize
 
 @pytest.mark.parametrize("unit", ["message", "document", "whole", "sentence", "word"])
 @pytest.mark.parametrize("removal", ["drop", "retokenize"])
-def test_every_unit_cuts_what_was_retrieved_and_leaves_the_turn(
-    retrieved: Any, chat_tokenizer: Any, unit: str, removal: str
-) -> None:
+def test_every_unit_leaves_the_rest_of_the_turn(retrieved: Any, chat_tokenizer: Any, unit: str, removal: str) -> None:
     asked = "<d>Anna called.</d><d>Bo ate.</d>Who?"
     one = retrieved(asked, "<d>(.*?)</d>", CHAT[0], unit=unit, removal=removal)
     for span in one.item.spans:
@@ -198,7 +194,7 @@ def test_every_unit_cuts_what_was_retrieved_and_leaves_the_turn(
         assert cut == rendered(chat_tokenizer, sent)
 
 
-def test_of_fixed_messages_only_what_was_retrieved_is_context(chat_tokenizer: Any, prepared: Prepare) -> None:
+def test_of_fixed_messages_only_what_was_retrieved_is_context(chat_tokenizer: Any, prepared: Any) -> None:
     note, other = Document("note", "Anna called at nine."), Document("other", "Bo ate.")
     messages = (
         Message("system", "s", (Document("s", "Notes: "), note, Document("s", " Be brief.")), (1,), fixed=True),

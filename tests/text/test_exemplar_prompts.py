@@ -25,9 +25,7 @@ def test_values_are_those_of_their_own_exemplar(texts: tuple[str, ...], expected
 
 @pytest.mark.parametrize("instruction", ["", "Sort the news."])
 @pytest.mark.parametrize("start", [(), (256,)])
-def test_a_piece_put_in_their_place_stands_between_instruction_and_query(
-    instruction: str, start: tuple[int, ...]
-) -> None:
+def test_what_is_put_in_their_place_stands_before_the_query(instruction: str, start: tuple[int, ...]) -> None:
     task = Task("news", instruction, (("text", "Text"),), "Answer", (("1", "World"),))
     writer = Writer(task, (), ByteTokenizer(start_ids=start), chat=False)
     bare = writer.prompt((), ("Late goal.",))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
@@ -14,23 +13,18 @@ from helpers.examples import examples
 from helpers.tokenizer_families import FAMILIES, SOME_QUICK, family, library_family
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.backends.toy import ByteTokenizer
-from leakmeter.core.item import Prepared
 from leakmeter.core.prompt import CONTEXT, FRAME
 from leakmeter.data.chat import messages_of
 from leakmeter.errors import UsageError
 from leakmeter.text.joined import Stretch, prompt_of
 
-Prepare = Callable[..., Prepared]
-SHARED_FIXTURES = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(25)
-)
 # What tokens join over the ends of pieces: punctuation, brackets, blank lines, spaces, half a word.
 WORDS = (
     "Anna", "sang.", "Bo(", "ate)", "\n\n", " ", "figs,", "“late”.", "\n", "  ", "x", "Cid", "é", "🙂", ".", ")\n",
     "!?",
 )  # fmt: skip
+UNITS = ("word", "sentence", "line", "paragraph", "document")
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map("".join).filter(str.strip)
-UNITS = ("word", "sentence", "line", "paragraph", "document", "entity")
 
 
 def solid(text: str) -> str:
@@ -46,10 +40,10 @@ def said(tokenizer: Any, ids: Any) -> str:
 
 @pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
 @pytest.mark.parametrize("name", SOME_QUICK[:-1])  # of whole words the last one knows little
-@SHARED_FIXTURES
-@given(context=st.lists(texts, min_size=1, max_size=3), query=texts, unit=st.sampled_from(UNITS[:5]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(25))
+@given(context=st.lists(texts, min_size=1, max_size=3), query=texts, unit=st.sampled_from(UNITS))
 def test_no_character_of_a_removed_piece_remains_and_all_others_do(
-    prepared: Prepare, name: str, removal: str, context: list[str], query: str, unit: str
+    prepared: Any, name: str, removal: str, context: list[str], query: str, unit: str
 ) -> None:
     tokenizer = family(name)
     how = {"tokenizer": tokenizer, "template": "<{context}>{query}!", "unit": unit, "removal": removal}
@@ -66,7 +60,7 @@ def test_no_character_of_a_removed_piece_remains_and_all_others_do(
 
 
 @pytest.mark.parametrize("removal", ["drop", "mask"])
-def test_an_accent_that_a_normalizer_joins_to_a_removed_letter_remains(prepared: Prepare, removal: str) -> None:
+def test_an_accent_that_a_normalizer_joins_to_a_removed_letter_remains(prepared: Any, removal: str) -> None:
     tokenizer = family("qwen")
     how = {"tokenizer": tokenizer, "template": "{query}{context}\u0301x", "unit": "word", "removal": removal}
     one = prepared(["Bo at e"], query="?", **how)
@@ -79,7 +73,7 @@ def test_an_accent_that_a_normalizer_joins_to_a_removed_letter_remains(prepared:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_the_blank_prompt_is_the_same_whatever_the_context(prepared: Prepare, name: str) -> None:
+def test_the_blank_prompt_is_the_same_whatever_the_context(prepared: Any, name: str) -> None:
     tokenizer = family(name)
     contexts = ["Anna sang.", "\n\n Bo (", "( 🙂", "\u0301 ate", "<|im_end|></s>[INST]"]
     for template in ["plain", "{context}{query}", "A{context}\n\n{query}:"] + ["chat"] * tokenizer.has_chat_template:
@@ -103,19 +97,17 @@ def test_a_template_that_begins_with_the_start_token_is_given_no_other() -> None
     assert ids("\nSay: ", is_template=False) == list(b"\n\nSay: Bo ate.")
 
 
-def test_a_chat_whose_question_is_refused_alone_has_no_blank_prompt(prepared: Prepare) -> None:
+def test_a_chat_whose_question_is_refused_alone_has_no_blank_prompt(prepared: Any) -> None:
     library = deepcopy(library_family("qwen"))
-    library.chat_template = (
-        "{% if messages[0]['role'] != 'system' %}{{ raise_exception('a system message first') }}{% endif %}"
-        + library.chat_template
-    )
+    refusing = "{% if messages[0]['role'] != 'system' %}{{ raise_exception('a system message first') }}{% endif %}"
+    library.chat_template = refusing + library.chat_template
     chat = [{"role": "system", "content": "Bo ate."}, {"role": "user", "content": "Who?"}]
     with pytest.raises(UsageError, match="a system message first"):
         prepared([], tokenizer=HfTokenizer(library, None), messages=messages_of(chat, "test"))
 
 
 @pytest.mark.parametrize("removal", ["drop", "retokenize"])
-def test_a_sentence_is_cut_out_of_a_message_that_the_template_strips(prepared: Prepare, removal: str) -> None:
+def test_a_sentence_is_cut_out_of_a_message_that_the_template_strips(prepared: Any, removal: str) -> None:
     tokenizer = family("llama3")
     chat = [{"role": "system", "content": " \n Anna sang. Bo ate figs. "}, {"role": "user", "content": "Who?"}]
     one = prepared([], tokenizer=tokenizer, messages=messages_of(chat, "test"), unit="sentence", removal=removal)
@@ -125,7 +117,7 @@ def test_a_sentence_is_cut_out_of_a_message_that_the_template_strips(prepared: P
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_masking_moves_no_token_that_is_left_whole(prepared: Prepare, name: str) -> None:
+def test_masking_moves_no_token_that_is_left_whole(prepared: Any, name: str) -> None:
     context = ["Anna sang.\n\nBo (ate) figs.", "Cid left.\n"]
     for unit in ("sentence", "word", "document"):
         one = prepared(context, tokenizer=family(name), template="<{context}>\n{query}!", unit=unit, removal="mask")

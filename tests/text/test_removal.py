@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,37 +9,29 @@ import pytest
 
 from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.core.case import Case, Document
-from leakmeter.core.item import Prepared
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.text.build import PromptSettings, placebo_of, placebos, prepare
 
-Prepare = Callable[..., Prepared]
 NOTE = "Anna Ek lives in Graz. Her phone is 555-010-7788. Bo asked twice.\nCall 555-010-7788 after four."
 UNITS = ("word", "sentence", "line", "ngram:5", "ngram:5:2")
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_masking_keeps_every_other_position(tokenizer: Any, prepared: Prepare, unit: str) -> None:
+def test_masking_keeps_every_other_position(tokenizer: Any, prepared: Any, unit: str) -> None:
     item = prepared(NOTE, tokenizer=tokenizer, template="plain", unit=unit, removal="mask", group=True).item
-    at = dict(enumerate(item.prompt.ids.tolist()))
-    starts = {}
-    position = 0
-    for piece in item.prompt.pieces:
-        starts[piece.name] = range(position, position + len(piece.ids))
-        position += len(piece.ids)
+    ids = item.prompt.ids.tolist()
+    owners = [piece.name for piece in item.prompt.pieces for _ in piece.ids]
     for span in item.spans:
         cut = item.cuts[span.name]
-        gone = {i for name in span.pieces for i in starts[name]}
-        assert cut.positions.tolist() == [i for i in at if i not in gone]
-        assert cut.ids.tolist() == [at[i] for i in at if i not in gone]
+        kept = [i for i, owner in enumerate(owners) if owner not in span.pieces]
+        assert cut.positions.tolist() == kept
+        assert cut.ids.tolist() == [ids[i] for i in kept]
         assert cut.next_position == item.prompt.next_position
 
 
 @pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
 @pytest.mark.parametrize("unit", ["sentence", "ngram:1"])
-def test_where_the_prompt_ends_in_what_is_removed_only_a_mask_leaves_a_gap(
-    prepared: Prepare, unit: str, removal: str
-) -> None:
+def test_where_the_prompt_ends_only_a_mask_leaves_a_gap(prepared: Any, unit: str, removal: str) -> None:
     item = prepared(NOTE[:30], template="{query}\n{context}", unit=unit, removal=removal).item
     cut = item.cuts[item.spans[-1].name]
     expected = item.prompt if removal == "mask" else cut
@@ -72,20 +63,20 @@ def test_a_value_never_takes_a_units_name() -> None:
         ({"removal": "drup"}, "no removal named 'drup'; did you mean 'drop'"),
     ],
 )
-def test_what_cannot_be_measured_is_said(prepared: Prepare, given_: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_measured_is_said(prepared: Any, given_: dict[str, Any], message: str) -> None:
     with pytest.raises((UsageError, UnknownNameError), match=message) as caught:
         prepared(**{"context": NOTE, **given_})
     assert "\n" not in str(caught.value)
 
 
-def test_empty_documents_are_left_out(tokenizer: Any, prepared: Prepare) -> None:
+def test_empty_documents_are_left_out(tokenizer: Any, prepared: Any) -> None:
     one = prepared(["", "Anna sang.", "  ", "Bo ate."], tokenizer=tokenizer, template="plain", unit="document")
     assert [span.name for span in one.item.spans] == ["d2", "d4"]
     two = prepared(["Anna sang.", "Bo ate."], tokenizer=tokenizer, template="plain", unit="document")
     assert one.item.prompt.ids.tolist() == two.item.prompt.ids.tolist()
 
 
-def test_a_context_too_long_is_refused_with_its_numbers_or_cut(prepared: Prepare) -> None:
+def test_a_context_too_long_is_refused_with_its_numbers_or_cut(prepared: Any) -> None:
     text = "Anna sang. " * 100
     n_tokens = len(prepared(text, response="Hm.").item.prompt.ids) + len(" Hm.")
     of_what = r"\(1,100 of context, 34 of query and template, 4 of response\)"
@@ -103,7 +94,7 @@ def test_a_context_too_long_is_refused_with_its_numbers_or_cut(prepared: Prepare
             prepared("🙂🙂🙂", query="q", response="r", window=window, truncate=True)
 
 
-def test_a_group_is_cut_wherever_it_is_said(tokenizer: Any, prepared: Prepare) -> None:
+def test_a_group_is_cut_wherever_it_is_said(tokenizer: Any, prepared: Any) -> None:
     one = prepared(NOTE, tokenizer=tokenizer, template="plain", unit="sentence", group=True, removal="retokenize")
     (value,) = [span for span in one.item.spans if span.kind == "value"]
     assert [one.context[a:b] for a, b in value.ranges] == ["555-010-7788", "555-010-7788"]
@@ -112,13 +103,13 @@ def test_a_group_is_cut_wherever_it_is_said(tokenizer: Any, prepared: Prepare) -
     assert one.item.cuts[value.name].ids.tolist() == again.prompt.ids.tolist()
 
 
-def test_units_that_say_the_same_know_of_each_other(prepared: Prepare) -> None:
+def test_units_that_say_the_same_know_of_each_other(prepared: Any) -> None:
     spans = prepared(NOTE + " Bo asked twice.").item.spans
     said = {span.name: span.repeats for span in spans}
     assert said == {"s1": (), "s2": ("s4",), "s3": ("s5",), "s4": ("s2",), "s5": ("s3",)}
 
 
-def test_placebos_are_put_in_and_nothing_else_is_changed(tokenizer: Any, prepared: Prepare) -> None:
+def test_placebos_are_put_in_and_nothing_else_is_changed(tokenizer: Any, prepared: Any) -> None:
     item = prepared(NOTE, tokenizer=tokenizer, template="plain").item
     assert 1 <= len(item.placebos) <= 3
     for placebo in item.placebos:
@@ -130,16 +121,14 @@ def test_placebos_are_put_in_and_nothing_else_is_changed(tokenizer: Any, prepare
 
 
 @pytest.mark.parametrize(("n_tokens", "n"), [(1, 1), (2, 2), (7, 7)])
-def test_a_placebo_is_as_long_as_the_median_of_the_pieces(
-    tokenizer: Any, prepared: Prepare, n_tokens: int, n: int
-) -> None:
+def test_a_placebo_is_as_long_as_the_median_piece(tokenizer: Any, prepared: Any, n_tokens: int, n: int) -> None:
     item = prepared(NOTE, tokenizer=tokenizer, template="plain").item
     named = [replace(span, n_tokens=n_tokens) for span in item.spans]
     made = placebos(item.prompt, named, None, tokenizer)
     assert {len(placebo_of(one).ids) for one in made} == {n}
 
 
-def test_text_that_a_vocabulary_drops_altogether_is_refused(chat_tokenizer: Any, prepared: Prepare) -> None:
+def test_text_that_a_vocabulary_drops_altogether_is_refused(chat_tokenizer: Any, prepared: Any) -> None:
     with pytest.raises(UsageError, match="none of the context's characters"):
         prepared("\x06", tokenizer=chat_tokenizer)
     with pytest.raises(UsageError, match="none of the response's characters"):
@@ -148,7 +137,7 @@ def test_text_that_a_vocabulary_drops_altogether_is_refused(chat_tokenizer: Any,
     assert [(span.name, span.document) for span in spans] == [("d2", "d2")]
 
 
-def test_truncation_drops_last_documents_first(prepared: Prepare) -> None:
+def test_truncation_drops_last_documents_first(prepared: Any) -> None:
     texts = ["Anna sang.", "Bo ate.", "Cid left."]
     full = prepared(texts, unit="document")
     window = len(full.item.prompt.ids) + len(full.item.response or ()) - 12

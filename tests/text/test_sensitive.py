@@ -16,11 +16,9 @@ def test_values_of_a_table_are_found_in_whole_words_under_their_columns() -> Non
     text = "Marisol VANTREIGHT (0161-496-0382) and Ottoline Strand; Strand, Ottoline is barred since May. Bo is 7."
     places = sensitive.read(str(TABLE)).find(text)
     assert [(text[start:end], kind) for start, end, kind in places] == [
-        ("Marisol VANTREIGHT", "customer"),
-        ("0161-496-0382", "phone"),
-        ("Strand, Ottoline", "customer"),
+        ("Marisol VANTREIGHT", "customer"), ("0161-496-0382", "phone"), ("Strand, Ottoline", "customer"),
         ("barred since May", "plan_note"),
-    ]
+    ]  # fmt: skip
     assert sensitive.read(str(TABLE)).find("Marisol Vantreights mother") == []
 
 
@@ -36,9 +34,9 @@ def test_patterns_are_found_too(tmp_path: Path) -> None:
     assert sensitive.read(str(file)).find("See MRN-0042.") == [(4, 12, "mrn")]
 
 
-@pytest.mark.parametrize(("text", "reason"), [("a,b\n1,2\n", "holds no value"), ("", "holds no value")])
-def test_a_table_that_holds_nothing_is_refused(tmp_path: Path, text: str, reason: str) -> None:
+def test_a_table_that_holds_nothing_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "x.csv"
-    file.write_text(text, encoding="utf-8")
-    with pytest.raises(LeakmeterError, match=reason):
-        sensitive.read(str(file))
+    for text in ("a,b\n1,2\n", ""):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(LeakmeterError, match="holds no value"):
+            sensitive.read(str(file))

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from helpers.examples import few
+from helpers.examples import examples, few
 from helpers.tokenizer_families import SOME_QUICK, family, library_family
 from leakmeter.backends.hf.tokenizer import HfTokenizer
-from leakmeter.core.item import Prepared
 from leakmeter.data.chat import messages_of
 from leakmeter.text import templates
 
-Prepare = Callable[..., Prepared]
-N_PROMPTS: Final = 50
+N_PROMPTS: Final = examples(80)
 EDGES: Final = (
     "", " ", "  ", "\n", "\n\n", " \n", "\t", "🙂", "e\u0301", "\u0301", "é", ".", ")", "(", "“", "…", "'s", "7",
 )  # fmt: skip
@@ -55,7 +53,7 @@ def served(name: str, messages: list[dict[str, str]]) -> list[int]:
 
 
 @pytest.mark.parametrize("name", SOME_QUICK)
-def test_a_plain_prompt_has_the_ids_of_the_filled_template(prepared: Prepare, name: str) -> None:
+def test_a_plain_prompt_has_the_ids_of_the_filled_template(prepared: Any, name: str) -> None:
     for number, (context, query) in enumerate(texts(name, specials=False)):
         template = TEMPLATES[number % len(TEMPLATES)]
         one = prepared(context, tokenizer=family(name), template=template, query=query, unit="sentence")
@@ -67,7 +65,7 @@ def test_a_plain_prompt_has_the_ids_of_the_filled_template(prepared: Prepare, na
 
 
 @pytest.mark.parametrize("name", SOME_QUICK)
-def test_a_question_in_one_turn_has_the_ids_that_a_server_feeds(prepared: Prepare, name: str) -> None:
+def test_a_question_in_one_turn_has_the_ids_that_a_server_feeds(prepared: Any, name: str) -> None:
     for context, query in texts(name, specials=False):
         one = prepared(context, tokenizer=family(name), template="chat", query=query, unit="word")
         joined = "\n\n".join(context)
@@ -76,7 +74,7 @@ def test_a_question_in_one_turn_has_the_ids_that_a_server_feeds(prepared: Prepar
 
 
 @pytest.mark.parametrize("name", SOME_QUICK)
-def test_a_chat_has_the_ids_that_a_server_feeds(prepared: Prepare, name: str) -> None:
+def test_a_chat_has_the_ids_that_a_server_feeds(prepared: Any, name: str) -> None:
     for number, (context, query) in enumerate(texts(name, specials=False)):
         roles = ("user", "assistant") if number % 2 or name == "gemma" else ("system", "user", "assistant")
         said = [*context, *context][: len(roles)]
@@ -89,7 +87,7 @@ def test_a_chat_has_the_ids_that_a_server_feeds(prepared: Prepare, name: str) ->
 
 @pytest.mark.parametrize("template", few(["chat", "plain"]))
 @pytest.mark.parametrize("name", SOME_QUICK)
-def test_no_special_token_comes_from_data(prepared: Prepare, name: str, template: str) -> None:
+def test_no_special_token_comes_from_data(prepared: Any, name: str, template: str) -> None:
     tokenizer, library = family(name), library_family(name)
     special = set(library.all_special_ids) - {library.unk_token_id}
     kind = prepared(["Anna sang."], tokenizer=tokenizer, template=template, query="Who?")

@@ -75,9 +75,8 @@ def test_a_heading_of_ordinary_words_is_no_name() -> None:
 def test_a_last_name_is_known_by_the_documents() -> None:
     assert shaped("Ask Dobrovic about it.", "Anneke Dobrovic counts the watches.") == [("name", "Dobrovic")]
     assert shaped("Dobrovic knows.", "Anneke Dobrovic counts the watches.") == [("name", "Dobrovic")]
-    assert shaped("Das weiß Ostermoor.", "Frau Ostermoor verwaltet das Konto, und der Keller ist nass.") == [
-        ("person", "Ostermoor")
-    ]
+    around = "Frau Ostermoor verwaltet das Konto, und der Keller ist nass."
+    assert shaped("Das weiß Ostermoor.", around) == [("person", "Ostermoor")]
 
 
 def test_a_pair_of_words_is_a_name_where_nouns_are_capitalised_if_no_article_stands_before_it() -> None:

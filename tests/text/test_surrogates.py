@@ -66,15 +66,15 @@ def test_seed_case_and_entity_decide() -> None:
 
 
 def test_telephone_numbers_stay_in_their_country_and_in_fiction() -> None:
-    assert re.fullmatch(r"\d{3}-555-01\d\d", only("Call 555-010-7788")[0])
-    assert re.fullmatch(r"\(\d{3}\) 555-01\d\d", only("Call (555) 010-7788")[0])
-    assert re.fullmatch(r"\+44 20 7946 0\d{3}", only("Call +44 20 7123 4567")[0])
-    assert re.fullmatch(r"030 23125 \d{3}", only("Tel 030 12345 678", region="DE")[0])
+    for said, region, form in (
+        ("Call 555-010-7788", "US", r"\d{3}-555-01\d\d"), ("Call (555) 010-7788", "US", r"\(\d{3}\) 555-01\d\d"),
+        ("Call +44 20 7123 4567", "US", r"\+44 20 7946 0\d{3}"), ("Tel 030 12345 678", "DE", r"030 23125 \d{3}"),
+        ("Ring 555-0123 ext. 4", "US", r"555-01\d\d ext\. \d"),
+        ("Call +81 3-1234-5678", "US", r"\+81 3.*"),  # a country without such numbers
+    ):  # fmt: skip
+        assert re.fullmatch(form, only(said, region=region)[0])
     local, full = only("Call 555-010-7788 or +1 555 010 7788")
     assert re.sub(r"\D", "", full) == "1" + re.sub(r"\D", "", local)
-    assert re.fullmatch(r"555-01\d\d ext\. \d", only("Ring 555-0123 ext. 4")[0])
-    # A country without such numbers.
-    assert only("Call +81 3-1234-5678")[0].startswith("+81 3")
 
 
 def test_names_keep_their_shape_and_addresses_are_in_domains_for_examples() -> None:
@@ -119,9 +119,8 @@ def test_mentions_of_a_date_become_the_same_day() -> None:
 def test_a_number_of_the_same_area_keeps_its_kind(value: str, region: str, form: str) -> None:
     draw = phone.drawer(value, region, "record 1")
     drawn = {draw(random.Random(seed)) for seed in range(20)}
-    assert {library.number_type(library.parse(one, region)) for one in drawn} == {
-        library.number_type(library.parse(value, region))
-    }
+    _, *others = {library.number_type(library.parse(one, region)) for one in (value, *drawn)}
+    assert not others
     assert all(re.fullmatch(form, one) for one in drawn)
     assert len(drawn) > 10
 
@@ -141,10 +140,8 @@ def test_numbers_stay_in_their_area_and_in_what_is_kept_for_fiction() -> None:
     assert {library.region_code_for_number(library.parse(one)) for one in drawn} == {"US"}
     assert len({one[:5] for one in drawn}) == 12
     # Free ranges are as long as numbers of their country.
-    lengths = {1: 10, 44: 10, 49: 10, 33: 9, 61: 9, 46: 9}
-    assert {of: {len(first) + n for first, n in ranges} for of, ranges in phone._FREE.items()} == {
-        country: {length} for country, length in lengths.items()
-    }
+    lengths = {1: {10}, 44: {10}, 49: {10}, 33: {9}, 61: {9}, 46: {9}}
+    assert {of: {len(first) + n for first, n in ranges} for of, ranges in phone._FREE.items()} == lengths
 
 
 def test_an_ordinary_number_may_get_any_exchange_and_no_line_kept_for_fiction() -> None:
@@ -156,9 +153,7 @@ def test_an_ordinary_number_may_get_any_exchange_and_no_line_kept_for_fiction() 
 
 
 @pytest.mark.parametrize(("draw", "stays"), [(phone._of_country, False), (phone._of_area, True)])
-def test_where_no_number_fits_the_last_drawn_or_the_number_itself_is_kept(
-    draw: Any, stays: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_no_number_fits_the_last_drawn_is_kept(draw: Any, stays: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     number = library.parse("+81312345678")
     monkeypatch.setattr(library, "is_possible_number", lambda number: False)
     monkeypatch.setattr(library, "number_type", lambda number: object())
@@ -215,9 +210,7 @@ def test_a_date_keeps_its_form(said: str) -> None:
     ("said", "year"),
     [("3 May 1984", 1984), ("5/3/84", 1984), ("3 May 0002", 2), ("1003-05-03", 1003), ("9995-05-03", 9995)],
 )
-def test_another_date_is_nine_years_away_at_most_or_where_no_calendar_has_it_of_the_nineties(
-    said: str, year: int
-) -> None:
+def test_another_date_is_nine_years_away_at_most_or_else_of_the_nineties(said: str, year: int) -> None:
     parsed = [date.parse(dates.in_mentions([said], "US", random.Random(seed))[0], "US") for seed in range(300)]
     near = set(range(year - 9, year + 10)) - {year}
     beyond = {1990 + i for i in range(10)} if min(near) < 1 or max(near) > 9999 else set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from leakmeter.core.item import Prepared
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.text import templates
 
-Prepare = Callable[..., Prepared]
 BYTES = ByteTokenizer(start_ids=())
 
 
@@ -36,9 +34,7 @@ def text_of(one: Prepared) -> str:
         ("a\n{context}\n", "custom", "a\nAnna sang.\n"),
     ],
 )
-def test_what_the_model_reads(
-    prepared: Prepare, tmp_path: Path, template: str | None, name: str, expected: str
-) -> None:
+def test_what_the_model_reads(prepared: Any, tmp_path: Path, template: str | None, name: str, expected: str) -> None:
     one = prepared("Anna sang.", tokenizer=BYTES, template=template)
     assert (one.template, text_of(one)) == (name, expected)
     if template == "article":
@@ -53,7 +49,7 @@ def test_what_the_model_reads(
         assert templates.resolved(template) is template
 
 
-def test_templates_that_cannot_be_used_are_refused(prepared: Prepare, tmp_path: Path) -> None:
+def test_templates_that_cannot_be_used_are_refused(prepared: Any, tmp_path: Path) -> None:
     file = tmp_path / "t.txt"
     for template in ("{query}", "{context} {context}", "{context} {query} {query}", "no slots\n", "{Context} {query}"):
         file.write_text(template)
@@ -93,7 +89,7 @@ def test_messages_are_not_told_of_templates_that_cannot_write_them() -> None:
 
 
 @pytest.mark.parametrize("template", ["plain", "chat", "{context} | {query}"])
-def test_slots_and_sentinels_inside_the_data_stay_text(chat_tokenizer: Any, prepared: Prepare, template: str) -> None:
+def test_slots_and_sentinels_inside_the_data_stay_text(chat_tokenizer: Any, prepared: Any, template: str) -> None:
     context = "A {query} B {context} C {} {{x}} LEAKMETERSLOTXQ LEAKMETERSLOTCQ %s {0}"
     query = "What of {context} and {query}, LEAKMETERSLOTCQ?"
     one = prepared(context, tokenizer=chat_tokenizer, template=template, query=query)
@@ -103,7 +99,7 @@ def test_slots_and_sentinels_inside_the_data_stay_text(chat_tokenizer: Any, prep
     assert (one.context, one.query) == (context, query)
 
 
-def test_the_chat_template_is_the_default_where_there_is_one(chat_tokenizer: Any, prepared: Prepare) -> None:
+def test_the_chat_template_is_the_default_where_there_is_one(chat_tokenizer: Any, prepared: Any) -> None:
     one = prepared("Anna sang.", tokenizer=chat_tokenizer)
     assert one.template == "chat"
     asked = [{"role": "user", "content": "Anna sang.\n\nWho?"}]
@@ -122,7 +118,7 @@ def test_a_chat_template_may_strip_its_contents_and_nothing_else() -> None:
             templates._contents(rendered, frames, contents)
 
 
-def test_a_response_after_a_colon_begins_with_the_space_a_model_would_write(prepared: Prepare) -> None:
+def test_a_response_after_a_colon_begins_with_the_space_a_model_would_write(prepared: Any) -> None:
     for response, said in (("Anna", b" Anna"), (" Anna", b" Anna"), ("\nAnna", b"\nAnna")):
         assert bytes(prepared("x", response=response).item.response or ()) == said
     assert bytes(prepared("x", response="Anna", template="{context}\n").item.response or ()) == b"Anna"

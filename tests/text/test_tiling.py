@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,12 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from helpers.examples import examples
-from leakmeter.core.item import Prepared, Span
+from leakmeter.core.item import Span
 from leakmeter.core.prompt import CONTEXT
 from leakmeter.errors import WindowError
 from leakmeter.text.layout import LOOSE
-
-Prepare = Callable[..., Prepared]
 
 # Stretches that tokenizers, sentence splitters and regular expressions stumble over.
 STRETCHES = (
@@ -43,15 +40,7 @@ documents = st.lists(texts, min_size=1, max_size=3)
 SEPARATOR = "\n\n"
 TILING = ("word", "sentence", "line", "paragraph", "document", "whole", "ngram:1", "ngram:3", "ngram:16")
 # The fixtures live as long as the session: hypothesis need not fear that examples disturb each other.
-SHARED_FIXTURES = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(100)
-)
-
-
-def pieces_of(one: Prepared) -> dict[str, tuple[int, ...]]:
-    """The context's pieces, without the white space that is none of its units."""
-    pieces = {piece.name: piece.ids for piece in one.item.prompt.pieces if piece.role == CONTEXT}
-    return {name: ids for name, ids in pieces.items() if not name.startswith(LOOSE)}
+SHARED_FIXTURES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(100))
 
 
 def said_by(span: Span) -> list[str]:
@@ -61,13 +50,12 @@ def said_by(span: Span) -> list[str]:
 
 @SHARED_FIXTURES
 @given(context=documents, unit=st.sampled_from(TILING), group=st.booleans())
-def test_every_context_token_of_a_word_is_in_exactly_one_unit(
-    tokenizer: Any, prepared: Prepare, context: list[str], unit: str, group: bool
-) -> None:
+def test_each_token_is_in_one_unit(tokenizer: Any, prepared: Any, context: list[str], unit: str, group: bool) -> None:
     one = prepared(context, tokenizer=tokenizer, template="plain", unit=unit, group=group)
     spans = [span for span in one.item.spans if span.kind == "unit"]
     held = Counter(name for span in spans for name in said_by(span))
-    pieces = pieces_of(one)
+    pieces = {piece.name: piece.ids for piece in one.item.prompt.pieces if piece.role == CONTEXT}
+    pieces = {name: ids for name, ids in pieces.items() if not name.startswith(LOOSE)}
     assert set(held) == set(pieces)
     assert set(held.values()) == {1}
     assert [name for span in spans for name in said_by(span)] == list(pieces)
@@ -78,9 +66,7 @@ def test_every_context_token_of_a_word_is_in_exactly_one_unit(
 
 @SHARED_FIXTURES
 @given(context=st.lists(known_texts, min_size=1, max_size=3), query=known_texts)
-def test_decoding_the_prompt_gives_the_rendered_text_back(
-    chat_tokenizer: Any, prepared: Prepare, context: list[str], query: str
-) -> None:
+def test_a_prompt_decodes_to_its_text(chat_tokenizer: Any, prepared: Any, context: list[str], query: str) -> None:
     expected = f"Context: {SEPARATOR.join(context)}\n\nQuestion: {query}\nAnswer:"
     for tokenizer, start in ((None, "\n"), (chat_tokenizer, "")):
         one = prepared(context, tokenizer=tokenizer, template="plain", query=query)
@@ -92,7 +78,7 @@ def test_decoding_the_prompt_gives_the_rendered_text_back(
 
 @SHARED_FIXTURES
 @given(context=st.lists(known_texts, min_size=1, max_size=3), unit=st.sampled_from(TILING[:6]))
-def test_character_ranges_tile_the_words(tokenizer: Any, prepared: Prepare, context: list[str], unit: str) -> None:
+def test_character_ranges_tile_the_words(tokenizer: Any, prepared: Any, context: list[str], unit: str) -> None:
     one = prepared(context, tokenizer=tokenizer, template="plain", unit=unit)
     ranges = [part for span in one.item.spans for part in span.ranges]
     assert all(0 <= start < end <= len(one.context) for start, end in ranges)
@@ -106,9 +92,7 @@ def test_character_ranges_tile_the_words(tokenizer: Any, prepared: Prepare, cont
 
 @SHARED_FIXTURES
 @given(context=texts, spare=st.integers(1, 60))
-def test_a_truncated_prompt_fits_and_has_the_same_blank_frame(
-    tokenizer: Any, prepared: Prepare, context: str, spare: int
-) -> None:
+def test_a_truncated_prompt_fits_in_the_same_frame(tokenizer: Any, prepared: Any, context: str, spare: int) -> None:
     full = prepared(context, tokenizer=tokenizer, template="plain")
     n_context = full.item.prompt.n_tokens(CONTEXT)
     window = len(full.item.prompt.ids) + len(full.item.response or ()) - max(n_context - spare, 0)
@@ -128,8 +112,22 @@ def test_a_truncated_prompt_fits_and_has_the_same_blank_frame(
         assert len(placebo.ids) + len(one.item.response or ()) <= window
 
 
+@settings(SHARED_FIXTURES, max_examples=examples(40))
+@given(context=documents, other=documents, query=texts)
+def test_the_blank_frame_does_not_depend_on_the_context(
+    tokenizer: Any, prepared: Any, context: list[str], other: list[str], query: str
+) -> None:
+    for template in ("plain", "{context} {query}", "{context}{query}", "{query}\n{context}"):
+        blanks = {
+            tuple(prepared(given_, tokenizer=tokenizer, template=template, query=query, **how).item.blank.ids.tolist())
+            for given_ in (context, other, ["x"], ["\nx", "y"])
+            for how in ({"unit": "whole"}, {"unit": "ngram:2", "group": True}, {"unit": "paragraph", "removal": "mask"})
+        }
+        assert len(blanks) == 1
+
+
 @pytest.mark.parametrize("context", ["a  b", "\n\nAnna sang. ", "x \u2028\t y"])
-def test_every_ngram_shows_some_of_the_text(prepared: Prepare, context: str) -> None:
+def test_every_ngram_shows_some_of_the_text(prepared: Any, context: str) -> None:
     one = prepared(context, template="plain", unit="ngram:1")
     assert len(one.item.spans) == len(context.rstrip().encode())
     for span in one.item.spans:
@@ -137,7 +135,7 @@ def test_every_ngram_shows_some_of_the_text(prepared: Prepare, context: str) -> 
         assert 0 <= start < end <= len(context)
 
 
-def test_words_are_words_in_any_tokenizer(tokenizer: Any, prepared: Prepare) -> None:
+def test_words_are_words_in_any_tokenizer(tokenizer: Any, prepared: Any) -> None:
     context = "Zoë’s naïve  friend,\n\n  Łukasz-Jan (b. 1980) ate 🍎🍏 today"
     one = prepared(context, tokenizer=tokenizer, template="plain", unit="word")
     assert [one.context[a:b] for span in one.item.spans for a, b in span.ranges] == context.split()

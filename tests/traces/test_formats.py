@@ -168,27 +168,22 @@ OPEN = {"temperature": 1, "top_p": 1, "top_k": 0, "min_p": 0}
     [
         ({}, None, None),
         *(({"temperature": of}, None, None) for of in (float("nan"), -1, True)),
-        ({"temperature": 0}, "greedy", False),
-        ({"do_sample": False}, "greedy", False),
+        *((of, "greedy", False) for of in ({"temperature": 0}, {"do_sample": False})),
         *((of, "sampling", None) for of in ({"temperature": 0.7}, {"temperature": "0.7", "top_p": "1"})),
-        (OPEN | {"top_k": -1}, "sampling", None),
-        (OPEN, "sampling", None),
+        *((of, "sampling", None) for of in (OPEN | {"top_k": -1}, OPEN)),
         (OPEN | {"repeat_penalty": 1}, "sampling", True),
         (OPEN | {"repeat_penalty": 1.1}, "sampling", False),
         (HOT | {"decoding": "sampling"}, "sampling", True),
         (HOT | {"decoding": "sampling", "top_k": 5}, "top-k", False),
-        (HOT | {"decoding": "beam"}, "beam", False),
-        ({"num_beams": 4}, "beam", False),
-        (HOT | {"top_p": 1, "typical_p": 0.9}, "top-p", False),
-        (HOT | {"top_p": 0.9}, "top-p", False),
+        *((of, "beam", False) for of in (HOT | {"decoding": "beam"}, {"num_beams": 4})),
+        *((HOT | of, "top-p", False) for of in ({"top_p": 1, "typical_p": 0.9}, {"top_p": 0.9}, {"min_p": 0.1})),
         (HOT | {"top_k": 40}, "top-k", False),
-        (HOT | {"min_p": 0.1}, "top-p", False),
-        (HOT | {"frequency_penalty": 0.5}, "sampling", False),
-        (HOT | {"logit_bias": {"7": -100}}, "sampling", False),
-        (HOT | {"response_format": {"type": "json_object"}}, "sampling", False),
-        (HOT | {"best_of": 5}, "sampling", False),
+        *((HOT | of, "sampling", False) for of in (
+            {"frequency_penalty": 0.5}, {"logit_bias": {"7": -100}}, {"response_format": {"type": "json_object"}},
+            {"best_of": 5},
+        )),
     ],
-)
+)  # fmt: skip
 def test_how_an_answer_was_drawn(parameters: dict[str, Any], decoding: Any, is_plain: Any, tmp_path: Path) -> None:
     one = replace(TRAFFIC[0], parameters=parameters)
     for name in ("leakmeter", "openai", "langsmith"):
