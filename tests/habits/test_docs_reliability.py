@@ -43,7 +43,7 @@ GUARANTEES: Final = {
     ),
     "failed or unanswered request to an object store": (
         "stores/test_stored_runs:fails_half_way stores/test_stored_runs:answers_are_lost "
-        "stores/test_stored_runs:never_written_over"
+        "stores/test_stored_runs:do_not_mix"
     ),
     "clock set back": "storage/test_clock:goes_back",
     "out of memory in the model": (
