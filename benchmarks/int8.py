@@ -23,7 +23,7 @@ import torch
 
 from benchmarks import base, peers
 from leakmeter.backends.hf import HfBackend
-from leakmeter.commands.given import read_cases
+from leakmeter.commands.cases import read_cases
 from leakmeter.commands.options import Source
 from leakmeter.core.files import sample_path
 from leakmeter.core.item import ContextItem

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from leakmeter.backends.hf import speed
+from leakmeter.backends.hf import machine
 from leakmeter.backends.hf.outline import size_of
 from leakmeter.backends.hf.schedule import limits_for, token_bytes
 from leakmeter.core import cost
@@ -16,7 +16,7 @@ from leakmeter.core.plan import Chunk
 
 def matrix_rate(device: torch.device, dtype: torch.dtype, seconds: float = 0.6) -> float:
     """Best matrix-product rate of this process, in operations a second (a multiply-add is two)."""
-    return speed.matrix_rate(device, dtype, n=1024 if device.type == "cpu" else 8192, seconds=seconds)
+    return machine.matrix_rate(device, dtype, n=1024 if device.type == "cpu" else 8192, seconds=seconds)
 
 
 def operations(model: Any, chunk: Chunk) -> float:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from leakmeter.core.measurement import NATS, Measurement
+from leakmeter.core.measure import NATS, Measurement
 from leakmeter.results.query import ask
 from leakmeter.storage.rundir import RunDirectory
 from leakmeter.storage.spec import RunSpec

@@ -172,7 +172,7 @@ def write_baseline(path: str | Path, *run: AnyRun, quantities: Sequence[str] = (
     """
     import json
 
-    from leakmeter.core.written import check_outside_runs, write_whole
+    from leakmeter.core.files import check_outside_runs, write_whole
     from leakmeter.gating.baseline import baseline_of
 
     where = Path(path)

@@ -15,7 +15,7 @@ from leakmeter.backends.hf.load import load_directory
 from leakmeter.core.case import Case, Document
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.measure import Measurement
 from leakmeter.core.prompt import Prompt
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.influence.measure import Influence

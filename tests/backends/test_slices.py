@@ -15,9 +15,8 @@ import torch
 from helpers.naive import random_prompt
 from helpers.tiny_models import N_VOCAB, tiny_backend, tiny_model
 from leakmeter.backends.hf import machine
-from leakmeter.backends.hf.machine import Surplus, resident_bytes
+from leakmeter.backends.hf.machine import Surplus, resident_bytes, speed_of
 from leakmeter.backends.hf.schedule import limits_for, token_bytes
-from leakmeter.backends.hf.speed import speed_of
 from leakmeter.backends.hf.states import Kept
 from leakmeter.core.drive import drive
 from leakmeter.core.plan import plan
@@ -168,7 +167,7 @@ def test_the_speed_of_memory_is_measured_within_a_budget(monkeypatch: pytest.Mon
         sizes.append(work().numel())
         return 1.0
 
-    monkeypatch.setattr("leakmeter.backends.hf.speed._least_seconds", least)
+    monkeypatch.setattr("leakmeter.backends.hf.machine._least_seconds", least)
     for budget, n_rows in ((2**25, 2**25 // 4096 // 4), (1, 1)):
         speed = speed_of(torch.device("cpu"), torch.float32, seconds=0.0, memory_bytes=budget)
         assert (sizes[-1], speed.bytes_per_second) == (n_rows, n_rows * 4096 * 4)

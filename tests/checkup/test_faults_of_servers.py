@@ -21,9 +21,9 @@ from leakmeter.backends.served.dialect import Control, Drawn, Probed, Scored, Se
 from leakmeter.backends.toy import Toy
 from leakmeter.checkup import api, checks
 from leakmeter.checkup.api import examine
+from leakmeter.checkup.report import FAULTS
 from leakmeter.checkup.result import DoctorResult
 from leakmeter.checkup.subject import InProcess, Subject
-from leakmeter.checkup.words import FAULTS
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.request import FloatArray
 from leakmeter.engine.loading import load_backend

@@ -12,7 +12,7 @@ import pytest
 import leakmeter
 from helpers.command_line import object_of
 from leakmeter.backends.toy import Toy
-from leakmeter.commands.given import read_cases
+from leakmeter.commands.cases import read_cases
 from leakmeter.commands.options import RunOptions, Source
 from leakmeter.core.case import Case, Document
 from leakmeter.core.loaded import LoadedCases

@@ -15,8 +15,7 @@ from helpers.naive import random_prompt
 from helpers.query_items import ANSWERS, query_item
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
-from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.measure import Measure, Measurement
 from leakmeter.core.noise import neighbourhood_noise
 from leakmeter.core.prompt import CONTEXT
 from leakmeter.core.reductions import Stretch, TargetLogProbs

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakmeter.core.case import Case, Document
-from leakmeter.data import cases, text
+from leakmeter.data import cases, mapping
 from leakmeter.errors import DataError
 
 GOOD = {"context": "Anna sang.", "query": "Who?", "response": "Anna"}
@@ -124,7 +124,7 @@ def test_documents_of_one_name_are_numbered_without_meeting_each_other() -> None
 
 @given(taken=st.lists(st.sampled_from(["a", "a (2)", "a (3)", "b"])), name=st.sampled_from(["a", "b", "c"]))
 def test_an_unused_name_is_not_taken(taken: list[str], name: str) -> None:
-    out = text.unused(name, taken)
+    out = mapping.unused(name, taken)
     assert out not in taken
     assert out.startswith(name)
     assert (out == name) == (name not in taken)

@@ -10,9 +10,9 @@ import pytest
 
 from helpers.docs_blocks import blocks, command_lines, words_of
 from helpers.places import ROOT
-from leakmeter.commands.given import read_cases
+from leakmeter.commands.cases import read_cases
 from leakmeter.core.loaded import LoadedCases
-from leakmeter.data.referenced import load_referenced
+from leakmeter.data.cases import load_referenced
 
 PAGE = ROOT / "docs" / "data.md"
 LINES = [line for _, line in command_lines(PAGE)]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from leakmeter.core.case import Case, Document
+from leakmeter.data.cases import load_referenced
 from leakmeter.data.named.base import Record
-from leakmeter.data.referenced import load_referenced
 from leakmeter.errors import DataError
 
 GOOD = {"context": "Anna sang.", "query": "Who?", "reference": "Anna."}

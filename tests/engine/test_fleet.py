@@ -23,8 +23,8 @@ from leakmeter.errors import CapabilityError, ModelError, UsageError, WindowErro
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.storage import export
 from leakmeter.storage.catalogue import summary
-from leakmeter.storage.fingerprint import spec_of
 from leakmeter.storage.rundir import RunDirectory
+from leakmeter.storage.spec import spec_of
 from leakmeter.text.build import PromptSettings
 
 SETTINGS, MEASURE = PromptSettings(), Influence(max_new_tokens=5)

@@ -16,9 +16,9 @@ from leakmeter.core.request import Scores
 from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
 from leakmeter.engine.prediction import predicted_cases, predictor_of
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.storage.fingerprint import spec_of
 from leakmeter.storage.parts import Part, cases_of_run
 from leakmeter.storage.rundir import RunDirectory
+from leakmeter.storage.spec import spec_of
 from leakmeter.text.build import PromptSettings
 
 SETTINGS = PromptSettings()

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from helpers.places import DOCS, ROOT
-from leakmeter.core import written
+from leakmeter.core import files
 
 SOURCE = ROOT / "src" / "leakmeter"
 OWN = re.compile(
@@ -29,24 +29,24 @@ def test_the_page_names_every_place_and_no_other() -> None:
 
 @pytest.fixture
 def windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `core.written` sees of `os` where there are no owners, no modes and no links to be followed."""
+    """What `core.files` sees of `os` where there are no owners, no modes and no links to be followed."""
     without = {"fchmod", "geteuid", "getuid", "O_NOFOLLOW", "kill"}
     seen = {name: value for name, value in vars(os).items() if name not in without}
-    monkeypatch.setattr(written, "os", SimpleNamespace(**{**seen, "name": "nt"}))
+    monkeypatch.setattr(files, "os", SimpleNamespace(**{**seen, "name": "nt"}))
 
 
 @pytest.mark.usefixtures("windows")
 def test_files_are_written_whole_without_posix(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "file"
-    written.make_private(path.parent)
+    files.make_private(path.parent)
     for content in (b"one", b"two"):
-        written.write_whole(path, content)
+        files.write_whole(path, content)
         assert path.read_bytes() == content
-    with written.replacing(path) as temporary:
+    with files.replacing(path) as temporary:
         temporary.write_bytes(b"three")
     assert [*path.parent.iterdir()] == [path]
-    os.close(written.open_private(path, os.O_RDWR))
-    assert written._is_alive(1)
+    os.close(files.open_private(path, os.O_RDWR))
+    assert files._is_alive(1)
 
 
 def test_what_is_linuxs_own_is_left_out_on_a_mac(monkeypatch: pytest.MonkeyPatch) -> None:

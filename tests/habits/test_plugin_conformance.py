@@ -18,13 +18,12 @@ import pytest
 
 from helpers.differentiable_toy import DifferentiableToy
 from leakmeter.backends.toy import Toy
-from leakmeter.core import measurement as units
+from leakmeter.core import measure as units
 from leakmeter.core import registry
 from leakmeter.core.backend import Backend
 from leakmeter.core.drive import drive
 from leakmeter.core.gradient import GradientRequest
-from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.measure import Measure, Measurement
 from leakmeter.core.plan import plan, plan_contexts
 from leakmeter.core.request import Asked, Request, Responses, Scores
 from leakmeter.errors import UnknownNameError

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from leakmeter.core.measurement import NATS, RESPONSE, TOKEN_ID, Measurement
+from leakmeter.core.measure import NATS, RESPONSE, TOKEN_ID, Measurement
 from leakmeter.storage.rundir import RunDirectory
 from leakmeter.storage.spec import RunSpec
 

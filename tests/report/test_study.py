@@ -16,8 +16,7 @@ from helpers.report_checks import PNG, assert_report_harmless
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html
 from leakmeter.studies.contexts import Contexts
-from leakmeter.studies.figure import figure_of
-from leakmeter.studies.study_report import StudyTables, extremes, study_report
+from leakmeter.studies.study_report import StudyTables, extremes, figure_of, study_report
 from leakmeter.studies.tables import ReadableTable, readable, to_csv, to_markdown
 
 ROWS = [{"model": "a|b", "nats": 2.0, "nats_low": 1.5, "nats_high": 2.5}, {"model": "c", "nats": None}]

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from helpers.made_runs import CASES, HOSTILE, SPEC, other, rows_of, texts_of, written
 from helpers.places import DOCS, any_name
-from leakmeter.core.measurement import NATS, Measurement
+from leakmeter.core.measure import NATS, Measurement
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.results import query_child, query_process
 from leakmeter.results.query import VIEWS, all_views, ask

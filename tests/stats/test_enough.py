@@ -10,14 +10,14 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from leakmeter.stats.enough import (
+from leakmeter.stats.ranks import auc
+from leakmeter.stats.stats import (
     items_for_auc,
     items_for_correlation,
     items_for_distance,
     items_for_share,
     share_told_apart,
 )
-from leakmeter.stats.ranks import auc
 
 
 def tail(hits: range, n: int, chance: float) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leakmeter.stats.segments import maximal_segments
+from leakmeter.stats.stats import maximal_segments
 
 
 def by_definition(scores: list[float], start: int = 0, end: int | None = None) -> list[tuple[int, int]]:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from helpers.made_runs import CASES, HOSTILE, SPEC, readings_of, rows_of, written
-from leakmeter.core.measurement import TOKEN_ID
+from leakmeter.core.measure import TOKEN_ID
 from leakmeter.errors import StoreError
 from leakmeter.storage import export
 from leakmeter.storage.export import Redacted, write

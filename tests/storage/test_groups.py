@@ -17,7 +17,7 @@ import pytest
 
 from helpers import made_runs
 from helpers.examples import few
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.measure import Measurement
 from leakmeter.engine.slices import complete
 from leakmeter.errors import StoreError
 from leakmeter.results.query import ask

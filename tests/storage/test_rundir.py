@@ -20,8 +20,8 @@ from hypothesis.extra.numpy import arrays
 
 from helpers.made_runs import SPEC
 from helpers.places import TESTS
-from leakmeter.core.measurement import NATS, Measurement
-from leakmeter.core.written import write_whole
+from leakmeter.core.files import write_whole
+from leakmeter.core.measure import NATS, Measurement
 from leakmeter.errors import StoreError
 from leakmeter.storage import rundir
 from leakmeter.storage.rundir import RunDirectory

@@ -13,8 +13,7 @@ from helpers.places import TESTS
 from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document, Message
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.storage.fingerprint import spec_of
-from leakmeter.storage.spec import RunSpec
+from leakmeter.storage.spec import RunSpec, spec_of
 from leakmeter.text.build import PromptSettings
 
 CASE = Case("1", (Document("a", "Anna sang."),), "Who?", "Anna")

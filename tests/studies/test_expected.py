@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from leakmeter.core.case import Case, Document
-from leakmeter.core.measurement import NATS, Measurement
+from leakmeter.core.measure import NATS, Measurement
 from leakmeter.data.named.base import Record
 from leakmeter.errors import UsageError
 from leakmeter.report import blocks as b

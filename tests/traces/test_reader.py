@@ -18,7 +18,7 @@ from leakmeter.data import streamed as records_module
 from leakmeter.errors import DataError, StoreError, UnknownNameError
 from leakmeter.traces import LoggedAnswer, Reason, Refused, TraceReader
 from leakmeter.traces import reader as reader_module
-from leakmeter.traces import spool as spool_module
+from leakmeter.traces import span as spool_module
 
 TRAFFIC = exchanges(8)
 GOOD = [json.dumps(record) for record in records(logged_traffic.leakmeter, TRAFFIC)]

@@ -13,11 +13,11 @@ from leakmeter.backends.served.connection import StatusError
 from leakmeter.backends.served.fingerprint import fingerprint
 from leakmeter.checkup.checks import CHECKS, Examined, Finding, bad
 from leakmeter.checkup.probes import probes_of
+from leakmeter.checkup.report import FAULTS, fault_of_status, first_sentence
 from leakmeter.checkup.result import DoctorCheck, DoctorResult
 from leakmeter.checkup.subject import Subject
-from leakmeter.checkup.words import FAULTS, fault_of_status, first_sentence
 from leakmeter.core.backend import Backend
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 from leakmeter.engine.loading import load_backend, tell
 from leakmeter.errors import LeakmeterError, ScoreError, UsageError
 from leakmeter.models import DEFAULT_MODEL

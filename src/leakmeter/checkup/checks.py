@@ -22,9 +22,9 @@ from leakmeter.backends.served.dialect import Scored, Setting, probed
 from leakmeter.backends.served.load import TEXTS, has_tokenizer
 from leakmeter.backends.served.noise import measured_noise
 from leakmeter.checkup.probes import Probes
+from leakmeter.checkup.report import FAULTS
 from leakmeter.checkup.result import DoctorAgainst, DoctorNoise, DoctorSpeed, Status
 from leakmeter.checkup.subject import InProcess, Subject
-from leakmeter.checkup.words import FAULTS
 from leakmeter.core.request import FloatArray
 from leakmeter.report.words import about_seconds
 

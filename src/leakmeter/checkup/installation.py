@@ -12,6 +12,7 @@ import sysconfig
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final
 
@@ -78,12 +79,10 @@ def check_installation() -> InstallationResult:
     """
     needed = _requirements()
     versions = {name: _version(name) for name in sorted({*needed, "tokenizers"})}
-    problems = [
-        f"{name} is {versions[name] or 'missing'}: `pip install '{name}{allowed}'`."
-        for name, allowed in needed.items()
-        if not allowed.contains(versions[name] or "0", prereleases=True)
-    ]
-    gap, model = None, _TOY
+    gap, model, problems = None, _TOY, []
+    for name, allowed in needed.items():
+        if not allowed.contains(versions[name] or "0", prereleases=True):
+            problems.append(f"{name} is {versions[name] or 'missing'}: `pip install '{name}{allowed}'`.")
     with suppress(OSError):
         model = DEFAULT_MODEL if cached_model(KNOWN_MODELS[DEFAULT_MODEL]) else _TOY
     try:
@@ -132,13 +131,9 @@ def _largest_gap(model: str) -> float:
     backend: Any = load_backend(model, dtype=None if model == _TOY else "float32", cache=False, notify=lambda _: None)
     case = probes_of(backend.tokenizer).case
     prompts = case.prompts[:3]  # the full one and two with a piece removed: a tree with branches, in a second or two
-
-    def slow(prompt: Sequence[int]) -> Sequence[float]:
-        if model == _TOY:
-            return _plain_sums(backend, prompt, case.response)
-        return plain_log_probs(backend.model, prompt, case.response)
-
-    gap = np.abs(Subject.from_backend(backend).together(prompts, case.response) - np.asarray(list(map(slow, prompts))))
+    slow: Any = partial(_plain_sums, backend) if model == _TOY else partial(plain_log_probs, backend.model)
+    sums = np.asarray([slow(prompt, case.response) for prompt in prompts])
+    gap = np.abs(Subject.from_backend(backend).together(prompts, case.response) - sums)
     return float(np.where(np.isnan(gap), np.inf, gap).max())
 
 

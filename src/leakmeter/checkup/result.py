@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.plain import to_plain
-from leakmeter.core.record import Record
+from leakmeter.core.record import JsonObject, Record
 from leakmeter.overriding import override
 from leakmeter.results.result import AnyResult
 

@@ -11,8 +11,8 @@ from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.options import Explain, Flag, RunOptions
 from leakmeter.core.case import Case, Document
+from leakmeter.core.files import write_whole
 from leakmeter.core.loaded import LoadedCases, Plan
-from leakmeter.core.written import write_whole
 from leakmeter.errors import StoreError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.models import DEFAULT_MODEL

@@ -10,8 +10,8 @@ from cyclopts import App, Parameter
 
 from leakmeter.cli.tokens import tokens
 from leakmeter.commands import output
-from leakmeter.commands.command_line import command_line
 from leakmeter.commands.options import Flag
+from leakmeter.commands.output import command_line
 from leakmeter.errors import UsageError
 
 app = App(name="doctor")

@@ -72,7 +72,7 @@ def gate(
     json
         Print one JSON object instead; null means that a value is missing.
     """
-    from leakmeter.core.written import write_whole
+    from leakmeter.core.files import write_whole
     from leakmeter.gating.bounds import check_bounds, parse_bound
     from leakmeter.gating.gate_words import to_junit
     from leakmeter.results.measured import read_measured
@@ -188,7 +188,7 @@ def _held(runs: Sequence[Measured], path: Path) -> list[Held]:
 
 
 def _write_baseline(runs: Sequence[Measured], bounds: Sequence[Bound], path: Path) -> None:
-    from leakmeter.core.written import write_whole
+    from leakmeter.core.files import write_whole
     from leakmeter.gating.baseline import baseline_of, left_out_lines
 
     bounded = {named[0].name for run in runs for bound in bounds if (named := run.named(bound.name))}

@@ -11,8 +11,7 @@ from cyclopts import App, Parameter
 
 from leakmeter.cli.query import SCHEMA_COLUMNS, LimitOptions, check_options, write_rows
 from leakmeter.commands import output
-from leakmeter.commands.options import Explain, Flag
-from leakmeter.commands.worker_options import WorkerOptions
+from leakmeter.commands.options import Explain, Flag, WorkerOptions
 from leakmeter.core.plain import counted, to_plain
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.models import DEFAULT_MODEL
@@ -254,7 +253,7 @@ def check(
     junit
         Write JUnit XML to this file.
     """
-    from leakmeter.core.written import write_whole
+    from leakmeter.core.files import write_whole
     from leakmeter.gating.gate_words import check_lines, to_junit
     from leakmeter.ledger.budgets import Budget, lines
     from leakmeter.ledger.budgets import check as held_against

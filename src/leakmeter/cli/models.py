@@ -10,7 +10,7 @@ from cyclopts import App
 
 from leakmeter.commands import output
 from leakmeter.commands.options import Flag
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 from leakmeter.models import (
     DEFAULT_MODEL,
     KNOWN_MODELS,

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.options import Flag
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import DataError, LeakmeterError
 from leakmeter.studies.quality import COLUMNS, Quality, Regurgitation
 

@@ -20,7 +20,7 @@ from leakmeter.core.plain import visible
 from leakmeter.core.urls import place_of
 
 if TYPE_CHECKING:
-    from leakmeter.core.json_object import JsonObject
+    from leakmeter.core.record import JsonObject
     from leakmeter.storage.catalogue import Entry, Summary
 
 app = App(

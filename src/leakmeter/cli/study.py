@@ -11,8 +11,8 @@ from cyclopts import App, Parameter
 
 from leakmeter.cli.regurgitation import regurgitation
 from leakmeter.commands import output
-from leakmeter.commands.command_line import command_line
-from leakmeter.commands.options import Explain, Flag, RunOptions
+from leakmeter.commands.options import Explain, Flag, RunOptions, WorkerOptions
+from leakmeter.commands.output import command_line
 from leakmeter.commands.study import (
     datasets_of,
     loaded_study,
@@ -22,7 +22,6 @@ from leakmeter.commands.study import (
     shipped_studies,
     time_of,
 )
-from leakmeter.commands.worker_options import WorkerOptions
 from leakmeter.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.given import read_cases
+from leakmeter.commands.cases import read_cases
 from leakmeter.commands.options import Flag, Source, Text
 from leakmeter.core.plain import excerpt, visible
 from leakmeter.core.prompt import FRAME

@@ -25,10 +25,11 @@ from inspect import Parameter, Signature, get_annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast, dataclass_transform, overload
 
-from leakmeter.commands.given import as_unicode
+from leakmeter.commands.cases import log_formats
 from leakmeter.core import registry
 from leakmeter.core.case import Case
 from leakmeter.core.loaded import LoadedCases
+from leakmeter.core.plain import as_unicode
 from leakmeter.engine.loading import LOAD_OPTIONS, KeptModel, model_of, tell
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.models import DEFAULT_MODEL
@@ -109,7 +110,6 @@ class CaseOptions:
     def cases(self, data: Any, *, skip_bad: bool) -> LoadedCases[Case]:
         """Those of the data; without data the single one."""
         from leakmeter.data.cases import case_of, cases_of
-        from leakmeter.traces.case import PRESETS
 
         if data is None:
             if self.map is not None or self.format is not None:
@@ -120,7 +120,12 @@ class CaseOptions:
         if self.context or self.query or self.response is not None or self.messages:
             raise UsageError("give either data, or one case as context, query and response or as messages")
         loaded = cases_of(
-            data, map=self.map, format=self.format, context_from=self.context_from, skip_bad=skip_bad, logs=PRESETS
+            data,
+            map=self.map,
+            format=self.format,
+            context_from=self.context_from,
+            skip_bad=skip_bad,
+            logs=log_formats(),
         )
         for line in loaded.notes:
             tell(line)

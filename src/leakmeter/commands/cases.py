@@ -5,24 +5,27 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakmeter.commands import output
-from leakmeter.commands.command_line import command_line
 from leakmeter.commands.dry_run import predict_cases
-from leakmeter.commands.given import as_unicode
 from leakmeter.commands.options import RunOptions
 from leakmeter.core import registry
+from leakmeter.core.case import Case, Document
+from leakmeter.core.loaded import LoadedCases
+from leakmeter.core.plain import as_unicode
 from leakmeter.core.quantity import watched
 from leakmeter.core.urls import place_of
 from leakmeter.errors import LeakmeterError, UsageError
 
 if TYPE_CHECKING:
+    from leakmeter.commands.options import Source
     from leakmeter.core.backend import Backend
     from leakmeter.core.loaded import Plan
+    from leakmeter.data.formats import Format
     from leakmeter.engine.slices import Slice
     from leakmeter.results.result import AnyResult, Part
 
@@ -56,7 +59,7 @@ def run_cases(
     if run.html is not None:
         output.check_writable(run.html, "report", *read)
     from leakmeter.commands.progress import progress
-    from leakmeter.core.written import files_among
+    from leakmeter.core.files import files_among
     from leakmeter.engine.measure import Callbacks, RemoteBackend
     from leakmeter.engine.ready import make_ready
     from leakmeter.storage.stored import check_store
@@ -74,7 +77,7 @@ def run_cases(
         for note in kept.notes:
             output.tell(note)
     hidden = [*hides, *([*inputs, run.out, run.html] if hides_paths else [])]
-    command = command_line(sys.argv[1:], without=hidden)
+    command = output.command_line(sys.argv[1:], without=hidden)
     files = () if hides_paths or public else dict.fromkeys(as_unicode(str(path)) for path in files_among(inputs))
     shown: list[AnyResult] = []
     n_cases = len(ready.prepared)
@@ -175,3 +178,58 @@ def _unexplained(public: bool) -> Iterator[None]:
         if not public:
             raise
         raise UsageError("a case cannot be used; run the command without --public to see why") from None
+
+
+def log_formats() -> Iterator[Format]:
+    """Presets for logs, loaded where one is looked for."""
+    from leakmeter.traces.case import PRESETS
+
+    yield from PRESETS
+
+
+def read_cases(source: Source, response: str | None = None) -> LoadedCases[Case]:
+    from leakmeter.data.cases import cases_of, logged_case
+
+    named = (("--context-file", source.context_file), ("--data", source.data), ("--messages", source.messages))
+    options = [name for name, value in named if value]
+    if len(options) != 1:
+        expected = "one of --context-file, --data and --messages"
+        raise UsageError(
+            f"{' and '.join(options)} do not go together; give {expected}" if options else f"give {expected}"
+        )
+    if source.data is not None:
+        if source.query is not None or response is not None:
+            raise UsageError("each line of --data has its own query and response; leave out --query and --response")
+        loaded = cases_of(
+            source.data,
+            map=source.map,
+            format=source.format,
+            context_from=source.context_from,
+            skip_bad=source.skip_bad,
+            logs=log_formats(),
+        )
+        return LoadedCases(loaded.cases, loaded.problems, source.skip_bad, loaded.notes)
+    for name, value in (("--skip-bad", source.skip_bad), ("--map", source.map), ("--format", source.format)):
+        if value:
+            raise UsageError(f"{name} is for --data")
+    if source.messages is not None:
+        if source.query is not None:
+            raise UsageError("the last user message of --messages is the query; leave out --query")
+        case = logged_case(source.messages, response, context_from=source.context_from)
+        return LoadedCases((replace(case, id=as_unicode(source.messages.stem)),))
+    if source.context_from is not None:
+        raise UsageError("--context-from is for --data and --messages; the files of --context-file are the context")
+    paths = source.context_file or []
+    id_ = as_unicode(paths[0].stem)
+    return LoadedCases((Case(id_, documents=_documents(paths), query=source.query or "", response=response),))
+
+
+def _documents(paths: list[Path]) -> tuple[Document, ...]:
+    from leakmeter.core.files import read_text
+    from leakmeter.data.cases import unique_names
+
+    documents = [Document(as_unicode(path.name), read_text(path, "context file")) for path in paths]
+    for document, path in zip(documents, paths, strict=True):
+        if not document.text.strip():
+            raise UsageError(f"context file '{path}' is empty, so there is no influence to measure")
+    return tuple(unique_names(documents))

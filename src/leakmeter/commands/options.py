@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from leakmeter.commands.worker_options import WorkerOptions
 from leakmeter.errors import UsageError
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.storage.spec import checked_name
@@ -23,6 +22,30 @@ from leakmeter.storage.spec import checked_name
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
     from leakmeter.engine.prediction import Predictor
+
+
+@Parameter(name="*", negative="")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """How many threads and processes measure, and where."""
+
+    threads: int | None = None
+    """CPU threads of this process or of each worker; by default all cores here and 1 in a worker. Their number affects
+    the last digits."""
+    on: str | None = None
+    """Measure on workers: ray for this machine or the cluster of RAY_ADDRESS, or ray:ADDRESS. Contexts, queries and
+    responses are sent to them."""
+    workers: int | None = None
+    """Number of workers that load the model and measure, with --on; 2 by default."""
+    gpus_per_worker: float | None = None
+    """GPUs of each worker, possibly a fraction of one; none by default."""
+    allow_mixed: bool = False
+    """Allow workers on different kinds of machines, which changes the last digits."""
+
+    def loading(self) -> dict[str, Any]:
+        """As options of `engine.loading.load_backend`."""
+        return {field.name: getattr(self, field.name) for field in fields(WorkerOptions)}
+
 
 Flag = Annotated[bool, Parameter(negative="")]
 """An option that is given or not: there is no `--no-…` of it."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leakmeter.core.plain import to_json, visible
+from leakmeter.core.plain import as_unicode, to_json, visible
 from leakmeter.core.urls import as_given
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 
@@ -22,6 +23,26 @@ if TYPE_CHECKING:
     from leakmeter.results.result import AnyResult
     from leakmeter.studies.study_report import StudyTables
 
+
+HIDDEN: Final = "FILE"
+"""What stands for a path that may name a person."""
+
+
+def command_line(words: Sequence[str], *, without: Iterable[object] = ()) -> str:
+    """The words behind 'leakmeter', quoted for a shell; paths of `without` are hidden."""
+    paths = {Path(str(hidden_path)) for hidden_path in without if hidden_path is not None}
+    n_command = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
+    shown = [*words[:n_command], *(_shown(word, paths) for word in words[n_command:])]
+    return as_unicode(shlex.join(["leakmeter", *shown]))
+
+
+def _shown(word: str, paths: set[Path]) -> str:
+    if word and Path(word) in paths:
+        return HIDDEN
+    name, equals, value = word.partition("=")
+    return f"{name}={HIDDEN}" if equals and value and Path(value) in paths else word
+
+
 _WIDEST = 1000  # characters of a line
 _PRIVATE_NAME: Final = re.compile(r"-[0-9a-f]{16}\b")
 
@@ -29,7 +50,7 @@ _PRIVATE_NAME: Final = re.compile(r"-[0-9a-f]{16}\b")
 def check_writable(path: Path, noun: str, *inputs: object) -> None:
     """Refuse, before any work, a place where no file can be written, or that is in a run or an input (see
     `files_among`)."""
-    from leakmeter.core.written import check_place, try_place
+    from leakmeter.core.files import check_place, try_place
 
     if path.is_dir():
         raise StoreError(f"{noun} '{path}' is a directory; give the name of a file")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from leakmeter.core.backend import Backend
-    from leakmeter.core.json_object import JsonObject
+    from leakmeter.core.record import JsonObject
     from leakmeter.engine.prediction import Predictor
     from leakmeter.studies.cells import FinishedCell, Forecast
     from leakmeter.studies.grid import Study

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from leakmeter.core.measurement import Texts
+from leakmeter.core.measure import Texts
 from leakmeter.core.plan import Chunk
 from leakmeter.core.record import Record
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from leakmeter.core.written import open_private, store_errors
+from leakmeter.core.files import open_private, store_errors
 from leakmeter.errors import StoreError
 
 WAIT_SECONDS = 60.0

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend

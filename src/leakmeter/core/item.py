@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from leakmeter.core.case import Case
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.prompt import QUERY, Prompt
+from leakmeter.core.record import JsonObject
 from leakmeter.overriding import override
 
 if TYPE_CHECKING:

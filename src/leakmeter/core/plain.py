@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -23,6 +24,11 @@ def visible(text: str) -> str:
     algorithm to obey, and the same character offsets."""
     text = text.replace("\r\n", " \n").replace("\r", "\n")
     return _UNPRINTABLE.sub(_picture, text)
+
+
+def as_unicode(name: str) -> str:
+    """A name of the operating system's; bytes that are not UTF-8 become the replacement character."""
+    return os.fsencode(name).decode(errors="replace")
 
 
 def excerpt(text: str, characters: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar
 
-from leakmeter.core.measurement import NATS
+from leakmeter.core.measure import NATS
 
 Case = Any
 """A result of the instrument's own kind (see `results.result.Result`)."""

@@ -12,12 +12,14 @@ from itertools import pairwise
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
 
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.plain import INFINITY, SELDOM, to_plain
 from leakmeter.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+JsonObject = dict[str, Any]
 
 
 class _MayBeInfinite:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

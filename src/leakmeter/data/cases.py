@@ -17,18 +17,31 @@ from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.core.case import DECODINGS, Case, Document, Message
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.plain import counted
-from leakmeter.data import formats
+from leakmeter.core.record import JsonObject
+from leakmeter.data import formats, named
 from leakmeter.data.chat import ContextMarker, context_marker, messages_of, with_context, without_answer
 from leakmeter.data.foreign import fields_of, plain
-from leakmeter.data.mapping import Fields, is_name, listed, nearest, parsed_cell, parsed_list, renamed, value_at
+from leakmeter.data.formats import Format
+from leakmeter.data.mapping import (
+    Fields,
+    checked_text,
+    is_name,
+    listed,
+    nearest,
+    parsed_cell,
+    parsed_json,
+    parsed_list,
+    renamed,
+    unused,
+    value_at,
+)
+from leakmeter.data.named.base import Record
 from leakmeter.data.opened import named as named_file
 from leakmeter.data.opened import open_data
 from leakmeter.data.proposed import ROLES, proposed_cases, proposed_mapping, text_paths
 from leakmeter.data.rows import Row, read_rows, text_lines
 from leakmeter.data.shape import Shape, shape_of
-from leakmeter.data.text import checked_text, parsed_json, unused
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.text.entities.values import NOWHERE, is_unexplained
 from leakmeter.text.repeats import is_repeated
@@ -91,16 +104,17 @@ def cases_of(
             'system': the system prompt is the context, and all other messages stay. A chat whose only context is its
             system prompt is refused without either.
         skip_bad: leave bad rows out and name them in `problems`, rather than stop at the first.
-        logs: further presets, which are tried before all others.
+        logs: further presets, which are tried before all others; read only where the fields are not all a case's own.
 
     >>> loaded = cases_of([{"question": "Who?", "docs": ["Anna sang."]}], map="query=question,context=docs")
     >>> loaded.cases[0].query, loaded.cases[0].documents[0].text
     ('Who?', 'Anna sang.')
     """
-    logs = list(logs)
-    presets = {log_format.name: log_format for log_format in logs} | formats.FORMATS
+    presets = formats.FORMATS
     if format is not None and format not in (NATIVE, *presets):
-        raise UnknownNameError("format", format, (NATIVE, *presets))
+        presets = {log_format.name: log_format for log_format in logs} | presets
+        if format not in presets:
+            raise UnknownNameError("format", format, (NATIVE, *presets))
     shape = shape_of(map, FIELDS)
     marker = context_marker(context_from)
     problems: list[str] = []
@@ -215,11 +229,15 @@ def _preset(
 ) -> formats.Format | None:
     """What the rows are read by, from the first; None where its fields are a case's own."""
     is_named = is_mapped and not _needed(fields)
-    if not is_named and (log := next((log_format for log_format in logs if log_format.fits(fields)), None)) is not None:
+    is_own = all(name in FIELDS for name in fields)
+    if (
+        not (is_named or is_own)
+        and (log := next((log_format for log_format in logs if log_format.fits(fields)), None)) is not None
+    ):
         return log
     has_context = "context" in fields or "messages" in fields or (marker is not None and "query" in fields)
     # A table has columns of other things too.
-    is_native = all(name in FIELDS for name in fields) or (row.is_table and not _needed(fields))
+    is_native = is_own or (row.is_table and not _needed(fields))
     if is_named or (has_context and is_native):
         return None
     return next((preset for preset in formats.FORMATS.values() if preset.fits(fields)), None)
@@ -473,3 +491,53 @@ def _documents_of(context: Any) -> tuple[Document, ...]:
     entries = (plain(entry, "context") for entry in held)
     texts = [formats.document_of(entry, number, "context") for number, entry in enumerate(entries, 1)]
     return tuple(unique_names([Document(str(item["name"]), item["text"]) for item in texts]))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Referenced:
+    """Records, and how a published data set has its prompts made."""
+
+    records: tuple[Record, ...]
+    template: str | None = None
+    """Of a data set by name; None for the user's own cases."""
+    max_context_tokens: int | None = None
+    """Where contexts of a data set by name are cut."""
+    notes: tuple[str, ...] = ()
+    """What to tell of how the user's own cases were read."""
+
+
+def load_referenced(
+    source: Any,
+    *,
+    n: int | None = None,
+    map: Iterable[str] | None = None,
+    format: str | None = None,
+    context_from: str | None = None,
+    logs: Iterable[Format] = (),
+) -> Referenced:
+    """Records of cases (see `data.cases`), each with a 'reference' and without a response, or of NAME=FILE, a published
+    data set by its name; the first `n`, all by default and where there are fewer. `logs` as of `cases_of`."""
+    if isinstance(source, str):
+        name, equals, path = source.partition("=")
+        if equals and name in named.names():
+            dataset = named.find(name)
+            return Referenced(tuple(dataset.load(path, n=n)), dataset.template, dataset.max_context_tokens)
+    loaded = cases_of(source, map=map, format=format, context_from=context_from, logs=logs)
+    where = f"'{source}'" if isinstance(source, str | Path) else "these"
+    pairs = zip(loaded.cases, loaded.references, strict=True)
+    records = tuple(_record(case, reference, where) for case, reference in list(pairs)[:n])
+    return Referenced(records, notes=loaded.notes)
+
+
+def _record(case: Case, reference: str | None, where: str) -> Record:
+    if case.response is not None:
+        raise DataError(
+            f"case '{case.id}' of {where} has a response, but this command draws responses; leave it out (in a file "
+            "with --map response=), or name it 'reference' if it is a good response to compare with"
+        )
+    if reference is None or not reference.strip():
+        raise DataError(
+            f"case '{case.id}' of {where} has no 'reference' (the text of a good response), which utility is measured "
+            "against"
+        )
+    return Record(case, reference)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from leakmeter.core.case import SYSTEM_ROLES, Case, Document, Message
 from leakmeter.core.plain import excerpt
 from leakmeter.data.foreign import Turn, parts_of, turn_of
-from leakmeter.data.text import checked_text, unused
+from leakmeter.data.mapping import checked_text, unused
 from leakmeter.errors import DataError, UsageError
 from leakmeter.text.entities import pattern
 

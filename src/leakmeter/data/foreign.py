@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Any, Final
 
 from leakmeter.core.case import DECODINGS
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import DataError, UsageError
 
 Fields = JsonObject

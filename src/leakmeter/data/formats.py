@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from leakmeter.core.case import Case
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 from leakmeter.data.foreign import answer_of, described, request_of
 from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell, parsed_list
 from leakmeter.data.rows import Row

@@ -1,16 +1,54 @@
-"""Other people's names of fields: paths such as `docs[].page_content`, and the one that was probably meant."""
+"""Other people's names of fields: paths such as `docs[].page_content`, and the one that was probably meant; and the
+texts that they hold, checked."""
 
 from __future__ import annotations
 
 import ast
+import json
 import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from leakmeter.core.plain import half_pair
 from leakmeter.data.foreign import parsed
 from leakmeter.errors import DataError, UsageError
+
+_KINDS = {type(None): "null", bool: "a truth value", int: "a number", float: "a number", list: "a list"}
+
+
+def checked_text(value: object, field: str, where: str) -> str:
+    """A JSON value that has to be text that can be written as UTF-8."""
+    if not isinstance(value, str):
+        kind = _KINDS.get(type(value), "an object")
+        raise DataError(f"{where}: '{field}' is {kind}, expected text")
+    if (at := half_pair(value)) is not None:
+        raise DataError(f"{where}: '{field}' holds half a surrogate pair at character {at}")
+    return value
+
+
+def parsed_json(content: str | bytes, where: str) -> Any:
+    """What JSON says, one value on one line or several; of bytes in UTF-8."""
+    try:
+        text = content if isinstance(content, str) else content.decode()
+        return json.loads(text)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{where} is not UTF-8 at byte {error.start + 1:,}") from None
+    except json.JSONDecodeError as error:
+        at = f"character {error.colno:,}" + (f" of line {error.lineno:,}" if "\n" in text.rstrip() else "")
+        raise DataError(f"{where} is not JSON: {error.msg} at {at}") from None
+    except (RecursionError, ValueError):
+        raise DataError(f"{where} is JSON nested too deep, or with a number too long, to be read") from None
+
+
+def unused(name: str, names: Collection[str]) -> str:
+    """The name, numbered if it is taken."""
+    out, number = name, 2
+    while out in names:
+        out, number = f"{name} ({number})", number + 1
+    return out
+
 
 Fields = Mapping[str, object]
 """A record: values by the names of their fields, as a file or the hub has them."""

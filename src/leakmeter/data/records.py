@@ -6,12 +6,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from leakmeter.data.mapping import Fields
+from leakmeter.core.files import read_text
+from leakmeter.data.mapping import Fields, checked_text
 from leakmeter.data.rows import read_rows
-from leakmeter.data.text import checked_text
 from leakmeter.errors import DataError
 
-__all__ = ["Fields", "load_records", "read_csv", "records_of_hub", "text_of"]
+__all__ = ["Fields", "load_names", "load_records", "read_csv", "records_of_hub", "text_of"]
 
 
 def load_records(path: str | Path) -> list[Fields]:
@@ -27,6 +27,22 @@ def read_csv(path: Path) -> list[dict[str, str]]:
     """Rows of a CSV file with a heading; fields may hold line breaks."""
     rows = [row.fields for row in read_rows(path, kind="csv", noun="CSV file")]
     return [{name: str(value) for name, value in row.items()} for row in rows]
+
+
+def load_names(path: str | Path) -> tuple[str, ...]:
+    """A CSV file's column 'name', or the lines of any other file; each once, in order."""
+    path = Path(path)
+    if path.suffix.lower() == ".csv":
+        rows = read_csv(path)
+        if "name" not in rows[0]:
+            raise DataError(f"CSV file '{path}' has no column 'name'; it has {', '.join(map(repr, rows[0]))}")
+        entries = [row["name"] for row in rows]
+    else:
+        entries = read_text(path, "list of names").splitlines()
+    names = tuple(dict.fromkeys(name for entry in entries if (name := " ".join(entry.split()))))
+    if not names:
+        raise DataError(f"list of names '{path}' holds no name; expected one a line")
+    return names
 
 
 def records_of_hub(name: str, repository: str, subset: str, split: str) -> Sequence[Fields]:

@@ -19,9 +19,8 @@ from typing import IO, Any, Final, Literal, cast, get_args
 
 from leakmeter.core.files import MOST_BYTES
 from leakmeter.data.foreign import fields_of, plain
-from leakmeter.data.mapping import listed, mapped
+from leakmeter.data.mapping import listed, mapped, parsed_json
 from leakmeter.data.opened import STDIN, Opened, named, open_data
-from leakmeter.data.text import parsed_json
 from leakmeter.errors import DataError, UnknownNameError
 
 Kind = Literal["jsonl", "json", "csv", "tsv", "parquet"]

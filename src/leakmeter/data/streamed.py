@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from leakmeter.core.files import check_readable
+from leakmeter.data.mapping import parsed_json
 from leakmeter.data.opened import STDIN, Opened, named, open_data, open_stdin
 from leakmeter.data.rows import PARQUET, Row, kind_of_name, parquet_rows, parsed_row, read_rows
-from leakmeter.data.text import parsed_json
 from leakmeter.errors import DataError
 
 MOST_LINE: Final = 2**25

@@ -11,10 +11,9 @@ from typing import Any, Final, Protocol, runtime_checkable
 from leakmeter.core.backend import Backend
 from leakmeter.core.drive import Cost, drive
 from leakmeter.core.item import Prepared
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.loaded import Preparations
-from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import RESPONSE, TOKEN_ID, Measurement
+from leakmeter.core.measure import RESPONSE, TOKEN_ID, Measure, Measurement
+from leakmeter.core.record import JsonObject
 from leakmeter.core.tokenizer import response_texts
 from leakmeter.engine.prediction import EXACT_CASES, Predictor, predictor_of, shares, with_noise
 from leakmeter.errors import LeakmeterError

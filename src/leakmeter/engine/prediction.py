@@ -23,8 +23,8 @@ from leakmeter.core.measure import Measure, chooses
 from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.engine.sampling import Sampling, outline_of
 from leakmeter.errors import LeakmeterError, ModelError, UsageError
-from leakmeter.storage.fingerprint import device_of
 from leakmeter.storage.kept import KeptPrediction
+from leakmeter.storage.spec import device_of
 
 EXACT_CASES: Final = 32
 """Each of so many cases is predicted; of more, some stand for the others."""
@@ -372,8 +372,8 @@ def predictor_of(backend: Backend) -> Predictor:
     if model is None or limits is None:
         sent_beside = getattr(backend, "to_be_sent_beside", None)
         return Predictor(planning_backend(backend, None), "cpu", None, sent_beside)
+    from leakmeter.backends.hf.machine import speed_of
     from leakmeter.backends.hf.outline import size_of
-    from leakmeter.backends.hf.speed import speed_of
 
     def measured(seconds: float) -> Speed:
         cached = _SPEEDS.get(model)
@@ -394,9 +394,9 @@ def predictor_for(
     resolved = resolve(model, notify=_unheard, download=False, hash_weights=False)
     if resolved.is_hub and not Path(resolved.path).is_dir():
         raise ModelError(f"'{model}' is not on this machine; fetch it with `leakmeter models pull {model}`")
+    from leakmeter.backends.hf.machine import speed_of
     from leakmeter.backends.hf.outline import outline_directory
     from leakmeter.backends.hf.schedule import check_states
-    from leakmeter.backends.hf.speed import speed_of
 
     outline = outline_directory(
         Path(resolved.path),

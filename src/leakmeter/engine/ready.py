@@ -15,17 +15,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from leakmeter.core.backend import Backend
+from leakmeter.core.files import made_for, remove_unused
 from leakmeter.core.loaded import Plan, Preparations
 from leakmeter.core.measure import Measure
 from leakmeter.core.urls import url_of
-from leakmeter.core.written import made_for, remove_unused
 from leakmeter.engine.measure import Callbacks, check_answered, measure_cases, n_parts
 from leakmeter.engine.slices import Slice
-from leakmeter.storage.fingerprint import spec_of
 from leakmeter.storage.nonce import NONCE_FILES
 from leakmeter.storage.parts import Part
 from leakmeter.storage.rundir import RunDirectory
-from leakmeter.storage.spec import RunSpec
+from leakmeter.storage.spec import RunSpec, spec_of
 from leakmeter.storage.stored import run_directory
 
 

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from filelock import FileLock
 
 from leakmeter.core.database import connected, transaction
-from leakmeter.core.written import make_private, open_private
+from leakmeter.core.files import make_private, open_private
 from leakmeter.errors import StoreError
 
 FILE_NAME: Final = "scores-1.sqlite"

@@ -22,8 +22,8 @@ from leakmeter.engine.prediction import EXACT_CASES, predictor_of
 from leakmeter.errors import CapabilityError, ModelError, UsageError
 from leakmeter.execute.pool import Engine, Failure, Pool
 from leakmeter.execute.ray import RayEngine, address_of
-from leakmeter.storage.fingerprint import libraries_of
 from leakmeter.storage.parts import Part
+from leakmeter.storage.spec import libraries_of
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend

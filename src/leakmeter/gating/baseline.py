@@ -23,10 +23,10 @@ import numpy as np
 
 from leakmeter.core.check import Check, Item, Number
 from leakmeter.core.files import check_readable
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.plain import excerpt
 from leakmeter.core.prompt import IntArray
 from leakmeter.core.quantity import Quantity
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import DataError, UsageError
 from leakmeter.gating.bounds import WORST_AT_MOST
 from leakmeter.gating.compare import HIDDEN, Setting, differing, incomparable, is_seed

@@ -8,8 +8,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.quantity import Quantity, RunQuantity, Worse
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.gating.gate_words import left_out_sentence
 from leakmeter.results.measured import Measured, case_quantities

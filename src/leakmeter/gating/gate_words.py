@@ -8,8 +8,8 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from leakmeter.core.check import Check, Number
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.plain import counted, excerpt
+from leakmeter.core.record import JsonObject
 from leakmeter.report.scale import nats_in, nats_text
 
 _WITHIN: Final = {"<=": "at most", "<": "below", ">=": "at least", ">": "above"}

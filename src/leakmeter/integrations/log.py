@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from leakmeter.core.written import open_private
+from leakmeter.core.files import open_private
 from leakmeter.data.foreign import SAMPLING, Fields, documents_of, messages_of, name_of, sampling_of
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 

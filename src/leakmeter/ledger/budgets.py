@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from leakmeter.core.check import Check, Item, Number
-from leakmeter.core.measurement import NATS
+from leakmeter.core.measure import NATS
 from leakmeter.core.plain import counted
 from leakmeter.errors import UsageError
 from leakmeter.ledger.keys import shown

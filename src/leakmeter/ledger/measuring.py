@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from leakmeter.core.item import Origin
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.loaded import LoadedCases, Plan, Preparations
-from leakmeter.core.measurement import Texts
+from leakmeter.core.measure import Texts
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import DamagedError, LeakmeterError, UsageError, WindowError
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.measure import Influence
@@ -36,7 +36,7 @@ from leakmeter.traces import LoggedAnswer, Refused, as_case
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
-    from leakmeter.core.measurement import Measurement
+    from leakmeter.core.measure import Measurement
     from leakmeter.engine.loading import KeptModel
     from leakmeter.engine.measure import Callbacks
     from leakmeter.engine.ready import ReadyPlan
@@ -310,7 +310,7 @@ def measured(
 
 
 def _setups(backend: Backend, how: Measuring, temperature: float) -> tuple[list[Setup], JsonObject]:
-    from leakmeter.storage.fingerprint import spec_of
+    from leakmeter.storage.spec import spec_of
 
     measure = Influence(temperature=temperature, search=how.search)
     # What decides what personal data is decides too whom disclosures of documents may tell of.

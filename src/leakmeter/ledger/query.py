@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 from leakmeter.ledger.report import record
 from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.tables import TABLES

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.plain import counted
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.ledger.flags import SENTENCES

@@ -24,10 +24,10 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from leakmeter.core.database import connected, database_errors, make_file, transaction
-from leakmeter.core.json_object import JsonObject
-from leakmeter.core.measurement import Measurement, Params
+from leakmeter.core.files import PARTIAL, check_outside_runs, make_private, store_errors
+from leakmeter.core.measure import Measurement, Params
 from leakmeter.core.plain import one_line
-from leakmeter.core.written import PARTIAL, check_outside_runs, make_private, store_errors
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import StoreError
 from leakmeter.ledger.keys import Keys
 from leakmeter.ledger.tables import TABLES, TEXTS, Rows, insert, make, select

@@ -13,9 +13,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from leakmeter.core.files import parsed_toml, read_text
+from leakmeter.core.files import parsed_toml, read_text, store_errors, write_whole
 from leakmeter.core.plain import excerpt
-from leakmeter.core.written import store_errors, write_whole
 from leakmeter.errors import UsageError
 from leakmeter.ledger.store import SUBJECTS, Ledger
 

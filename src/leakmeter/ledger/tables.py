@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, TypedDict, get_args, get_type_hints
 
 import pyarrow as pa
 
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 
 _TEXT, _NATS, _COUNT, _FLAG = pa.string(), pa.float64(), pa.int32(), pa.bool_()
 _TIME, _DAY, _TEXTS = pa.timestamp("us", tz="UTC"), pa.date32(), pa.list_(pa.string())

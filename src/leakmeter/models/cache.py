@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leakmeter.core.written import make_private, write_whole
+from leakmeter.core.files import make_private, write_whole
 from leakmeter.errors import ModelError
 
 if TYPE_CHECKING:

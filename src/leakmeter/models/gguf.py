@@ -20,8 +20,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.long_work import heartbeat
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import ModelError
 from leakmeter.models.cache import (
     RECORD_FORMAT,

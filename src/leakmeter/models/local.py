@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import LeakmeterError, ModelError
 
 FROM_DISK: Final = {"local_files_only": True, "trust_remote_code": False}

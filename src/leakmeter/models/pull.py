@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.long_work import heartbeat
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import ModelError
 from leakmeter.models.cache import Notify, build_once, folder_of, fresh_sha256, is_whole
 from leakmeter.models.registry import KnownModel, Wheel

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import ModelError
 from leakmeter.models.cache import settings_hash, weights_hash
 from leakmeter.models.local import FROM_DISK, WEIGHTS_FROM_DISK, check_loaded, check_model_folder

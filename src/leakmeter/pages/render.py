@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from leakmeter.core.check import Number
-from leakmeter.core.json_object import JsonObject
-from leakmeter.core.written import check_outside_runs, store_errors, write_whole
+from leakmeter.core.files import check_outside_runs, store_errors, write_whole
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import UsageError
 from leakmeter.gating.compare import compare
 from leakmeter.gating.gate_words import incomparable_line, left_out_line, setting_line, value_text

@@ -21,9 +21,9 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from leakmeter.core.files import write_whole
 from leakmeter.core.plain import excerpt
 from leakmeter.core.request import FloatArray
-from leakmeter.core.written import write_whole
 from leakmeter.errors import UsageError
 from leakmeter.report import blocks as b
 from leakmeter.report import scale

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup, escape
 
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.plain import visible
+from leakmeter.core.record import JsonObject
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, glossary, scale
 from leakmeter.stats.stats import posterior_from_even_odds

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from leakmeter.core import registry
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.quantity import AnyQuantity, Case, Quantity
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import UsageError
 from leakmeter.stats.aggregates import is_aggregate
 from leakmeter.stats.stats import FloatArray

@@ -20,8 +20,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from leakmeter.core.json_object import JsonObject
-from leakmeter.core.written import regular_file
+from leakmeter.core.files import regular_file
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.results.query_process import DEFAULT_LIMITS, Limits, QueryProcess
 from leakmeter.results.run import Run

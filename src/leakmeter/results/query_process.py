@@ -19,8 +19,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.limits import parse_memory, refuse_bad
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 
 if TYPE_CHECKING:

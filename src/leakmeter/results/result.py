@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from leakmeter.core import registry
 from leakmeter.core.case import unmarked_context
 from leakmeter.core.cost import ResultCost
-from leakmeter.core.json_object import JsonObject
-from leakmeter.core.measurement import Measurement, Texts
+from leakmeter.core.measure import Measurement, Texts
 from leakmeter.core.plain import to_json, to_plain
 from leakmeter.core.quantity import AnyQuantity, SoFar
-from leakmeter.core.record import Record
+from leakmeter.core.record import JsonObject, Record
 from leakmeter.core.urls import place_of
 from leakmeter.errors import UsageError
 from leakmeter.overriding import override
@@ -331,7 +330,7 @@ def show(shown: Any) -> None:
 
 def saved(path: str | Path, page: str, *, public: bool = False) -> Path:
     """Where a page was written; for its owner alone, mode 0600, unless it may be published."""
-    from leakmeter.core.written import check_outside_runs, write_whole
+    from leakmeter.core.files import check_outside_runs, write_whole
 
     where = Path(path)
     check_outside_runs(where, "page")

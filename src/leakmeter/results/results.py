@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 import numpy as np
 
 from leakmeter.core.check import Number
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.plain import excerpt, to_json
 from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, RunQuantity
-from leakmeter.core.record import Record, frame_of, part_fields
+from leakmeter.core.record import JsonObject, Record, frame_of, part_fields
 from leakmeter.errors import UnknownNameError
 from leakmeter.overriding import override
 from leakmeter.report.blocks import Report

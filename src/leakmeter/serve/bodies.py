@@ -11,9 +11,9 @@ from typing import Any, Final
 from starlette.requests import Request
 
 from leakmeter.commands import output
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.limits import MOST_NEW_TOKENS, bounded
 from leakmeter.core.plain import half_pair
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 
 _ROOT: Final = r"(?:/|~[/\\]|[A-Za-z]:[/\\]|\\\\)"

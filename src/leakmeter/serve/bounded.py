@@ -22,13 +22,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from leakmeter.core.files import store_errors, write_whole
 from leakmeter.core.item import ContextItem
-from leakmeter.core.json_object import JsonObject
-from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.measure import Measure, Measurement
+from leakmeter.core.record import JsonObject
 from leakmeter.core.request import Trial
 from leakmeter.core.tokenizer import Tokenizer
-from leakmeter.core.written import store_errors, write_whole
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.decoding.measure import Decode, check_guarantee, check_precision
 from leakmeter.instruments.decoding.result import DELTA, DecodeResult

@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, Validatio
 from starlette.responses import JSONResponse, Response
 
 from leakmeter.core.case import Case, Document, Message
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.limits import MOST_NEW_TOKENS
 from leakmeter.core.plain import visible
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import DataError, UsageError
 from leakmeter.serve.bodies import error_of, parsed_object
 from leakmeter.stats.logspace import COLDEST

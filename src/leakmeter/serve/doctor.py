@@ -15,7 +15,7 @@ from leakmeter.checkup.checks import CHECKS
 from leakmeter.checkup.report import report
 from leakmeter.checkup.result import DoctorResult
 from leakmeter.checkup.subject import Subject
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import UsageError
 from leakmeter.report import html
 from leakmeter.serve.bodies import json_object

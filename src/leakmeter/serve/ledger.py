@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 from leakmeter.ledger import budgets
 from leakmeter.ledger import report as said

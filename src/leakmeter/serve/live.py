@@ -18,10 +18,9 @@ from starlette.routing import BaseRoute, Route
 
 from leakmeter.core.case import Case
 from leakmeter.core.item import Prepared
-from leakmeter.core.json_object import JsonObject
-from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import RESPONSE, Texts
+from leakmeter.core.measure import RESPONSE, Measure, Texts
 from leakmeter.core.plain import visible
+from leakmeter.core.record import JsonObject
 from leakmeter.core.tokenizer import response_texts
 from leakmeter.data.rows import rows_of_text
 from leakmeter.engine.loading import KeptModel

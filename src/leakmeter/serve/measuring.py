@@ -9,7 +9,8 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from leakmeter.core.json_object import JsonObject
+from leakmeter.commands.cases import log_formats
+from leakmeter.core.record import JsonObject
 from leakmeter.data.rows import rows_of_text
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.influence.measure import Influence
@@ -114,11 +115,10 @@ def _measure(serving: Serving, wanted: RunRequest, job: Job) -> JsonObject:
     from leakmeter.core.loaded import LoadedCases, Plan
     from leakmeter.data.cases import cases_of
     from leakmeter.engine.ready import make_ready
-    from leakmeter.traces.case import PRESETS
 
     settings = PromptSettings(unit=wanted.unit, template=wanted.template, group=wanted.unit != "whole").resolved()
     measure = Influence(max_new_tokens=wanted.max_new_tokens)
-    loaded = cases_of(list(wanted.records), context_from=wanted.context_from, logs=PRESETS)
+    loaded = cases_of(list(wanted.records), context_from=wanted.context_from, logs=log_formats())
     kept = serving.use(wanted.model, job)
     with kept.lock, cancellable(kept, job):
         ready = make_ready(Plan("influence", measure, settings, LoadedCases(loaded.cases)), kept.backend)

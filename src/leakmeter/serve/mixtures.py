@@ -10,7 +10,7 @@ import numpy as np
 
 from leakmeter.core.drive import drive
 from leakmeter.core.item import Prepared
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 from leakmeter.core.reductions import NextToken
 from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.engine.loading import KeptModel

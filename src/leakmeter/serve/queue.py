@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.long_work import checked_by
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import LeakmeterError
 from leakmeter.serve.bodies import unforeseen, without_paths
 

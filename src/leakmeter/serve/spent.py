@@ -18,7 +18,7 @@ from typing import Final
 import regex
 
 from leakmeter.core.database import connected, database_errors, make_file, transaction
-from leakmeter.core.written import store_errors
+from leakmeter.core.files import store_errors
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 from leakmeter.storage.nonce import made_directory
 from leakmeter.storage.pseudonym import pseudonym, read_secret

@@ -17,8 +17,7 @@ import numpy as np
 from leakmeter.core.case import Case
 from leakmeter.core.item import ContextItem, Lazily, Prepared
 from leakmeter.core.loaded import LoadedCases
-from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.measure import Measure, Measurement
 from leakmeter.core.request import Asked, Request, Scores, Trial
 from leakmeter.core.tokenizer import response_texts
 from leakmeter.engine.loading import KeptModel

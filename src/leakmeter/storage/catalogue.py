@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 from leakmeter.core.urls import forget_copy
 from leakmeter.errors import StoreError
 from leakmeter.storage.parts import PartReader

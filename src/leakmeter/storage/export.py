@@ -26,10 +26,10 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from leakmeter.core.json_object import JsonObject
-from leakmeter.core.measurement import TOKEN_ID, Measurement
+from leakmeter.core.files import PRIVATE, check_place, store_errors
+from leakmeter.core.measure import TOKEN_ID, Measurement
 from leakmeter.core.plain import csv_writer
-from leakmeter.core.written import PRIVATE, check_place, store_errors
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import StoreError
 from leakmeter.storage.catalogue import spec_of
 from leakmeter.storage.parts import PartReader

@@ -12,9 +12,9 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 import numpy as np
 
-from leakmeter.core.measurement import NATS, RESPONSE, TOKEN_ID, Measurement, Params
+from leakmeter.core.measure import NATS, RESPONSE, TOKEN_ID, Measurement, Params
 from leakmeter.core.record import Record
-from leakmeter.storage.damage import FieldError
+from leakmeter.storage.schema import FieldError
 from leakmeter.text.entities import mention, phone
 
 MOST: Final = 2**53

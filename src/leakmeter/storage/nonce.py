@@ -9,8 +9,8 @@ from typing import Final
 
 from filelock import FileLock
 
+from leakmeter.core.files import clear_left_over, make_private, store_errors, write_whole
 from leakmeter.core.urls import check_directory
-from leakmeter.core.written import clear_left_over, make_private, store_errors, write_whole
 from leakmeter.errors import StoreError
 
 NONCE_FILES: Final = (".lock", "secret.json")

@@ -10,13 +10,12 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Self, get_type_hints
 
 from leakmeter.core import registry
-from leakmeter.core.json_object import JsonObject
-from leakmeter.core.measurement import Measurement, Params
-from leakmeter.core.record import reader_of, records_in
+from leakmeter.core.measure import Measurement, Params
+from leakmeter.core.record import JsonObject, reader_of, records_in
 from leakmeter.errors import UsageError
-from leakmeter.storage.damage import FieldError
 from leakmeter.storage.kept import KeptCase
 from leakmeter.storage.rundir import SPEC, RunDirectory
+from leakmeter.storage.schema import FieldError
 from leakmeter.storage.spec import RunSpec
 
 if TYPE_CHECKING:

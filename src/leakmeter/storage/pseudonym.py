@@ -15,7 +15,7 @@ from typing import Final
 
 from filelock import FileLock
 
-from leakmeter.core.written import make_private, write_whole
+from leakmeter.core.files import make_private, write_whole
 from leakmeter.errors import StoreError
 
 FILE: Final = "subjects.secret"

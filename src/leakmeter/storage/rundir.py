@@ -30,11 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
-from leakmeter.core.json_object import JsonObject
-from leakmeter.core.measurement import Measurement
-from leakmeter.core.plain import one_line
-from leakmeter.core.urls import check_directory
-from leakmeter.core.written import (
+from leakmeter.core.files import (
     PARTIAL,
     ForeignFileError,
     check_outside_runs,
@@ -45,8 +41,11 @@ from leakmeter.core.written import (
     store_errors,
     write_whole,
 )
+from leakmeter.core.measure import Measurement
+from leakmeter.core.plain import one_line
+from leakmeter.core.record import JsonObject
+from leakmeter.core.urls import check_directory
 from leakmeter.errors import DamagedError, ModelError, StoreError
-from leakmeter.storage.damage import FieldError
 from leakmeter.storage.files import (
     GROUP_BYTES,
     GROUP_PARTS,
@@ -58,7 +57,7 @@ from leakmeter.storage.files import (
     parts_in,
     texts_name,
 )
-from leakmeter.storage.schema import REPEATED, from_group_table, from_table, group_table, to_table
+from leakmeter.storage.schema import REPEATED, FieldError, from_group_table, from_table, group_table, to_table
 from leakmeter.storage.spec import RunSpec, is_word
 
 _T = TypeVar("_T")

@@ -1,4 +1,4 @@
-"""The columns of measurements in Parquet."""
+"""The columns of measurements in Parquet, and what is said of a field that is wrong."""
 
 from __future__ import annotations
 
@@ -10,8 +10,18 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from leakmeter.core.measurement import Measurement
-from leakmeter.storage.damage import FieldError
+from leakmeter.core.measure import Measurement
+
+
+class FieldError(ValueError):
+    """A field of a file with what leakmeter did not write: its name and place, and why it is wrong, a clause that
+    follows the name. The value is private, and not shown."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field}: {why}")
+        self.field = field
+        self.why = why
+
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 SCHEMA = pa.schema(

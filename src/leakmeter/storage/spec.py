@@ -2,12 +2,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache
+from importlib import metadata
 from typing import Final, Self
 
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.backend import Backend
+from leakmeter.core.instrument import AnyCase, Settings
+from leakmeter.core.measure import Measure
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import UsageError
 
 MOST_NAME: Final = 80
@@ -72,3 +78,64 @@ def checked_name(name: str | None) -> str | None:
     if name is not None and not (name.strip() and len(name) <= MOST_NAME and name.isprintable()):
         raise UsageError(f"a run's name is one line of 1 to {MOST_NAME} characters; give another name")
     return name
+
+
+def spec_of(
+    measure: Measure,
+    name: str,
+    settings: Settings,
+    backend: Backend,
+    cases: Sequence[AnyCase],
+    *,
+    group_size: int = 1,
+    command: str | None = None,
+    problems: Sequence[str] = (),
+    label: str | None = None,
+    data: str | None = None,
+) -> RunSpec:
+    """The spec of measuring these cases; more than one scored together are part of how they are prompted."""
+    return RunSpec(
+        measure=name,
+        params=measure.record(),
+        prompts=asdict(settings) if group_size == 1 else {**asdict(settings), "group_size": group_size},
+        model={
+            "name": backend.name,
+            "weights_sha256": backend.weights_sha256,
+            **backend.identity,
+            "dtype": backend.dtype,
+            # Where a server computes, it does not say.
+            "device": None if backend.dtype == "served" else device_of(backend),
+            "memory_bytes": getattr(backend, "memory_bytes", None),
+            **getattr(backend, "machine", {}),
+            **settings.model_record(),
+        },
+        cases=tuple(case.record() for case in cases),
+        version=metadata.version("leakmeter"),
+        environment={
+            **libraries_of(),
+            **{name: _version(name) for name in settings.libraries},
+        },
+        command=command,
+        problems=tuple(problems),
+        name=label,
+        data=data,
+    )
+
+
+def device_of(backend: Backend) -> str:
+    return str(getattr(getattr(backend, "model", backend), "device", "cpu"))
+
+
+def libraries_of() -> dict[str, str]:
+    """Versions of Python and of the libraries that compute, and the kind of machine."""
+    return {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        **{name: _version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
+    }
+
+
+@cache
+def _version(library: str) -> str:
+    """A library's version; to parse its metadata takes a millisecond."""
+    return metadata.version(library)

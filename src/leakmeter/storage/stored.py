@@ -18,8 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from leakmeter.core.files import make_private, remove_unused, store_errors, write_whole
 from leakmeter.core.urls import as_given, copy_of, forget_copy, url_of
-from leakmeter.core.written import make_private, remove_unused, store_errors, write_whole
 from leakmeter.errors import LeakmeterError, StoreError
 from leakmeter.models import cache_dir
 from leakmeter.overriding import override

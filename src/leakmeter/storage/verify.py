@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from leakmeter.core.written import read_whole, store_errors
+from leakmeter.core.files import read_whole, store_errors
 from leakmeter.errors import DamagedError, StoreError
 from leakmeter.storage.files import NUMBERS, TEXTS, names_of, parts_in
 from leakmeter.storage.parts import PartReader

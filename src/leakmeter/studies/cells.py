@@ -27,10 +27,10 @@ from typing import Any
 
 from leakmeter.core import registry
 from leakmeter.core.backend import Backend
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.files import check_outside_runs, made_for, remove_unused, store_errors, write_whole
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.quantity import watched
-from leakmeter.core.written import check_outside_runs, made_for, remove_unused, store_errors, write_whole
+from leakmeter.core.record import JsonObject
 from leakmeter.engine.measure import Callbacks
 from leakmeter.engine.prediction import Predictor
 from leakmeter.engine.ready import make_ready

@@ -11,9 +11,8 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from leakmeter.core.case import Case
-from leakmeter.core.json_object import JsonObject
-from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.measure import Measure, Measurement
+from leakmeter.core.record import JsonObject
 from leakmeter.data import named
 from leakmeter.data.named.base import Record
 from leakmeter.errors import LeakmeterError, UsageError

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.measure import Measurement
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
 from leakmeter.stats import stats

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from leakmeter.core.case import record_of
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import UsageError
 from leakmeter.report import charts
 from leakmeter.report.blocks import Chart
-from leakmeter.studies.figure import figure_of
+from leakmeter.studies.study_report import figure_of
 from leakmeter.studies.tables import Column, Columns, Row
 
 if TYPE_CHECKING:

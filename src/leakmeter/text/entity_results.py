@@ -23,8 +23,8 @@ from typing import Literal
 
 import numpy as np
 
-from leakmeter.core.json_object import JsonObject
-from leakmeter.core.measurement import Texts
+from leakmeter.core.measure import Texts
+from leakmeter.core.record import JsonObject
 from leakmeter.core.request import FloatArray
 from leakmeter.text.entities import date, mention, person
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 
 EXEMPLAR: Final = "exemplar"
 """Ablation unit of prompts with exemplars."""

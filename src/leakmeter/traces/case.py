@@ -13,9 +13,8 @@ from typing import Final
 
 from leakmeter.core.case import Case, Document, Message
 from leakmeter.data import formats as data_formats
-from leakmeter.data.mapping import Fields
+from leakmeter.data.mapping import Fields, unused
 from leakmeter.data.rows import Row
-from leakmeter.data.text import unused
 from leakmeter.errors import DataError
 from leakmeter.traces.answer import LoggedAnswer, Refused
 from leakmeter.traces.formats import FORMATS

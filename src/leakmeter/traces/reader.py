@@ -16,8 +16,7 @@ from leakmeter.errors import DataError, UnknownNameError
 from leakmeter.traces.answer import LoggedAnswer, Reason, Refused, Unusable
 from leakmeter.traces.formats import FORMATS, Record, found_in, openai
 from leakmeter.traces.plainly import is_record
-from leakmeter.traces.span import Span
-from leakmeter.traces.spool import MOST_SPANS, Spool
+from leakmeter.traces.span import MOST_SPANS, Span, Spool
 from leakmeter.traces.trace import outcome_of
 
 Absent = Literal["refuse", "leave-out"]

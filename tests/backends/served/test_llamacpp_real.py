@@ -18,7 +18,7 @@ from leakmeter.backends.served.dialect import Scored
 from leakmeter.backends.served.load import load_served
 from leakmeter.core import registry
 from leakmeter.core.drive import drive
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.measure import Measurement
 from leakmeter.engine.loading import load_backend
 from leakmeter.errors import ModelError
 from leakmeter.models import DEFAULT_MODEL, resolve

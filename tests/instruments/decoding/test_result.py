@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.core.measurement import NATS, TOKEN_ID, Measurement
+from leakmeter.core.measure import NATS, TOKEN_ID, Measurement
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding import result
 from leakmeter.instruments.decoding.result import DecodeResult, Draws, Guarantee

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, seed
 from hypothesis import strategies as st
 
-from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Measurement
+from leakmeter.core.measure import NATS, TOKEN_ID, WEIGHT, Measurement
 from leakmeter.errors import UsageError
 from leakmeter.instruments.generation.measure import distinct, perplexity, shared_runs, stretches
 from leakmeter.instruments.generation.result import (

@@ -17,7 +17,7 @@ from leakmeter.backends.hf.outline import size_of
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
-from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID
+from leakmeter.core.measure import LABEL, NATS, TOKEN_ID
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.errors import ScoreError, UnknownNameError, UsageError

@@ -17,7 +17,7 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Prompt
 from leakmeter.data import tasks
 from leakmeter.errors import UsageError, WindowError
-from leakmeter.instruments.icl.draw import choose_queries, draw_cases, fixed_cases
+from leakmeter.instruments.icl.given import choose_queries, draw_cases, fixed_cases
 from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplars
 from leakmeter.text.exemplar import Example, ExemplarCase, Task
 

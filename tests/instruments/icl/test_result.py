@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID, Measurement
+from leakmeter.core.measure import LABEL, NATS, TOKEN_ID, Measurement
 from leakmeter.core.plain import to_json
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.result import IclResult, MovedToken, Vocabulary

@@ -25,9 +25,8 @@ from leakmeter.core.case import Case, Document
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.item import ContextItem, Prepared
-from leakmeter.core.measure import chooses
-from leakmeter.core.measurement import RESPONSE as TOKENS
-from leakmeter.core.measurement import TOKEN_ID, Measurement
+from leakmeter.core.measure import RESPONSE as TOKENS
+from leakmeter.core.measure import TOKEN_ID, Measurement, chooses
 from leakmeter.engine.measure import texts_of
 from leakmeter.engine.prediction import predictor_of
 from leakmeter.errors import UsageError
@@ -36,7 +35,7 @@ from leakmeter.instruments.influence.ladder import Ladder, best_stretch
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.instruments.influence.scored import Row, Scored
-from leakmeter.storage.damage import FieldError
+from leakmeter.storage.schema import FieldError
 from leakmeter.studies.contexts import KIND
 from leakmeter.testing import assert_leakage
 from leakmeter.text.build import PromptSettings, prepare

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.core.measurement import NATS, TOKEN_ID, Measurement
+from leakmeter.core.measure import NATS, TOKEN_ID, Measurement
 from leakmeter.instruments.influence.result import InfluenceResult, Sample
 from leakmeter.results.result import Response
 from leakmeter.stats.stats import bootstrap_interval_of_mean

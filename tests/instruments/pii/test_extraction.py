@@ -13,19 +13,17 @@ from typing import Any
 import pytest
 from faker import Faker
 
+from leakmeter.data.documents import MOST_CHARACTERS, clean, parts
+from leakmeter.data.records import load_names
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.pii.extraction import (
-    MOST_CHARACTERS,
     Find,
     Relationships,
     Structured,
     Universities,
     apart_from,
-    clean,
-    load_names,
     nearest,
     one_line,
-    parts,
     widest,
 )
 from leakmeter.instruments.pii.subject import Relation, Subject

@@ -22,10 +22,11 @@ import pytest
 
 from helpers.extracted_words import Words
 from helpers.places import TESTS
-from leakmeter.data import streamed
+from leakmeter.data import documents, streamed
+from leakmeter.data.documents import Bad, Document, documents_of
 from leakmeter.errors import DataError, StoreError, UsageError
 from leakmeter.instruments.pii import extraction
-from leakmeter.instruments.pii.extraction import Bad, Document, Relationships, Structured, documents_of, extract
+from leakmeter.instruments.pii.extraction import Relationships, Structured, extract
 from leakmeter.instruments.pii.subject import Subject
 from leakmeter.instruments.pii.subjects import load_subjects
 from leakmeter.text.entities import address, email, phone
@@ -44,7 +45,7 @@ def records(out: Path) -> list[dict[str, Any]]:
 
 
 def read(path: Path) -> list[Document | Bad]:
-    return [document for document, _ in documents_of(path, "text")]
+    return [document for _, document in documents_of([path], "text")]
 
 
 # Reading
@@ -114,7 +115,7 @@ def test_the_output_is_for_the_user_alone_bad_lines_are_counted_and_a_person_is_
 def test_text_is_read_in_chunks_that_end_at_blank_lines(
     tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extraction, "_CHUNK_BYTES", 100)
+    monkeypatch.setattr(documents, "_CHUNK_BYTES", 100)
     paragraphs = [f"ä{'x' * (37 * n % 230)}" for n in range(1, 41)]
     content = "\n\n".join(paragraphs).encode()
     path = tmp_path / f"a{suffix}"
@@ -125,8 +126,9 @@ def test_text_is_read_in_chunks_that_end_at_blank_lines(
     assert "".join(document.text for document in found).encode() == content
     lines = content.decode().split("\n")
     assert all(document.text.partition("\n")[0] == lines[document.line - 1] for document in found)
-    *_, (_, n_bytes) = documents_of(path, "text")
-    assert n_bytes == path.stat().st_size
+    read_bytes: list[tuple[int, int]] = []
+    assert list(documents.documents_of([path], "text", lambda *counts: read_bytes.append(counts)))
+    assert read_bytes[-1] == (path.stat().st_size,) * 2
 
 
 def test_bad_lines_are_told_by_number_and_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

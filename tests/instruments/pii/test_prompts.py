@@ -16,7 +16,7 @@ from leakmeter.core.backend import Backend
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.limits import MOST_BEAMS
-from leakmeter.core.measurement import RESPONSE, Measurement
+from leakmeter.core.measure import RESPONSE, Measurement
 from leakmeter.core.prompt import VIRTUAL, Prompt
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.pii.matching import STATISTICS

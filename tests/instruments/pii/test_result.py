@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.core.measurement import COUNT, NATS, Measurement
+from leakmeter.core.measure import COUNT, NATS, Measurement
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.instruments.pii.summary import Match, summary

@@ -22,7 +22,7 @@ from leakmeter.core.case import Case, Document
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.item import ContextItem
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.measure import Measurement
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.request import Scores
@@ -32,7 +32,7 @@ from leakmeter.instruments.redaction.disclosing import after
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED, Redaction, candidates
 from leakmeter.instruments.redaction.report import verdict
 from leakmeter.instruments.redaction.result import KeptRedaction, RedactedDisclosures, RedactionResult, unmet
-from leakmeter.storage.damage import FieldError
+from leakmeter.storage.schema import FieldError
 from leakmeter.text.build import PromptSettings, prepare
 
 Call = Callable[..., Any]

@@ -18,8 +18,7 @@ from leakmeter.core.case import Case, Document
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.item import ContextItem
-from leakmeter.core.measure import ChoosingMeasure
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.measure import ChoosingMeasure, Measurement
 from leakmeter.core.plan import Chunk, plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import TargetLogProbs

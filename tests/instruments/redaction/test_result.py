@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.core.measurement import NATS, TOKEN_ID, Measurement
+from leakmeter.core.measure import NATS, TOKEN_ID, Measurement
 from leakmeter.instruments.redaction.result import RedactionResult, marked, merged
 
 CONTEXT = "Ana is 41. Bo ate. Call Ana.\n\nCid left."

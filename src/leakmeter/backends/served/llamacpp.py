@@ -15,7 +15,7 @@ from typing import Any, Final
 from leakmeter.backends.served import answered
 from leakmeter.backends.served.dialect import SCORING, UNCACHED, Capabilities, Control, Drawn, Scored, Served, Setting
 from leakmeter.backends.served.rows import RowsDialect
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 from leakmeter.core.request import FloatArray
 from leakmeter.overriding import override
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from leakmeter.backends.served import answered
 from leakmeter.backends.served.connection import Connection
 from leakmeter.backends.served.dialect import Capabilities, Drawn, Scored, Served, TopRow
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 from leakmeter.core.request import FloatArray
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import CapabilityError

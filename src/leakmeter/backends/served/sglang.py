@@ -13,7 +13,7 @@ from typing import Any, Final
 from leakmeter.backends.served import answered
 from leakmeter.backends.served.dialect import SCORING, Capabilities, Drawn, Scored, Served, Setting
 from leakmeter.backends.served.rows import UNTRUNCATED, RowsDialect, ids_for
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import CapabilityError
 from leakmeter.overriding import override

@@ -15,7 +15,7 @@ from leakmeter.backends.served import answered
 from leakmeter.backends.served.connection import Connection, StatusError
 from leakmeter.backends.served.dialect import SCORING, Capabilities, Drawn, Scored, Served, Setting
 from leakmeter.backends.served.rows import UNTRUNCATED, RowsDialect, ids_for
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 from leakmeter.core.request import FloatArray
 from leakmeter.overriding import override
 

@@ -29,10 +29,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from leakmeter.data.foreign import fields_of
-from leakmeter.data.mapping import Fields
+from leakmeter.data.mapping import Fields, checked_text
 from leakmeter.data.records import records_of_hub
 from leakmeter.data.rows import read_rows
-from leakmeter.data.text import checked_text
 from leakmeter.errors import DataError, UsageError
 from leakmeter.text.exemplar import Example, Task
 

@@ -10,8 +10,7 @@ from cyclopts import App, Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.call import CallOptions, CaseOptions, FunctionOptions, function, function_of_cases, measured
-from leakmeter.commands.cases import run_cases
-from leakmeter.commands.given import read_cases
+from leakmeter.commands.cases import log_formats, read_cases, run_cases
 from leakmeter.commands.options import Flag, RunOptions, Source
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.engine.loading import LoadOptions
@@ -222,21 +221,20 @@ def frontier(model: KeptModel, data: Any, options: FrontierOptions) -> Frontier:
         >>> [setting["cid_lambda"] for setting in found.settings]
         [0.0, 1.0]
     """
-    from leakmeter.data.referenced import load_referenced
+    from leakmeter.data.cases import load_referenced
     from leakmeter.engine.loading import tell
     from leakmeter.engine.ready import make_ready
     from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
     from leakmeter.instruments.decoding.measure import check_precision, precision_for
     from leakmeter.instruments.decoding.sweep import settings_of, study_of, sweep_of
     from leakmeter.privacy.draws import SEED_WARNING
-    from leakmeter.storage.fingerprint import device_of
     from leakmeter.storage.nonce import drawn_nonce
+    from leakmeter.storage.spec import device_of
     from leakmeter.studies.cells import FinishedCell
     from leakmeter.studies.quality import Quality
-    from leakmeter.traces.case import PRESETS
 
     sweep = sweep_of(options.lambdas, options.epsilons, asdict(options.part(Drawing)))
-    loaded = load_referenced(data, context_from=options.context_from, logs=PRESETS)
+    loaded = load_referenced(data, context_from=options.context_from, logs=log_formats())
     records, settings = loaded.records, settings_of(loaded, options.part(TemplateOptions))
     if options.epsilons is not None and sweep.given_seed is not None:
         tell(SEED_WARNING)

@@ -277,7 +277,7 @@ class Frontier(Record):
             UsageError: matplotlib is not installed.
             StoreError: they lie in a run.
         """
-        from leakmeter.core.written import check_outside_runs
+        from leakmeter.core.files import check_outside_runs
         from leakmeter.instruments.decoding.frontier_report import figure_of
         from leakmeter.report import charts
 

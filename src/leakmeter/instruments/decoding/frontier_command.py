@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from leakmeter.commands import output
+from leakmeter.commands.cases import log_formats
 from leakmeter.commands.options import RunOptions, Text
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UsageError
@@ -103,17 +104,16 @@ def frontier_command(
     run.json
         Print one JSON object instead of the table.
     """
-    from leakmeter.data.referenced import load_referenced
+    from leakmeter.data.cases import load_referenced
     from leakmeter.instruments.decoding.measure import precision_for
     from leakmeter.instruments.decoding.sweep import EPSILON, settings_of, sweep_of
     from leakmeter.privacy.draws import SEED_WARNING
     from leakmeter.studies.quality import Quality
-    from leakmeter.traces.case import PRESETS
 
     if records is not None and records < 1:
         raise UsageError(f"records is {records}; it has to be 1 or more")
     sweep = sweep_of(lambdas, epsilon, asdict(drawing or Drawing()))
-    loaded = load_referenced(data, n=records, map=map, format=format, context_from=context_from, logs=PRESETS)
+    loaded = load_referenced(data, n=records, map=map, format=format, context_from=context_from, logs=log_formats())
     for note in loaded.notes:
         output.tell(note)
     prompt = prompt or TemplateOptions()
@@ -146,7 +146,7 @@ def _run(
     sweep: Sweep, records: Sequence[Record], settings: PromptSettings, quality: Quality, run: RunOptions, command: str
 ) -> None:
     from leakmeter.commands.progress import study_progress
-    from leakmeter.core.written import made_for
+    from leakmeter.core.files import made_for
     from leakmeter.instruments.decoding.measure import check_precision
     from leakmeter.instruments.decoding.sweep import SYMBOLS, study_of, sweep_directory
     from leakmeter.storage.nonce import kept_nonce

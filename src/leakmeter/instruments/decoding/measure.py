@@ -12,10 +12,9 @@ import numpy as np
 
 from leakmeter.core.case import Case
 from leakmeter.core.item import ContextItem
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
-from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Measurement
+from leakmeter.core.measure import NATS, TOKEN_ID, WEIGHT, Measure, Measurement
+from leakmeter.core.record import JsonObject
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.core.sampling import bits_of, draw_with, uniforms_of
 from leakmeter.errors import UsageError

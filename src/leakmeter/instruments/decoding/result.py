@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.measurement import NATS, WEIGHT, Measurement, Params, Texts
+from leakmeter.core.measure import NATS, WEIGHT, Measurement, Params, Texts
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import Record, Unbounded
@@ -19,9 +19,9 @@ from leakmeter.overriding import override
 from leakmeter.privacy import accounting
 from leakmeter.privacy.draws import draws_of
 from leakmeter.results.result import AnyResult, DocumentRange, Part, Response, Result
-from leakmeter.storage.damage import FieldError
 from leakmeter.storage.kept import KeptCase
 from leakmeter.storage.kept import Series as KeptSeries
+from leakmeter.storage.schema import FieldError
 
 if TYPE_CHECKING:
     import pandas as pd

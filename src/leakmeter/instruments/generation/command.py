@@ -29,8 +29,8 @@ from leakmeter.commands.call import CallOptions, FunctionOptions, Row, RowNames,
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.options import Explain, Flag, RunOptions, Text
 from leakmeter.core.files import parsed_toml, read_text, sample_path
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.loaded import LoadedCases, Plan
+from leakmeter.core.record import JsonObject
 from leakmeter.engine.loading import LoadOptions
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.generation.measure import PrivateGeneration
@@ -461,8 +461,8 @@ def described(mechanism: Mechanism | None) -> dict[str, object] | None:
 
 
 def _examples(data: Any, options: GenerateOptions) -> list[Example]:
+    from leakmeter.data.mapping import checked_text
     from leakmeter.data.tasks import load_task, task_of
-    from leakmeter.data.text import checked_text
     from leakmeter.instruments.generation.audits import with_label
     from leakmeter.text.exemplar import Example
 

@@ -17,8 +17,7 @@ from array_api_compat import array_namespace, device
 from leakmeter.core import reductions
 from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
-from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Measurement
+from leakmeter.core.measure import NATS, TOKEN_ID, WEIGHT, Measure, Measurement
 from leakmeter.core.prompt import CONTEXT, Prompt
 from leakmeter.core.reductions import NextToken, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial

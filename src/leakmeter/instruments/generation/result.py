@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import numpy as np
 
 from leakmeter.core.cost import ResultCost
-from leakmeter.core.measurement import NATS, WEIGHT, Measurement, Params, Texts
+from leakmeter.core.measure import NATS, WEIGHT, Measurement, Params, Texts
 from leakmeter.core.quantity import Case, Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
@@ -25,8 +25,8 @@ from leakmeter.privacy.draws import draws_of
 from leakmeter.privacy.rdp import Guarantee, composed, to_epsilon
 from leakmeter.privacy.renyi import SPREAD
 from leakmeter.results.result import AnyResult, Part, PieceFields, Result
-from leakmeter.storage.damage import FieldError
 from leakmeter.storage.kept import MOST, KeptCase, Series
+from leakmeter.storage.schema import FieldError
 
 if TYPE_CHECKING:
     import pandas as pd

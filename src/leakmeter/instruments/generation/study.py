@@ -11,8 +11,8 @@ from typing import ClassVar, Final, get_args
 
 import numpy as np
 
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
+from leakmeter.core.record import JsonObject
 from leakmeter.data import tasks
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.generation.audits import with_label
@@ -26,9 +26,9 @@ from leakmeter.report import blocks as b
 from leakmeter.report.blocks import Chart
 from leakmeter.report.scale import share_text
 from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.figure import groups_of
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Tables, at_least_one, of_kind, seeds_text
+from leakmeter.studies.study_report import groups_of
 from leakmeter.studies.tables import Column, Row, heading_of
 from leakmeter.text.exemplar import Example, ExemplarCase
 

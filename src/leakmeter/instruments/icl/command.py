@@ -16,14 +16,16 @@ from leakmeter.commands.options import Flag, RowOptions, RunOptions, Text
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.engine.loading import LoadOptions
 from leakmeter.errors import UsageError
-from leakmeter.instruments.icl.draw import (
+from leakmeter.instruments.icl.given import (
     FIXED_TOGETHER,
     REDRAWN_TOGETHER,
+    InputFile,
+    Sources,
+    TaskOptions,
     choose_queries,
     draw_cases,
     fixed_cases,
 )
-from leakmeter.instruments.icl.given import InputFile, Sources, TaskOptions
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.prompts import ExemplarSettings
 from leakmeter.instruments.icl.responses import check_either, free_form, response_plan

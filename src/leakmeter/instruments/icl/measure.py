@@ -12,8 +12,7 @@ import numpy as np
 
 from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import refuse_bad
-from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID, Measurement
+from leakmeter.core.measure import LABEL, NATS, TOKEN_ID, Measure, Measurement
 from leakmeter.core.noise import going_on, of_contrast
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import Labels, TargetLogProbs

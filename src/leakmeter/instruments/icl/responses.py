@@ -16,11 +16,10 @@ from leakmeter.core.item import ContextItem
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
-from leakmeter.data.mapping import mapping_of
+from leakmeter.data.mapping import checked_text, mapping_of
 from leakmeter.data.tasks.base import heading_of, missing_column, read_examples
-from leakmeter.data.text import checked_text
 from leakmeter.errors import DataError, UsageError, WindowError
-from leakmeter.instruments.icl.draw import choose_queries, draw_cases, fixed_cases
+from leakmeter.instruments.icl.given import choose_queries, draw_cases, fixed_cases
 from leakmeter.instruments.icl.prompts import check_exemplars
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PreparedContext, check_unicode, placebo_of, placebos

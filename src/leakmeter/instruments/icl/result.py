@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID, Measurement, Params, Texts
+from leakmeter.core.measure import LABEL, NATS, TOKEN_ID, Measurement, Params, Texts
 from leakmeter.core.quantity import NOISE, SHARE_OF_CASES, Quantities, Quantity, RunQuantity, SoFar, at
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
@@ -18,9 +18,9 @@ from leakmeter.instruments.icl.summary import Summary, summary
 from leakmeter.overriding import override
 from leakmeter.results.result import DEFINING, Part, PieceFields, Result
 from leakmeter.stats.stats import posterior_of
-from leakmeter.storage.damage import FieldError
 from leakmeter.storage.kept import MOST, KeptCase
 from leakmeter.storage.kept import Series as KeptSeries
+from leakmeter.storage.schema import FieldError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,7 +25,7 @@ from leakmeter.core.record import Record
 from leakmeter.engine.prediction import Predictor, predicted_cases
 from leakmeter.engine.ready import make_ready
 from leakmeter.errors import WindowError
-from leakmeter.instruments.icl.draw import FIXED_TOGETHER, fixed_cases
+from leakmeter.instruments.icl.given import FIXED_TOGETHER, fixed_cases
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplars
 from leakmeter.instruments.icl.result import IclResult
@@ -33,7 +33,7 @@ from leakmeter.instruments.icl.search import Exemplars, MeasuredList, Round, Sco
 from leakmeter.instruments.icl.summary import Summary, summary
 from leakmeter.stats import stats
 from leakmeter.stats.ranks import signed_rank_p
-from leakmeter.storage.fingerprint import device_of
+from leakmeter.storage.spec import device_of
 from leakmeter.studies.cells import Progress, directory_of, used_directory
 from leakmeter.text.exemplar import Example, Task
 

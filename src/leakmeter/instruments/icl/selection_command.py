@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.command_line import command_line
 from leakmeter.commands.options import PagelessRunOptions
-from leakmeter.instruments.icl.draw import choose_queries
-from leakmeter.instruments.icl.given import InputFile, Sources, TaskOptions
+from leakmeter.commands.output import command_line
+from leakmeter.instruments.icl.given import InputFile, Sources, TaskOptions, choose_queries
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.prompts import ExemplarSettings
 

@@ -9,10 +9,10 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
+from leakmeter.core.record import JsonObject
 from leakmeter.data import tasks
-from leakmeter.instruments.icl.draw import REDRAWN_TOGETHER, choose_queries, draw_cases
+from leakmeter.instruments.icl.given import REDRAWN_TOGETHER, choose_queries, draw_cases
 from leakmeter.instruments.icl.prompts import ExemplarSettings
 from leakmeter.instruments.icl.result import IclResult
 from leakmeter.instruments.icl.summary import Losses, Summary, summary

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from leakmeter.commands.call import CallOptions, CaseOptions, FunctionOptions, function_of_cases, measured
-from leakmeter.commands.cases import run_cases
-from leakmeter.commands.given import read_cases
+from leakmeter.commands.cases import read_cases, run_cases
 from leakmeter.commands.options import RunOptions, Source, Text
 from leakmeter.core.loaded import Plan
 from leakmeter.engine.loading import LoadOptions

@@ -6,7 +6,7 @@ numbers are those of context influence, token by token.
 
 1. Values that a recogniser, a shape or a list of the user's knows are spans of their own. What is left of the answer is
    cut into words, each scored by what the context did to it less what an irrelevant text does to a word; maximal
-   stretches of these scores (`stats.segments`) are spans.
+   stretches of these scores (`stats.stats.maximal_segments`) are spans.
 2. A span's floor is the most that an irrelevant text does to as many neighbouring tokens of the answer, or to the
    tokens of a value, its noise, and `LEAST_NATS`. A value that a document says too, and that the model would not have
    said by itself, is a disclosure also where a model that is too small did not see the connection.
@@ -26,12 +26,11 @@ from typing import Any, Final, Literal
 import numpy as np
 import regex
 
-from leakmeter.core.measurement import Texts
+from leakmeter.core.measure import Texts
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.sources import Pieces, Series, Source, finite
-from leakmeter.stats.segments import maximal_segments
-from leakmeter.stats.stats import posterior_from_even_odds
+from leakmeter.stats.stats import maximal_segments, posterior_from_even_odds
 from leakmeter.text.build import REGION
 from leakmeter.text.entities import values
 from leakmeter.text.entities.values import Value

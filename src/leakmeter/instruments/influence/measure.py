@@ -9,12 +9,11 @@ from typing import Final
 import numpy as np
 
 from leakmeter.core.item import ContextItem
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
-from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import COUNT, HALF_WIDTH, NATS, TOKEN_ID, Measurement
+from leakmeter.core.measure import COUNT, HALF_WIDTH, NATS, TOKEN_ID, Measure, Measurement
 from leakmeter.core.noise import interval_noise_of, neighbourhood_noise, token_by_token
 from leakmeter.core.prompt import Prompt
+from leakmeter.core.record import JsonObject
 from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Trial
 from leakmeter.core.sampling import sample

@@ -11,11 +11,10 @@ import numpy.typing as npt
 
 from leakmeter.core import quantity
 from leakmeter.core.item import LEVELS
-from leakmeter.core.json_object import JsonObject
-from leakmeter.core.measurement import COUNT, HALF_WIDTH, NATS, Measurement, Params, Texts
+from leakmeter.core.measure import COUNT, HALF_WIDTH, NATS, Measurement, Params, Texts
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import NOISE, Case, LowerBound, Number, Quantities, Quantity, SoFar, at, most, of_response
-from leakmeter.core.record import Record, Unbounded, frame_of
+from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.findings import telling
@@ -25,9 +24,9 @@ from leakmeter.instruments.influence.sources import ContextPiece, Series
 from leakmeter.overriding import override
 from leakmeter.results.result import DEFINING, DocumentRange, Part, PieceFields, Response, Result
 from leakmeter.stats.stats import bootstrap_interval_of_mean, posterior_of
-from leakmeter.storage.damage import FieldError
 from leakmeter.storage.kept import Count, KeptCase
 from leakmeter.storage.kept import Series as KeptSeries
+from leakmeter.storage.schema import FieldError
 from leakmeter.text import sensitive
 from leakmeter.text.build import REGION
 from leakmeter.text.entities import phone

@@ -11,9 +11,8 @@ from typing import Final
 import numpy as np
 
 from leakmeter.core.item import LEVELS
-from leakmeter.core.json_object import JsonObject
-from leakmeter.core.measurement import Params, Texts
-from leakmeter.core.record import Record, Unbounded
+from leakmeter.core.measure import Params, Texts
+from leakmeter.core.record import JsonObject, Record, Unbounded
 from leakmeter.instruments.influence.measure import AUDITED, GROUPED, SCREENED
 from leakmeter.instruments.influence.search import Audit, Search, kth, reach
 from leakmeter.instruments.influence.sources import ContextPiece, Series

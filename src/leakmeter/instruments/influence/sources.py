@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from leakmeter.core.json_object import JsonObject
-from leakmeter.core.measurement import Texts
-from leakmeter.core.record import Record, Unbounded
+from leakmeter.core.measure import Texts
+from leakmeter.core.record import JsonObject, Record, Unbounded
 from leakmeter.core.request import FloatArray
 from leakmeter.text.entities.values import Folded
 from leakmeter.text.entity_results import entity_fields

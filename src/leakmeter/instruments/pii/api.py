@@ -134,7 +134,7 @@ def pii_tune(model: KeptModel, data: Any, options: PiiTuneOptions) -> Tuned:
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
     """
-    from leakmeter.core.written import check_outside_runs
+    from leakmeter.core.files import check_outside_runs
     from leakmeter.instruments.pii.tuning.soft_prompt import examples_of, tune_into, tuned_on_and_others
 
     out, tuning = Path(options.out), options.part(SoftPromptTuning)

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from leakmeter.core.backend import Backend
+from leakmeter.core.files import check_outside_runs, made_for, make_private, write_whole
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.quantity import watched
 from leakmeter.core.record import Record
 from leakmeter.core.urls import check_directory
-from leakmeter.core.written import check_outside_runs, made_for, make_private, write_whole
 from leakmeter.engine.measure import Callbacks
 from leakmeter.engine.ready import make_ready
 from leakmeter.errors import UsageError
@@ -34,8 +34,8 @@ from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.instruments.pii.settings import FineTuning, SoftPromptTuning
 from leakmeter.instruments.pii.subject import ValueType
 from leakmeter.instruments.pii.summary import exact_match
-from leakmeter.stats.enough import items_for_auc
 from leakmeter.stats.ranks import auc, roc
+from leakmeter.stats.stats import items_for_auc
 
 if TYPE_CHECKING:
     from leakmeter.backends.hf.backend import HfBackend

@@ -13,8 +13,8 @@ from cyclopts import App, Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
-from leakmeter.commands.command_line import command_line
 from leakmeter.commands.options import DataPath, Explain, Flag, RowOptions, RunOptions, Text
+from leakmeter.commands.output import command_line
 from leakmeter.commands.progress import counting, progress
 from leakmeter.core.files import sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
@@ -243,8 +243,7 @@ def tune(
     """
     from leakmeter.instruments.pii.tuning.soft_prompt import examples_of, tune_into, tuned_on_and_others
     from leakmeter.report.scale import share_in
-    from leakmeter.stats.enough import items_for_share
-    from leakmeter.stats.stats import interval_of_share
+    from leakmeter.stats.stats import interval_of_share, items_for_share
 
     settings, chosen = tuning or SoftPromptTuning(), model or ModelOptions()
     output.check_writable(out, "soft prompt", subjects, validation, Path(chosen.model))
@@ -354,7 +353,7 @@ def check(
     json
         Print one JSON object a row instead of the table.
     """
-    from leakmeter.core.written import write_whole
+    from leakmeter.core.files import write_whole
     from leakmeter.instruments.pii.check import Probed, Steps, checked, findings
     from leakmeter.report.blocks import interrupted
     from leakmeter.studies.study_report import StudyTables

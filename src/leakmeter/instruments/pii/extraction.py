@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -18,12 +18,10 @@ from typing import TYPE_CHECKING, Final, get_args
 
 import regex
 
-from leakmeter.core.files import check_readable, read_text
+from leakmeter.core.files import check_place, clear_left_over, replacing, store_errors
 from leakmeter.core.record import Record
-from leakmeter.core.written import check_place, clear_left_over, replacing, store_errors
-from leakmeter.data.records import read_csv
-from leakmeter.data.rows import kind_of_name, read_rows, suffix_of
-from leakmeter.data.streamed import MOST_LINE, lines_of, open_streamed, records_of
+from leakmeter.data.documents import Bad, Document, check_documents, documents_of
+from leakmeter.data.records import load_names
 from leakmeter.errors import DataError, LeakmeterError, UsageError
 from leakmeter.instruments.pii.settings import Finds, Scope
 from leakmeter.instruments.pii.subject import Relation, Subject, is_email
@@ -34,109 +32,6 @@ from leakmeter.text.units import BLANK_LINE, sentence_around
 
 if TYPE_CHECKING:
     from leakmeter.text.entities.mention import Recogniser
-
-
-WHAT: Final = "file of documents"
-_CHUNK_BYTES: Final = 2**20
-_TEXT: Final = (".txt", ".text", ".md")
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    line: int
-    """From 1; of text, the line where it begins."""
-    part: int
-    """Number of this part of a long document, from 1."""
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Bad:
-    line: int
-    reason: str
-    """Without a word of the line."""
-
-
-def documents_of(path: Path, field: str) -> Iterator[tuple[Document | Bad, int]]:
-    """Documents and bad lines of a file, each with how many bytes of it were read so far, 0 if that is not known.
-    `field` of records is the text."""
-    line, n_bytes = 1, 0
-
-    def on_bytes(n: int) -> None:
-        nonlocal n_bytes
-        n_bytes = n
-
-    try:
-        for document in _of_text(path, on_bytes) if suffix_of(path) in _TEXT else _of_records(path, field, on_bytes):
-            line = document.line
-            yield document, n_bytes
-    except DataError as error:
-        yield Bad(line, f"the file is damaged here or later: {error}"), n_bytes
-
-
-def _of_records(path: Path, field: str, on_bytes: Callable[[int], None]) -> Iterator[Document | Bad]:
-    kind = kind_of_name(path)
-    # A JSON file may hold its records by their ids, or in columns.
-    whole = read_rows(path, noun=WHAT) if kind == "json" else None
-    for row in whole or records_of(path, 0, on_bytes, WHAT, is_lines=kind == "jsonl"):
-        if row.problem is not None or not isinstance(row.content, Mapping):
-            yield Bad(row.number, row.reason if row.problem else "it is not a JSON object")
-        elif not isinstance(text := row.content.get(field), str):
-            yield Bad(row.number, f"it has no text in field '{field}'")
-        else:
-            for number, (_, part) in enumerate(parts(clean(text)), 1):
-                yield Document(row.number, number, part)
-
-
-def _of_text(path: Path, on_bytes: Callable[[int], None]) -> Iterator[Document]:
-    first_line = 1
-    for chunk in _chunks(path, on_bytes):
-        text = chunk.decode("utf-8-sig" if first_line == 1 else "utf-8", errors="replace")
-        line, number, counted_to = first_line, 0, 0
-        for start, part in parts(text):
-            n_lines = text.count("\n", counted_to, start)
-            line, number, counted_to = line + n_lines, 1 if n_lines else number + 1, start
-            if part.strip():
-                yield Document(line, number, part)
-        first_line += chunk.count(b"\n")
-
-
-def _chunks(path: Path, on_bytes: Callable[[int], None]) -> Iterator[bytes]:
-    """About a megabyte each; if possible, cut at a blank line."""
-    chunk: list[bytes] = []
-    n_bytes = 0
-    with open_streamed(path, WHAT) as opened:
-        for line, _, is_finished in lines_of(opened, on_bytes):
-            if line is None:
-                raise DataError(f"a line is longer than {MOST_LINE:,} bytes")
-            chunk.append(line + b"\n" if is_finished else line)
-            n_bytes += len(chunk[-1])
-            if n_bytes >= _CHUNK_BYTES * (2 if line.strip() else 1):
-                yield b"".join(chunk)
-                chunk, n_bytes = [], 0
-    yield b"".join(chunk)
-
-
-MOST_CHARACTERS: Final = 50_000
-"""Of a part. A person's data are not further apart, and finders are slow in long texts."""
-_SURROGATES = re.compile("[\ud800-\udfff]")
-
-
-def clean(text: str) -> str:
-    """Replaces halves of surrogate pairs, which cannot be written."""
-    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
-
-
-def parts(text: str, most: int = MOST_CHARACTERS) -> Iterator[tuple[int, str]]:
-    """Where each part begins, and the part: cut after a blank line, else after a line, else between words."""
-    start = 0
-    while len(text) - start > most:
-        low, end = start + most // 2, start + most
-        cuts = ((text.rfind(mark, low, end), len(mark)) for mark in ("\n\n", "\n", " "))
-        end = next((at + length for at, length in cuts if at >= 0), end)
-        yield start, text[start:end]
-        start = end
-    yield start, text[start:]
 
 
 Found = Place | Mention
@@ -373,22 +268,6 @@ def _distance(place: Found, low: int, high: int, person: Found) -> tuple[bool, i
     return not low <= person.start < person.end <= high, max(person.start - place.end, place.start - person.end)
 
 
-def load_names(path: str | Path) -> tuple[str, ...]:
-    """A CSV file's column 'name', or the lines of any other file; each once, in order."""
-    path = Path(path)
-    if path.suffix.lower() == ".csv":
-        rows = read_csv(path)
-        if "name" not in rows[0]:
-            raise DataError(f"CSV file '{path}' has no column 'name'; it has {', '.join(map(repr, rows[0]))}")
-        entries = [row["name"] for row in rows]
-    else:
-        entries = read_text(path, "list of names").splitlines()
-    names = tuple(dict.fromkeys(name for entry in entries if (name := " ".join(entry.split()))))
-    if not names:
-        raise DataError(f"list of names '{path}' holds no name; expected one a line")
-    return names
-
-
 N_PROBLEMS: Final = 100
 """So many bad lines are named; all are counted."""
 
@@ -468,11 +347,7 @@ def extract(
     if out.suffix != ".jsonl":
         raise UsageError(f"'{out}' has to end in '.jsonl', since it is written as JSON lines")
     files = [Path(path) for path in paths]
-    for path in files:
-        if suffix_of(path) not in _TEXT and kind_of_name(path) is None:
-            kinds = ", ".join((*_TEXT, ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet"))
-            raise DataError(f"'{path}' is of no known kind; expected one of {kinds}, or one of these with .gz or .zst")
-        check_readable(path, WHAT, most=None)
+    check_documents(files)
     check_place(out, "output", files)
     if out.exists():
         raise UsageError(f"'{out}' exists already; remove it, or name another file")
@@ -483,7 +358,7 @@ def extract(
         # What a killed command left holds personal data.
         clear_left_over(out.parent, out.name)
         with replacing(out) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
-            for number, document in _documents(files, field, progress):
+            for number, document in documents_of(files, field, progress):
                 if isinstance(document, Bad):
                     problem = f"'{files[number - 1]}', line {document.line:,}: {document.reason}"
                     if not skip_bad:
@@ -498,17 +373,6 @@ def extract(
                         identities.add(identity)
                         file.write(json.dumps(subject.to_dict(), ensure_ascii=False) + "\n")
     return Extracted(str(out), n_documents, len(identities), n_found - len(identities), n_bad, tuple(problems))
-
-
-def _documents(
-    files: Sequence[Path], field: str, progress: Callable[[int, int], None]
-) -> Iterator[tuple[int, Document | Bad]]:
-    """With each document the number of its file, from 1."""
-    sizes = [path.stat().st_size for path in files]
-    for number, path in enumerate(files, 1):
-        for document, n_bytes in documents_of(path, field):
-            progress(sum(sizes[: number - 1]) + n_bytes, sum(sizes))
-            yield number, document
 
 
 def subjects_of(document: Document, file: int, extractor: Extractor) -> Iterator[Subject]:

@@ -12,8 +12,7 @@ import numpy as np
 
 from leakmeter.core.item import Item
 from leakmeter.core.limits import MOST_BEAMS
-from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import COUNT, NATS, RESPONSE, TOKEN_ID, Measurement
+from leakmeter.core.measure import COUNT, NATS, RESPONSE, TOKEN_ID, Measure, Measurement
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from leakmeter.core.files import parsed_toml, read_text
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.plain import excerpt
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.pii.subject import STRUCTURED, Subject, ValueType, shown_relation
 from leakmeter.models import config_dir

@@ -16,10 +16,10 @@ from typing import Final
 from leakmeter.core.backend import Backend
 from leakmeter.core.instrument import Example, PlainSettings
 from leakmeter.core.item import Prepared
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.limits import MOST_NULLS, refuse_bad
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import FRAME, QUERY, VIRTUAL, Piece, Prompt
+from leakmeter.core.record import JsonObject
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.pii.measure import Filled, ProbeItem, Values

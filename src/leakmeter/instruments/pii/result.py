@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.measurement import COUNT, NATS, RESPONSE, TOKEN_ID, Measurement, Params, Texts
+from leakmeter.core.measure import COUNT, NATS, RESPONSE, TOKEN_ID, Measurement, Params, Texts
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, RunQuantity, SoFar, at
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
@@ -30,8 +30,8 @@ from leakmeter.instruments.pii.summary import Summary, exact_match, summary
 from leakmeter.overriding import override
 from leakmeter.results.result import Part, Result
 from leakmeter.stats.ranks import extrapolated_exposure, rank_p
-from leakmeter.storage.damage import FieldError
 from leakmeter.storage.kept import MOST, Count, Flag, KeptCase, Series
+from leakmeter.storage.schema import FieldError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,8 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
+from leakmeter.core.record import JsonObject
 from leakmeter.data.named.base import chosen_numbers
 from leakmeter.errors import DataError, UnknownNameError
 from leakmeter.instruments.pii import charts

@@ -17,10 +17,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from leakmeter.data.mapping import Fields, mapping_of, suggested
+from leakmeter.data.mapping import Fields, checked_text, mapping_of, suggested
 from leakmeter.data.opened import STDIN, named, open_data
 from leakmeter.data.rows import Row, read_rows
-from leakmeter.data.text import checked_text
 from leakmeter.errors import DataError, UnknownNameError
 from leakmeter.instruments.pii.columns import (
     FIELDS,

@@ -19,7 +19,7 @@ from leakmeter.instruments.pii.summary import Match, Row, SubjectSummary, Summar
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import NOT_MEASURED, nats_text, share_in, share_text
 from leakmeter.report.words import model_facts
-from leakmeter.stats.enough import items_for_share, share_told_apart
+from leakmeter.stats.stats import items_for_share, share_told_apart
 
 if TYPE_CHECKING:
     from leakmeter.instruments.pii.result import PiiResult

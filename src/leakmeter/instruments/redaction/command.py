@@ -10,8 +10,7 @@ from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.call import CallOptions, CaseOptions, FunctionOptions, function_of_cases, measured
-from leakmeter.commands.cases import run_cases
-from leakmeter.commands.given import read_cases
+from leakmeter.commands.cases import read_cases, run_cases
 from leakmeter.commands.options import RunOptions, Source, Text
 from leakmeter.core.loaded import Plan
 from leakmeter.engine.loading import LoadOptions
@@ -79,7 +78,7 @@ def redact_command(
 
 
 def _write(path: Path, result: RedactionResult) -> None:
-    from leakmeter.core.written import write_whole
+    from leakmeter.core.files import write_whole
     from leakmeter.instruments.redaction.result import unmet
 
     if not result.reached:

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.core.measurement import Texts
+from leakmeter.core.measure import Texts
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.sources import Series

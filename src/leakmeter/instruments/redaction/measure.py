@@ -8,11 +8,10 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from leakmeter.core.item import ContextItem
-from leakmeter.core.json_object import JsonObject
-from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import HALF_WIDTH, NATS, TOKEN_ID, Measurement
+from leakmeter.core.measure import HALF_WIDTH, NATS, TOKEN_ID, Measure, Measurement
 from leakmeter.core.noise import interval_noise_of, neighbourhood_noise
 from leakmeter.core.prompt import Prompt
+from leakmeter.core.record import JsonObject
 from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.core.sampling import sample

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.json_object import JsonObject
-from leakmeter.core.measurement import HALF_WIDTH, Measurement, Params, Texts
+from leakmeter.core.measure import HALF_WIDTH, Measurement, Params, Texts
 from leakmeter.core.plain import SELDOM, excerpt
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, SoFar, at, of_response
-from leakmeter.core.record import Record, Unbounded, frame_of
+from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.disclosures import DisclosedSpan, Evidence
 from leakmeter.instruments.influence.result import ContextResult, KeptContext, half_width_of
@@ -31,8 +30,8 @@ from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
 from leakmeter.overriding import override
 from leakmeter.results.result import Part
 from leakmeter.stats.stats import posterior_of
-from leakmeter.storage.damage import FieldError
 from leakmeter.storage.kept import Series as KeptSeries
+from leakmeter.storage.schema import FieldError
 from leakmeter.text.entity_results import entity_warnings
 from leakmeter.text.layout import without_characters
 

@@ -10,10 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from leakmeter.core.json_object import JsonObject
-from leakmeter.data.mapping import Fields, suggested
+from leakmeter.core.record import JsonObject
+from leakmeter.data.mapping import Fields, checked_text, suggested
 from leakmeter.data.rows import read_rows
-from leakmeter.data.text import checked_text
 from leakmeter.errors import DataError
 
 _QUERY: Final = ("query", "question", "text")

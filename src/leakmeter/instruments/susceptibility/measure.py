@@ -10,8 +10,7 @@ import numpy as np
 
 from leakmeter.core.item import Item
 from leakmeter.core.limits import MOST_NEW_TOKENS, bounded, refuse_bad
-from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import NATS, RESPONSE, TOKEN_ID, Measurement
+from leakmeter.core.measure import NATS, RESPONSE, TOKEN_ID, Measure, Measurement
 from leakmeter.core.noise import going_on, of_contrast
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import TargetLogProbs

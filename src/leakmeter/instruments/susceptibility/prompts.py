@@ -16,9 +16,9 @@ from typing import Final
 from leakmeter.core.backend import Backend
 from leakmeter.core.instrument import Example, PlainSettings
 from leakmeter.core.item import Prepared
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Prompt
+from leakmeter.core.record import JsonObject
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.susceptibility.case import Context, Query, QueryCase

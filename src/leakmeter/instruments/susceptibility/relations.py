@@ -37,8 +37,8 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from leakmeter.core.files import parsed_toml, read_text
-from leakmeter.core.json_object import JsonObject
-from leakmeter.data.text import checked_text, unused
+from leakmeter.core.record import JsonObject
+from leakmeter.data.mapping import checked_text, unused
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.instruments.susceptibility.case import Context, Query, QueryCase
 

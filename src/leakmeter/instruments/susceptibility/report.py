@@ -18,7 +18,7 @@ from leakmeter.instruments.susceptibility.result import (
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
 from leakmeter.report.scale import interval_text, nats_in, nats_text, share_in
-from leakmeter.stats.enough import items_for_distance, items_for_share, share_told_apart
+from leakmeter.stats.stats import items_for_distance, items_for_share, share_told_apart
 
 CAVEAT: Final = (
     "Susceptibility holds for these contexts and their weights. It measures how much an answer depends on which of "

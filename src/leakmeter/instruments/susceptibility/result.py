@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 
-from leakmeter.core.json_object import JsonObject
-from leakmeter.core.measurement import COUNT, NATS, NATS_PER_SQUARE, Measurement, Params, Texts
+from leakmeter.core.measure import COUNT, NATS, NATS_PER_SQUARE, Measurement, Params, Texts
 from leakmeter.core.quantity import NOISE, Quantities, Quantity, SoFar, at, most
-from leakmeter.core.record import Record, Unbounded, frame_of
+from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.math import OF_CONTEXT, OF_QUERY, Spread, spread
@@ -19,8 +18,8 @@ from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.overriding import override
 from leakmeter.results.result import Part, PieceFields, Result
 from leakmeter.stats import stats
-from leakmeter.storage.damage import FieldError
 from leakmeter.storage.kept import MOST, Amount, KeptCase, Series
+from leakmeter.storage.schema import FieldError
 
 if TYPE_CHECKING:
     import pandas as pd

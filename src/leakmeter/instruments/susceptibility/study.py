@@ -9,8 +9,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import UnknownNameError
 from leakmeter.instruments.susceptibility.case import QueryCase
 from leakmeter.instruments.susceptibility.measure import Susceptibility

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 from leakmeter.data.foreign import first, has_reasoned, n_listed, parsed, record
 from leakmeter.traces.formats.base import Format, Found, Record, span_of
 from leakmeter.traces.plainly import at_path, is_record, named, seconds

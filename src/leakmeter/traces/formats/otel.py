@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from leakmeter.core.json_object import JsonObject
+from leakmeter.core.record import JsonObject
 from leakmeter.data.foreign import first, has_reasoned, n_listed, parsed, record
 from leakmeter.traces.formats import openinference
 from leakmeter.traces.formats.base import Format, Found, Record

@@ -14,7 +14,7 @@ from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.gradient import GradientRequest, TopTokens
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.measure import Measurement
 from leakmeter.core.plan import plan_contexts
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import FullDistribution

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.core.measurement import NATS, Measurement
+from leakmeter.core.measure import NATS, Measurement
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher.result import FisherResult
 from leakmeter.stats.stats import bootstrap_interval_of_mean

@@ -24,8 +24,8 @@ from torch import Tensor
 from transformers.utils import logging as transformers_logging
 
 from leakmeter.backends.hf.tokenizer import HfTokenizer
+from leakmeter.core.files import check_outside_runs, make_private
 from leakmeter.core.limits import refuse_bad
-from leakmeter.core.written import check_outside_runs, make_private
 from leakmeter.errors import ScoreError, StoreError, UsageError
 from leakmeter.instruments.pii.settings import FineTuning
 from leakmeter.instruments.pii.tuning.training import (

@@ -14,8 +14,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from leakmeter.core.json_object import JsonObject
-from leakmeter.core.written import PRIVATE, replacing, store_errors
+from leakmeter.core.files import PRIVATE, replacing, store_errors
+from leakmeter.core.record import JsonObject
 from leakmeter.errors import CapabilityError, DataError, StoreError
 
 _RECORD: Final = "leakmeter"

@@ -10,8 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from leakmeter.core.gradient import NEUTRAL, GradientRequest, Place, Probes, Sigma, TopTokens, tokens_of
-from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import COUNT, NATS, NATS_PER_SQUARE, Measurement
+from leakmeter.core.measure import COUNT, NATS, NATS_PER_SQUARE, Measure, Measurement
 from leakmeter.core.prompt import CONTEXT, QUERY, Piece, Prompt
 from leakmeter.core.request import Gradients, Trial
 from leakmeter.errors import UnknownNameError, UsageError, WindowError

@@ -16,7 +16,7 @@ from leakmeter.instruments.susceptibility.report import ID, factor_table, too_fe
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_in, nats_text
-from leakmeter.stats.enough import items_for_correlation
+from leakmeter.stats.stats import items_for_correlation
 
 CAVEAT: Final = (
     "Fisher susceptibility measures, from gradients at the query, how fast an answer begins to move. It does not "

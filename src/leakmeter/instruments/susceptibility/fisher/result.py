@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
-from leakmeter.core.measurement import NATS, Params, Texts
+from leakmeter.core.measure import NATS, Params, Texts
 from leakmeter.core.quantity import Quantities, Quantity, SoFar
 from leakmeter.core.record import Record, frame_of
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher

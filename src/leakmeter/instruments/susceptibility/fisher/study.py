@@ -14,8 +14,8 @@ import numpy as np
 
 from leakmeter.core.files import read_text
 from leakmeter.core.gradient import Sigma
-from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
+from leakmeter.core.record import JsonObject
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
@@ -42,9 +42,9 @@ from leakmeter.report.blocks import Chart
 from leakmeter.stats.agreement import held_out, pearson, spearman
 from leakmeter.stats.clusters import Estimate, Resamples
 from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.figure import beside, groups_of, intervals
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Tables, of_kind
+from leakmeter.studies.study_report import beside, groups_of, intervals
 from leakmeter.studies.tables import Column, Row, cell_text, items_to_csv
 
 _AGREEMENT: Final = "agreement"
