@@ -25,6 +25,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 from helpers.logged_answers import Echo, logged
 from leakmeter.engine.loading import KeptModel
@@ -71,8 +72,8 @@ def add_two(folder: Path, each_round: Callable[[], None] = lambda: None) -> None
             each_round()
             return super().score(chunk)
 
-    measuring.BATCH = 1
-    add(ledger_in(folder), day()[1:3], KeptModel(Counted()), Measuring(keep_texts=True, conditions_hold=True))
+    with patch.object(measuring, "BATCH", 1):
+        add(ledger_in(folder), day()[1:3], KeptModel(Counted()), Measuring(keep_texts=True, conditions_hold=True))
 
 
 def forget_it(folder: Path, id_: str) -> None:

@@ -14,8 +14,18 @@ import numpy as np
 
 from leakmeter.core.measure import NATS, RESPONSE, TOKEN_ID, Measurement, Params
 from leakmeter.core.record import Record
-from leakmeter.storage.schema import FieldError
 from leakmeter.text.entities import mention, phone
+
+
+class FieldError(ValueError):
+    """A field of a file with what leakmeter did not write: its name and place, and why it is wrong, a clause that
+    follows the name. The value is private, and not shown."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field}: {why}")
+        self.field = field
+        self.why = why
+
 
 MOST: Final = 2**53
 """Above any number of tokens or characters, and the last up to which every whole number is a float."""

@@ -13,9 +13,8 @@ from leakmeter.core import registry
 from leakmeter.core.measure import Measurement, Params
 from leakmeter.core.record import JsonObject, reader_of, records_in
 from leakmeter.errors import UsageError
-from leakmeter.storage.kept import KeptCase
+from leakmeter.storage.kept import FieldError, KeptCase
 from leakmeter.storage.rundir import SPEC, RunDirectory
-from leakmeter.storage.schema import FieldError
 from leakmeter.storage.spec import RunSpec
 
 if TYPE_CHECKING:

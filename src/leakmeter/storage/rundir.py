@@ -57,7 +57,8 @@ from leakmeter.storage.files import (
     parts_in,
     texts_name,
 )
-from leakmeter.storage.schema import REPEATED, FieldError, from_group_table, from_table, group_table, to_table
+from leakmeter.storage.kept import FieldError
+from leakmeter.storage.schema import REPEATED, from_group_table, from_table, group_table, to_table
 from leakmeter.storage.spec import RunSpec, is_word
 
 _T = TypeVar("_T")

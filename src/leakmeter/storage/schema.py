@@ -1,4 +1,4 @@
-"""The columns of measurements in Parquet, and what is said of a field that is wrong."""
+"""The columns of measurements in Parquet."""
 
 from __future__ import annotations
 
@@ -11,17 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from leakmeter.core.measure import Measurement
-
-
-class FieldError(ValueError):
-    """A field of a file with what leakmeter did not write: its name and place, and why it is wrong, a clause that
-    follows the name. The value is private, and not shown."""
-
-    def __init__(self, field: str, why: str) -> None:
-        super().__init__(f"{field}: {why}")
-        self.field = field
-        self.why = why
-
+from leakmeter.storage.kept import FieldError
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 SCHEMA = pa.schema(

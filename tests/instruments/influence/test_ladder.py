@@ -35,7 +35,7 @@ from leakmeter.instruments.influence.ladder import Ladder, best_stretch
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.instruments.influence.scored import Row, Scored
-from leakmeter.storage.schema import FieldError
+from leakmeter.storage.kept import FieldError
 from leakmeter.studies.contexts import KIND
 from leakmeter.testing import assert_leakage
 from leakmeter.text.build import PromptSettings, prepare

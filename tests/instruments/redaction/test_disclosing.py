@@ -32,7 +32,7 @@ from leakmeter.instruments.redaction.disclosing import after
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED, Redaction, candidates
 from leakmeter.instruments.redaction.report import verdict
 from leakmeter.instruments.redaction.result import KeptRedaction, RedactedDisclosures, RedactionResult, unmet
-from leakmeter.storage.schema import FieldError
+from leakmeter.storage.kept import FieldError
 from leakmeter.text.build import PromptSettings, prepare
 
 Call = Callable[..., Any]

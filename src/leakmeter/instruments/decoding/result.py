@@ -19,9 +19,8 @@ from leakmeter.overriding import override
 from leakmeter.privacy import accounting
 from leakmeter.privacy.draws import draws_of
 from leakmeter.results.result import AnyResult, DocumentRange, Part, Response, Result
-from leakmeter.storage.kept import KeptCase
+from leakmeter.storage.kept import FieldError, KeptCase
 from leakmeter.storage.kept import Series as KeptSeries
-from leakmeter.storage.schema import FieldError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,8 +25,7 @@ from leakmeter.privacy.draws import draws_of
 from leakmeter.privacy.rdp import Guarantee, composed, to_epsilon
 from leakmeter.privacy.renyi import SPREAD
 from leakmeter.results.result import AnyResult, Part, PieceFields, Result
-from leakmeter.storage.kept import MOST, KeptCase, Series
-from leakmeter.storage.schema import FieldError
+from leakmeter.storage.kept import MOST, FieldError, KeptCase, Series
 
 if TYPE_CHECKING:
     import pandas as pd

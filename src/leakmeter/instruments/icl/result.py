@@ -18,9 +18,8 @@ from leakmeter.instruments.icl.summary import Summary, summary
 from leakmeter.overriding import override
 from leakmeter.results.result import DEFINING, Part, PieceFields, Result
 from leakmeter.stats.stats import posterior_of
-from leakmeter.storage.kept import MOST, KeptCase
+from leakmeter.storage.kept import MOST, FieldError, KeptCase
 from leakmeter.storage.kept import Series as KeptSeries
-from leakmeter.storage.schema import FieldError
 
 if TYPE_CHECKING:
     import pandas as pd

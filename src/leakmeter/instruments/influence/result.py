@@ -24,9 +24,8 @@ from leakmeter.instruments.influence.sources import ContextPiece, Series
 from leakmeter.overriding import override
 from leakmeter.results.result import DEFINING, DocumentRange, Part, PieceFields, Response, Result
 from leakmeter.stats.stats import bootstrap_interval_of_mean, posterior_of
-from leakmeter.storage.kept import Count, KeptCase
+from leakmeter.storage.kept import Count, FieldError, KeptCase
 from leakmeter.storage.kept import Series as KeptSeries
-from leakmeter.storage.schema import FieldError
 from leakmeter.text import sensitive
 from leakmeter.text.build import REGION
 from leakmeter.text.entities import phone

@@ -30,8 +30,7 @@ from leakmeter.instruments.pii.summary import Summary, exact_match, summary
 from leakmeter.overriding import override
 from leakmeter.results.result import Part, Result
 from leakmeter.stats.ranks import extrapolated_exposure, rank_p
-from leakmeter.storage.kept import MOST, Count, Flag, KeptCase, Series
-from leakmeter.storage.schema import FieldError
+from leakmeter.storage.kept import MOST, Count, FieldError, Flag, KeptCase, Series
 
 if TYPE_CHECKING:
     import pandas as pd

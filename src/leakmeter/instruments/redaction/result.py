@@ -30,8 +30,8 @@ from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
 from leakmeter.overriding import override
 from leakmeter.results.result import Part
 from leakmeter.stats.stats import posterior_of
+from leakmeter.storage.kept import FieldError
 from leakmeter.storage.kept import Series as KeptSeries
-from leakmeter.storage.schema import FieldError
 from leakmeter.text.entity_results import entity_warnings
 from leakmeter.text.layout import without_characters
 

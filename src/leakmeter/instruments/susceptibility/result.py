@@ -18,8 +18,7 @@ from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.overriding import override
 from leakmeter.results.result import Part, PieceFields, Result
 from leakmeter.stats import stats
-from leakmeter.storage.kept import MOST, Amount, KeptCase, Series
-from leakmeter.storage.schema import FieldError
+from leakmeter.storage.kept import MOST, Amount, FieldError, KeptCase, Series
 
 if TYPE_CHECKING:
     import pandas as pd
