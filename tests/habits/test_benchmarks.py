@@ -141,7 +141,7 @@ def test_fleets_of_workers_are_simulated(run: Call, tmp_path: Path) -> None:
     cases = [{"context": f"Anna ate {n}. Bo sang.", "query": "Who?", "response": "Anna"} for n in range(3)]
     complete = leakmeter.influence("toy", cases, out=tmp_path)
     rows = run(scale.NAME, "--data", str(complete.path), "--out", str(tmp_path))
-    rates = {row.get("workers"): row["parts_per_s"] for row in rows if row["work"] == "simulated"}
+    rates = {row.get("workers"): row["parts_per_s"] for row in rows if row.get("fleet") == "even"}
     # Parts of a second are the work of one worker and of four, and nothing that a driver does is as long.
     assert [rates[n] for n in scale.TINY["workers"]] == pytest.approx([1, 4], rel=0.2)
     assert (tmp_path / "scale.png").is_file()
