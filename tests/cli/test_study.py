@@ -118,8 +118,12 @@ def test_a_study_costs_nothing_dry_or_finished(cli: Call, abstracts: Path, monke
     first = ended.err.splitlines()[1]
     assert re.fullmatch(r"0 of 3 cells are measured; 18 records are left: [\d,]+ tokens, time not predicted", first)
     monkeypatch.setattr("leakmeter.engine.loading.load_backend", None)
+    # A command that was killed while it wrote the table, its process gone.
+    left_over = study_of(Path("runs")) / "table.json.2999999999.cb1118d9af85c5e4.partial"
+    left_over.touch()
     again = cli(*short, "--explain")
     assert (again.code, again.out, "are measured" in again.err) == (0, ended.out, False)
+    assert not left_over.exists()
     assert (study_of(Path("runs")) / "table.md").read_text(encoding="utf-8") == ended.out
 
 

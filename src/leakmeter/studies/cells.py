@@ -27,7 +27,7 @@ from typing import Any
 
 from leakmeter.core import registry
 from leakmeter.core.backend import Backend
-from leakmeter.core.files import check_outside_runs, made_for, remove_unused, store_errors, write_whole
+from leakmeter.core.files import check_outside_runs, clear_left_over, made_for, remove_unused, store_errors, write_whole
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.quantity import watched
 from leakmeter.core.record import JsonObject
@@ -154,6 +154,8 @@ def kept_scores(path: Path, about: Mapping[str, object], score: Callable[[], lis
 
 def write(path: Path, text: str) -> None:
     with store_errors(f"'{path}' cannot be written"):
+        # A command that was killed while it wrote a table has left its beginning.
+        clear_left_over(path.parent)
         write_whole(path, text.encode(errors="replace"))
 
 
