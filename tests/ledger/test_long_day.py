@@ -47,6 +47,7 @@ def test_a_day_is_killed_resumed_and_forgotten(
     # The benchmark sets them for its programs; both are put back here.
     for name in ("LEAKMETER_CONFIG", "LEAKMETER_SCORES"):
         monkeypatch.setenv(name, "off")
+    monkeypatch.setattr(ledger_day, "_CALLS", 2)
     found: dict[str, list[dict[str, Any]]] = {}
     for row in ledger_day.rows(data, tmp_path / "out", sizes=SIZES):
         found.setdefault(row["step"], []).append(row)
