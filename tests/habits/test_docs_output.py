@@ -55,17 +55,27 @@ def test_numbers_are_compared_and_words_are_equal(shown: str, printed: str, same
     assert _agree(shown, printed) == same
 
 
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's directory, whose key and score cache all pages share, in all workers: several measure the same samples."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "user-of-pages"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("page", SHOWING, ids=lambda page: page.stem)
 def test_output_is_what_the_command_prints(
-    cli: Callable[..., Any], page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Callable[..., Any], page: Path, user: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     try:
         model = Path(resolve(DEFAULT_MODEL, notify=str, download=False).path)
     except ModelError as error:
         pytest.skip(f"the default model is not cached: {error}")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
+    monkeypatch.setenv("LEAKMETER_CONFIG", str(user / "config"))
+    monkeypatch.setenv("LEAKMETER_SCORES", str(user / "scores"))
     monkeypatch.setenv("LEAKMETER_SERVE_PASSWORD", "twelve letters or more")
     cli("demo", "--write-samples", "samples")
     found = blocks(page=page)
