@@ -57,7 +57,7 @@ def test_numbers_are_compared_and_words_are_equal(shown: str, printed: str, same
 
 @pytest.fixture(scope="module")
 def user(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A user's directory, whose key and score cache all pages share, in all workers: several measure the same samples."""
+    """A user's directory, whose key and score cache all pages and workers share: several measure the same samples."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "user-of-pages"
     folder.mkdir(mode=0o700, exist_ok=True)
