@@ -113,9 +113,6 @@ class Scores:
     half_width: FloatArray | None = field(default=None, kw_only=True)
     """Most that each of the values may be off, nats, of their shape; None where they are what they are."""
 
-    def without_first(self, n: int) -> Scores:
-        return Scores(self.values[n:], half_width=None if self.half_width is None else self.half_width[n:])
-
 
 @dataclass(frozen=True, slots=True)
 class Responses(Scores):
