@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,9 @@ from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
 from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Scores
-from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
+from leakmeter.engine.measure import Callbacks, measure_cases, measured_together, n_parts, write_part
 from leakmeter.engine.prediction import predicted_cases, predictor_of
+from leakmeter.engine.workers import PartDone
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.storage.parts import Part, cases_of_run
 from leakmeter.storage.rundir import RunDirectory
@@ -89,6 +92,38 @@ def test_a_run_whose_back_end_dies_goes_on_without_repeating_or_losing_a_case(tm
     # A group is begun until it is finished, and not after.
     assert list(dict.fromkeys(begun)) == ["0 c0", "2 c2", "4 c4", "6 c6"]
     assert begun == sorted(begun)
+
+
+class Interrupted(Toy):
+    """Its workers have done all parts but the last when the user interrupts; nothing is written before that."""
+
+    may_write = threading.Event()
+
+    def measure_parts(self, measure: Any, cases: Any, parts: Any, group_size: int) -> Iterator[tuple[int, PartDone]]:
+        for number in parts[:-1]:
+            given = [SETTINGS.prepare(CASES[number], self, MEASURE)]
+            yield number, PartDone(measured_together(Toy(), None, MEASURE, given, in_groups=False), 0, 0)
+        threading.Timer(0.05, self.may_write.set).start()
+        raise KeyboardInterrupt
+
+    def close(self) -> None:
+        """There are no workers."""
+
+
+def test_an_interrupt_gives_what_is_still_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = Interrupted()
+    monkeypatch.setattr("leakmeter.engine.measure.WRITERS", N_CASES)
+    monkeypatch.setattr(
+        "leakmeter.engine.measure.write_part", lambda *part: (backend.may_write.wait(), write_part(*part))
+    )
+    given = [SETTINGS.prepare(case, Toy(), MEASURE) for case in CASES]
+    spec = spec_of(MEASURE, "influence", SETTINGS, Toy(), CASES)
+    found: list[str] = []
+    with RunDirectory(tmp_path / spec.id).opened(spec) as directory:
+        parts = measure_cases(backend, MEASURE, given, directory, Callbacks())
+        with pytest.raises(KeyboardInterrupt):
+            found.extend(texts["id"] for texts, _ in parts)
+    assert found == [case.id for case in CASES[:-1]]
 
 
 def test_running_out_of_memory_names_the_group(tmp_path: Path) -> None:

@@ -162,25 +162,33 @@ def _measured_elsewhere(
         n_cases = min(len(cases), (len(numbers) - len(missing)) * group_size)
         callbacks.on_case(n_cases, cases.ids[min(len(cases), (part + 1) * group_size) - 1])
 
-    # What an end of any kind leaves to the writers is written before it: these parts are measured.
-    with ThreadPoolExecutor(WRITERS) as threads:
-        writing: dict[Future[None], tuple[int, Any]] = {}
-        for part, outcome in backend.measure_parts(measure, cases, todo, group_size):
-            if isinstance(outcome, Failure):
-                failed[part] = outcome
-                continue
-            if outcome.n_halvings:
-                callbacks.on_halving(_named(cases.ids[part * group_size : (part + 1) * group_size]), outcome.n_halvings)
-            if directory is None:
-                written(part, outcome)
-            else:
-                writing[threads.submit(write_part, directory, part, outcome.parts)] = part, outcome
-                for future in _ended(writing, at_most=WRITERS):
-                    written(*writing.pop(future))
-            yield from in_order()
-        for future in _ended(writing, at_most=0):
-            written(*writing.pop(future))
-            yield from in_order()
+    writing: dict[Future[None], tuple[int, Any]] = {}
+    try:
+        with ThreadPoolExecutor(WRITERS) as threads:
+            for part, outcome in backend.measure_parts(measure, cases, todo, group_size):
+                if isinstance(outcome, Failure):
+                    failed[part] = outcome
+                    continue
+                if outcome.n_halvings:
+                    names = _named(cases.ids[part * group_size : (part + 1) * group_size])
+                    callbacks.on_halving(names, outcome.n_halvings)
+                if directory is None:
+                    written(part, outcome)
+                else:
+                    writing[threads.submit(write_part, directory, part, outcome.parts)] = part, outcome
+                    for future in _ended(writing, at_most=WRITERS):
+                        written(*writing.pop(future))
+                yield from in_order()
+            for future in _ended(writing, at_most=0):
+                written(*writing.pop(future))
+                yield from in_order()
+    except KeyboardInterrupt:
+        # What it left to the writers they have written: these parts are measured too.
+        for future, of_part in writing.items():
+            if future.exception() is None:
+                written(*of_part)
+        yield from in_order()
+        raise
     yield from in_order()
     if failed:
         raise _failed(failed, cases.ids, group_size, len(numbers) if directory is not None else 0)
