@@ -51,7 +51,7 @@ test: $(VENV)/.installed-test model ## install and run the tests, all but the lo
 
 test-all: $(VENV)/.installed-dev model ## install and run the long tests too
 	@echo "== tests: with the long ones"
-	@$(BIN)/python -m pytest -n 3 --dist worksteal -m "not hub"
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not hub"
 
 fuzz: $(VENV)/.installed-test ## fuzz every reader for 20 minutes, or FUZZ_SECONDS
 	@seed=$(FUZZ_SEED); [ -n "$$seed" ] || seed=$$(date +%s); \

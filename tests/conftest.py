@@ -14,6 +14,8 @@ from helpers.examples import QUICK, examples
 # Thousands of collected tests are no garbage, and to look for it among them takes longer than to collect them.
 gc.disable()
 
+_LONGEST = ("test_long_day.py", "test_docs_output.py", "test_ray.py", "test_audit_of_draws.py")
+
 pytest_plugins = ("helpers.command_line", "helpers.prepared_cases")
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -38,6 +40,11 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[QUICK] = "1"
     settings.register_profile("leakmeter", deadline=None, max_examples=examples(100), derandomize=True)
     settings.load_profile("leakmeter")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest tests: a worker that has nothing left takes over what another would do last."""
+    items.sort(key=lambda item: (item.path.name not in _LONGEST, item.get_closest_marker("long") is None))
 
 
 def pytest_collection_finish() -> None:
