@@ -149,6 +149,7 @@ def test_fleets_of_workers_are_simulated(run: Call, tmp_path: Path) -> None:
     assert again[0]["write_cpu_s"] == pytest.approx(rows[0]["write_cpu_s"], rel=1e-3)
 
 
+@pytest.mark.long
 def test_very_many_cases_are_few_files_on_paper(run: Call) -> None:
     one, catalogue, *paper = run(many.NAME)
     assert (one["cases"], one["files"]) == (30, 60)
@@ -165,6 +166,7 @@ def test_the_main_jobs_are_timed(run: Call) -> None:
     assert {row["job"] for row in rows if not row["measured"]} == {"pii probe"}
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # torch's own: its quantization moves to torchao
 def test_weights_in_eight_bits_are_held_against_float32(run: Call) -> None:
     rows = run(int8.NAME)

@@ -19,6 +19,7 @@ def test_the_gallery_has_every_page_and_names_it() -> None:
         assert f"`leakmeter {line}`" in page
 
 
+@pytest.mark.long
 def test_its_script_makes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
     gallery.write_pages(tmp_path / "pages", "toy")
