@@ -49,17 +49,17 @@ def documents_of(
     """Documents and bad lines, each with the number of its file, from 1. `field` of records is the text; `progress`
     gets how many bytes of the files were read, and of how many."""
     sizes = [path.stat().st_size for path in files]
+    n_bytes = 0
+
+    def on_bytes(n: int) -> None:
+        nonlocal n_bytes
+        n_bytes = n
+
     for number, path in enumerate(files, 1):
-        n_bytes = 0
-
-        def on_bytes(n: int) -> None:
-            nonlocal n_bytes
-            n_bytes = n
-
-        line = 1
+        line, n_bytes = 1, 0
+        read = _of_text(path, on_bytes) if suffix_of(path) in TEXT_SUFFIXES else _of_records(path, field, on_bytes)
         try:
-            is_text = suffix_of(path) in TEXT_SUFFIXES
-            for document in _of_text(path, on_bytes) if is_text else _of_records(path, field, on_bytes):
+            for document in read:
                 line = document.line
                 progress(sum(sizes[: number - 1]) + n_bytes, sum(sizes))
                 yield number, document
