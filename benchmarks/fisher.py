@@ -20,8 +20,8 @@ from benchmarks.estimates import Estimate, Estimates
 from benchmarks.random_ids import QuerySet
 from leakmeter.backends.hf import HfBackend
 from leakmeter.core.drive import drive
-from leakmeter.core.gradient import GradientRequest
 from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.request import GradientRequest
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.instruments.susceptibility.prompts import ContextSet, QueryItem

@@ -11,8 +11,7 @@ import numpy as np
 
 from leakmeter.backends.hf import HfBackend
 from leakmeter.backends.hf.outline import size_of
-from leakmeter.core.cost import Work, operations
-from leakmeter.core.forecast import planning_backend
+from leakmeter.core.cost import Work, operations, planning_backend
 from leakmeter.core.plan import Chunk, plan
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import TargetLogProbs

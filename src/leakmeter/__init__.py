@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leakmeter.instruments import *  # noqa: F403
     from leakmeter.ledger.guard import Guard
     from leakmeter.meter import Meter
-    from leakmeter.models.library import list_models, pull_model
+    from leakmeter.models.resolve import list_models, pull_model
     from leakmeter.results.results import Results
     from leakmeter.results.run import Run
     from leakmeter.runs import (
@@ -50,12 +50,12 @@ _HOME = {
     "export_run": "leakmeter.runs",
     "forget": "leakmeter.engine.loading",
     "gate": "leakmeter.runs",
-    "list_models": "leakmeter.models.library",
+    "list_models": "leakmeter.models.resolve",
     "list_runs": "leakmeter.runs",
     "list_studies": "leakmeter.commands.study",
     "load_backend": "leakmeter.engine.loading",
     "load_run": "leakmeter.engine.loading",
-    "pull_model": "leakmeter.models.library",
+    "pull_model": "leakmeter.models.resolve",
     "query": "leakmeter.runs",
     "save_report": "leakmeter.runs",
     "schema": "leakmeter.runs",

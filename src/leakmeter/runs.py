@@ -13,11 +13,11 @@ from leakmeter.overriding import override
 if TYPE_CHECKING:
     import pandas as pd
 
-    from leakmeter.core.check import Check
+    from leakmeter.core.quantity import Check
     from leakmeter.gating.baseline import Held
     from leakmeter.gating.bounds import Bound
     from leakmeter.gating.compare import Comparison
-    from leakmeter.results.measured import Measured
+    from leakmeter.results.results import Measured
     from leakmeter.storage.catalogue import Entry
     from leakmeter.storage.verify import Verified
 
@@ -404,7 +404,7 @@ def _path(run: AnyRun, runs: str | Path) -> Path:
 
 
 def _measured(run: AnyRun, runs: str | Path) -> Measured:
-    from leakmeter.results.measured import read_measured
+    from leakmeter.results.results import read_measured
 
     return read_measured(_path(run, runs))
 

@@ -20,10 +20,9 @@ from leakmeter.backends.hf import HfBackend, backend
 from leakmeter.backends.hf.places import layer_of
 from leakmeter.backends.toy import Toy
 from leakmeter.core.backend import Backend, DifferentiableBackend, check_differentiates
-from leakmeter.core.gradient import NEUTRAL, GradientRequest, Place, Probes, TopTokens, tokens_of
 from leakmeter.core.plan import plan_contexts
 from leakmeter.core.prompt import CONTEXT, QUERY, Piece, Prompt
-from leakmeter.core.request import Gradients
+from leakmeter.core.request import NEUTRAL, GradientRequest, Gradients, Place, Probes, TopTokens, tokens_of
 from leakmeter.errors import CapabilityError, ScoreError
 from leakmeter.stats.fisher import estimated
 

@@ -12,8 +12,8 @@ from helpers.naive import random_prompt
 from helpers.tiny_models import N_VOCAB, RECURRENT, WINDOW, backend_of, tiny_backend, tiny_model
 from leakmeter.backends.hf import backend as backend_module
 from leakmeter.backends.hf.schedule import check_states
+from leakmeter.core.cost import planning_backend
 from leakmeter.core.drive import drive
-from leakmeter.core.forecast import planning_backend
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import TargetLogProbs

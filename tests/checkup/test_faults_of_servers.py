@@ -15,7 +15,7 @@ from helpers.examples import few
 from helpers.measure_items import make_item
 from helpers.model_server import OPENAI, OPENAI_CHAT, VLLM, ModelServer, Routes
 from helpers.model_server_llamacpp import LLAMACPP
-from leakmeter.backends.served import answered, connection
+from leakmeter.backends.served import connection, dialect
 from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.dialect import Control, Drawn, Probed, Scored, Setting
 from leakmeter.backends.toy import Toy
@@ -215,7 +215,7 @@ def test_a_fault_that_no_dialect_sees_is_named(fault: str, number: int, name: st
 
 
 def test_every_fault_of_an_answer_has_words() -> None:
-    assert set(re.findall(r'AnswerError\(\s*"(\w+)"', inspect.getsource(answered))) <= set(FAULTS)
+    assert set(re.findall(r'AnswerError\(\s*"(\w+)"', inspect.getsource(dialect))) <= set(FAULTS)
 
 
 @pytest.mark.usefixtures("all_draws")

@@ -19,16 +19,24 @@ from leakmeter.backends.hf.schedule import limits_for, token_bytes
 from leakmeter.backends.toy import Toy
 from leakmeter.core import cost, registry
 from leakmeter.core.case import Case, Document
-from leakmeter.core.cost import ResultCost, Speed, Work
+from leakmeter.core.cost import (
+    PlanningBackend,
+    Prediction,
+    ResultCost,
+    Sent,
+    Sharing,
+    Speed,
+    Work,
+    planning_backend,
+    predict,
+)
 from leakmeter.core.drive import Cost, drive
-from leakmeter.core.forecast import PlanningBackend, Prediction, Sent, Sharing, planning_backend, predict
-from leakmeter.core.gradient import GradientRequest, Place, TopTokens
 from leakmeter.core.item import Item
 from leakmeter.core.measure import Measure, chooses
 from leakmeter.core.plan import plan, plan_contexts
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import NextTokenSample, TargetLogProbs
-from leakmeter.core.request import Request
+from leakmeter.core.request import GradientRequest, Place, Request, TopTokens
 from leakmeter.instruments.generation.measure import LeaveOneOutVote
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.privacy.clipped_logits import Aggregation

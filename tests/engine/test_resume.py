@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from leakmeter.backends.toy import Toy
-from leakmeter.core.tokenizer import response_texts
+from leakmeter.core.backend import response_texts
 from leakmeter.engine.loading import load_run
 from leakmeter.storage.rundir import RunDirectory
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from helpers.measured_runs import run
-from leakmeter.core.check import Check, Item
+from leakmeter.core.quantity import Check, Item
 from leakmeter.errors import DataError, UsageError
 from leakmeter.gating.baseline import Baseline, Held, baseline_of, hold_against, left_out_lines, read_baseline
 from leakmeter.gating.compare import HIDDEN, Setting
-from leakmeter.results.measured import Measured
+from leakmeter.results.results import Measured
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 LEAKS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]

@@ -7,10 +7,10 @@ import math
 import pytest
 
 from helpers.measured_runs import run
-from leakmeter.core.check import Check, Item
+from leakmeter.core.quantity import Check, Item
 from leakmeter.errors import UsageError
 from leakmeter.gating.bounds import WORST_AT_MOST, Bound, check_bounds, parse_bound
-from leakmeter.results.measured import Measured
+from leakmeter.results.results import Measured
 from leakmeter.stats.aggregates import interval_of_aggregate
 
 

@@ -11,7 +11,7 @@ from helpers.measured_runs import run
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.gating.compare import HIDDEN, Moved, Setting, compare, differing
 from leakmeter.gating.gate_words import comparison_lines
-from leakmeter.results.measured import Measured
+from leakmeter.results.results import Measured
 from leakmeter.stats.ranks import holm, signed_rank_p
 
 BEFORE, AFTER = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [2.0, 3.5, 4.0, 6.0, 6.5, 7.0]

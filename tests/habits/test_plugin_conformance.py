@@ -22,10 +22,9 @@ from leakmeter.core import measure as units
 from leakmeter.core import registry
 from leakmeter.core.backend import Backend
 from leakmeter.core.drive import drive
-from leakmeter.core.gradient import GradientRequest
 from leakmeter.core.measure import Measure, Measurement
 from leakmeter.core.plan import plan, plan_contexts
-from leakmeter.core.request import Asked, Request, Responses, Scores
+from leakmeter.core.request import Asked, GradientRequest, Request, Responses, Scores
 from leakmeter.errors import UnknownNameError
 from leakmeter.results.result import Result
 

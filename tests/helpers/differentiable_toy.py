@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from leakmeter.backends.toy import Toy
-from leakmeter.core.gradient import NEUTRAL, GradientRequest, TopTokens
 from leakmeter.core.plan import Chunk
-from leakmeter.core.request import Gradients
+from leakmeter.core.request import NEUTRAL, GradientRequest, Gradients, TopTokens
 from leakmeter.stats import fisher
 
 _NEUTRAL_ID = 32

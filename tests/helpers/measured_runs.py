@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, LowerBound, Quantity, RunQuantity
-from leakmeter.results.measured import Measured
+from leakmeter.results.results import Measured
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ import pytest
 from helpers.docs_blocks import documented_fields
 from leakmeter.core.cost import ResultCost
 from leakmeter.core.record import Record, schema
-from leakmeter.instruments.icl.result import IclResult
-from leakmeter.instruments.icl.summary import Summary
+from leakmeter.instruments.icl.result import IclResult, Summary
 from leakmeter.instruments.redaction.result import RedactionResult
 from leakmeter.instruments.susceptibility.fisher.result import FisherResult, FisherSummary
 from leakmeter.instruments.susceptibility.result import Summary as SusceptibilitySummary

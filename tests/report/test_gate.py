@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from leakmeter.core.check import Check, Item, Number
+from leakmeter.core.quantity import Check, Item, Number
 from leakmeter.gating import gate_words as words
 
 HELD = Check(

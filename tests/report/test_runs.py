@@ -15,7 +15,7 @@ from helpers.report_browser import CHROMIUM, Browser
 from helpers.report_cases import HOSTILE, clinic, hostile, small
 from helpers.report_checks import FIRST, assert_harmless, flat
 from helpers.report_snapshots import printed
-from leakmeter.core.check import Number
+from leakmeter.core.quantity import Number
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.report import report
 from leakmeter.pages.render import ShownRun, runs_report

@@ -23,9 +23,9 @@ from leakmeter.errors import StoreError
 from leakmeter.results.query import ask
 from leakmeter.storage import rundir
 from leakmeter.storage.export import write as export
-from leakmeter.storage.files import GROUP_PARTS, names_of, parts_in
 from leakmeter.storage.parts import Part, cases_of_part, cases_of_run
 from leakmeter.storage.rundir import RunDirectory
+from leakmeter.storage.schema import GROUP_PARTS, names_of, parts_in
 from leakmeter.storage.verify import verify
 
 N_PARTS = 11

@@ -21,8 +21,8 @@ from helpers.s3_server import Faults, environment, make_bucket, s3_server
 from leakmeter.core import urls
 from leakmeter.errors import StoreError
 from leakmeter.storage import rundir, stored
-from leakmeter.storage.files import names_of
 from leakmeter.storage.rundir import RunDirectory
+from leakmeter.storage.schema import names_of
 from leakmeter.storage.stored import StoredRun
 from leakmeter.stores import objects as stores
 from leakmeter.stores.lease import held

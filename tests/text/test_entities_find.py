@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from helpers.examples import examples, few
 from leakmeter.errors import DataError, UnknownNameError, UsageError
-from leakmeter.text.entities import address, date, email, pattern, person, phone, recognised
-from leakmeter.text.entities.find import find
+from leakmeter.text.entities import address, date, email, pattern, person, phone
+from leakmeter.text.entities.find import find, find_recognised
 from leakmeter.text.entities.mention import Mention, without_overlaps
 
 STRETCHES = (
@@ -157,9 +157,9 @@ def test_a_recogniser_adds_people_and_dates_and_nothing_else() -> None:
     text = "Ada Vale met Graz Ltd on 3 May 1984 or last Tuesday."
     labels = [(0, 8, "B-PER"), (13, 21, "ORG"), (25, 35, "DATE"), (39, 51, "DATE"), (50, 99, "PER"), (8, 9, "PER")]
     expected = {"Ada Vale": "ada vale", "3 May 1984": "1984-05-03", "last Tuesday": "last tuesday"}
-    assert said(text, recognised.find(text, "US", lambda _: labels)) == expected
+    assert said(text, find_recognised(text, "US", lambda _: labels)) == expected
     # What it says has no white space around it.
-    found = list(recognised.find(text, "US", lambda _: [(0, 9, "PER"), (24, 36, "DATE")]))
+    found = list(find_recognised(text, "US", lambda _: [(0, 9, "PER"), (24, 36, "DATE")]))
     assert [text[m.start : m.end] for m in found] == ["Ada Vale", "3 May 1984"]
     entities = find(text, [(0, len(text))], region="US", recognise=lambda _: [(39, 51, "DATE"), (0, 8, "PER")])
     assert [one.type for one in entities] == ["person", "date", "date"]

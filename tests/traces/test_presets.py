@@ -18,7 +18,7 @@ from leakmeter.data.cases import cases_of
 from leakmeter.data.formats import FORMATS
 from leakmeter.errors import DataError
 from leakmeter.traces import LoggedAnswer, TraceReader, as_case
-from leakmeter.traces.case import PRESETS
+from leakmeter.traces.reader import PRESETS
 
 Call = Callable[..., Any]
 NAMES = ("leakmeter", *logged_traffic.WITH_SPANS)

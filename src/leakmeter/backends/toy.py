@@ -13,10 +13,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from leakmeter.core.backend import Encoded
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import IntArray, Prompt
 from leakmeter.core.request import FloatArray, Scores
-from leakmeter.core.tokenizer import Encoded
 from leakmeter.errors import ScoreError, UsageError
 
 _STOP = 256

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.backends.served import names_a_server
-from leakmeter.backends.served.answered import AnswerError
 from leakmeter.backends.served.connection import StatusError
+from leakmeter.backends.served.dialect import AnswerError
 from leakmeter.backends.served.fingerprint import fingerprint
 from leakmeter.checkup.checks import CHECKS, Examined, Finding, bad
 from leakmeter.checkup.probes import probes_of

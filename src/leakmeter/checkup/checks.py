@@ -17,8 +17,8 @@ from typing import Final
 
 import numpy as np
 
-from leakmeter.backends.served import answered, fingerprint
-from leakmeter.backends.served.dialect import Scored, Setting, probed
+from leakmeter.backends.served import fingerprint
+from leakmeter.backends.served.dialect import Scored, Setting, check_log_probs, log_probs_of, probed, sum_in_words
 from leakmeter.backends.served.load import TEXTS, has_tokenizer
 from leakmeter.backends.served.noise import measured_noise
 from leakmeter.checkup.probes import Probes
@@ -99,7 +99,7 @@ class Examined:
     def score(self, scored: Scored) -> FloatArray:
         """Log-probabilities of a response, checked whatever its dialect checks."""
         values = self.subject.dialect.target_log_probs(scored)
-        return answered.log_probs_of(np.asarray(values).tolist(), len(scored.response), self.subject.host)
+        return log_probs_of(np.asarray(values).tolist(), len(scored.response), self.subject.host)
 
 
 def bad(fault: str, seen: str = "") -> Finding:
@@ -195,7 +195,7 @@ def whole_rows(examined: Examined) -> Finding:
     capabilities = dialect.capabilities()
     if capabilities.whole_rows:
         log_probs = np.asarray(dialect.whole_rows(scored, range(2)), dtype=np.float64)
-        answered.check_log_probs(log_probs, examined.subject.host)
+        check_log_probs(log_probs, examined.subject.host)
         log_sum = max(np.logaddexp.reduce(log_probs, axis=-1).tolist(), key=abs)
         gap = max(_gaps(log_probs[range(2), scored.response], own))
         seen = f"logsumexp of a whole row of {log_probs.shape[1]:,} tokens is 0 within {_nats(abs(log_sum))}"
@@ -209,7 +209,7 @@ def whole_rows(examined: Examined) -> Finding:
     else:
         return Finding("The server returns only the given token of a row.", "skipped")
     if abs(log_sum) > _LEAST_TOLERANCE:
-        return bad("not_normalised", f"Its probabilities sum to {answered.sum_in_words(log_sum)}.")
+        return bad("not_normalised", f"Its probabilities sum to {sum_in_words(log_sum)}.")
     if gap > examined.tolerance:
         return bad("other_places", f"The given token's entry of a row differs by {_nats(gap)} from its own score.")
     return Finding(f"{seen}; a given token's entry is its log-probability (within {_nats(gap)}).")

@@ -7,7 +7,7 @@ from typing import Final
 
 from leakmeter.backends.served import fingerprint
 from leakmeter.backends.served.dialect import Scored
-from leakmeter.core.tokenizer import Tokenizer
+from leakmeter.core.backend import Tokenizer
 
 _REPEATING: Final = ("One cup of tea, one cup of milk, one cup of tea, ", "one cup of milk, one cup of tea.")
 """Its response repeats its prompt, so that a penalty on repetition shows."""

@@ -11,12 +11,11 @@ import numpy as np
 from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.connection import Connection
 from leakmeter.backends.served.dialect import Capabilities, Dialect, Drawn, Scored, Served, TopRow
-from leakmeter.core.backend import Backend
+from leakmeter.core.backend import Backend, Tokenizer
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, TargetLogProbs
 from leakmeter.core.request import FloatArray, Reduction, Request
-from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.stats import logspace
 
 

@@ -16,10 +16,10 @@ from leakmeter.commands.options import Flag
 from leakmeter.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
-    from leakmeter.core.check import Check
+    from leakmeter.core.quantity import Check
     from leakmeter.gating.baseline import Held
     from leakmeter.gating.bounds import Bound
-    from leakmeter.results.measured import Measured
+    from leakmeter.results.results import Measured
 
 
 def gate(
@@ -75,7 +75,7 @@ def gate(
     from leakmeter.core.files import write_whole
     from leakmeter.gating.bounds import check_bounds, parse_bound
     from leakmeter.gating.gate_words import to_junit
-    from leakmeter.results.measured import read_measured
+    from leakmeter.results.results import read_measured
 
     bounds = [parse_bound(text, "max") for text in upper or ()] + [parse_bound(text, "min") for text in lower or ()]
     if latest and run:
@@ -138,7 +138,7 @@ def _latest(paths: Sequence[Path], roots: Sequence[Path], names: Sequence[str], 
     from leakmeter.core import registry
     from leakmeter.gating.baseline import read_baseline
     from leakmeter.gating.bounds import unknown_quantity
-    from leakmeter.results.measured import named_quantity
+    from leakmeter.results.results import named_quantity
     from leakmeter.storage.catalogue import entry_of, label
 
     entries = {path: entry_of(path) for path in paths}

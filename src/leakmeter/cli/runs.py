@@ -159,7 +159,7 @@ def compare(
         Print one JSON object instead; null means that a value is missing.
     """
     from leakmeter.gating.compare import compare as compared
-    from leakmeter.results.measured import read_measured
+    from leakmeter.results.results import read_measured
     from leakmeter.storage.catalogue import entry_of, find_run, label
 
     paths = [find_run(name, runs) for name in (a, b)]

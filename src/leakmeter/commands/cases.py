@@ -182,7 +182,7 @@ def _unexplained(public: bool) -> Iterator[None]:
 
 def log_formats() -> Iterator[Format]:
     """Presets for logs, loaded where one is looked for."""
-    from leakmeter.traces.case import PRESETS
+    from leakmeter.traces.reader import PRESETS
 
     yield from PRESETS
 

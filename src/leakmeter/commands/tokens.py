@@ -15,7 +15,7 @@ from leakmeter.text.build import PreparedContext, PromptSettings
 from leakmeter.text.tokens import TokensResult, tokens_of
 
 if TYPE_CHECKING:
-    from leakmeter.core.tokenizer import Tokenizer
+    from leakmeter.core.backend import Tokenizer
     from leakmeter.engine.loading import KeptModel
 
 

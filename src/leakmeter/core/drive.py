@@ -13,13 +13,13 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from leakmeter.core.backend import Backend, DifferentiableBackend, check_differentiates
-from leakmeter.core.gradient import GradientRequest
 from leakmeter.core.plan import Chunk, n_full_pass_tokens, plan, plan_contexts
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.request import (
     Asked,
     DrawRequest,
     FloatArray,
+    GradientRequest,
     Gradients,
     Request,
     Responses,

@@ -13,8 +13,8 @@ from leakmeter.overriding import override
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
-    from leakmeter.core.instrument import AnyCase, Settings
     from leakmeter.core.measure import Measure
+    from leakmeter.core.registry import AnyCase, Settings
 
 LEVELS: Final = ("paragraph", "document")
 """Kinds of spans that hold the units of a case that is searched, the smaller first."""

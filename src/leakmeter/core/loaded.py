@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from leakmeter.core.case import unmarked_context
-from leakmeter.core.instrument import AnyCase
 from leakmeter.core.item import Origin, Prepared
 from leakmeter.core.long_work import checkpoint
+from leakmeter.core.registry import AnyCase
 from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.overriding import override
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
-    from leakmeter.core.instrument import Settings
     from leakmeter.core.measure import Measure
+    from leakmeter.core.registry import Settings
 
 
 _C = TypeVar("_C", bound=AnyCase)

@@ -24,10 +24,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.core.gradient import GradientRequest, tokens_of
 from leakmeter.core.prompt import IntArray, Prompt
 from leakmeter.core.reductions import PromptStates
-from leakmeter.core.request import Request, bare_first
+from leakmeter.core.request import GradientRequest, Request, bare_first, tokens_of
 from leakmeter.errors import UsageError
 
 Keys = npt.NDArray[np.uint64]

@@ -6,19 +6,154 @@ device (the reductions themselves stand in `core/reductions`). Row t predicts re
     sequence   prompt tokens ...... p_n | y_0   y_1   y_2
     row                              0     1     2     3
     predicts                        y_0   y_1   y_2   (what would come next)
+
+It may ask as well how the next token's distribution moves with the vectors that a model reads:
+
+    vectors of a place   η          input embeddings of some tokens, or the residual states that enter a layer
+    logits               z(η)       of the token after the prompt, p = softmax z
+    information          I = Jᵀ F J,   J = ∂z/∂η,   F = diag(p) − p pᵀ
+
+A direction v of the logits is carried back to the place: u = Jᵀ v. With directions for which v vᵀ is F on average, or
+adds up to it, uᵀ Σ u is tr(I Σ) (Liu et al., "Efficiently Computing Susceptibility to Context in Language Models",
+Eq. 9). What travels is one such number a direction and Σ, never u.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.core.gradient import GradientRequest
-from leakmeter.core.prompt import IntArray, Prompt
+from leakmeter.core.prompt import CONTEXT, QUERY, IntArray, Prompt
+from leakmeter.errors import CapabilityError, UsageError
+
+Sigma = Literal["identity", "embedding", "empirical"]
+NEUTRAL: Final = -1
+"""Token id of a slot: each back end puts a token there that says little, the same at every place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Whose vectors vary."""
+
+    kind: Literal["query", "slot", "layer"]
+    """query: input embeddings of the query's tokens. slot: those of neutral tokens in a context's place. layer: the
+    residual states at the query's tokens."""
+    layer: int = 0
+    """Number of the layer that the residual states enter, from 0; the first has the input embeddings."""
+
+    @classmethod
+    def parse(cls, text: str) -> Place:
+        """'query', 'slot' or 'layer:3'."""
+        if text == "query":
+            return cls("query")
+        if text == "slot":
+            return cls("slot")
+        match = re.fullmatch(r"layer:([0-9]{1,4})", text)
+        if match is None:
+            raise UsageError(f"place is '{text}'; it has to be query, slot or layer:N, such as layer:10")
+        return cls("layer", int(match[1]))
+
+    def check(self, n_layers: int, model: str) -> None:
+        if self.kind == "layer" and self.layer >= n_layers:
+            raise CapabilityError(f"place is layer:{self.layer}, and '{model}' has layers 0 to {n_layers - 1}")
+
+    @property
+    def role(self) -> str:
+        return CONTEXT if self.kind == "slot" else QUERY
+
+
+@dataclass(frozen=True, slots=True)
+class TopTokens:
+    """√p_a (e_a − p) of the k likeliest tokens a: their terms of the trace, which add up to less than all of it."""
+
+    k: int
+
+    @property
+    def n_exact(self) -> int:
+        """Numbers that add up."""
+        return self.k
+
+    @property
+    def n_probes(self) -> int:
+        """Numbers whose mean is added to these."""
+        return 0
+
+    @property
+    def n_passes(self) -> int:
+        return self.k
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """Random v with E v vᵀ = F over the whole vocabulary; of some dimensions, where asked, what is there exactly.
+
+    With n_range > 0 as many probes of their own span a subspace of the place, in which I is found exactly; the others
+    see the rest. Both together say tr(I Σ) without bias, whatever the subspace (Meyer et al. 2021, "Hutch++", here with
+    F as what is drawn from).
+    """
+
+    n_probes: int
+    seed: int
+    key: str
+    """Probes depend on the seed, on this and on their number alone."""
+    first: int = 0
+    """Number of the first of them."""
+    n_range: int = 0
+
+    @property
+    def n_exact(self) -> int:
+        """Numbers that add up, or fewer where the place has fewer dimensions."""
+        return self.n_range
+
+    @property
+    def n_passes(self) -> int:
+        """Backward passes; what a subspace does to the logits is found by going back through one of them."""
+        return self.n_probes + 2 * self.n_range
+
+
+@dataclass(frozen=True, slots=True)
+class GradientRequest:
+    """Directions of the logits after one prompt, and what their gradients are weighed with."""
+
+    prompt: Prompt
+    """Without gaps in its positions; a slot is a piece of neutral tokens with the role of a context."""
+    place: Place
+    directions: TopTokens | Probes
+    sigmas: tuple[Sigma, ...]
+    """What Σ and μ, covariance and mean of the change Δ of the vectors, are those of. identity: Σ = 1, μ = 0.
+    embedding: any token of the vocabulary in the place of each, drawn uniformly and independently. empirical: what the
+    contexts do."""
+    contexts: tuple[Prompt, ...] = ()
+    """The prompt behind each context, its query of the same tokens."""
+    weights: tuple[float, ...] = ()
+    """Of each context, adding up to 1."""
+
+    @property
+    def varied(self) -> IntArray:
+        """Indices of the tokens whose vectors vary, (position,)."""
+        return tokens_of(self.prompt, self.place.role)
+
+    @property
+    def runs_contexts(self) -> bool:
+        """Whether the contexts are put through the model: their input embeddings are known without."""
+        return "empirical" in self.sigmas and self.place.kind == "layer"
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens of its own that go through the layers, forward or backward, which takes about as long."""
+        return len(self.prompt.ids) * (1 + self.directions.n_passes)
+
+
+def tokens_of(prompt: Prompt, role: str) -> IntArray:
+    """Indices of a prompt's tokens of a role, (token,)."""
+    has_role = [piece.role == role for piece in prompt.pieces for _ in piece.ids]
+    return np.flatnonzero(has_role).astype(np.int64)
+
 
 FloatArray = npt.NDArray[np.float64]
 

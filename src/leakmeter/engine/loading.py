@@ -19,8 +19,7 @@ from leakmeter.models import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from leakmeter.backends.hf.backend import HfBackend
-    from leakmeter.core.backend import Backend
-    from leakmeter.core.tokenizer import Tokenizer
+    from leakmeter.core.backend import Backend, Tokenizer
     from leakmeter.engine.scores import ScoreCache
     from leakmeter.results.run import Run
 

@@ -8,13 +8,12 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 
-from leakmeter.core.backend import Backend
+from leakmeter.core.backend import Backend, response_texts
 from leakmeter.core.drive import Cost, drive
 from leakmeter.core.item import Prepared
 from leakmeter.core.loaded import Preparations
 from leakmeter.core.measure import RESPONSE, TOKEN_ID, Measure, Measurement
 from leakmeter.core.record import JsonObject
-from leakmeter.core.tokenizer import response_texts
 from leakmeter.engine.prediction import EXACT_CASES, Predictor, predictor_of, shares, with_noise
 from leakmeter.errors import LeakmeterError
 from leakmeter.execute.pool import Failure, rebuilt

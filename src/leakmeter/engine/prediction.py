@@ -13,9 +13,8 @@ import numpy as np
 
 from leakmeter.core import cost
 from leakmeter.core.backend import Backend
-from leakmeter.core.cost import Speed
+from leakmeter.core.cost import PlanningBackend, Prediction, Sent, Speed, planning_backend, predict
 from leakmeter.core.drive import settled, together
-from leakmeter.core.forecast import PlanningBackend, Prediction, Sent, planning_backend, predict
 from leakmeter.core.item import Prepared
 from leakmeter.core.limits import parse_memory
 from leakmeter.core.loaded import LoadedCases, Plan

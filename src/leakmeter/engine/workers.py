@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leakmeter.core.forecast import PlanningBackend, Sharing
+from leakmeter.core.backend import Tokenizer
+from leakmeter.core.cost import PlanningBackend, Sharing
 from leakmeter.core.item import Origin
 from leakmeter.core.loaded import Preparations
 from leakmeter.core.measure import Measure
 from leakmeter.core.plan import Chunk
-from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.engine.measure import measured_together
 from leakmeter.engine.prediction import EXACT_CASES, predictor_of
 from leakmeter.errors import CapabilityError, ModelError, UsageError

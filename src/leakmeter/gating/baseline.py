@@ -21,17 +21,16 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from leakmeter.core.check import Check, Item, Number
 from leakmeter.core.files import check_readable
 from leakmeter.core.plain import excerpt
 from leakmeter.core.prompt import IntArray
-from leakmeter.core.quantity import Quantity
+from leakmeter.core.quantity import Check, Item, Number, Quantity
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import DataError, UsageError
 from leakmeter.gating.bounds import WORST_AT_MOST
 from leakmeter.gating.compare import HIDDEN, Setting, differing, incomparable, is_seed
 from leakmeter.gating.gate_words import left_out_sentence, regression_sentence, setting_line
-from leakmeter.results.measured import Measured, case_quantities
+from leakmeter.results.results import Measured, case_quantities
 from leakmeter.stats.aggregates import aggregate
 from leakmeter.stats.ranks import paired_difference
 from leakmeter.stats.stats import FloatArray

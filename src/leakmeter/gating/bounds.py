@@ -11,12 +11,11 @@ from typing import Final
 
 import numpy as np
 
-from leakmeter.core.check import Check, Item, Number
-from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, RunQuantity
+from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Check, Item, Number, RunQuantity
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.gating.gate_words import bound_sentence, undecided_sentence
 from leakmeter.overriding import override
-from leakmeter.results.measured import Measured
+from leakmeter.results.results import Measured
 from leakmeter.stats.aggregates import EXTREMES, FORMS, aggregate, interval_of_aggregate
 from leakmeter.stats.stats import FloatArray
 

@@ -12,7 +12,7 @@ from leakmeter.core.quantity import Quantity, RunQuantity, Worse
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.gating.gate_words import left_out_sentence
-from leakmeter.results.measured import Measured, case_quantities
+from leakmeter.results.results import Measured, case_quantities
 from leakmeter.stats.aggregates import aggregate
 from leakmeter.stats.ranks import PairedDifference, holm, paired_difference
 

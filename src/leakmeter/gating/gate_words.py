@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 from xml.etree import ElementTree
 
-from leakmeter.core.check import Check, Number
 from leakmeter.core.plain import counted, excerpt
+from leakmeter.core.quantity import Check, Number
 from leakmeter.core.record import JsonObject
 from leakmeter.report.scale import nats_in, nats_text
 

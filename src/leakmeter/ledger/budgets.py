@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from leakmeter.core.check import Check, Item, Number
 from leakmeter.core.measure import NATS
 from leakmeter.core.plain import counted
+from leakmeter.core.quantity import Check, Item, Number
 from leakmeter.errors import UsageError
 from leakmeter.ledger.keys import shown
 from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Pair

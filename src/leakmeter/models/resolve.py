@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leakmeter.errors import ModelError, UnknownNameError
-from leakmeter.models import hub
+from leakmeter.models import hub, pull
 from leakmeter.models.cache import Notify, disk_errors, settings_hash, weights_hash
 from leakmeter.models.local import check_model_folder
-from leakmeter.models.pull import cached_model, pull_model
-from leakmeter.models.registry import KNOWN_MODELS
+from leakmeter.models.pull import cached_model
+from leakmeter.models.registry import KNOWN_MODELS, KnownModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def resolve(name: str, *, notify: Notify, download: bool = True, hash_weights: b
         return _local(name, snapshot, is_hub=True, hashed=hash_weights)
     if name in KNOWN_MODELS:
         model = KNOWN_MODELS[name]
-        folder = pull_model(model, notify=notify) if download else cached_model(model)
+        folder = pull.pull_model(model, notify=notify) if download else cached_model(model)
         if folder is None:
             raise ModelError(f"'{name}' is not in the cache; fetch it with `leakmeter models pull {name}`")
         return _local(name, folder, hashed=hash_weights)
@@ -90,3 +90,46 @@ def tokenizer_folder(name: str, *, notify: Notify) -> Path:
             )
         return path.absolute()
     return Path(resolve(name, notify=notify, hash_weights=False).path)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedModel:
+    """A model that is known by name."""
+
+    name: str
+    about: KnownModel
+    """Sizes, parameters, licence and source."""
+    path: Path | None
+    """Where it lies on this machine; None where it was not fetched."""
+
+
+def list_models() -> list[ListedModel]:
+    """List the models known by name, and where they lie on this machine.
+
+    Returns:
+        One entry a model, those that are not on this machine too.
+
+    Examples:
+        >>> import leakmeter
+        >>> "smollm2-135m" in [model.name for model in leakmeter.list_models()]
+        True
+    """
+    return [ListedModel(name, model, cached_model(model)) for name, model in KNOWN_MODELS.items()]
+
+
+def pull_model(name: str, *, accept_licence: bool = False) -> Path:
+    """Fetch and convert a model, once; afterwards it needs no network.
+
+    Args:
+        name: a known name, hf:ORG/NAME, or a .gguf file to convert.
+        accept_licence: accept the model's terms, for models that come under terms.
+
+    Returns:
+        Its directory.
+
+    Raises:
+        ModelError: it cannot be fetched or verified, or its terms are not accepted.
+    """
+    if name in KNOWN_MODELS:
+        return pull.pull_model(KNOWN_MODELS[name], notify=lambda line: None, accept_licence=accept_licence)
+    return Path(resolve(name, notify=lambda line: None).path)

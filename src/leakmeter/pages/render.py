@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from leakmeter.core.check import Number
 from leakmeter.core.files import check_outside_runs, store_errors, write_whole
+from leakmeter.core.quantity import Number
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import UsageError
 from leakmeter.gating.compare import compare

@@ -117,7 +117,7 @@ class AnyResult(ABC):
         provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
         n_cases: int | None = None,
     ) -> Report:
-        """What is said of results, as blocks; all views are made of it. See `core.instrument.Instrument.report_at`.
+        """What is said of results, as blocks; all views are made of it. See `core.registry.Instrument.report_at`.
 
         Args:
             results: one or more.

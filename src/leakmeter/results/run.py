@@ -13,9 +13,8 @@ from leakmeter.core import registry
 from leakmeter.core.urls import forget_copy
 from leakmeter.errors import UsageError
 from leakmeter.overriding import override
-from leakmeter.results.measured import Measured
 from leakmeter.results.result import Part, provenance_of
-from leakmeter.results.results import Results
+from leakmeter.results.results import Measured, Results
 from leakmeter.storage.parts import PartReader
 from leakmeter.storage.rundir import RunDirectory
 from leakmeter.storage.stored import fetched

@@ -22,12 +22,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from leakmeter.core.backend import Tokenizer
 from leakmeter.core.files import store_errors, write_whole
 from leakmeter.core.item import ContextItem
 from leakmeter.core.measure import Measure, Measurement
 from leakmeter.core.record import JsonObject
 from leakmeter.core.request import Trial
-from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.decoding.measure import Decode, check_guarantee, check_precision
 from leakmeter.instruments.decoding.result import DELTA, DecodeResult
@@ -45,7 +45,7 @@ from leakmeter.serve.queue import BusyError, Job
 from leakmeter.serve.serving import Serving, serving_of
 from leakmeter.serve.spent import NANO, Spent, SpentError, nano
 from leakmeter.serve.watching import Watch, measured, prepared_case
-from leakmeter.storage.nonce import made_directory
+from leakmeter.storage.pseudonym import made_directory
 from leakmeter.text.build import PromptSettings
 
 KEY: Final = "LEAKMETER_SERVE_API_KEY"

@@ -16,12 +16,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from leakmeter.core.backend import response_texts
 from leakmeter.core.case import Case
 from leakmeter.core.item import Prepared
 from leakmeter.core.measure import RESPONSE, Measure, Texts
 from leakmeter.core.plain import visible
 from leakmeter.core.record import JsonObject
-from leakmeter.core.tokenizer import response_texts
 from leakmeter.data.rows import rows_of_text
 from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import UsageError

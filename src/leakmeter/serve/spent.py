@@ -20,8 +20,7 @@ import regex
 from leakmeter.core.database import connected, database_errors, make_file, transaction
 from leakmeter.core.files import store_errors
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
-from leakmeter.storage.nonce import made_directory
-from leakmeter.storage.pseudonym import pseudonym, read_secret
+from leakmeter.storage.pseudonym import made_directory, pseudonym, read_secret
 
 FILE: Final = "spent.sqlite"
 KEY_FILE: Final = "documents.secret"

@@ -14,12 +14,12 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from leakmeter.core.backend import response_texts
 from leakmeter.core.case import Case
 from leakmeter.core.item import ContextItem, Lazily, Prepared
 from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.measure import Measure, Measurement
 from leakmeter.core.request import Asked, Request, Scores, Trial
-from leakmeter.core.tokenizer import response_texts
 from leakmeter.engine.loading import KeptModel
 from leakmeter.engine.measure import Callbacks, RemoteBackend, check_answered, measure_cases
 from leakmeter.instruments.decoding.measure import Decode

@@ -8,7 +8,7 @@
       spec.json                    last: its presence means the run is complete
 
 Once finished parts that follow each other have 8 MB of numbers, they are put into a group: one file of texts and one of
-numbers (see `storage.files`). A run of a million cases is a few thousand files then; a run below 8 MB has no groups.
+numbers (see `storage.schema`). A run of a million cases is a few thousand files then; a run below 8 MB has no groups.
 Every file is written beside its place and renamed into it, so that a kill leaves a whole file or none.
 """
 
@@ -46,19 +46,23 @@ from leakmeter.core.plain import one_line
 from leakmeter.core.record import JsonObject
 from leakmeter.core.urls import check_directory
 from leakmeter.errors import DamagedError, ModelError, StoreError
-from leakmeter.storage.files import (
+from leakmeter.storage.kept import FieldError
+from leakmeter.storage.schema import (
     GROUP_BYTES,
     GROUP_PARTS,
     NUMBERS,
+    REPEATED,
+    from_group_table,
+    from_table,
+    group_table,
     groups_in,
     held_with,
     names_of,
     numbers_name,
     parts_in,
     texts_name,
+    to_table,
 )
-from leakmeter.storage.kept import FieldError
-from leakmeter.storage.schema import REPEATED, from_group_table, from_table, group_table, to_table
 from leakmeter.storage.spec import RunSpec, is_word
 
 _T = TypeVar("_T")

@@ -11,9 +11,9 @@ from importlib import metadata
 from typing import Final, Self
 
 from leakmeter.core.backend import Backend
-from leakmeter.core.instrument import AnyCase, Settings
 from leakmeter.core.measure import Measure
 from leakmeter.core.record import JsonObject
+from leakmeter.core.registry import AnyCase, Settings
 from leakmeter.errors import UsageError
 
 MOST_NAME: Final = 80

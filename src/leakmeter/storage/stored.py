@@ -23,8 +23,8 @@ from leakmeter.core.urls import as_given, copy_of, forget_copy, url_of
 from leakmeter.errors import LeakmeterError, StoreError
 from leakmeter.models import cache_dir
 from leakmeter.overriding import override
-from leakmeter.storage.files import NUMBERS, TEXTS, parts_in
 from leakmeter.storage.rundir import RunDirectory
+from leakmeter.storage.schema import NUMBERS, TEXTS, parts_in
 from leakmeter.storage.spec import RunSpec
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from typing import Literal
 
 from leakmeter.core.files import read_whole, store_errors
 from leakmeter.errors import DamagedError, StoreError
-from leakmeter.storage.files import NUMBERS, TEXTS, names_of, parts_in
 from leakmeter.storage.parts import PartReader
 from leakmeter.storage.rundir import RunDirectory
+from leakmeter.storage.schema import NUMBERS, TEXTS, names_of, parts_in
 from leakmeter.storage.spec import RunSpec
 
 

@@ -36,8 +36,8 @@ from leakmeter.engine.prediction import Predictor
 from leakmeter.engine.ready import make_ready
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 from leakmeter.models import resolve
-from leakmeter.storage.nonce import NONCE_FILES, made_directory
 from leakmeter.storage.parts import Part, cases_of_run
+from leakmeter.storage.pseudonym import NONCE_FILES, made_directory
 from leakmeter.storage.rundir import RunDirectory
 from leakmeter.studies.grid import Cell, Study
 

@@ -33,9 +33,9 @@ from typing import Any, Final
 
 from leakmeter.core import registry
 from leakmeter.core.files import parsed_toml, read_text
-from leakmeter.core.instrument import Settings
 from leakmeter.core.measure import Measure
 from leakmeter.core.record import JsonObject
+from leakmeter.core.registry import Settings
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.studies.kind import Choice, Kind, field_types
 from leakmeter.studies.quality import Quality

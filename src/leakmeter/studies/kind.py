@@ -17,8 +17,8 @@ from leakmeter.studies.study_report import figure_of
 from leakmeter.studies.tables import Column, Columns, Row
 
 if TYPE_CHECKING:
-    from leakmeter.core.instrument import AnyCase, Settings
     from leakmeter.core.measure import Measure
+    from leakmeter.core.registry import AnyCase, Settings
     from leakmeter.studies.cells import FinishedCell
     from leakmeter.studies.grid import Cell, Study
 

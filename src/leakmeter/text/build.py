@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
 
-from leakmeter.core.backend import Backend
+from leakmeter.core.backend import Backend, Tokenizer, response_texts
 from leakmeter.core.case import Case
 from leakmeter.core.item import PLACEBO, ContextItem, Lazily, Prepared, Span
 from leakmeter.core.measure import Measure
 from leakmeter.core.plain import half_pair
 from leakmeter.core.prompt import CONTEXT, Piece, Prompt
 from leakmeter.core.record import JsonObject
-from leakmeter.core.tokenizer import Tokenizer, response_texts
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.overriding import override
 from leakmeter.text import sensitive, spans, templates, units

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leakmeter.core.case import Case, Document
-from leakmeter.core.instrument import Example
+from leakmeter.core.registry import Example
 from leakmeter.text.build import PromptSettings
 
 TEXT = "the patient writes to the clinic. the clinic writes back to 555-010-7788. the patient writes to 555-010-7788."

@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from leakmeter.core.backend import Tokenizer
 from leakmeter.core.long_work import checkpoint
 from leakmeter.core.prompt import FRAME, Piece, Prompt
-from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.text import templates
 
 START: Final = "start"

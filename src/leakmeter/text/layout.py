@@ -25,9 +25,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from leakmeter.core.backend import Tokenizer
 from leakmeter.core.long_work import checkpoint
 from leakmeter.core.prompt import CONTEXT, FRAME, Piece, Prompt
-from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.text import units
 from leakmeter.text.joined import START, first_characters, owners
 from leakmeter.text.templates import SEPARATOR, Writing

@@ -13,11 +13,11 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
+from leakmeter.core.backend import Tokenizer
 from leakmeter.core.case import Document, Message
 from leakmeter.core.files import read_text
 from leakmeter.core.long_work import checkpoint
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY
-from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.overriding import override
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, cast
 
+from leakmeter.core.backend import Tokenizer
 from leakmeter.core.prompt import QUERY
 from leakmeter.core.record import JsonObject, Record
-from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UnknownNameError
 from leakmeter.overriding import override
 from leakmeter.text.build import PreparedContext, response_text

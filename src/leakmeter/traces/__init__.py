@@ -10,9 +10,8 @@ from leakmeter.traces.answer import (
     Refused,
     Sampling,
 )
-from leakmeter.traces.case import as_case
 from leakmeter.traces.formats import FORMATS
-from leakmeter.traces.reader import TraceReader
+from leakmeter.traces.reader import TraceReader, as_case
 
 __all__ = [
     "FORMATS",

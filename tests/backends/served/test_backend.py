@@ -19,7 +19,7 @@ from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.dialect import Scored
 from leakmeter.backends.served.in_order import in_order, waited
 from leakmeter.backends.toy import Toy
-from leakmeter.core.forecast import planning_backend
+from leakmeter.core.cost import planning_backend
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import VIRTUAL, Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, Labels, TargetLogProbs

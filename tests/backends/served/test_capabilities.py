@@ -16,9 +16,9 @@ from helpers.toy_dialect import ROWS, TARGETS, TOP, toy_served
 from leakmeter.backends.served import capabilities
 from leakmeter.backends.served.dialect import Capabilities
 from leakmeter.backends.toy import Toy
-from leakmeter.core import forecast, registry
+from leakmeter.core import cost, registry
+from leakmeter.core.cost import planning_backend, predict
 from leakmeter.core.drive import drive
-from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.item import Prepared
 from leakmeter.core.measure import chooses
 from leakmeter.core.plan import Chunk, plan
@@ -275,7 +275,7 @@ def table() -> str:
 
 
 def test_table_of_the_docs_is_what_the_measures_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forecast, "_ANY_VOCAB", 300)
+    monkeypatch.setattr(cost, "_ANY_VOCAB", 300)
     page = PAGE.read_text(encoding="utf-8")
     before, rest = page.split(BEGIN)
     told, after = rest.split(END)

@@ -249,4 +249,4 @@ def test_only_one_module_speaks_http() -> None:
         for path in (ROOT / "src/leakmeter/backends/served").rglob("*.py")
         if any(line.strip().startswith(speakers) for line in path.read_text(encoding="utf-8").splitlines())
     }
-    assert found == {"connection.py", "punctual.py"}  # the latter: how long its sockets wait
+    assert found == {"connection.py"}

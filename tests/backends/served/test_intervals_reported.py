@@ -13,8 +13,8 @@ from helpers.command_line import Ended
 from helpers.measure_items import make_item
 from helpers.model_server import VLLM, ModelServer
 from leakmeter.backends.toy import ByteTokenizer
+from leakmeter.core.cost import PlanningBackend
 from leakmeter.core.drive import drive
-from leakmeter.core.forecast import PlanningBackend
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import NextTokenSample

@@ -17,7 +17,7 @@ from leakmeter.errors import StoreError
 from leakmeter.instruments.decoding.frontier import COLUMNS, Choice, Evidence, choose, sentence
 from leakmeter.instruments.decoding.sweep import DEFAULTS, EPSILON, LAMBDA, sweep_directory, sweep_of
 from leakmeter.stats.frontier import resampled_means
-from leakmeter.storage.nonce import kept_nonce
+from leakmeter.storage.pseudonym import kept_nonce
 from leakmeter.studies.tables import Column
 from leakmeter.text.build import PromptSettings
 

@@ -11,8 +11,8 @@ import pytest
 
 from helpers.generation_items import ByHand, Mistaken, Series, batch, readings_of, tokens_of
 from leakmeter.backends.toy import Toy
+from leakmeter.core.cost import planning_backend, predict
 from leakmeter.core.drive import drive
-from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.item import ContextItem
 from leakmeter.core.sampling import bits_of, uniforms_of
 from leakmeter.errors import UsageError

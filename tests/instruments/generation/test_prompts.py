@@ -11,7 +11,7 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.prompt import CONTEXT, Prompt
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.generation.prompts import GenerationSettings, batches_of, prepare_generation
-from leakmeter.text.exemplar import Example, ExemplarCase
+from leakmeter.text.exemplars import Example, ExemplarCase
 
 GALAXY = (
     "Galaxy, Crew Play to 0-0 Tie (AP)\nAP - Kevin Hartman made seven saves for Los Angeles, and Jon Busch had two "

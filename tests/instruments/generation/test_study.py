@@ -20,7 +20,7 @@ from leakmeter.privacy.rdp import conversion, guarantee
 from leakmeter.studies.cells import load_records
 from leakmeter.studies.grid import Cell, Study, load_study
 from leakmeter.studies.tables import items_to_csv, readable, to_csv, to_markdown
-from leakmeter.text.exemplar import ExemplarCase
+from leakmeter.text.exemplars import ExemplarCase
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 

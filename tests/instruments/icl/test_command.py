@@ -22,8 +22,7 @@ from helpers.icl_results import asked, exemplar
 from leakmeter.backends.toy import Toy
 from leakmeter.errors import DataError, LeakmeterError, UsageError
 from leakmeter.instruments.icl import report
-from leakmeter.instruments.icl.result import IclResult
-from leakmeter.instruments.icl.summary import summary
+from leakmeter.instruments.icl.result import IclResult, summary
 from leakmeter.report import blocks as b
 from leakmeter.studies.tables import to_csv
 

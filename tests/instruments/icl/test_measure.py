@@ -15,8 +15,8 @@ from helpers.icl_items import LABELS, ByHand, Series, icl_item, readings_of
 from helpers.naive import naive_logits
 from leakmeter.backends.hf.outline import size_of
 from leakmeter.backends.toy import Toy
+from leakmeter.core.cost import planning_backend, predict
 from leakmeter.core.drive import drive
-from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.measure import LABEL, NATS, TOKEN_ID
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Piece, Prompt

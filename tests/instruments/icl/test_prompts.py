@@ -19,7 +19,7 @@ from leakmeter.data import tasks
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.icl.given import choose_queries, draw_cases, fixed_cases
 from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplars
-from leakmeter.text.exemplar import Example, ExemplarCase, Task
+from leakmeter.text.exemplars import Example, ExemplarCase, Task
 
 SAMPLES = SHARED / "data"
 NEWS, THINGS, QUESTIONS = (tasks.find(name).task for name in ("agnews", "dbpedia14", "trec"))

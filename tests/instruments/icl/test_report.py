@@ -19,8 +19,7 @@ from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl import words
 from leakmeter.instruments.icl.report import LABELS_SHOWN
-from leakmeter.instruments.icl.result import IclResult
-from leakmeter.instruments.icl.summary import summary
+from leakmeter.instruments.icl.result import IclResult, summary
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown
 

@@ -13,8 +13,7 @@ import pytest
 from leakmeter.core.measure import LABEL, NATS, TOKEN_ID, Measurement
 from leakmeter.core.plain import to_json
 from leakmeter.errors import UsageError
-from leakmeter.instruments.icl.result import IclResult, MovedToken, Vocabulary
-from leakmeter.instruments.icl.summary import Summary, summary
+from leakmeter.instruments.icl.result import IclResult, MovedToken, Summary, Vocabulary, summary
 from leakmeter.stats.stats import bootstrap_interval_of_mean, interval_of_share
 
 LABELS = ["World", "Fine Art", "Art"]

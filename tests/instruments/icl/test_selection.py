@@ -26,7 +26,7 @@ from leakmeter.engine.prediction import predictor_of
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.prompts import ExemplarSettings
-from leakmeter.instruments.icl.result import IclResult
+from leakmeter.instruments.icl.result import AnswerLosses, FixedExemplar, IclResult, Summary
 from leakmeter.instruments.icl.search import (
     MOVES,
     Exemplars,
@@ -55,11 +55,10 @@ from leakmeter.instruments.icl.selection import (
     selection_of,
 )
 from leakmeter.instruments.icl.selection_report import report, round_line, sentences
-from leakmeter.instruments.icl.summary import AnswerLosses, FixedExemplar, Summary
 from leakmeter.report import markdown
 from leakmeter.stats.ranks import signed_rank_p
 from leakmeter.stats.stats import bootstrap_interval_of_mean_difference
-from leakmeter.text.exemplar import Example, Task
+from leakmeter.text.exemplars import Example, Task
 
 TASK = Task("mood", "How?", (("said", "Said"),), "Mood", (("Glad", "Glad"), ("Sad", "Sad")))
 SETTINGS = ExemplarSettings(TASK)

@@ -18,7 +18,7 @@ from leakmeter.stats.stats import bootstrap_interval_of_mean, bootstrap_interval
 from leakmeter.studies.cells import FinishedCell, load_records
 from leakmeter.studies.grid import Study, load_study
 from leakmeter.studies.tables import items_to_csv, readable, to_csv, to_markdown
-from leakmeter.text.exemplar import ExemplarCase
+from leakmeter.text.exemplars import ExemplarCase
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 

@@ -22,8 +22,8 @@ from helpers.tiny_models import tiny_backend
 from helpers.toy_chat import ToyChat
 from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
+from leakmeter.core.cost import planning_backend, predict
 from leakmeter.core.drive import drive
-from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.item import ContextItem, Prepared
 from leakmeter.core.measure import RESPONSE as TOKENS
 from leakmeter.core.measure import TOKEN_ID, Measurement, chooses

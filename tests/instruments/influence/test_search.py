@@ -18,8 +18,8 @@ from helpers.mortal_toy import Mortal
 from helpers.tiny_models import tiny_backend
 from leakmeter.backends.toy import ByteTokenizer, Toy
 from leakmeter.core.case import Case, Document
+from leakmeter.core.cost import planning_backend, predict
 from leakmeter.core.drive import drive
-from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.result import InfluenceResult

@@ -14,8 +14,8 @@ import torch
 from helpers import tiny_models as tiny
 from helpers.examples import few
 from leakmeter.backends.toy import Toy
+from leakmeter.core.cost import planning_backend, predict
 from leakmeter.core.drive import Cost, drive
-from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.instruments.pii.beam import Beam, beam_search, longest_beam_search
 from leakmeter.stats.logspace import log_softmax

@@ -12,8 +12,8 @@ import pytest
 
 import leakmeter
 from leakmeter.backends.toy import Toy
+from leakmeter.core.cost import planning_backend, predict
 from leakmeter.core.drive import drive
-from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.request import Scores
 from leakmeter.engine.prediction import forecast, predicted_cases, predictor_of

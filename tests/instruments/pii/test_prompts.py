@@ -13,8 +13,8 @@ import torch
 from helpers.examples import few
 from leakmeter.backends.toy import ByteTokenizer, Toy
 from leakmeter.core.backend import Backend
+from leakmeter.core.cost import planning_backend, predict
 from leakmeter.core.drive import drive
-from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.limits import MOST_BEAMS
 from leakmeter.core.measure import RESPONSE, Measurement
 from leakmeter.core.prompt import VIRTUAL, Prompt

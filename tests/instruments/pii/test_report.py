@@ -21,9 +21,8 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.pii import charts as pii_charts
 from leakmeter.instruments.pii import words
 from leakmeter.instruments.pii.check import AucRow, CurvePoint
-from leakmeter.instruments.pii.result import Generated, PiiResult
+from leakmeter.instruments.pii.result import Generated, PiiResult, summary
 from leakmeter.instruments.pii.study import KIND, LIKELIHOOD
-from leakmeter.instruments.pii.summary import summary
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown
 

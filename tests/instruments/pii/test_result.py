@@ -10,8 +10,7 @@ import pytest
 
 from leakmeter.core.measure import COUNT, NATS, Measurement
 from leakmeter.errors import UsageError
-from leakmeter.instruments.pii.result import PiiResult
-from leakmeter.instruments.pii.summary import Match, summary
+from leakmeter.instruments.pii.result import Match, PiiResult, summary
 from leakmeter.stats.ranks import holm
 
 COST = {"tree_tokens": 10, "naive_tokens": 30, "requests": 5, "seconds": 1.0, "out_of_memory_retries": 0}

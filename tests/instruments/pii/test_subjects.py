@@ -18,8 +18,7 @@ import leakmeter
 import leakmeter.samples
 from helpers.table_files import write_rows
 from leakmeter.errors import DataError, UnknownNameError, UsageError
-from leakmeter.instruments.pii.columns import field_of, left_out, postal_address
-from leakmeter.instruments.pii.subject import Relation, Subject
+from leakmeter.instruments.pii.subject import Relation, Subject, field_of, left_out, postal_address
 from leakmeter.instruments.pii.subjects import Loaded, load_subjects
 
 

@@ -18,15 +18,15 @@ from helpers.report_checks import assert_report_harmless, flat
 from helpers.report_snapshots import printed
 from helpers.resumed_runs import resumed
 from leakmeter.backends.toy import ByteTokenizer, Toy
+from leakmeter.core.backend import response_texts
 from leakmeter.core.case import Case, Document
+from leakmeter.core.cost import planning_backend, predict
 from leakmeter.core.drive import drive
-from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.item import ContextItem
 from leakmeter.core.measure import Measurement
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.request import Scores
-from leakmeter.core.tokenizer import response_texts
 from leakmeter.instruments.influence.disclosures import LEAST_NATS, Disclosure, disclosures
 from leakmeter.instruments.redaction.disclosing import after
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED, Redaction, candidates

@@ -15,8 +15,8 @@ from helpers.masked_prompts import masking
 from helpers.measure_items import ByHand, make_item
 from leakmeter.backends.toy import ByteTokenizer, Toy
 from leakmeter.core.case import Case, Document
+from leakmeter.core.cost import planning_backend, predict
 from leakmeter.core.drive import drive
-from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.item import ContextItem
 from leakmeter.core.measure import ChoosingMeasure, Measurement
 from leakmeter.core.plan import Chunk, plan

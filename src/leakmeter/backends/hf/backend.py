@@ -27,10 +27,9 @@ from leakmeter.backends.hf.schedule import (
 )
 from leakmeter.backends.hf.states import SPARE_COLUMNS, Before, Hidden, Kept, Segment, Start, State
 from leakmeter.backends.hf.tokenizer import HfTokenizer, json_sha256
-from leakmeter.core.gradient import GradientRequest, tokens_of
 from leakmeter.core.plan import Chunk, Run
 from leakmeter.core.record import JsonObject
-from leakmeter.core.request import Gradients, Scores
+from leakmeter.core.request import GradientRequest, Gradients, Scores, tokens_of
 from leakmeter.errors import CapabilityError, ModelError, ScoreError
 
 

@@ -21,8 +21,7 @@ from leakmeter.backends.hf.machine import is_out_of_memory
 from leakmeter.backends.hf.places import cut_at
 from leakmeter.backends.hf.schedule import Limits
 from leakmeter.backends.hf.tokenizer import HfTokenizer
-from leakmeter.core.gradient import NEUTRAL, GradientRequest, TopTokens, tokens_of
-from leakmeter.core.request import Gradients
+from leakmeter.core.request import NEUTRAL, GradientRequest, Gradients, TopTokens, tokens_of
 from leakmeter.errors import CapabilityError, ScoreError
 from leakmeter.stats import fisher
 

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from leakmeter.core.gradient import Place
 from leakmeter.core.prompt import VIRTUAL
+from leakmeter.core.request import Place
 from leakmeter.errors import CapabilityError
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import TemplateError
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
 
-from leakmeter.core.tokenizer import Encoded
+from leakmeter.core.backend import Encoded
 from leakmeter.errors import CapabilityError, UsageError
 from leakmeter.models.local import FROM_DISK, foreign_errors
 

@@ -16,7 +16,7 @@ import numpy as np
 from leakmeter.backends.served import mixture
 from leakmeter.backends.served.capabilities import kind_of
 from leakmeter.backends.served.dialect import Capabilities, Scored, TopRow
-from leakmeter.core.forecast import Sent
+from leakmeter.core.cost import Sent
 from leakmeter.core.reductions import Labels, MixtureLogProbs, Stretch, Top
 from leakmeter.core.request import FloatArray, Request, Scores, bare_first
 from leakmeter.errors import CapabilityError, ScoreError

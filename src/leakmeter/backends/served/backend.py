@@ -14,12 +14,12 @@ from leakmeter.backends.served.capabilities import kind_of
 from leakmeter.backends.served.dialect import Dialect, Served
 from leakmeter.backends.served.fingerprint import SAME_NATS, Fingerprint, fingerprint, probes, settled
 from leakmeter.backends.served.noise import Noise, measured_noise, noise_requests, sequences_of
+from leakmeter.core.backend import Tokenizer
+from leakmeter.core.cost import Sent
 from leakmeter.core.drive import in_parts, joined
-from leakmeter.core.forecast import Sent
 from leakmeter.core.item import Item
 from leakmeter.core.plan import Chunk
 from leakmeter.core.request import DrawRequest, Request, Responses, Scores
-from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import ModelError, ScoreError
 
 if TYPE_CHECKING:

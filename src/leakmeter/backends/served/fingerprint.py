@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from leakmeter.backends.served.dialect import UNCACHED, Dialect, Scored, probed
+from leakmeter.core.backend import Tokenizer
 from leakmeter.core.files import make_private, write_whole
 from leakmeter.core.record import JsonObject
-from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import LeakmeterError, ScoreError
 from leakmeter.models import scores_dir
 

@@ -12,9 +12,18 @@ from itertools import groupby, islice
 from ntpath import basename  # of either kind of path
 from typing import Any, Final
 
-from leakmeter.backends.served import answered
-from leakmeter.backends.served.dialect import SCORING, UNCACHED, Capabilities, Control, Drawn, Scored, Served, Setting
-from leakmeter.backends.served.rows import RowsDialect
+from leakmeter.backends.served import dialect
+from leakmeter.backends.served.dialect import (
+    SCORING,
+    UNCACHED,
+    Capabilities,
+    Control,
+    Drawn,
+    RowsDialect,
+    Scored,
+    Served,
+    Setting,
+)
 from leakmeter.core.record import JsonObject
 from leakmeter.core.request import FloatArray
 from leakmeter.overriding import override
@@ -38,19 +47,19 @@ class LlamaCpp(RowsDialect):
 
     def describe(self) -> Served:
         props, models = self._connection.get("props"), self._connection.get("v1/models")
-        with answered.reading(self._host):
+        with dialect.reading(self._host):
             by_name = {basename(entry["id"]): entry for entry in models["data"]}
-            name = answered.one_model(self._asked and basename(self._asked), list(by_name), self._host)
+            name = dialect.one_model(self._asked and basename(self._asked), list(by_name), self._host)
             self._model, meta, kind = by_name[name]["id"], by_name[name]["meta"], props["model_ftype"]
             self._n_vocab, n_ctx = int(meta["n_vocab"]), props["default_generation_settings"]["n_ctx"]
             (row,) = self._completion([0], UNCACHED, self._any_row())["completion_probabilities"]
-            self._excess = answered.excess([entry["logprob"] for entry in row["top_logprobs"]], self._host)
+            self._excess = dialect.excess([entry["logprob"] for entry in row["top_logprobs"]], self._host)
             texts = ((entry["id"], bytes(entry["bytes"]).decode(errors="replace")) for entry in row["top_logprobs"])
             self._unforced = frozenset(token for token, text in texts if text[:1] in ("", "\0") or "\ufffd" in text)
             revision = f"{basename(props['model_path'])}, {kind}, {meta['size']} bytes"
-            window = answered.window(n_ctx, 1)  # a token is drawn where the row behind the response is asked for
+            window = dialect.window(n_ctx, 1)  # a token is drawn where the row behind the response is asked for
         self.reads_prefix_cache = kind in _NOT_QUANTISED
-        return Served(name, answered.word(revision), answered.word(props.get("build_info")), window, self._n_vocab)
+        return Served(name, dialect.word(revision), dialect.word(props.get("build_info")), window, self._n_vocab)
 
     def capabilities(self) -> Capabilities:
         return Capabilities.everything()
@@ -58,7 +67,7 @@ class LlamaCpp(RowsDialect):
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
         """Sums of 1.0002, the server's rounding, are made 1."""
         row_values, _ = self._rows(scored, rows, self._n_vocab, UNCACHED)
-        return answered.whole_rows_of(row_values, self._n_vocab, self._host)
+        return dialect.whole_rows_of(row_values, self._n_vocab, self._host)
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
@@ -67,18 +76,18 @@ class LlamaCpp(RowsDialect):
         # The seed 2³² − 1 stands for a random one.
         how = {"n_predict": n_tokens, "n_probs": 1, "seed": seed % (2**32 - 1)}
         answer = self._completion(prompt, Setting(temperature), how)
-        with answered.reading(self._host):
-            drawn, rows = answered.token_ids(answer["tokens"]), answer.get("completion_probabilities") or ()
+        with dialect.reading(self._host):
+            drawn, rows = dialect.token_ids(answer["tokens"]), answer.get("completion_probabilities") or ()
             n = next((i for i, token in enumerate(drawn, 1) if token in stop_ids), len(drawn))
             # The rows of parts of characters are left out, and nothing says which these are.
             values = [row["logprob"] for row in rows[:n]] if len(rows) == len(drawn) else []
-        return Drawn(drawn[:n], tuple(answered.log_probs_of(values, len(values), self._host).tolist()))
+        return Drawn(drawn[:n], tuple(dialect.log_probs_of(values, len(values), self._host).tolist()))
 
     @override
     def tokenize(self, text: str) -> tuple[int, ...] | None:
         reply = self._connection.post("tokenize", {"content": text, "add_special": False, "parse_special": False})
-        with answered.reading(self._host):
-            return answered.token_ids(reply["tokens"])
+        with dialect.reading(self._host):
+            return dialect.token_ids(reply["tokens"])
 
     @override
     def _rows(
@@ -94,13 +103,13 @@ class LlamaCpp(RowsDialect):
                 how = {"n_predict": len(forced), "n_probs": max(k, 1), "grammar": f"root ::= {grammar}"}
             answer = self._completion((*scored.prompt, *scored.response[:first]), setting, how)
             answer_rows = answer.get("completion_probabilities") or ()
-            with answered.reading(self._host):
-                answered.check_n_rows(len(answer_rows), len(forced) or 1, self._host)
+            with dialect.reading(self._host):
+                dialect.check_n_rows(len(answer_rows), len(forced) or 1, self._host)
                 n_cached = int(answer["timings"]["cache_n"]) if n_cached < 0 else n_cached
-                answered.check_ids(forced, [row["id"] for row in answer_rows if forced], self._host)
+                dialect.check_ids(forced, [row["id"] for row in answer_rows if forced], self._host)
                 for t, row in enumerate(answer_rows, first):
-                    answered.check_n_top(len(row["top_logprobs"]), how["n_probs"], self._host)
-                    every = {answered.token_id(entry["id"]): entry["logprob"] for entry in (*row["top_logprobs"], row)}
+                    dialect.check_n_top(len(row["top_logprobs"]), how["n_probs"], self._host)
+                    every = {dialect.token_id(entry["id"]): entry["logprob"] for entry in (*row["top_logprobs"], row)}
                     token_rows.append(
                         {token: every[token] for token in (*islice(every, k), *scored.response[t : t + 1])}
                     )
@@ -119,9 +128,9 @@ class LlamaCpp(RowsDialect):
         how = {**_ALWAYS, **_DRAWING, **setting.sampling, "repeat_penalty": setting.repetition_penalty, **options}
         body = {"prompt": list(ids), "cache_prompt": caching, **how}
         answer: JsonObject = self._connection.post("completion", body, how["n_predict"] * how["n_probs"])
-        with answered.reading(self._host):
-            answered.check_model(self._model, answer["model"], self._host)
-            answered.check_n_read(answer["tokens_evaluated"], len(ids), self._host)
+        with dialect.reading(self._host):
+            dialect.check_model(self._model, answer["model"], self._host)
+            dialect.check_n_read(answer["tokens_evaluated"], len(ids), self._host)
         return answer
 
 

@@ -20,7 +20,7 @@ from leakmeter.backends.served.connection import (
 )
 from leakmeter.backends.served.dialect import Dialect
 from leakmeter.core import registry
-from leakmeter.core.tokenizer import Tokenizer
+from leakmeter.core.backend import Tokenizer
 from leakmeter.errors import ModelError, UnknownNameError, UsageError
 
 TEXTS: Final = (

@@ -11,12 +11,12 @@ from dataclasses import replace
 from threading import Lock
 from typing import Any, Final
 
-from leakmeter.backends.served import answered
+from leakmeter.backends.served import dialect
 from leakmeter.backends.served.connection import Connection
 from leakmeter.backends.served.dialect import Capabilities, Drawn, Scored, Served, TopRow
+from leakmeter.core.backend import Tokenizer
 from leakmeter.core.record import JsonObject
 from leakmeter.core.request import FloatArray
-from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import CapabilityError
 
 _COMPLETIONS: Final = "v1/completions"
@@ -42,10 +42,10 @@ class OpenAi:
 
     def describe(self) -> Served:
         """Find out whether the server echoes a prompt's log-probabilities, or else what its chat returns."""
-        with answered.reading(self._host):
+        with dialect.reading(self._host):
             if not self._model:
                 names = [model["id"] for model in self._connection.get("v1/models")["data"]]
-                self._model = answered.one_model(None, names, self._host)
+                self._model = dialect.one_model(None, names, self._host)
             ids = self._tokenizer.encode_data(_PROBE, first=True).ids
             status, reply = self._connection.post_or_refusal(_COMPLETIONS, self._echo(ids))
             n_rows = _n_echoed(reply) if status == 200 else 0
@@ -54,7 +54,7 @@ class OpenAi:
             self._n_more = int(n_rows == len(ids) + 1)
             if not self._echoes:
                 reply, self._most_top = self._probe_chat()
-            self._served_name = answered.word(reply["model"]) or self._model
+            self._served_name = dialect.word(reply["model"]) or self._model
         return Served(self._model, self._served_name, None, None, None)
 
     def capabilities(self) -> Capabilities:
@@ -63,11 +63,11 @@ class OpenAi:
     def target_log_probs(self, scored: Scored) -> FloatArray:
         ids, n_prompt = (*scored.prompt, *scored.response), len(scored.prompt)
         choice = self._choice(_COMPLETIONS, self._echo(ids), 2 * len(ids))
-        with answered.reading(self._host):
+        with dialect.reading(self._host):
             values, texts = choice["logprobs"]["token_logprobs"], choice["logprobs"]["tokens"]
-            answered.check_n_rows(len(values), len(ids) + self._n_more, self._host)
-            answered.check_texts([self._tokenizer.decode([token]) for token in ids], texts, self._host)
-            return answered.log_probs_of(values[n_prompt : len(ids)], len(scored.response), self._host)
+            dialect.check_n_rows(len(values), len(ids) + self._n_more, self._host)
+            dialect.check_texts([self._tokenizer.decode([token]) for token in ids], texts, self._host)
+            return dialect.log_probs_of(values[n_prompt : len(ids)], len(scored.response), self._host)
 
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
         """One request to chat, about the first token of its answer; tokens without an id are left out."""
@@ -77,12 +77,12 @@ class OpenAi:
             )
         choice = self._choice(_CHAT, self._chat(self._text(scored.prompt), k))
         log_probs: dict[int, float] = {}
-        with answered.reading(self._host):
+        with dialect.reading(self._host):
             for entry in choice["logprobs"]["content"][0]["top_logprobs"]:
                 ids = self._ids(entry["token"])
                 if len(ids) == 1 and self._tokenizer.decode(ids) == entry["token"]:
                     log_probs.setdefault(ids[0], entry["logprob"])
-        return [answered.top_row_of(log_probs, 0, self._host)]
+        return [dialect.top_row_of(log_probs, 0, self._host)]
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
         raise CapabilityError(f"the server {self._host} does not return rows of the whole vocabulary")
@@ -95,7 +95,7 @@ class OpenAi:
             choice = self._choice(_COMPLETIONS, {"model": self._model, "prompt": [list(prompt)], **options}, n_tokens)
         else:
             choice = self._choice(_CHAT, self._chat(self._text(prompt)) | options, n_tokens)
-        with answered.reading(self._host):
+        with dialect.reading(self._host):
             return Drawn(self._ids(choice["text"] if self._echoes else choice["message"]["content"]), ())
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
@@ -133,8 +133,8 @@ class OpenAi:
     def _choice(self, path: str, body: Mapping[str, object], n_values: int = 0) -> JsonObject:
         """The only choice of an answer; a server may call its model by a longer name, but always by the same."""
         reply = self._connection.post(path, body, n_values)
-        with answered.reading(self._host):
-            answered.check_model(self._served_name, reply["model"], self._host)
+        with dialect.reading(self._host):
+            dialect.check_model(self._served_name, reply["model"], self._host)
             (choice,) = reply["choices"]
             return dict(choice)
 

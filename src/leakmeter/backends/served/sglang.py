@@ -10,9 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from leakmeter.backends.served import answered
-from leakmeter.backends.served.dialect import SCORING, Capabilities, Drawn, Scored, Served, Setting
-from leakmeter.backends.served.rows import UNTRUNCATED, RowsDialect, ids_for
+from leakmeter.backends.served import dialect
+from leakmeter.backends.served.dialect import (
+    SCORING,
+    UNTRUNCATED,
+    Capabilities,
+    Drawn,
+    RowsDialect,
+    Scored,
+    Served,
+    Setting,
+    ids_for,
+)
 from leakmeter.core.record import JsonObject
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import CapabilityError
@@ -33,17 +42,17 @@ class SGLang(RowsDialect):
     def describe(self) -> Served:
         models, weights = self._connection.get("v1/models"), self._connection.get("get_model_info")
         version = self._connection.get("get_server_info")
-        with answered.reading(self._host):
+        with dialect.reading(self._host):
             windows = {model["id"]: model.get("max_model_len") for model in models["data"]}
-            self._model = answered.one_model(self._asked, list(windows), self._host)
+            self._model = dialect.one_model(self._asked, list(windows), self._host)
             window, self._weights = windows[self._model], weights.get("weight_version")
-            path, server_version = answered.word(weights["model_path"]), answered.word(version.get("version"))
+            path, server_version = dialect.word(weights["model_path"]), dialect.word(version.get("version"))
         return Served(
             model=self._model,
-            revision=path if self._weights is None else f"{path}, {answered.word(self._weights)}",
+            revision=path if self._weights is None else f"{path}, {dialect.word(self._weights)}",
             server_version=server_version,
             # Two tokens are put behind those that are scored: one for the last row, and one is generated.
-            window=answered.window(window, 2),
+            window=dialect.window(window, 2),
             n_vocab=None,
         )
 
@@ -59,11 +68,11 @@ class SGLang(RowsDialect):
     ) -> Drawn:
         options = {"max_new_tokens": n_tokens, "sampling_seed": seed, "stop_token_ids": list(stop_ids)}
         meta = self._generated(prompt, {**Setting(temperature).sampling, **options}, {})
-        with answered.reading(self._host):
+        with dialect.reading(self._host):
             drawn = meta["output_token_logprobs"]
-            ids = answered.token_ids(token for _, token, *_ in drawn)
+            ids = dialect.token_ids(token for _, token, *_ in drawn)
             values = [value for value, *_ in drawn] if temperature in _RAW_AT else []
-        return Drawn(ids, tuple(answered.log_probs_of(values, len(values), self._host).tolist()))
+        return Drawn(ids, tuple(dialect.log_probs_of(values, len(values), self._host).tolist()))
 
     @override
     def _rows(
@@ -72,17 +81,17 @@ class SGLang(RowsDialect):
         ids, start = ids_for(scored, rows), len(scored.prompt) - 1 + rows.start
         options = {"logprob_start_len": start, "top_logprobs_num": k}
         meta = self._generated(ids, {"max_new_tokens": 1, **setting.sampling}, options)
-        with answered.reading(self._host):
+        with dialect.reading(self._host):
             input_rows = meta["input_token_logprobs"] or ()
-            answered.check_n_rows(len(input_rows), len(ids) - start, self._host)
-            answered.check_ids(ids[start:], [token for _, token, *_ in input_rows], self._host)
+            dialect.check_n_rows(len(input_rows), len(ids) - start, self._host)
+            dialect.check_ids(ids[start:], [token for _, token, *_ in input_rows], self._host)
             tops = meta["input_top_logprobs"] if k else [()] * len(input_rows)
-            answered.check_n_rows(len(tops), len(input_rows), self._host)
+            dialect.check_n_rows(len(tops), len(input_rows), self._host)
             token_rows: list[dict[int, float]] = []
             for place, top, own in zip(range(rows.start, rows.stop), tops[1:], input_rows[1:], strict=False):
-                answered.check_n_top(len(top), k, self._host)
+                dialect.check_n_top(len(top), k, self._host)
                 entries = [*top, own] if place < len(scored.response) else top
-                token_rows.append({answered.token_id(token): value for value, token, *_ in entries})
+                token_rows.append({dialect.token_id(token): value for value, token, *_ in entries})
         return token_rows, meta.get("cached_tokens")
 
     def _generated(self, ids: Sequence[int], sampling: Mapping[str, Any], options: Mapping[str, Any]) -> JsonObject:
@@ -95,10 +104,10 @@ class SGLang(RowsDialect):
         }
         n_values = len(ids) * (2 + options.get("top_logprobs_num", 0)) + sampling["max_new_tokens"]
         answer = self._connection.post("generate", body, n_values)
-        with answered.reading(self._host):
+        with dialect.reading(self._host):
             meta: JsonObject = answer["meta_info"]
-            answered.check_n_read(meta["prompt_tokens"], len(ids), self._host)
-            answered.check_model(self._weights, meta.get("weight_version", self._weights), self._host)
+            dialect.check_n_read(meta["prompt_tokens"], len(ids), self._host)
+            dialect.check_model(self._weights, meta.get("weight_version", self._weights), self._host)
         return meta
 
 

@@ -11,10 +11,19 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from leakmeter.backends.served import answered
+from leakmeter.backends.served import dialect
 from leakmeter.backends.served.connection import Connection, StatusError
-from leakmeter.backends.served.dialect import SCORING, Capabilities, Drawn, Scored, Served, Setting
-from leakmeter.backends.served.rows import UNTRUNCATED, RowsDialect, ids_for
+from leakmeter.backends.served.dialect import (
+    SCORING,
+    UNTRUNCATED,
+    Capabilities,
+    Drawn,
+    RowsDialect,
+    Scored,
+    Served,
+    Setting,
+    ids_for,
+)
 from leakmeter.core.record import JsonObject
 from leakmeter.core.request import FloatArray
 from leakmeter.overriding import override
@@ -36,17 +45,17 @@ class Vllm(RowsDialect):
         self._n_vocab: int | None = None
 
     def describe(self) -> Served:
-        with answered.reading(self._host):
+        with dialect.reading(self._host):
             models: dict[str, JsonObject] = {model["id"]: model for model in self._connection.get("v1/models")["data"]}
-            self._model = answered.one_model(self._asked, list(models), self._host)
+            self._model = dialect.one_model(self._asked, list(models), self._host)
             version, model_info = self._version(), models[self._model]
             self._probe()
         return Served(
             model=self._model,
-            revision=answered.word(model_info.get("root")),
+            revision=dialect.word(model_info.get("root")),
             server_version=version,
             # Two tokens are put behind those that are scored: one for the last row, and one is generated.
-            window=answered.window(model_info.get("max_model_len"), 2),
+            window=dialect.window(model_info.get("max_model_len"), 2),
             n_vocab=self._n_vocab,
         )
 
@@ -54,17 +63,17 @@ class Vllm(RowsDialect):
         return Capabilities.everything() if self._most_top is None else Capabilities.of_targets(self._most_top)
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
-        return answered.whole_rows_of(self._rows(scored, rows, -1)[0], self._n_vocab, self._host)
+        return dialect.whole_rows_of(self._rows(scored, rows, -1)[0], self._n_vocab, self._host)
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
     ) -> Drawn:
         options = {"max_tokens": n_tokens, "seed": seed, "stop_token_ids": list(stop_ids), "logprobs": 0}
         choice = self._choice(prompt, {**UNTRUNCATED, **Setting(temperature).sampling, **options})
-        with answered.reading(self._host):
-            ids = answered.token_ids(choice["token_ids"])
+        with dialect.reading(self._host):
+            ids = dialect.token_ids(choice["token_ids"])
             values = choice["logprobs"]["token_logprobs"]
-        return Drawn(ids, tuple(answered.log_probs_of(values, len(ids), self._host).tolist()))
+        return Drawn(ids, tuple(dialect.log_probs_of(values, len(ids), self._host).tolist()))
 
     @override
     def _rows(
@@ -73,32 +82,30 @@ class Vllm(RowsDialect):
         """One request, `prompt_logprobs` k; with k −1, the whole vocabulary."""
         ids = ids_for(scored, rows)
         choice = self._choice(ids, {"max_tokens": 1, "prompt_logprobs": k, **setting.sampling})
-        with answered.reading(self._host):
+        with dialect.reading(self._host):
             prompt_rows = choice["prompt_logprobs"] or ()
-            answered.check_n_rows(len(prompt_rows), len(ids), self._host)
+            dialect.check_n_rows(len(prompt_rows), len(ids), self._host)
             row_entries = [prompt_rows[len(scored.prompt) + row] for row in rows]
             for row in row_entries:
                 # The token that was put there stands in its row too, and is not to pass for a likely one.
-                answered.check_n_top(sum((entry.get("rank") or 1) <= k for entry in row.values()), k, self._host)
-            by_id = (
-                {answered.token_id(token): entry["logprob"] for token, entry in row.items()} for row in row_entries
-            )
+                dialect.check_n_top(sum((entry.get("rank") or 1) <= k for entry in row.values()), k, self._host)
+            by_id = ({dialect.token_id(token): entry["logprob"] for token, entry in row.items()} for row in row_entries)
             return list(by_id), None
 
     def _choice(self, ids: Sequence[int], options: Mapping[str, Any]) -> JsonObject:
         body = {"model": self._model, "prompt": [list(ids)], "return_token_ids": True, **options}
-        n_top = options.get("prompt_logprobs", 0) % answered.MOST_VOCAB  # −1 asks for all
+        n_top = options.get("prompt_logprobs", 0) % dialect.MOST_VOCAB  # −1 asks for all
         reply = self._connection.post(_COMPLETIONS, body, len(ids) * (2 + n_top) + options["max_tokens"])
-        with answered.reading(self._host):
-            answered.check_model(self._model, reply["model"], self._host)
+        with dialect.reading(self._host):
+            dialect.check_model(self._model, reply["model"], self._host)
             (choice,) = reply["choices"]
-            answered.check_ids(ids, choice.get("prompt_token_ids"), self._host)
+            dialect.check_ids(ids, choice.get("prompt_token_ids"), self._host)
         return dict(choice)
 
     def _version(self) -> str | None:
         """None where all but the completions is closed to us, as behind a gateway."""
         try:
-            return answered.word(self._connection.get("version")["version"])
+            return dialect.word(self._connection.get("version")["version"])
         except StatusError as error:
             if error.status not in (403, 404, 405):
                 raise
@@ -107,7 +114,7 @@ class Vllm(RowsDialect):
     def _probe(self) -> None:
         """Ask for a whole row; a server that does not give it says how many entries it does."""
         body = {"model": self._model, "prompt": [[0, 0]], "max_tokens": 1, "temperature": 0, "prompt_logprobs": -1}
-        status, reply = self._connection.post_or_refusal(_COMPLETIONS, body, 2 * answered.MOST_VOCAB)
+        status, reply = self._connection.post_or_refusal(_COMPLETIONS, body, 2 * dialect.MOST_VOCAB)
         if status == 200:
             self._most_top, self._n_vocab = None, len(reply["choices"][0]["prompt_logprobs"][1])
         elif allowed := re.search(r"max allowed: (\d+)", json.dumps(reply)):

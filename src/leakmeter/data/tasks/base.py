@@ -33,7 +33,7 @@ from leakmeter.data.mapping import Fields, checked_text
 from leakmeter.data.records import records_of_hub
 from leakmeter.data.rows import read_rows
 from leakmeter.errors import DataError, UsageError
-from leakmeter.text.exemplar import Example, Task
+from leakmeter.text.exemplars import Example, Task
 
 Split = Literal["train", "test"]
 _WHOLE = re.compile(r"([+-]?\d+)\.0+")

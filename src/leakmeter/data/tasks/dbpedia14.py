@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leakmeter.data.tasks.base import Hub, LabelColumn, TaskData
-from leakmeter.text.exemplar import Task
+from leakmeter.text.exemplars import Task
 
 _TASK = Task(
     name="dbpedia14",

@@ -1,6 +1,6 @@
 """Decoding that bounds what each token tells of the context, with a ledger of what each told."""
 
-from leakmeter.core.instrument import Command, Instrument
+from leakmeter.core.registry import Command, Instrument
 
 INSTRUMENT = Instrument(
     "decode",

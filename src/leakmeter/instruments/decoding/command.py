@@ -228,7 +228,7 @@ def frontier(model: KeptModel, data: Any, options: FrontierOptions) -> Frontier:
     from leakmeter.instruments.decoding.measure import check_precision, precision_for
     from leakmeter.instruments.decoding.sweep import settings_of, study_of, sweep_of
     from leakmeter.privacy.draws import SEED_WARNING
-    from leakmeter.storage.nonce import drawn_nonce
+    from leakmeter.storage.pseudonym import drawn_nonce
     from leakmeter.storage.spec import device_of
     from leakmeter.studies.cells import FinishedCell
     from leakmeter.studies.quality import Quality

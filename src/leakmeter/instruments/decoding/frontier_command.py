@@ -149,7 +149,7 @@ def _run(
     from leakmeter.core.files import made_for
     from leakmeter.instruments.decoding.measure import check_precision
     from leakmeter.instruments.decoding.sweep import SYMBOLS, study_of, sweep_directory
-    from leakmeter.storage.nonce import kept_nonce
+    from leakmeter.storage.pseudonym import kept_nonce
     from leakmeter.studies.cells import finished_cell, measure_cell
 
     machine = {"dtype": run.dtype, "device": run.device, "memory": run.memory}

@@ -1,6 +1,6 @@
 """Private generation from exemplars, and its audit."""
 
-from leakmeter.core.instrument import Command, Instrument
+from leakmeter.core.registry import Command, Instrument
 
 INSTRUMENT = Instrument(
     "private_generation",

@@ -20,9 +20,9 @@ from leakmeter.core.limits import refuse_bad
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.prompts import GenerationSettings, batches_of
-from leakmeter.storage.nonce import kept_nonce
+from leakmeter.storage.pseudonym import kept_nonce
 from leakmeter.studies.cells import directory_of
-from leakmeter.text.exemplar import Example, ExemplarCase, Task
+from leakmeter.text.exemplars import Example, ExemplarCase, Task
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from leakmeter.privacy.mechanism import Mechanism
     from leakmeter.results.result import AnyResult, Part
     from leakmeter.results.results import Results
-    from leakmeter.text.exemplar import Example
+    from leakmeter.text.exemplars import Example
 
 
 SAMPLE: Final = "tickets"
@@ -271,7 +271,7 @@ def _examples_of_options(options: Options) -> list[Example]:
     from leakmeter.data import tasks
     from leakmeter.data.tasks.base import TaskData
     from leakmeter.instruments.generation.audits import with_label
-    from leakmeter.text.exemplar import Task
+    from leakmeter.text.exemplars import Task
 
     if options.exemplars is None:
         raise UsageError("no exemplars are given; give a file of exemplars, or tickets")
@@ -464,7 +464,7 @@ def _examples(data: Any, options: GenerateOptions) -> list[Example]:
     from leakmeter.data.mapping import checked_text
     from leakmeter.data.tasks import load_task, task_of
     from leakmeter.instruments.generation.audits import with_label
-    from leakmeter.text.exemplar import Example
+    from leakmeter.text.exemplars import Example
 
     if data is None or (isinstance(data, list | tuple) and not data):
         raise UsageError("there are no exemplars; give at least one")

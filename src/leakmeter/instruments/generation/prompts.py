@@ -13,18 +13,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from leakmeter.core import instrument
-from leakmeter.core.backend import Backend
-from leakmeter.core.instrument import PlainSettings
+from leakmeter.core import registry
+from leakmeter.core.backend import Backend, Tokenizer
 from leakmeter.core.item import ContextItem, Prepared
 from leakmeter.core.limits import refuse_bad
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT
-from leakmeter.core.tokenizer import Tokenizer
+from leakmeter.core.registry import PlainSettings
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.text.build import check_unicode
-from leakmeter.text.exemplar import Example, ExemplarCase, Task
-from leakmeter.text.exemplar_prompts import Writer, written
+from leakmeter.text.exemplars import Example, ExemplarCase, Task, Writer, written
 from leakmeter.text.templates import check_plain_or_chat, plain_or_chat
 
 
@@ -126,8 +124,8 @@ def _check_texts(case: ExemplarCase) -> None:
             check_unicode(case.id, label, text)
 
 
-def example(id_: str, response: str | None) -> instrument.Example:
+def example(id_: str, response: str | None) -> registry.Example:
     texts = ("the patient writes to the clinic.", f"the clinic writes back to {id_}.")
     exemplars = tuple(Example(f"x{i}", (text,), None) for i, text in enumerate(texts))
     case = ExemplarCase(id_, exemplars, Example(id_, (), None))
-    return instrument.Example(GenerationSettings(), case, {"max_new_tokens": 6, "sequences": 2})
+    return registry.Example(GenerationSettings(), case, {"max_new_tokens": 6, "sequences": 2})

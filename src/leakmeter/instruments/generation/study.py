@@ -30,7 +30,7 @@ from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Tables, at_least_one, of_kind, seeds_text
 from leakmeter.studies.study_report import groups_of
 from leakmeter.studies.tables import Column, Row, heading_of
-from leakmeter.text.exemplar import Example, ExemplarCase
+from leakmeter.text.exemplars import Example, ExemplarCase
 
 _DEFAULTS: Final = PrivateGeneration()
 PRINTED: Final[Mapping[str, Mapping[float, tuple[float, float]]]] = {

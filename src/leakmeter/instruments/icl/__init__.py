@@ -1,6 +1,6 @@
 """ICL influence: leakage from in-context examples."""
 
-from leakmeter.core.instrument import Command, Instrument
+from leakmeter.core.registry import Command, Instrument
 
 INSTRUMENT = Instrument(
     "icl",

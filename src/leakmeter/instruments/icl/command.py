@@ -87,7 +87,7 @@ def icl_command(
     run.json
         Print one JSON object a query, and a last one with their summary.
     """
-    from leakmeter.instruments.icl.summary import summary
+    from leakmeter.instruments.icl.result import summary
 
     options, measure, run = options or TaskOptions(), measure or Icl(), run or RunOptions()
     if exemplars is not None and (pool is not None or shots is not None):

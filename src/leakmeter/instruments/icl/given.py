@@ -16,12 +16,12 @@ from leakmeter.core.files import sample_path
 from leakmeter.core.limits import refuse_bad
 from leakmeter.data.named.base import chosen_numbers
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.text.exemplar import Example, ExemplarCase
+from leakmeter.text.exemplars import Example, ExemplarCase
 
 if TYPE_CHECKING:
     from leakmeter.data.rows import Row
     from leakmeter.data.tasks.base import Split, TaskData
-    from leakmeter.text.exemplar import Example
+    from leakmeter.text.exemplars import Example
 
 
 InputFile = Annotated[Path, Parameter(allow_leading_hyphen=True)]

@@ -17,19 +17,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from leakmeter.core import instrument
-from leakmeter.core.backend import Backend
-from leakmeter.core.instrument import PlainSettings
+from leakmeter.core import registry
+from leakmeter.core.backend import Backend, Tokenizer
 from leakmeter.core.item import Prepared
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
-from leakmeter.core.tokenizer import Tokenizer
+from leakmeter.core.registry import PlainSettings
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.icl.measure import ExemplarItem
 from leakmeter.overriding import override
 from leakmeter.text.build import check_unicode
-from leakmeter.text.exemplar import EXEMPLAR, Example, ExemplarCase, Task
-from leakmeter.text.exemplar_prompts import Writer, written, written_texts
+from leakmeter.text.exemplars import EXEMPLAR, Example, ExemplarCase, Task, Writer, written, written_texts
 from leakmeter.text.templates import check_plain_or_chat, plain_or_chat
 
 _CONTENT_FREE = {"blank": "", "n/a": "N/A"}
@@ -167,7 +165,7 @@ def _check_window(
         )
 
 
-def example(id_: str, response: str | None) -> instrument.Example:
+def example(id_: str, response: str | None) -> registry.Example:
     labels = (("p", "patient"), ("c", "clinic"))
     task = Task("sender", "Say who writes.", (("text", "Note"),), "Sender", labels)
     exemplars = (
@@ -175,4 +173,4 @@ def example(id_: str, response: str | None) -> instrument.Example:
         Example("second", ("the clinic writes back.",), "clinic"),
     )
     case = ExemplarCase(id_, exemplars, Example(id_, (f"the clinic writes to {id_}.",), "clinic"))
-    return instrument.Example(ExemplarSettings(task), case, {"label_scoring": "whole-sequence"})
+    return registry.Example(ExemplarSettings(task), case, {"label_scoring": "whole-sequence"})

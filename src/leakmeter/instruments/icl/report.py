@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from leakmeter.instruments.icl import words
-from leakmeter.instruments.icl.result import Exemplar, IclResult
-from leakmeter.instruments.icl.summary import FixedExemplar, Losses, Position, Summary, summary
+from leakmeter.instruments.icl.result import Exemplar, FixedExemplar, IclResult, Losses, Position, Summary, summary
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_in, nats_text

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from leakmeter.core.backend import Backend
-from leakmeter.core.instrument import PlainSettings
 from leakmeter.core.item import ContextItem
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
+from leakmeter.core.registry import PlainSettings
 from leakmeter.data.mapping import checked_text, mapping_of
 from leakmeter.data.tasks.base import heading_of, missing_column, read_examples
 from leakmeter.errors import DataError, UsageError, WindowError
@@ -23,8 +23,7 @@ from leakmeter.instruments.icl.given import choose_queries, draw_cases, fixed_ca
 from leakmeter.instruments.icl.prompts import check_exemplars
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PreparedContext, check_unicode, placebo_of, placebos
-from leakmeter.text.exemplar import EXEMPLAR, Example, ExemplarCase, Task
-from leakmeter.text.exemplar_prompts import Writer, written
+from leakmeter.text.exemplars import EXEMPLAR, Example, ExemplarCase, Task, Writer, written
 from leakmeter.text.templates import check_plain_or_chat, plain_or_chat
 
 

@@ -20,7 +20,7 @@ from leakmeter.data.named.base import chosen_numbers
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.icl.result import IclResult
 from leakmeter.stats import stats
-from leakmeter.text.exemplar import Example
+from leakmeter.text.exemplars import Example
 
 MOVES: Final = ("reorder", "drop", "replace", "add")
 """Two exemplars change places; one goes; one of the pool takes the place of one; one of the pool comes last."""

@@ -28,14 +28,13 @@ from leakmeter.errors import WindowError
 from leakmeter.instruments.icl.given import FIXED_TOGETHER, fixed_cases
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplars
-from leakmeter.instruments.icl.result import IclResult
+from leakmeter.instruments.icl.result import IclResult, Summary, summary
 from leakmeter.instruments.icl.search import Exemplars, MeasuredList, Round, Scope, Search, search
-from leakmeter.instruments.icl.summary import Summary, summary
 from leakmeter.stats import stats
 from leakmeter.stats.ranks import signed_rank_p
 from leakmeter.storage.spec import device_of
 from leakmeter.studies.cells import Progress, directory_of, used_directory
-from leakmeter.text.exemplar import Example, Task
+from leakmeter.text.exemplars import Example, Task
 
 FEWEST: Final = 6
 """Queries of which Wilcoxon's two-sided p can fall below 0.05: with n of them it is 2^(1 − n) at least."""

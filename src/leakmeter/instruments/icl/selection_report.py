@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from leakmeter.core.plain import counted, one_line, to_json, visible
+from leakmeter.instruments.icl.result import FixedExemplar, Summary
 from leakmeter.instruments.icl.search import MeasuredList, Scope
 from leakmeter.instruments.icl.selection import Selection
-from leakmeter.instruments.icl.summary import FixedExemplar, Summary
 from leakmeter.report import blocks as b
 from leakmeter.report import markdown
 from leakmeter.report.scale import nats_in, nats_text

@@ -14,8 +14,7 @@ from leakmeter.core.record import JsonObject
 from leakmeter.data import tasks
 from leakmeter.instruments.icl.given import REDRAWN_TOGETHER, choose_queries, draw_cases
 from leakmeter.instruments.icl.prompts import ExemplarSettings
-from leakmeter.instruments.icl.result import IclResult
-from leakmeter.instruments.icl.summary import Losses, Summary, summary
+from leakmeter.instruments.icl.result import IclResult, Losses, Summary, summary
 from leakmeter.overriding import override
 from leakmeter.stats import stats
 from leakmeter.stats.ranks import signed_rank_p
@@ -33,7 +32,7 @@ from leakmeter.studies.kind import (
 )
 from leakmeter.studies.table import COMPARED_COLUMNS, quantile_columns, with_holm
 from leakmeter.studies.tables import HUNDREDTHS, Column, Row, decimals, measured, share_text
-from leakmeter.text.exemplar import Example, ExemplarCase
+from leakmeter.text.exemplars import Example, ExemplarCase
 
 POSITION: Final = "exemplar_position"
 """Column of the place of the exemplar that is left out, from 1."""

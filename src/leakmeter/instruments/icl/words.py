@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from leakmeter.instruments.icl.result import Exemplar, IclResult
-from leakmeter.instruments.icl.summary import Summary
+from leakmeter.instruments.icl.result import Exemplar, IclResult, Summary
 from leakmeter.report import scale
 from leakmeter.report.blocks import Phrase, Untrusted
 from leakmeter.report.scale import interval_text, nats_text, percent

@@ -1,6 +1,6 @@
 """Context influence: the influence of each piece of a context on a response."""
 
-from leakmeter.core.instrument import Command, Instrument
+from leakmeter.core.registry import Command, Instrument
 
 INSTRUMENT = Instrument(
     "influence",

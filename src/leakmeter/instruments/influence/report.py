@@ -18,7 +18,7 @@ from leakmeter.report.scale import nats_text
 from leakmeter.report.words import GIVEN_RESPONSE, NO_GUARANTEE, is_of_system_prompts, mean_text, posterior_cell
 from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
 from leakmeter.stats.stats import BELOW_NOISE, interval_of_share
-from leakmeter.text.exemplar import EXEMPLAR
+from leakmeter.text.exemplars import EXEMPLAR
 
 _LISTED: Final = 12
 _FIRST: Final = 1e9

@@ -13,7 +13,18 @@ from leakmeter.core import quantity
 from leakmeter.core.item import LEVELS
 from leakmeter.core.measure import COUNT, HALF_WIDTH, NATS, Measurement, Params, Texts
 from leakmeter.core.plain import SELDOM
-from leakmeter.core.quantity import NOISE, Case, LowerBound, Number, Quantities, Quantity, SoFar, at, most, of_response
+from leakmeter.core.quantity import (
+    NOISE,
+    Case,
+    LowerBound,
+    NumberOf,
+    Quantities,
+    Quantity,
+    SoFar,
+    at,
+    most,
+    of_response,
+)
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
@@ -265,7 +276,7 @@ class ContextResult(Result):
 _WHOLE: Final = at("whole_nats")
 
 
-def _per_token(number_of: Number) -> Number:
+def _per_token(number_of: NumberOf) -> NumberOf:
     """A number divided by the tokens of the response."""
 
     def each(case: Case) -> float | None:
@@ -326,7 +337,7 @@ _QUANTITIES: Final[Quantities] = (
     Quantity(
         "influence.disclosures",
         "disclosures",
-        "Number of spans of the response that disclose the context, whatever their content.",
+        "NumberOf of spans of the response that disclose the context, whatever their content.",
         lambda case: float(len(case.disclosed)),
         lower_bound=_FIRST_ONLY,
         usual="max",
@@ -334,7 +345,7 @@ _QUANTITIES: Final[Quantities] = (
     Quantity(
         "influence.disclosures.personal",
         "disclosures",
-        "Number of these that are personal or secret, as far as a list, a recogniser or a shape can tell.",
+        "NumberOf of these that are personal or secret, as far as a list, a recogniser or a shape can tell.",
         lambda case: float(sum(disclosure.is_sensitive for disclosure in case.disclosed)),
         lower_bound=_FIRST_ONLY,
         usual="max",
@@ -352,7 +363,7 @@ _QUANTITIES: Final[Quantities] = (
     Quantity(
         "influence.repeated",
         "values",
-        "Number of values of personal data in the context that the response repeats word for word.",
+        "NumberOf of values of personal data in the context that the response repeats word for word.",
         _repeated,
     ),
 )

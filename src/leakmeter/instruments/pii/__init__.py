@@ -1,6 +1,6 @@
 """PII probing: does a model know people's data?"""
 
-from leakmeter.core.instrument import Command, Instrument
+from leakmeter.core.registry import Command, Instrument
 
 INSTRUMENT = Instrument(
     "pii",

@@ -289,7 +289,7 @@ def weights_of(backend: Backend, needed_for: str) -> HfBackend:
 
 def people_of(data: Any, *, map: str | Sequence[str] | Mapping[str, str] | None, region: str, skip_bad: bool) -> Loaded:
     """`load_subjects`, with a line on standard error that names columns left out."""
-    from leakmeter.instruments.pii.columns import left_out
+    from leakmeter.instruments.pii.subject import left_out
     from leakmeter.instruments.pii.subjects import load_subjects
 
     loaded = load_subjects(data, map=map, region=region, skip_bad=skip_bad)

@@ -11,8 +11,8 @@ import numpy as np
 from leakmeter.core.plain import counted
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.pii import words
+from leakmeter.instruments.pii.result import Summary, associations, by_value
 from leakmeter.instruments.pii.subject import VALUE_TYPES
-from leakmeter.instruments.pii.summary import Summary, associations, by_value
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
 from leakmeter.studies.tables import Columns, Row, heading_of

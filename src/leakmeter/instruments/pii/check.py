@@ -30,10 +30,9 @@ from leakmeter.instruments.pii.canaries import FOLDER, Check, Group, documents_o
 from leakmeter.instruments.pii.measure import TOGETHER, Pii
 from leakmeter.instruments.pii.probe import BY_NAME, ProbeCase, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
-from leakmeter.instruments.pii.result import PiiResult
+from leakmeter.instruments.pii.result import PiiResult, exact_match
 from leakmeter.instruments.pii.settings import FineTuning, SoftPromptTuning
 from leakmeter.instruments.pii.subject import ValueType
-from leakmeter.instruments.pii.summary import exact_match
 from leakmeter.stats.ranks import auc, roc
 from leakmeter.stats.stats import items_for_auc
 

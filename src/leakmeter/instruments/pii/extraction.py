@@ -319,10 +319,10 @@ def extractor_of(
 
 
 def _people_named(text: str, recogniser: Recogniser) -> Iterator[Mention]:
-    from leakmeter.text.entities import recognised
+    from leakmeter.text.entities.find import find_recognised
     from leakmeter.text.entities.mention import PERSON
 
-    return (mention for mention in recognised.find(text, "US", recogniser) if mention.type == PERSON)
+    return (mention for mention in find_recognised(text, "US", recogniser) if mention.type == PERSON)
 
 
 def extract(

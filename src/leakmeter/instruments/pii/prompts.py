@@ -13,14 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from leakmeter.core.backend import Backend
-from leakmeter.core.instrument import Example, PlainSettings
+from leakmeter.core.backend import Backend, Tokenizer
 from leakmeter.core.item import Prepared
 from leakmeter.core.limits import MOST_NULLS, refuse_bad
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import FRAME, QUERY, VIRTUAL, Piece, Prompt
 from leakmeter.core.record import JsonObject
-from leakmeter.core.tokenizer import Tokenizer
+from leakmeter.core.registry import Example, PlainSettings
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.pii.measure import Filled, ProbeItem, Values
 from leakmeter.instruments.pii.probe import PUBLISHED, ProbeCase, ProbeTemplates, check_template, filled

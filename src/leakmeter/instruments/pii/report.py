@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from leakmeter.instruments.pii import charts, words
-from leakmeter.instruments.pii.result import PiiResult, Template
-from leakmeter.instruments.pii.summary import Row, Summary
-from leakmeter.instruments.pii.summary import summary as summary_of
+from leakmeter.instruments.pii.result import PiiResult, Row, Summary, Template
+from leakmeter.instruments.pii.result import summary as summary_of
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
 from leakmeter.report.scale import share_in

@@ -23,10 +23,9 @@ from leakmeter.instruments.pii.matching import EDITS, HIT, STATISTICS
 from leakmeter.instruments.pii.measure import TOGETHER, Pii
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeCase, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
-from leakmeter.instruments.pii.result import PiiResult
+from leakmeter.instruments.pii.result import PiiResult, holm_of_known, summary
 from leakmeter.instruments.pii.subject import VALUE_TYPES, Subject, ValueType
 from leakmeter.instruments.pii.subjects import load_subjects
-from leakmeter.instruments.pii.summary import holm_of_known, summary
 from leakmeter.models import config_dir
 from leakmeter.overriding import override
 from leakmeter.report.blocks import Chart

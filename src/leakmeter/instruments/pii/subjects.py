@@ -21,17 +21,20 @@ from leakmeter.data.mapping import Fields, checked_text, mapping_of, suggested
 from leakmeter.data.opened import STDIN, named, open_data
 from leakmeter.data.rows import Row, read_rows
 from leakmeter.errors import DataError, UnknownNameError
-from leakmeter.instruments.pii.columns import (
+from leakmeter.instruments.pii.subject import (
     FIELDS,
     KNOWN,
     PREFIX,
+    RELATIONS,
     Columns,
     RecordError,
+    Relation,
+    Subject,
     as_text,
     field_of,
+    is_email,
     is_empty,
 )
-from leakmeter.instruments.pii.subject import RELATIONS, Relation, Subject, is_email
 
 _FILE: Final = "file of people"
 _TOML: Final = re.compile(r"\.toml(\.(gz|gzip|zst|zstd))?$", re.IGNORECASE)

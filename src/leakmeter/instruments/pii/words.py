@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from leakmeter.core.plain import counted
 from leakmeter.instruments.pii.decoy_test import AT_RISK
 from leakmeter.instruments.pii.matching import DISTANCE
-from leakmeter.instruments.pii.summary import Match, Row, SubjectSummary, Summary
+from leakmeter.instruments.pii.result import Match, Row, SubjectSummary, Summary
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import NOT_MEASURED, nats_text, share_in, share_text
 from leakmeter.report.words import model_facts

@@ -1,6 +1,6 @@
 """Redaction: which pieces to cut so that what is left of the context has little influence on a response."""
 
-from leakmeter.core.instrument import Command, Instrument
+from leakmeter.core.registry import Command, Instrument
 
 INSTRUMENT = Instrument(
     "redact",

@@ -1,6 +1,6 @@
 """Susceptibility: how far contexts move the answers to queries, by Monte Carlo."""
 
-from leakmeter.core.instrument import Command, Instrument
+from leakmeter.core.registry import Command, Instrument
 
 INSTRUMENT = Instrument(
     "susceptibility",

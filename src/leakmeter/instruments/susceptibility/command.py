@@ -23,7 +23,7 @@ from leakmeter.instruments.susceptibility.prompts import TOGETHER, QuerySettings
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
-    from leakmeter.core.gradient import Sigma
+    from leakmeter.core.request import Sigma
     from leakmeter.engine.loading import KeptModel
     from leakmeter.instruments.susceptibility.case import QueryCase
     from leakmeter.instruments.susceptibility.fisher.result import FisherResult
@@ -220,7 +220,7 @@ def check_gradients(model: Any) -> None:
 
 
 def check_place(backend: Backend, place: str) -> None:
-    from leakmeter.core.gradient import Place
+    from leakmeter.core.request import Place
 
     where, model = Place.parse(place), getattr(backend, "model", None)
     if where.kind == "layer" and model is not None:

@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from leakmeter.core.backend import Backend
-from leakmeter.core.instrument import Example, PlainSettings
+from leakmeter.core.backend import Backend, Tokenizer
 from leakmeter.core.item import Prepared
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Prompt
 from leakmeter.core.record import JsonObject
-from leakmeter.core.tokenizer import Tokenizer
+from leakmeter.core.registry import Example, PlainSettings
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.susceptibility.case import Context, Query, QueryCase
 from leakmeter.instruments.susceptibility.measure import ContextSet, QueryItem

@@ -1,12 +1,12 @@
-"""All detectors together, and mentions of one value or one person put together."""
+"""All detectors and a recogniser together, and mentions of one value or one person put together."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from leakmeter.text.entities import address, date, email, pattern, person, phone, recognised
+from leakmeter.text.entities import address, date, email, pattern, person, phone
 from leakmeter.text.entities.mention import (
     ADDRESS,
     DATE,
@@ -17,6 +17,30 @@ from leakmeter.text.entities.mention import (
     is_free,
     without_overlaps,
 )
+
+_PEOPLE = frozenset(
+    {
+        *("PER", "PERSON", "PERS", "NAME", "PATIENT", "DOCTOR", "STAFF", "USERNAME", "PRIVATE_PERSON"),
+        *("GIVEN_NAME", "GIVENNAME", "FIRSTNAME", "FIRST_NAME", "LASTNAME", "LAST_NAME", "SURNAME", "MIDDLENAME"),
+    }
+)
+_DATES = frozenset({"DATE", "DOB", "DATE_OF_BIRTH", "DATEOFBIRTH", "BIRTHDAY", "PRIVATE_DATE"})
+
+
+def find_recognised(text: str, region: str, recognise: Recogniser) -> Iterator[Mention]:
+    """People and dates that a recogniser finds; what it says of places outside the text is ignored."""
+    for start, end, label in recognise(text):
+        if not 0 <= start < end <= len(text):
+            continue
+        mention_text = text[start:end]
+        start, end = end - len(mention_text.lstrip()), start + len(mention_text.rstrip())
+        mention_text = text[start:end]
+        kind = label.upper().removeprefix("B-").removeprefix("I-")
+        if kind in _PEOPLE and (name := person.normal(mention_text)):
+            yield Mention(PERSON, start, end, name)
+        elif kind in _DATES and any(map(str.isalnum, mention_text)):
+            parsed = date.parse(mention_text, region)
+            yield Mention(DATE, start, end, parsed[1] if parsed else " ".join(mention_text.casefold().split()))
 
 
 def find(
@@ -62,7 +86,7 @@ def _outside(text: str, places: Sequence[tuple[int, int]]) -> str:
 def _in_document(
     text: str, region: str, patterns: Sequence[pattern.Pattern], recognise: Recogniser | None
 ) -> Iterable[Mention]:
-    seen = list(recognised.find(text, region, recognise)) if recognise else []
+    seen = list(find_recognised(text, region, recognise)) if recognise else []
     return without_overlaps(
         (
             [mention for user_pattern in patterns for mention in pattern.find(text, user_pattern)],

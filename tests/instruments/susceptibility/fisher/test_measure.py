@@ -11,14 +11,13 @@ import pytest
 
 from helpers.differentiable_toy import DifferentiableToy
 from leakmeter.backends.toy import Toy
+from leakmeter.core.cost import planning_backend, predict
 from leakmeter.core.drive import drive
-from leakmeter.core.forecast import planning_backend, predict
-from leakmeter.core.gradient import GradientRequest, TopTokens
 from leakmeter.core.measure import Measurement
 from leakmeter.core.plan import plan_contexts
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import FullDistribution
-from leakmeter.core.request import Gradients, Request
+from leakmeter.core.request import GradientRequest, Gradients, Request, TopTokens
 from leakmeter.errors import CapabilityError, UnknownNameError, UsageError, WindowError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import ContextSet, QueryItem

@@ -23,9 +23,9 @@ from torch import Tensor
 from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.places import differentiable
 from leakmeter.backends.hf.tokenizer import HfTokenizer
+from leakmeter.core.backend import Tokenizer
 from leakmeter.core.files import made_for, make_private
 from leakmeter.core.limits import refuse_bad
-from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import ScoreError, UsageError
 from leakmeter.instruments.pii.probe import BY_NAME, ProbeCase, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings, example_of

@@ -1,6 +1,6 @@
 """Fisher susceptibility: how far contexts would move the answer, from gradients."""
 
-from leakmeter.core.instrument import Instrument
+from leakmeter.core.registry import Instrument
 
 INSTRUMENT = Instrument(
     "fisher",

@@ -9,10 +9,19 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from leakmeter.core.gradient import NEUTRAL, GradientRequest, Place, Probes, Sigma, TopTokens, tokens_of
 from leakmeter.core.measure import COUNT, NATS, NATS_PER_SQUARE, Measure, Measurement
 from leakmeter.core.prompt import CONTEXT, QUERY, Piece, Prompt
-from leakmeter.core.request import Gradients, Trial
+from leakmeter.core.request import (
+    NEUTRAL,
+    GradientRequest,
+    Gradients,
+    Place,
+    Probes,
+    Sigma,
+    TopTokens,
+    Trial,
+    tokens_of,
+)
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.instruments.susceptibility.measure import QueryItem
 from leakmeter.overriding import override

@@ -13,10 +13,9 @@ from typing import Any, ClassVar, Final, get_args
 import numpy as np
 
 from leakmeter.core.files import read_text
-from leakmeter.core.gradient import Sigma
 from leakmeter.core.measure import Measure
 from leakmeter.core.record import JsonObject
-from leakmeter.core.request import FloatArray
+from leakmeter.core.request import FloatArray, Sigma
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility

@@ -6,8 +6,7 @@ import pytest
 
 from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.core.prompt import CONTEXT, Piece
-from leakmeter.text.exemplar import Example, Task
-from leakmeter.text.exemplar_prompts import Writer, _repeats
+from leakmeter.text.exemplars import Example, Task, Writer, _repeats
 
 
 @pytest.mark.parametrize(
