@@ -14,7 +14,7 @@ import pytest
 from helpers.places import SHARED
 from helpers.table_files import write_rows
 from leakmeter.data import named
-from leakmeter.data.named.base import chosen_numbers
+from leakmeter.data.named import chosen_numbers
 from leakmeter.errors import DataError, UnknownNameError
 
 ARTICLES = [{"id": f"a{i}", "article": f"Ferry {i} sank.\nNobody.", "highlights": f"Ferry {i}, sunk"} for i in range(5)]

@@ -10,7 +10,7 @@ import pytest
 
 from leakmeter.core.case import Case, Document
 from leakmeter.data.cases import load_referenced
-from leakmeter.data.named.base import Record
+from leakmeter.data.named import Record
 from leakmeter.errors import DataError
 
 GOOD = {"context": "Anna sang.", "query": "Who?", "reference": "Anna."}

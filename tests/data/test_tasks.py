@@ -16,7 +16,6 @@ from helpers.examples import few
 from helpers.places import SHARED
 from helpers.table_files import write_rows
 from leakmeter.data import tasks
-from leakmeter.data.tasks import base
 from leakmeter.errors import DataError, LeakmeterError, UnknownNameError, UsageError
 
 DATA = SHARED / "data"
@@ -85,8 +84,8 @@ def test_texts_are_kept_white_space_and_all(tmp_path: Path, monkeypatch: pytest.
         if kind == "mappings":
             found = data.examples(rows, "rows", labelled=labelled)
         elif kind == "hub":
-            monkeypatch.setattr(base, "records_of_hub", lambda *_, of=rows: of)
-            found = replace(data, hub=base.Hub("somewhere", "default")).load(None, "train", labelled=labelled)
+            monkeypatch.setattr(tasks, "records_of_hub", lambda *_, of=rows: of)
+            found = replace(data, hub=tasks.Hub("somewhere", "default")).load(None, "train", labelled=labelled)
         else:
             found = data.load(write_rows(tmp_path, rows, kind), "train", labelled=labelled)
         assert [example.texts for example in found] == [(" ".join([text] * len(columns)),) for text in AROUND]
@@ -130,7 +129,7 @@ def test_numbers_count_from_one_under_class_index_and_from_zero_under_label(tmp_
 
 def test_records_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Mock(return_value=[{"text": "Atom?", "label": 26, "label_coarse": 0, "label_coarse_original": "DESC"}])
-    monkeypatch.setattr(base, "records_of_hub", asked)
+    monkeypatch.setattr(tasks, "records_of_hub", asked)
     for split in ("train", "test"):
         (example,) = tasks.find("trec").load(None, split)
         assert example.label == "Description"

@@ -10,7 +10,7 @@ import pytest
 
 from leakmeter.core.case import Case, Document
 from leakmeter.core.measure import NATS, Measurement
-from leakmeter.data.named.base import Record
+from leakmeter.data.named import Record
 from leakmeter.errors import UsageError
 from leakmeter.report import blocks as b
 from leakmeter.stats.stats import bootstrap_interval_of_mean

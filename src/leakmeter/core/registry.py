@@ -212,7 +212,7 @@ def all_printed() -> list[str]:
 
 def backends() -> list[str]:
     package = importlib.import_module(_BACKENDS)
-    own = {m.name for m in pkgutil.iter_modules(package.__path__) if m.name != "base" and not m.name.startswith("_")}
+    own = {m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_")}
     return sorted(own | {point.name for point in _others(_BACKENDS)})
 
 

@@ -36,7 +36,7 @@ from leakmeter.data.mapping import (
     unused,
     value_at,
 )
-from leakmeter.data.named.base import Record
+from leakmeter.data.named import Record
 from leakmeter.data.opened import named as named_file
 from leakmeter.data.opened import open_data
 from leakmeter.data.proposed import ROLES, proposed_cases, proposed_mapping, text_paths

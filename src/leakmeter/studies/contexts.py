@@ -14,7 +14,7 @@ from leakmeter.core.case import Case
 from leakmeter.core.measure import Measure, Measurement
 from leakmeter.core.record import JsonObject
 from leakmeter.data import named
-from leakmeter.data.named.base import Record
+from leakmeter.data.named import Record
 from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.overriding import override
 from leakmeter.report import html

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from leakmeter.core.case import Case, Document
-from leakmeter.data.named.base import Record
+from leakmeter.data.named import Record
 from leakmeter.errors import StoreError
 from leakmeter.instruments.decoding.frontier import COLUMNS, Choice, Evidence, choose, sentence
 from leakmeter.instruments.decoding.sweep import DEFAULTS, EPSILON, LAMBDA, sweep_directory, sweep_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leakmeter.core.case import Case, Document
-from leakmeter.data.named.base import Dataset, Record
+from leakmeter.data.named import Dataset, Record
 from leakmeter.data.records import Fields, text_of
 
 

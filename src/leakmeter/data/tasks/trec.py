@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leakmeter.data.tasks.base import Hub, LabelColumn, TaskData
+from leakmeter.data.tasks import Hub, LabelColumn, TaskData
 from leakmeter.text.exemplars import Task
 
 _TASK = Task(

@@ -23,7 +23,7 @@ from leakmeter.text.templates import TemplateOptions
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from leakmeter.data.named.base import Record
+    from leakmeter.data.named import Record
     from leakmeter.instruments.decoding.sweep import Sweep
     from leakmeter.report.blocks import Report
     from leakmeter.studies.cells import FinishedCell

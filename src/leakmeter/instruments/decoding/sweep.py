@@ -22,7 +22,7 @@ from typing import Final
 from leakmeter.core.case import record_of
 from leakmeter.core.files import check_outside_runs
 from leakmeter.data.cases import Referenced
-from leakmeter.data.named.base import Record
+from leakmeter.data.named import Record
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.privacy import accounting

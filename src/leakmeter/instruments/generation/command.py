@@ -269,7 +269,7 @@ def _judge(results: Sequence[PrivateGenerationResult], *, json: bool) -> None:
 
 def _examples_of_options(options: Options) -> list[Example]:
     from leakmeter.data import tasks
-    from leakmeter.data.tasks.base import TaskData
+    from leakmeter.data.tasks import TaskData
     from leakmeter.instruments.generation.audits import with_label
     from leakmeter.text.exemplars import Task
 

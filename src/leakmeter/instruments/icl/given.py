@@ -14,13 +14,13 @@ from cyclopts import Parameter
 from leakmeter.commands.options import RowOptions, Text
 from leakmeter.core.files import sample_path
 from leakmeter.core.limits import refuse_bad
-from leakmeter.data.named.base import chosen_numbers
+from leakmeter.data.named import chosen_numbers
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.text.exemplars import Example, ExemplarCase
 
 if TYPE_CHECKING:
     from leakmeter.data.rows import Row
-    from leakmeter.data.tasks.base import Split, TaskData
+    from leakmeter.data.tasks import Split, TaskData
     from leakmeter.text.exemplars import Example
 
 

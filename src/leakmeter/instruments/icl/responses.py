@@ -17,7 +17,7 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
 from leakmeter.core.registry import PlainSettings
 from leakmeter.data.mapping import checked_text, mapping_of
-from leakmeter.data.tasks.base import heading_of, missing_column, read_examples
+from leakmeter.data.tasks import heading_of, missing_column, read_examples
 from leakmeter.errors import DataError, UsageError, WindowError
 from leakmeter.instruments.icl.given import choose_queries, draw_cases, fixed_cases
 from leakmeter.instruments.icl.prompts import check_exemplars

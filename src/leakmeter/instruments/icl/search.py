@@ -16,7 +16,7 @@ import numpy as np
 from leakmeter.core.limits import refuse_bad
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.data.mapping import unused
-from leakmeter.data.named.base import chosen_numbers
+from leakmeter.data.named import chosen_numbers
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.icl.result import IclResult
 from leakmeter.stats import stats

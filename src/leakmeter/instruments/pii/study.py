@@ -15,7 +15,7 @@ import numpy as np
 
 from leakmeter.core.measure import Measure
 from leakmeter.core.record import JsonObject
-from leakmeter.data.named.base import chosen_numbers
+from leakmeter.data.named import chosen_numbers
 from leakmeter.errors import DataError, UnknownNameError
 from leakmeter.instruments.pii import charts
 from leakmeter.instruments.pii.canaries import canaries_of
