@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from leakmeter.instruments.generation import command as generation_command
     from leakmeter.instruments.icl import command as icl_command
     from leakmeter.instruments.influence import command as influence_command
-    from leakmeter.instruments.pii import api as pii_api
+    from leakmeter.instruments.pii import command as pii_command
     from leakmeter.instruments.redaction import command as redaction_command
     from leakmeter.instruments.susceptibility import command as susceptibility_command
 
@@ -71,10 +71,10 @@ class Meter:
         icl_responses = icl_command.icl_responses
         icl_select = icl_command.icl_select
         influence = influence_command.influence
-        pii = pii_api.pii
-        pii_check = pii_api.pii_check
-        pii_insert = pii_api.pii_insert
-        pii_tune = pii_api.pii_tune
+        pii = pii_command.pii
+        pii_check = pii_command.pii_check
+        pii_insert = pii_command.pii_insert
+        pii_tune = pii_command.pii_tune
         redact = redaction_command.redact
         susceptibility = susceptibility_command.susceptibility
     else:

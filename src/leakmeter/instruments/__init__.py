@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from leakmeter.instruments.icl.result import IclResult
     from leakmeter.instruments.influence.command import influence
     from leakmeter.instruments.influence.result import InfluenceResult
-    from leakmeter.instruments.pii.api import pii, pii_check, pii_extract, pii_insert, pii_tune
+    from leakmeter.instruments.pii.command import pii, pii_check, pii_extract, pii_insert, pii_tune
     from leakmeter.instruments.pii.result import PiiResult
     from leakmeter.instruments.redaction.command import redact
     from leakmeter.instruments.redaction.result import RedactionResult
@@ -66,8 +66,8 @@ HOME = {
     "icl": "leakmeter.instruments.icl.command",
     **dict.fromkeys(("icl_responses", "icl_select"), "leakmeter.instruments.icl.command"),
     "influence": "leakmeter.instruments.influence.command",
-    "pii": "leakmeter.instruments.pii.api",
-    **dict.fromkeys(("pii_check", "pii_extract", "pii_insert", "pii_tune"), "leakmeter.instruments.pii.api"),
+    "pii": "leakmeter.instruments.pii.command",
+    **dict.fromkeys(("pii_check", "pii_extract", "pii_insert", "pii_tune"), "leakmeter.instruments.pii.command"),
     "redact": "leakmeter.instruments.redaction.command",
     "susceptibility": "leakmeter.instruments.susceptibility.command",
 }

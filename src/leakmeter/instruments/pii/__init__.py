@@ -8,7 +8,7 @@ INSTRUMENT = Instrument(
     measure_at="measure:Pii",
     result_at="result:PiiResult",
     example_at="prompts:example",
-    functions=("api:pii", "api:pii_tune", "api:pii_insert", "api:pii_check"),
+    functions=("command:pii", "command:pii_tune", "command:pii_insert", "command:pii_check"),
     study_at="study:KIND",
     commands=(
         Command(

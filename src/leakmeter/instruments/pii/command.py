@@ -1,29 +1,30 @@
-"""`leakmeter pii`: does a model know people's data, and what it takes to find out."""
+"""`leakmeter pii` and the functions of the library: does a model know people's data, and what it takes to find out."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import App, Parameter
 
 from leakmeter.commands import output
+from leakmeter.commands.call import CallOptions, FunctionOptions, RowNames, function, measured
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.options import DataPath, Explain, Flag, RowOptions, RunOptions, Text
 from leakmeter.commands.output import command_line
 from leakmeter.commands.progress import counting, progress
 from leakmeter.core.files import sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
+from leakmeter.engine.loading import LoadOptions, tell
 from leakmeter.errors import UsageError
-from leakmeter.instruments.pii.api import people_of, weights_of
 from leakmeter.instruments.pii.canaries import FOLDER, Check, Insertion
 from leakmeter.instruments.pii.decoy_test import DecoyTest
 from leakmeter.instruments.pii.measure import TOGETHER, Pii
-from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind, load_templates, probes_of
+from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind, ProbeTemplates, load_templates, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
 from leakmeter.instruments.pii.settings import Finds, FineTuning, Scope, SoftPromptTuning
 from leakmeter.instruments.pii.subject import ValueType
@@ -32,10 +33,15 @@ from leakmeter.models import DEFAULT_MODEL
 if TYPE_CHECKING:
     from leakmeter.backends.hf.backend import HfBackend
     from leakmeter.core.backend import Backend
+    from leakmeter.engine.loading import KeptModel
     from leakmeter.instruments.pii.check import AucRow, Checked
+    from leakmeter.instruments.pii.extraction import Extracted
     from leakmeter.instruments.pii.result import PiiResult
+    from leakmeter.instruments.pii.subject import Subject
     from leakmeter.instruments.pii.subjects import Loaded
+    from leakmeter.instruments.pii.tuning.soft_prompt import Epoch, Tuned
     from leakmeter.results.result import Part
+    from leakmeter.results.results import Results
 
 _RARE: Final = 0.05
 """A share of people that is small enough for a verdict."""
@@ -95,6 +101,114 @@ class _ProbeOptions(RunOptions):
     # Here --name is a person's.
     name: Annotated[str | None, Parameter(name="--run-name")] = None
     """See `leakmeter influence`, where it is --name."""
+
+
+def weights_of(backend: Backend, needed_for: str) -> HfBackend:
+    from leakmeter.backends.hf.backend import HfBackend
+
+    if not isinstance(backend, HfBackend):
+        raise UsageError(f"'{backend.name}' has no weights to {needed_for}; give a model of the transformers library")
+    return backend
+
+
+def people_of(data: Any, map: str | Sequence[str] | Mapping[str, str] | None, region: str, skip_bad: bool) -> Loaded:
+    """`load_subjects`, with a line on standard error that names columns left out."""
+    from leakmeter.instruments.pii.subject import left_out
+    from leakmeter.instruments.pii.subjects import load_subjects
+
+    loaded = load_subjects(data, map=map, region=region, skip_bad=skip_bad)
+    if loaded.ignored:
+        tell(left_out(loaded.ignored))
+    return loaded
+
+
+class PiiOptions(FunctionOptions, CallOptions, RowNames, ProbeSettings, Pii):
+    kinds: Sequence[ProbeKind] = PROBE_KINDS
+    templates: ProbeTemplates | None = None
+    soft_prompt: str | Path | None = None  # type: ignore[assignment]  # a file here, its hash in the settings
+    region: str = "US"
+    beams: tuple[int, ...] = Pii.beams
+    soft_tokens: int = field(default=0, init=False)
+
+
+class PiiCall(LoadOptions, PiiOptions): ...
+
+
+def _plan(
+    measure: Pii,
+    settings: ProbeSettings,
+    people: Loaded,
+    kinds: Sequence[ProbeKind],
+    soft_prompt: Path | None,
+    *,
+    skip_bad: bool,
+    option: str = "kinds",
+) -> Plan:
+    cases = tuple(probes_of(people.subjects, tuple(kinds)))
+    if not cases:
+        raise UsageError(
+            f"these people have none of the values that {option} {' '.join(kinds)} needs; give other kinds"
+        )
+    if soft_prompt is not None:
+        from leakmeter.instruments.pii.tuning.vectors import behind
+
+        settings = behind(soft_prompt, settings)
+    return Plan("pii", measure, settings, LoadedCases(cases, people.problems, skip_bad), TOGETHER)
+
+
+def _behind(backend: Backend, soft_prompt: Path | None) -> AbstractContextManager[None]:
+    """While entered, the back end reads a soft prompt's vectors."""
+    if soft_prompt is None:
+        return nullcontext()
+    from leakmeter.instruments.pii.tuning.vectors import reading_soft_prompt
+
+    return reading_soft_prompt(backend, soft_prompt)
+
+
+@function(PiiOptions, PiiCall)
+def pii(model: KeptModel, data: Any, options: PiiOptions) -> Results[PiiResult]:
+    """Score people's values with a model, and rank each value among decoys.
+
+    Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models", Section 3; see `instruments.pii.measure`
+    and `instruments.pii.result`. Scores are never kept in the score cache.
+
+    Args:
+        model: see `influence`.
+        data: people: a file, a frame, records with `name` and any of `phone`, `email`, `address`, `university`,
+            `relationships`, `id`, or the columns of an address book, or `Subject`s; see
+            `instruments.pii.subjects.load_subjects`.
+        kinds: of probes.
+        templates: texts in the place of the published ones, of the kinds that are named.
+        soft_prompt: file of `leakmeter pii tune`, made from other people's values.
+        region: ISO 3166 code of the country that telephone numbers without a country code are of.
+        measure: `beams`, widths of the beam searches that try to extract a value; none generates nothing; and
+            `decoy_test`, 'full' to score all decoys of every value.
+        settings: how values are asked for, and with what they are compared.
+        names: what the fields of the data are called.
+        how: as of `influence`. A run that is kept holds scores and keyed hashes alone, unless `keep_values` is set.
+
+    Returns:
+        A `Results`, or with `out` a `Run`, with a result for each value and kind of probe.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+
+    Examples:
+        >>> import leakmeter
+        >>> people = [{"name": "Mara Ellsworth", "phone": "617-555-0134"}]
+        >>> found = leakmeter.pii("toy", people, kinds=["twin"], decoys=50, prompts=1, beams=())
+        >>> len(found)
+        1
+    """
+    if data is None:
+        raise UsageError("there are no subjects; give some as data, the second parameter")
+    settings = replace(options.part(ProbeSettings), templates=options.templates)
+    measure = replace(options.part(Pii), beams=tuple(options.beams))
+    people = people_of(data, options.map, options.region, options.skip_bad)
+    file = None if options.soft_prompt is None else Path(options.soft_prompt)
+    plan = _plan(measure, settings, people, options.kinds, file, skip_bad=options.skip_bad)
+    with model.lock, model.without_cache() as backend, _behind(backend, file):
+        return measured(model, plan, options)
 
 
 @app.command
@@ -159,11 +273,14 @@ def probe(
     settings = options or ProbeSettings()
     if templates is not None:
         settings = replace(settings, templates=load_templates(templates))
-    if soft_prompt is not None:
-        from leakmeter.instruments.pii.tuning.vectors import behind
-
-        settings = behind(soft_prompt, settings)
-    loaded = _people([record] if record else subjects or sample_path("subjects.toml"), rows, region, skip_bad)
+    names = (rows or RowOptions()).map
+    people = people_of([record] if record else subjects or sample_path("subjects.toml"), names, region, skip_bad)
+    usual: tuple[ProbeKind, ...] = PROBE_KINDS
+    if subjects is None and not record:
+        people, usual = replace(people, subjects=people.subjects[:2]), ("twin",)
+    plan = _plan(measure, settings, people, kinds or usual, soft_prompt, skip_bad=skip_bad, option="--kinds")
+    if people.n_renamed:
+        output.tell(f"{people.n_renamed} ids contain part of a name or a value; record numbers are used instead")
     collected: list[PiiResult] = []
 
     def results(parts: Iterable[Part]) -> Iterator[PiiResult]:
@@ -171,26 +288,12 @@ def probe(
             collected.append(result)
             yield result
 
-    def accept(backend: Backend) -> None:
-        if soft_prompt is not None:
-            from leakmeter.instruments.pii.tuning.vectors import reading_soft_prompt
-
-            lasting.enter_context(reading_soft_prompt(backend, soft_prompt))
-
-    is_sample = subjects is None and not record
-    usual: tuple[ProbeKind, ...] = ("twin",) if is_sample else PROBE_KINDS
-    chosen = loaded.subjects[:2] if is_sample else loaded.subjects
-    cases = tuple(probes_of(chosen, tuple(kinds) if kinds else usual))
-    if not cases:
-        raise UsageError(f"these people have none of the values that --kinds {' '.join(kinds or ())} needs")
-    if loaded.n_renamed:
-        output.tell(f"{loaded.n_renamed} ids contain part of a name or a value; record numbers are used instead")
     with ExitStack() as lasting:
         run_cases(
-            Plan("pii", measure, settings, LoadedCases(cases, loaded.problems, skip_bad), TOGETHER),
+            plan,
             run,
             results=results,
-            accept=accept,
+            accept=lambda backend: lasting.enter_context(_behind(backend, soft_prompt)),
             inputs=[subjects, templates, soft_prompt],
             hides=record.values(),
             hides_paths=True,
@@ -199,8 +302,63 @@ def probe(
         output.print_json({"summary": PiiResult.summary(collected)})
 
 
-def _people(source: Any, rows: RowOptions | None, region: str, skip_bad: bool) -> Loaded:
-    return people_of(source, map=(rows or RowOptions()).map, region=region, skip_bad=skip_bad)
+class PiiTuneOptions(FunctionOptions, RowNames, SoftPromptTuning):
+    out: str | Path
+    validation: Any = None
+    type: ValueType = "phone"
+    region: str = "US"
+    skip_bad: bool = False
+
+
+class PiiTuneCall(LoadOptions, PiiTuneOptions): ...
+
+
+def _tuned(
+    load: Callable[[], HfBackend], data: Any, options: PiiTuneOptions, progress: Callable[[Epoch], None] | None = None
+) -> Tuned:
+    from leakmeter.instruments.pii.tuning.soft_prompt import examples_of, tune_into, tuned_on_and_others
+
+    def people(source: Any) -> tuple[Subject, ...]:
+        return people_of(source, options.map, options.region, options.skip_bad).subjects
+
+    settings, kept = options.part(SoftPromptTuning), options.validation
+    some, apart = tuned_on_and_others(
+        people(data), None if kept is None else people(kept), options.type, seed=settings.seed
+    )
+    backend = load()
+    tuned_on, others = (examples_of(group, options.type, backend.tokenizer) for group in (some, apart))
+    return tune_into(Path(options.out), backend, tuned_on, others, settings, progress)
+
+
+@function(PiiTuneOptions, PiiTuneCall)
+def pii_tune(model: KeptModel, data: Any, options: PiiTuneOptions) -> Tuned:
+    """Tune a soft prompt on some people, to probe the model for others' values (white box).
+
+    Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models", Section 3.2. The model's weights stay as
+    they are. `pii` asks for other people's values behind it.
+
+    Args:
+        model: see `influence`; one of the transformers library.
+        data: people to tune on, as of `pii`; a fifth of them is kept to choose the epoch by, without `validation`.
+        out: file for the soft prompt. It is private: it was made from these people's values.
+        validation: other people to choose the epoch by.
+        type: what is asked for: 'phone', 'email', 'address', 'relationship' or 'university'.
+        region: see `pii`.
+        tuning: how; see `instruments.pii.settings.SoftPromptTuning`.
+        names: what the fields of the data are called.
+        how: `skip_bad` leaves out records that cannot be used.
+
+    Returns:
+        The soft prompt, and what each epoch gave.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+    """
+    from leakmeter.core.files import check_outside_runs
+
+    check_outside_runs(Path(options.out), "soft prompt")
+    with model.lock:
+        return _tuned(lambda: weights_of(model.backend, "tune for"), data, options)
 
 
 @app.command
@@ -241,31 +399,31 @@ def tune(
     json
         Print one JSON object instead of the summary.
     """
-    from leakmeter.instruments.pii.tuning.soft_prompt import examples_of, tune_into, tuned_on_and_others
     from leakmeter.report.scale import share_in
     from leakmeter.stats.stats import interval_of_share, items_for_share
 
     settings, chosen = tuning or SoftPromptTuning(), model or ModelOptions()
     output.check_writable(out, "soft prompt", subjects, validation, Path(chosen.model))
-    people = _people(subjects, rows, region, skip_bad).subjects
-    apart = None if validation is None else _people(validation, rows, region, skip_bad).subjects
-    groups = tuned_on_and_others(people, apart, type, seed=settings.seed)
-    backend = chosen.load("tune for")
-    tuned_on, others = (examples_of(group, type, backend.tokenizer) for group in groups)
+    names = (rows or RowOptions()).mapping() or None
+    options = PiiTuneOptions(
+        out=out, validation=validation, type=type, region=region, skip_bad=skip_bad, map=names, **asdict(settings)
+    )
     with counting("epochs") as advance:
-        result = tune_into(
-            *(out, backend, tuned_on, others, settings),
+        result = _tuned(
+            lambda: chosen.load("tune for"),
+            subjects,
+            options,
             progress=lambda epoch: advance(epoch.number, settings.epochs),
         )
-    best, before, n_epochs = result.best, result.epochs[0], result.epochs[-1].number
+    best, before, n_epochs, n_others = result.best, result.epochs[0], result.epochs[-1].number, result.n_chosen_by
     if json:
         output.print_json({
             "soft_prompt": str(out),
-            "model": backend.name,
+            "model": result.soft_prompt.model,
             "type": type,
             "vectors": result.soft_prompt.length,
-            "subjects_tuned_on": len(tuned_on),
-            "subjects_chosen_by": len(others),
+            "subjects_tuned_on": result.n_tuned_on,
+            "subjects_chosen_by": n_others,
             "epochs": n_epochs,
             "ended": result.ended,
             "best_epoch": best.number,
@@ -274,9 +432,9 @@ def tune(
             "validation_loss_before_nats_a_token": before.validation_loss,
         })  # fmt: skip
         return
-    interval = interval_of_share(round(best.exact_match * len(others)), len(others))
+    interval = interval_of_share(round(best.exact_match * n_others), n_others)
     output.print_text(
-        f"Epoch {best.number} of {n_epochs} ({result.ended}): of {len(others)} people it was not tuned on, "
+        f"Epoch {best.number} of {n_epochs} ({result.ended}): of {n_others} people it was not tuned on, "
         f"{share_in(best.exact_match, interval)} have values generated word for word; their values cost "
         f"{before.validation_loss:.2f} nats a token before, and {best.validation_loss:.2f} now."
     )
@@ -286,6 +444,49 @@ def tune(
             f"{items_for_share(0.0, _RARE)} subjects had one generated, at most {_RARE:.0%} of all would."
         )
     output.tell(f"soft prompt: {out}")
+
+
+class PiiInsertOptions(FunctionOptions, FineTuning, Insertion):
+    out: str | Path
+
+
+class PiiInsertCall(LoadOptions, PiiInsertOptions): ...
+
+
+@function(PiiInsertOptions, PiiInsertCall)
+def pii_insert(model: KeptModel, data: Any, options: PiiInsertOptions) -> Path:
+    """Fine-tune a copy of a model on documents of canaries (people who do not exist), and hold others out.
+
+    With the copy a probe can be put to the test: does it tell those who were inserted from those who were not? The same
+    call goes on after an interruption.
+
+    Args:
+        model: see `influence`; one of the transformers library, which stays as it is.
+        data: none; canaries are invented.
+        out: directory to write, which must not be there yet. It loads like any model; its folder `canaries` has a file
+            for each number of documents that they stand in, and `held_out.jsonl`.
+        canaries: how many, in how many documents; see `instruments.pii.canaries.Insertion`.
+        fine_tuning: how; see `instruments.pii.settings.FineTuning`.
+
+    Returns:
+        The directory.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+    """
+    from leakmeter.instruments.pii.check import insert
+
+    _refuse_data(data)
+    canaries, fine_tuning, out = options.part(Insertion), options.part(FineTuning), Path(options.out)
+    with model.lock:
+        backend = weights_of(model.backend, "fine-tune")
+        insert(canaries.groups, out, out / FOLDER, backend, fine_tuning, seed=canaries.seed)
+    return out
+
+
+def _refuse_data(data: Any) -> None:
+    if data is not None:
+        raise UsageError("canaries are invented, so data are not used; leave data out")
 
 
 @app.command
@@ -328,6 +529,41 @@ def insert(
         f"{out / FOLDER / often.name}.jsonl, and the same with {held_out.name}.jsonl."
     )
     output.tell(f"model: {out}")
+
+
+class PiiCheckOptions(FunctionOptions, FineTuning, Check):
+    out: str | Path
+
+
+class PiiCheckCall(LoadOptions, PiiCheckOptions): ...
+
+
+@function(PiiCheckOptions, PiiCheckCall)
+def pii_check(model: KeptModel, data: Any, options: PiiCheckOptions) -> Checked:
+    """Insert canaries into a copy of a model, and measure which scores separate them from others.
+
+    Each score's AUC is the probability that one that was inserted scores above one that was not: 0.5 where a score
+    tells nothing. The same call goes on after an interruption.
+
+    Args:
+        model: see `influence`; one of the transformers library, which stays as it is.
+        data: none; canaries are invented.
+        out: directory for the copy, the canaries and what was measured.
+        check: which canaries are inserted, and how they are asked for; see `instruments.pii.canaries.Check`.
+        fine_tuning: how; see `instruments.pii.settings.FineTuning`.
+
+    Returns:
+        AUC of each score, with intervals, and the points of their curves.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+    """
+    from leakmeter.instruments.pii.check import Steps, checked
+
+    _refuse_data(data)
+    with model.lock:
+        backend = weights_of(model.backend, "fine-tune")
+        return checked(options.part(Check), options.part(FineTuning), backend, Path(options.out), Steps())
 
 
 @app.command
@@ -415,6 +651,63 @@ def _draw(checked: Checked, out: Path, footer: str) -> None:
         write(densities, out / "densities")
     except UsageError as error:
         output.tell(str(error))
+
+
+def pii_extract(
+    files: str | Path | Sequence[str | Path],
+    *,
+    out: str | Path,
+    find: Finds = "structured",
+    field: str = "text",
+    region: str = "US",
+    ner: str | None = None,
+    qa: str | None = None,
+    universities: str | Path | None = None,
+    scope: Scope = "sentence",
+    skip_bad: bool = False,
+) -> Extracted:
+    """Find people and their data in documents, and write a file that `pii` reads.
+
+    JSON lines and plain text are read as a stream and need not fit in memory. The output is private, and is there when
+    it is complete.
+
+    Args:
+        files: JSON lines, JSON, CSV, Parquet or plain text (.txt, .md), packed or not.
+        out: file of people to write; a new name that ends in .jsonl.
+        find: 'structured' (people of whom a document has name, telephone number, e-mail and postal address),
+            'relationships', or 'universities'.
+        field: of JSON objects, the one that is the text.
+        region: ISO code of the country whose numbers and addresses are looked for.
+        ner: recogniser of names, a directory or a spaCy pipeline; without one, names beside e-mail addresses, behind
+            'Name:', and before "'s father" are found.
+        qa: question-answering model, a directory or hf:ORG/NAME, that checks relatives' names.
+        universities: file of names, one a line or a CSV column 'name', for universities.
+        scope: where a person's name has to stand for a university to be theirs: 'sentence' or 'document'.
+        skip_bad: leave out lines that hold no document, and name them in `problems`.
+
+    Returns:
+        How many people and documents, and the file.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+
+    Examples:
+        >>> import leakmeter, tempfile
+        >>> from pathlib import Path
+        >>> text = "Mara Ellsworth <mara@ellsworth.example>, 617-555-0134, 12 Elm Street, Springfield, IL 62704"
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     said = Path(folder, "mail.txt")
+        ...     size = said.write_text(text)
+        ...     found = leakmeter.pii_extract(said, out=Path(folder, "people.jsonl"))
+        >>> found.n_documents
+        1
+    """
+    from leakmeter.instruments.pii.extraction import extract, extractor_of
+
+    listed = None if universities is None else Path(universities)
+    extractor = extractor_of(find, region, ner, qa, listed, scope)
+    paths = [files] if isinstance(files, str | Path) else list(files)
+    return extract(paths, out, extractor, field=field, skip_bad=skip_bad)
 
 
 _NOBODY: Final[Mapping[Finds, str]] = {

@@ -127,6 +127,10 @@ class Tuned:
     """Most exact matches; of equals, that with the lowest validation loss."""
     epochs: tuple[Epoch, ...]
     ended: Ended
+    n_tuned_on: int
+    """Values."""
+    n_chosen_by: int
+    """Values by which the epoch was chosen."""
 
 
 def tune(
@@ -182,7 +186,7 @@ def tune(
         run.save()
     best = _best(run.epochs)
     kept = SoftPrompt(run.best, coder.start_ids, called, tokenizer_sha256(tokenizer), settings.seed, best.number)
-    return Tuned(kept, best, tuple(run.epochs), ended)
+    return Tuned(kept, best, tuple(run.epochs), ended, len(examples), len(validation))
 
 
 def tune_into(
