@@ -14,7 +14,12 @@ from helpers.examples import QUICK, examples
 # Thousands of collected tests are no garbage, and to look for it among them takes longer than to collect them.
 gc.disable()
 
-_LONGEST = ("test_long_day.py", "test_docs_output.py", "test_ray.py", "test_audit_of_draws.py")
+_LONGEST = (
+    *("[provider]", "test_ten_thousand_cases_fit", "test_a_node_goes", "test_a_day_is_killed", "test_planted_leaks"),
+    *("[README]", "[pii]", "[decoding]", "test_an_audit_of_100_000", "[served]", "test_from_a_clone", "[ledger]"),
+    *("[traces]", "test_docs_output.py"),
+)
+"""Parts of the names of long tests, the longest first."""
 
 pytest_plugins = ("helpers.command_line", "helpers.prepared_cases")
 
@@ -44,7 +49,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest tests: a worker that has nothing left takes over what another would do last."""
-    items.sort(key=lambda item: (item.path.name not in _LONGEST, item.get_closest_marker("long") is None))
+
+    def rank(item: pytest.Item) -> int:
+        if item.get_closest_marker("long") is None:
+            return len(_LONGEST) + 1
+        return next((i for i, part in enumerate(_LONGEST) if part in item.nodeid), len(_LONGEST))
+
+    items.sort(key=rank)
 
 
 def pytest_collection_finish() -> None:
