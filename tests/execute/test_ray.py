@@ -143,10 +143,8 @@ def test_an_interrupt_keeps_what_is_under_way(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="what a process had at most is read from /proc")
 def test_ten_thousand_cases_fit_into_a_driver_of_500_mb(tmp_path: Path) -> None:
-    text = "Number {0} is alpha {1}. The river saw {2} stones. It was night."
     lines = [
-        {"context": text.format(i, i % 7, i % 11), "query": "What did the river see?", "response": f"{i % 11} stones"}
-        for i in range(10_000)
+        {"context": f"Alpha {i} saw {i % 11} stones.", "query": "What?", "response": f"{i % 11}"} for i in range(10_000)
     ]
     (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, lines)))
     # The peak of the driver alone. What `resource` tells is at least what the process that started it had.
