@@ -27,9 +27,8 @@ from scipy.stats import spearmanr
 
 from leakmeter import load_backend
 from leakmeter.backends.hf.outline import size_of
-from leakmeter.core.cost import operations
+from leakmeter.core.cost import operations, planning_backend
 from leakmeter.core.drive import drive
-from leakmeter.core.cost import planning_backend
 from leakmeter.core.plan import plan
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
