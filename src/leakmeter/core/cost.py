@@ -1,9 +1,9 @@
-"""Predict what trials will take: let them run on a back end that counts and computes nothing.
+"""What trials take on a model of some size and speed: predicted on a back end that counts alone, and what they took.
 
-Every trial is driven to its end on answers of the right shape, so that whatever a measure asks is counted: tokens run
-(each round's prefix tree, less what the round before left in memory), rows, passes. Answers hold no information. A
-response that is still to be drawn counts with all the tokens it may have: nothing that is drawn ends it, and responses
-drawn side by side part at their first token.
+To predict, every trial is driven to its end on answers of the right shape, so that whatever a measure asks is counted:
+tokens run (each round's prefix tree, less what the round before left in memory), rows, passes. Answers hold no
+information. A response that is still to be drawn counts with all the tokens it may have: nothing that is drawn ends it,
+and responses drawn side by side part at their first token.
 """
 
 from __future__ import annotations
@@ -22,6 +22,15 @@ from leakmeter.core.plan import Chunk, Run
 from leakmeter.core.record import Record
 from leakmeter.core.request import DrawRequest, GradientRequest, Gradients, Request, Responses, Scores, Trial
 
+Sharing = Literal["prefixes", "sequences", "nothing"]
+"""What is run once: a token of the prefix tree, a different sequence, or a prompt, however often it is asked."""
+_ANY_VOCAB: Final = 2**18  # of a model whose size is not known: a reduction may name any token
+Shape = tuple[int, tuple[int, ...]]
+"""How many of two prompts a reduction's answer tells apart, and the shape of what it keeps of a row."""
+_SHAPES: Final[dict[tuple[object, ...], Shape]] = {}
+"""By reduction and vocabulary: to see one takes 10 ms, as long as a short case of a small model."""
+_RANDOMNESS: Final = ("uniform", "random")
+"""Fields of reductions that draw, on which no shape depends."""
 # Share of the best matrix-product rate that long passes reach: from whole measurements of given responses (cuts by
 # sentence and by n-gram) with the default model in float32: 0.66 to 0.68 on two CPU cores, 0.75 on one.
 _EFFICIENCY = 0.68
@@ -133,17 +142,6 @@ class ResultCost(Record):
             out_of_memory_retries=cost["out_of_memory_retries"],
             scored_together=cost.get("scored_together"),
         )
-
-
-Sharing = Literal["prefixes", "sequences", "nothing"]
-"""What is run once: a token of the prefix tree, a different sequence, or a prompt, however often it is asked."""
-_ANY_VOCAB: Final = 2**18  # of a model whose size is not known: a reduction may name any token
-Shape = tuple[int, tuple[int, ...]]
-"""How many of two prompts a reduction's answer tells apart, and the shape of what it keeps of a row."""
-_SHAPES: Final[dict[tuple[object, ...], Shape]] = {}
-"""By reduction and vocabulary: to see one takes 10 ms, as long as a short case of a small model."""
-_RANDOMNESS: Final = ("uniform", "random")
-"""Fields of reductions that draw, on which no shape depends."""
 
 
 @dataclass(frozen=True, slots=True)

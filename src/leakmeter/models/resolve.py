@@ -1,5 +1,5 @@
 """What the user calls a model becomes a local directory: a known name, hf:ORG/NAME, a directory or a .gguf file; so
-does what the user calls a tokenizer, of which no weights are fetched."""
+does what the user calls a tokenizer, of which no weights are fetched. And which models are known, for programs."""
 
 from __future__ import annotations
 

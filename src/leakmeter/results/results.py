@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from leakmeter.report.words import Findings
 
 
+BoolArray = npt.NDArray[np.bool_]
 R = TypeVar("R")
 _NAMED: Final = 8
 """Results whose ids a repr has."""
@@ -246,9 +247,6 @@ def _frame_of_field(result: Any, field: str) -> pd.DataFrame:
     if field not in kinds:
         raise UnknownNameError("detail", field, kinds)
     return frame_of(kinds[field], getattr(result, field))
-
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

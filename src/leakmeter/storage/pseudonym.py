@@ -1,4 +1,5 @@
-"""Secrets of the user's, and what stands for a person's data in a run: a keyed hash, which tells equal from different.
+"""Secrets of the user's, and what stands for a person's data in a run: a keyed hash, which tells equal from different;
+and the nonce of a directory, random bits that an interrupted command goes on with.
 
 Hashes of telephone numbers without a key, or with the key beside them, are tried out in minutes. So the key stays in
 the user's own configuration, in a file of mode 0600.

@@ -2,7 +2,7 @@
 
 'First Name', 'E-mail', 'Zip' and the like are fields of a subject. Case, spaces, hyphens, underscores and other
 punctuation do not matter. A first and a last name are joined, and so are the parts of a postal address. A column that
-is no field is left out and named, since a table of customers has many; its name alone is told, and only where other
+is no field is left out and named, since a table of customers has many; its name alone is shown, and only where other
 columns are known, for a table without a heading has somebody's data there.
 """
 

