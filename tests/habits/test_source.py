@@ -39,6 +39,18 @@ def test_no_room_for_odds_and_ends() -> None:
     assert not [path for path in MODULES if path.stem in ("utils", "util", "helpers", "misc", "common")]
 
 
+def test_modules_that_a_package_lists_are_there() -> None:
+    lists = [path for path in MODULES if path.name == "__init__.py"]
+    listed = [
+        path.parent / name
+        for path in lists
+        for names in re.findall(r"^([a-z_]+(?:, [a-z_]+)*)  +\S", path.read_text(encoding="utf-8"), re.MULTILINE)
+        for name in names.split(", ")
+    ]
+    assert len(listed) > 30
+    assert [path for path in listed if not path.is_dir() and not path.with_suffix(".py").exists()] == []
+
+
 def test_texts_are_opened_with_an_encoding() -> None:
     """Another machine's default encoding must not change what is read."""
     for path in MODULES:

@@ -4,7 +4,6 @@ subject    a model as a dialect, whether it is behind a server or in this proces
 probes     the texts that are sent
 checks     what is examined, a function each
 result     what was found, as records
-words      faults by name, in words, and what to do about them
-report     the result as blocks
+report     the result as blocks: faults by name, in words, and what to do about them
 api        what programs call: the checks one after another, and which fault explains what went wrong
 """

@@ -11,8 +11,7 @@ reduce      logits to scores, a slice at a time
 gradients   requests for gradients to their numbers
 places      whose vectors vary or are replaced, and the model made ready to differentiate
 reuse       features kept from run to run
-machine     what of it decides numbers, and how much memory is taken by default
-speed       how fast the machine is, for predictions
+machine     what of it decides numbers, how much memory is taken by default, and how fast it is
 tokenizer   text to ids with offsets
 processors  context influence decoding inside `model.generate`
 generate_settings  what else `generate` would do to the logits

@@ -3,9 +3,7 @@
 load         'vllm:http://127.0.0.1:8000#name' to a back end
 connection   the one place that speaks HTTP
 in_order     work that waits for answers, with results in order
-dialect      what each dialect answers
-answered     what each dialect checks of an answer
-rows         what the dialects that read token ids have in common
+dialect      what each dialect answers, what it checks of an answer, and what those that read token ids have in common
 answer       a request of a measure to what a server is asked, and back
 backend      a chunk of requests to questions, in the order that suits a server's prefix cache
 """
