@@ -38,6 +38,13 @@ def study_progress(n_tokens: Mapping[int, float], *, noun: str = "cell", at_most
         yield state
 
 
+def _tell_wrong_pass(case_id: str, nats: float) -> None:
+    tell(
+        f"case '{case_id}': passes that share work gave other numbers than the model alone, by {nats:.3g} nats at a "
+        "token; it is measured again, and the rest too, with one plain pass a prompt, which takes several times as long"
+    )
+
+
 def _tell_halving(case_id: str, n_halvings: int) -> None:
     times = f" {n_halvings} times" if n_halvings > 1 else ""
     tell(
@@ -84,7 +91,12 @@ class _State:
         self.weight, self.n_cases, self.case, self.planned = self.weights[number], n_cases, 0, 0
         self.backend, self.n_loaded = backend, backend.n_tokens_run
         try:
-            yield Callbacks(on_case=self._begin_case, on_prediction=self._begin_work, on_halving=_tell_halving)
+            yield Callbacks(
+                on_case=self._begin_case,
+                on_prediction=self._begin_work,
+                on_halving=_tell_halving,
+                on_wrong_pass=_tell_wrong_pass,
+            )
         finally:
             self.n_run_before, self.backend = self.n_run, None
             self.done, self.weight = self.done + self.weight, 0.0

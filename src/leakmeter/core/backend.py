@@ -166,3 +166,6 @@ class FeatureCache(Protocol):
 
     def put(self, key: bytes, array: npt.NDArray[Any]) -> None:
         """Keep an array of numbers under a key."""
+
+    def remove(self, key: bytes) -> None:
+        """Forget the array under a key, if there is one."""

@@ -23,6 +23,9 @@ NATS_PER_SQUARE = "nats per squared length"
 HALF_WIDTH = "half_width"
 """Statistic of the most that the other statistics of a piece, or of all, may be off: there where they are intervals."""
 
+NOISE = "noise"
+"""Statistic of what neighbours in the computation do to each token of a response, or to a number as a whole."""
+
 RESPONSE = "token"
 """Statistic of the measurement that holds the tokens of a response."""
 

@@ -14,6 +14,7 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.loaded import Preparations
 from leakmeter.core.measure import RESPONSE, TOKEN_ID, Measure, Measurement
 from leakmeter.core.record import JsonObject
+from leakmeter.core.self_check import Recomputed, SelfCheckingBackend, WrongPassError, is_checked, record_of
 from leakmeter.engine.prediction import EXACT_CASES, Predictor, predictor_of, shares, with_noise
 from leakmeter.errors import LeakmeterError
 from leakmeter.execute.pool import Failure, rebuilt
@@ -38,6 +39,8 @@ class Callbacks:
     """It is about to be scored, with so many tokens to run, or fewer."""
     on_halving: Callable[[str, int], None] = lambda case_id, n_halvings: None
     """Memory ran out while a case was measured, so many times; the work went on in smaller parts."""
+    on_wrong_pass: Callable[[str, float], None] = lambda case_id, nats: None
+    """A case's numbers were not those of a plain pass, by so many nats: it was measured again with plain passes."""
 
 
 @runtime_checkable
@@ -107,11 +110,13 @@ def measure_cases(
         return
     predictor = predictor_of(backend)
     noise_nats: float | None = None
+    first_measured: int | None = None
     for n_done, number in enumerate(numbers):
         if directory is not None and directory.has_part(number):
             yield from cases_of_part(directory, number)
             continue
         first = number * group_size
+        first_measured = number if first_measured is None else first_measured
         if noise_nats is None and isinstance(backend, RemoteBackend):
             noise_nats = _noise_nats(backend, prepared, directory)
         group = with_noise(prepared[first : first + group_size], noise_nats)
@@ -119,8 +124,10 @@ def measure_cases(
         parts = measured_together(
             *(backend, predictor if len(prepared) <= EXACT_CASES else None, measure, group),
             in_groups=group_size > 1,
+            check=check_of(number, group_size, is_first=number == first_measured),
             on_prediction=callbacks.on_prediction,
         )
+        say_wrong_pass(parts, callbacks)
         if n_halvings := parts[0][0]["cost"]["out_of_memory_retries"]:
             callbacks.on_halving(_named([case.item.id for case in group]), n_halvings)
         if directory is not None:
@@ -171,6 +178,7 @@ def _measured_elsewhere(
                 if outcome.n_halvings:
                     names = _named(cases.ids[part * group_size : (part + 1) * group_size])
                     callbacks.on_halving(names, outcome.n_halvings)
+                say_wrong_pass(outcome.parts, callbacks)
                 if directory is None:
                     written(part, outcome)
                 else:
@@ -219,6 +227,29 @@ def _failed(failed: Mapping[int, Failure], ids: Sequence[str], group_size: int, 
     return error
 
 
+@dataclass(frozen=True, slots=True)
+class Check:
+    """How a part is held against plain passes."""
+
+    seed: int
+    is_kept: bool
+    """Whether the part says what was found: those that a process checks because it begins with them do not, since what
+    a run holds may not depend on where it was interrupted, nor on who measured what."""
+
+
+def check_of(number: int, group_size: int, *, is_first: bool) -> Check | None:
+    """How a part is checked, by its number: if it has the case of a hundred that is, or if a process begins with it."""
+    is_kept = is_checked(number * group_size, group_size)
+    return Check(number, is_kept) if is_kept or is_first else None
+
+
+def say_wrong_pass(parts: Sequence[Part], callbacks: Callbacks) -> None:
+    for texts, _ in parts:
+        if (nats := texts.get("self_check", {}).get("failed_nats")) is not None:
+            callbacks.on_wrong_pass(texts["id"], nats)
+            return
+
+
 def measured_together(
     backend: Backend,
     predictor: Predictor | None,
@@ -226,11 +257,17 @@ def measured_together(
     group: Sequence[Prepared],
     *,
     in_groups: bool,
+    check: Check | None = None,
     on_prediction: Callable[[int], None] = lambda n_tokens: None,
 ) -> list[Part]:
-    """Measure the cases of one part. With `in_groups` each says how many cases the part has. `on_prediction` gets the
-    number of tokens to run, or a bound. Without a predictor nothing is predicted: in a large run that would double the
-    work."""
+    """Measure the cases of one part. With `in_groups` each says how many cases the part has. With a check, a back end
+    that shares work is held against a plain pass; where it gives other numbers, the part is measured again with plain
+    passes alone. `on_prediction` gets the number of tokens to run, or a bound. Without a predictor nothing is
+    predicted: in a large run that would double the work.
+
+    Raises:
+        WrongPassError: plain passes do not give what they gave either.
+    """
     predicted = KeptPrediction()
     if predictor is not None:
         prediction = predictor.predict(measure, *group)
@@ -238,7 +275,14 @@ def measured_together(
         on_prediction(prediction.n_tokens_run)
     n_before = backend.n_halvings
     started = time.perf_counter()
-    measured, cost = drive(backend, [measure.trial(case.item) for case in group])
+    failed_nats: float | None = None
+    try:
+        measured, cost, recomputed = _checked(backend, measure, group, check)
+    except WrongPassError as wrong:
+        failed_nats = wrong.nats
+        assert isinstance(backend, SelfCheckingBackend)
+        backend.pass_plainly()
+        measured, cost, recomputed = _checked(backend, measure, group, check)
     seconds, n_halvings = time.perf_counter() - started, backend.n_halvings - n_before
     if isinstance(backend, RemoteBackend):
         backend.confirm()
@@ -247,7 +291,28 @@ def measured_together(
     for case, measurements, took in zip(group, measured, costs, strict=True):
         case_cost = {**took, "scored_together": len(group)} if in_groups else took
         parts.append(({**texts_of(case, measurements, backend), "cost": case_cost}, measurements))
+    if isinstance(backend, SelfCheckingBackend):
+        is_kept = failed_nats is not None or (check is not None and check.is_kept)
+        # What was found of a part its first case keeps; the others say how they were computed.
+        parts[0][0].update(record_of(recomputed if is_kept else None, backend.passes, failed_nats))
+        for texts, _ in parts[1:]:
+            texts.update(record_of(None, backend.passes, None))
     return parts
+
+
+def _checked(
+    backend: Backend, measure: Measure, group: Sequence[Prepared], check: Check | None
+) -> tuple[list[list[Measurement]], Cost, Recomputed | None]:
+    """Drive the trials of a part, and hold them against a plain pass where there is a check."""
+    trials = [measure.trial(case.item) for case in group]
+    if check is None or not isinstance(backend, SelfCheckingBackend):
+        return *drive(backend, trials), None
+    backend.begin_self_check(check.seed)
+    try:
+        measured, cost = drive(backend, trials)
+        return measured, cost, backend.end_self_check()
+    finally:
+        backend.drop_self_check()
 
 
 def write_part(directory: RunDirectory, number: int, parts: Sequence[Part]) -> None:

@@ -129,6 +129,16 @@ class ScoreCache:
 
         self._do(insert, None)
 
+    def remove(self, key: bytes) -> None:
+        """Forget the array under a key, if there is one."""
+        name = self._hash(b"name", key)
+
+        def delete(connection: sqlite3.Connection) -> None:
+            with transaction(connection):
+                connection.execute("DELETE FROM entries WHERE name = ?", (name,))
+
+        self._do(delete, None)
+
     def clear(self) -> None:
         """Remove every entry, overwrite what it held, and give the disk its space back."""
         with self._lock:

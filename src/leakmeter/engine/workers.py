@@ -17,7 +17,7 @@ from leakmeter.core.item import Origin
 from leakmeter.core.loaded import Preparations
 from leakmeter.core.measure import Measure
 from leakmeter.core.plan import Chunk
-from leakmeter.engine.measure import measured_together
+from leakmeter.engine.measure import Check, check_of, measured_together
 from leakmeter.engine.prediction import EXACT_CASES, predictor_of
 from leakmeter.errors import CapabilityError, ModelError, UsageError
 from leakmeter.execute.pool import Engine, Failure, Pool
@@ -126,6 +126,8 @@ class PartToDo:
     """Whether the score cache may be used."""
     predicts: bool
     """Whether it is said beforehand what the part takes."""
+    check: Check | None
+    """How it is held against plain passes; None where it is not, unless a worker begins with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,7 @@ class PartWorker:
         self._predictor = predictor_of(self._backend)
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._allow_mixed = allow_mixed
+        self._has_checked = False
 
     def describe(self) -> Described:
         backend, planning = self._backend, self._predictor.backend
@@ -174,7 +177,9 @@ class PartWorker:
         try:
             group = [origin.prepare(backend) for origin in todo.origins]
             predictor = self._predictor if todo.predicts else None
-            parts = measured_together(backend, predictor, todo.measure, group, in_groups=todo.in_groups)
+            check = todo.check or (None if self._has_checked else Check(0, is_kept=False))
+            self._has_checked = True
+            parts = measured_together(backend, predictor, todo.measure, group, in_groups=todo.in_groups, check=check)
         finally:
             if reuse is not None:
                 backend.reuse = reuse
@@ -264,7 +269,9 @@ class Fleet:
             if len(origins) < len(group):
                 raise UsageError("these cases can be measured in this process only; leave the workers out")
             return PartToDo(
-                measure, origins, group_size > 1, self.reuse is not None, predicts=len(cases) <= EXACT_CASES
+                *(measure, origins, group_size > 1, self.reuse is not None),
+                predicts=len(cases) <= EXACT_CASES,
+                check=check_of(number, group_size, is_first=False),
             )
 
         keys: list[Hashable] = [cases.contexts[number * group_size] for number in parts]

@@ -21,6 +21,7 @@ from leakmeter.core.item import Origin
 from leakmeter.core.loaded import LoadedCases, Plan, Preparations
 from leakmeter.core.measure import Texts
 from leakmeter.core.record import JsonObject
+from leakmeter.core.self_check import with_noise_of
 from leakmeter.errors import DamagedError, LeakmeterError, UsageError, WindowError
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.measure import Influence
@@ -377,7 +378,8 @@ def _take(
     rows["measured"].append({"score": key, "unit": setup.unit, "n_tokens": _n_tokens(part), "kept": keeps_texts})
     if keeps_texts:
         rows[TEXTS].append(kept_texts(key, part, setup.measure.record()))
-    numbers = _numbers(measurements, [span["name"] for span in texts["spans"] if span["kind"] == "unit"])
+    units = [span["name"] for span in texts["spans"] if span["kind"] == "unit"]
+    numbers = _numbers(with_noise_of(texts, measurements), units)
     for span in texts["spans"]:
         if span["kind"] != "unit":
             continue

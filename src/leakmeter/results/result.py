@@ -24,9 +24,10 @@ from leakmeter.core import registry
 from leakmeter.core.case import unmarked_context
 from leakmeter.core.cost import ResultCost
 from leakmeter.core.measure import Measurement, Texts
-from leakmeter.core.plain import to_json, to_plain
+from leakmeter.core.plain import SELDOM, to_json, to_plain
 from leakmeter.core.quantity import AnyQuantity, SoFar
 from leakmeter.core.record import JsonObject, Record
+from leakmeter.core.self_check import SelfCheck, warnings_of
 from leakmeter.core.urls import place_of
 from leakmeter.errors import UsageError
 from leakmeter.overriding import override
@@ -216,6 +217,9 @@ class Result(AnyResult, Record):
     cost: ResultCost
     warnings: tuple[str, ...]
     """What narrows the meaning of the numbers, a sentence each."""
+    self_check: SelfCheck | None = field(default=None, metadata={SELDOM: True})
+    """How far the run's numbers were from those of plain passes, up to this case. There only where it was looked at: of
+    models of the transformers library."""
 
     @override
     def to_dict(self) -> JsonObject:
@@ -230,6 +234,7 @@ class Result(AnyResult, Record):
             **{name: texts.get(name) for name in ("id", "model", "weights_sha256", "dtype")},
             "cost": ResultCost.from_texts(texts),
             "warnings": (*_warnings_of_case(texts), *warnings),
+            "self_check": SelfCheck.from_texts(texts),
         }
 
 
@@ -277,6 +282,7 @@ def _warnings_of_case(texts: Texts) -> Iterator[str]:
             f"The only context is {unmarked_context(document['name'] for document in texts['documents'])}; the rest "
             f"of the chat, {n_tokens:,} tokens, counts as the query, and nothing in it was measured."
         )
+    yield from warnings_of(texts)
 
 
 def name_of(result: Any) -> str:

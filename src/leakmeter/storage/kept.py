@@ -137,6 +137,17 @@ class KeptCost(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptSelfCheck(Record):
+    """See `core.self_check.record_of`."""
+
+    passes: Literal["shared", "plain"]
+    rows: Count = 0
+    nats: Amount = 0.0
+    largest_nats: Amount = 0.0
+    failed_nats: Amount | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeptCase(Record):
     """The texts of a case of any instrument; see `engine.measure.texts_of`."""
 
@@ -161,6 +172,7 @@ class KeptCase(Record):
     unmarked_query_tokens: Count | None = None
     words: Mapping[str, str] = field(default_factory=dict)
     """Texts of tokens by id, beside those of responses."""
+    self_check: KeptSelfCheck | None = None
 
     def __post_init__(self) -> None:
         for number, document in enumerate(self.documents):

@@ -25,11 +25,13 @@ from leakmeter.backends.hf.schedule import (
     token_bytes,
     windows,
 )
+from leakmeter.backends.hf.self_check import SelfCheck
 from leakmeter.backends.hf.states import SPARE_COLUMNS, Before, Hidden, Kept, Segment, Start, State
 from leakmeter.backends.hf.tokenizer import HfTokenizer, json_sha256
 from leakmeter.core.plan import Chunk, Run
 from leakmeter.core.record import JsonObject
 from leakmeter.core.request import GradientRequest, Gradients, Scores, tokens_of
+from leakmeter.core.self_check import Passes, Recomputed
 from leakmeter.errors import CapabilityError, ModelError, ScoreError
 
 
@@ -86,6 +88,8 @@ class HfBackend:
                 "model and has no next-token probabilities"
             )
         self.shares_prefixes = share_prefixes and self.forward.forks
+        self._passes_plainly = False
+        self._self_check = SelfCheck(self.forward, name)
         self._differentiator = Differentiator(self.forward, self.tokenizer, name)
         self._kept = Kept(self.limits.state_bytes)
         self._kept_for = parameters_state(model)
@@ -123,6 +127,7 @@ class HfBackend:
                 features = self._features(chunk)
             else:
                 features = self.reuse.through(chunk, self._features, self._kept.clear)
+            self._self_check.saw(chunk, features)
             while True:
                 try:
                     return answers(chunk, features, self.forward, self.limits, self.dtype, self._surplus)
@@ -147,7 +152,40 @@ class HfBackend:
                 self.n_tokens_run += sum(request.n_tokens for request in some)
                 gradients.update(zip(group, answers, strict=True))
                 self._surplus.give_back()
-        return [gradients[i] for i in range(len(requests))]
+        in_order = [gradients[i] for i in range(len(requests))]
+        self._self_check.saw_gradients(requests, in_order)
+        return in_order
+
+    @property
+    def passes(self) -> Passes:
+        return "shared" if self.shares_prefixes else "plain"
+
+    @property
+    def n_self_check_tokens(self) -> int:
+        """Tokens of the plain passes of self-checks so far; none of `n_tokens_run`."""
+        return self._self_check.n_tokens
+
+    def begin_self_check(self, seed: int) -> None:
+        self._self_check.begin(seed)
+        if self.reuse is not None:
+            self.reuse.begin()
+
+    def end_self_check(self) -> Recomputed | None:
+        with self.forward.borrowed(plain=True):
+            return self._self_check.end()
+
+    def drop_self_check(self) -> None:
+        self._self_check.drop()
+        if self.reuse is not None:
+            self.reuse.end()
+
+    def pass_plainly(self) -> None:
+        self._kept.clear()
+        if self.reuse is not None:
+            self.reuse.disown()
+        self.forward.pass_plainly()
+        self.shares_prefixes = False
+        self._passes_plainly = True
 
     def _behind(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Tensor | None]:
         """Each request's states at its place behind each context, (context, position, size); None where contexts need
@@ -281,7 +319,7 @@ class HfBackend:
                 segment = Segment([Start(None, 0)], [run.positions], len(run.ids), lasts=False, hidden=hidden)
                 (out,) = self.forward.passed([segment], [run.ids], until)
             else:
-                out = self.forward.plain(run.ids, until)
+                out = self.forward.plain(run.ids, until, run.positions)
             self.n_tokens_run += len(run.ids)
             if features is None:
                 features = out.new_empty((chunk.n_slots, out.shape[-1]))
@@ -306,7 +344,7 @@ class HfBackend:
     def _check_positions(self, chunk: Chunk) -> None:
         if not self.hides_pieces and any(run.hidden for run in chunk.runs):
             raise CapabilityError(f"'{self.name}' has states that cannot be forked, so no piece can be hidden")
-        if self.forward.takes_positions and self.forward.forks:
+        if self.forward.takes_positions and (self.forward.forks or self._passes_plainly):
             return
         if any(int(run.positions[-1]) != len(run.positions) - 1 for run in chunk.runs):
             raise CapabilityError(

@@ -19,6 +19,7 @@ from torch import Tensor
 from leakmeter.backends.hf import attention
 from leakmeter.backends.hf.attention import attention_mask, windows_by_kind
 from leakmeter.backends.hf.places import entering_layer
+from leakmeter.backends.hf.plain_pass import plain_inputs
 from leakmeter.backends.hf.shared_start import partial_attention
 from leakmeter.backends.hf.states import SPARE_COLUMNS, Segment, Start, State
 from leakmeter.core.plan import Run
@@ -55,15 +56,16 @@ class Forward:
             self.forks = self._windows is not None and any(self._agrees(joined) for joined in ways)
 
     @contextmanager
-    def borrowed(self) -> Iterator[None]:
-        """The model in evaluation mode, without gradients, with our attention where it serves; then as it was."""
+    def borrowed(self, *, plain: bool = False) -> Iterator[None]:
+        """The model in evaluation mode, without gradients, with our attention where it serves, unless it is to be
+        `plain`; then as it was."""
         was_training = [module for module in self.model.modules() if module.training]
         implementation = self._config._attn_implementation
         # A look at every module takes as long as a short prompt does; mostly none trains.
         if was_training:
             self.model.eval()
         try:
-            if self.joins_segments:
+            if self.joins_segments and not plain:
                 self._config._attn_implementation = attention.NAME
             with torch.inference_mode():
                 yield
@@ -86,9 +88,14 @@ class Forward:
     def logits(self, features: Tensor) -> Tensor:
         return self._head(features) if self.has_head else features
 
-    def plain(self, ids: IntArray, until: torch.nn.Module | None = None) -> Tensor:
-        """Features of a whole sequence, (token, size), without a cache; or what enters the layer `until`."""
-        return self._features(until, input_ids=torch.from_numpy(ids)[None].to(self.model.device), use_cache=False)[0]
+    def plain(self, ids: IntArray, until: torch.nn.Module | None = None, positions: IntArray | None = None) -> Tensor:
+        """Features of a whole sequence, (token, size), without a cache; or what enters the layer `until`. Positions
+        are those of the tokens' places by default."""
+        return self._features(until, **plain_inputs(self.model, ids, positions), use_cache=False)[0]
+
+    def pass_plainly(self) -> None:
+        """Use nothing of our own from here on: no states, no attention, no head by a rule."""
+        self.forks = self.joins_segments = self.has_head = False
 
     def passed(
         self, segments: Sequence[Segment], ids: Sequence[IntArray], until: torch.nn.Module | None = None

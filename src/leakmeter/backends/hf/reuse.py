@@ -55,6 +55,20 @@ class Reuse:
         self._skipped: list[Chunk] = []
         # Key of the chunk whose states the next one starts from: empty for none, None where it is not known.
         self._earlier: bytes | None = b""
+        # Keys of the chunks since `begin`, while anybody wants to know.
+        self._since: list[bytes] | None = None
+
+    def begin(self) -> None:
+        """From here on, remember which chunks were found or kept."""
+        self._since = []
+
+    def end(self) -> None:
+        self._since = None
+
+    def disown(self) -> None:
+        """Forget these chunks in the cache too: what was kept of them is wrong."""
+        for key in self._since or ():
+            self._cache.remove(key)
 
     def through(self, chunk: Chunk, run: Callable[[Chunk], Tensor], forget: Callable[[], None]) -> Tensor:
         """Features of the chunk's rows, (slot, size): found, or run and kept. `run` starts from what the run before
@@ -65,6 +79,8 @@ class Reuse:
         earlier, fixed = self._earlier, self._fixed()
         key = None if earlier is None or fixed is None else chunk_key(fixed, chunk, earlier)
         array = None if key is None else self._cache.get(key)
+        if key is not None and self._since is not None:
+            self._since.append(key)
         if array is not None and array.ndim == 2 and len(array) == chunk.n_slots:
             if leaves_states(chunk):
                 self._earlier = key
@@ -104,10 +120,6 @@ def reuse_for(backend: HfBackend, cache: FeatureCache, model_id: str | None = No
         **backend.identity,
         "attention": model.config.get_text_config()._attn_implementation,
         "device": _device_kind(model.device),
-        "shares_prefixes": backend.shares_prefixes,
-        "forks": backend.forward.forks,
-        "joins_segments": backend.forward.joins_segments,
-        "has_head": backend.forward.has_head,
         "leakmeter": metadata.version("leakmeter"),
         "source": _source_sha256(),
         "torch": torch.__version__,
@@ -121,7 +133,15 @@ def reuse_for(backend: HfBackend, cache: FeatureCache, model_id: str | None = No
         model = held()
         if model is None or parameters_state(model.model) != loaded:
             return None
-        return {**asdict(model.limits), "float32": torch.get_float32_matmul_precision()}
+        # Passes become plain ones where a self-check failed.
+        return {
+            **asdict(model.limits),
+            "float32": torch.get_float32_matmul_precision(),
+            "shares_prefixes": model.shares_prefixes,
+            "forks": model.forward.forks,
+            "joins_segments": model.forward.joins_segments,
+            "has_head": model.forward.has_head,
+        }
 
     return Reuse(cache, identity, limits, model.device)
 

@@ -14,6 +14,7 @@ from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.request import FloatArray
+from leakmeter.core.self_check import carried
 from leakmeter.errors import UsageError
 from leakmeter.overriding import override
 from leakmeter.privacy import accounting
@@ -276,7 +277,7 @@ class DecodeResult(Result):
         δ is that of the two compositions that have one. Privacy loss distributions are composed up to `composed_nats`
         of basic composition: of many they take seconds.
         """
-        kept = list(parts)
+        kept = list(carried(parts))
         lengths = [
             len(measurement.values)
             for _, measurements in kept

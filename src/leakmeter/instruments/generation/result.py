@@ -16,6 +16,7 @@ from leakmeter.core.measure import NATS, WEIGHT, Measurement, Params, Texts
 from leakmeter.core.quantity import Case, Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
+from leakmeter.core.self_check import SelfCheck, carried, warnings_of
 from leakmeter.errors import UsageError
 from leakmeter.instruments.generation import measure
 from leakmeter.instruments.generation.measure import MAX_DIVERGENCE, RENYI
@@ -398,7 +399,7 @@ class PrivateGenerationResult(Result):
         """The results of a run's batches, each as soon as its last part is there."""
         part = params["sequences_a_part"]
         n_parts = 1 if part is None else params["sequences"] // part
-        rest = iter(parts)
+        rest = carried(parts)
         # Of a run that was interrupted the last batch may lack parts.
         while len(of_batch := list(islice(rest, n_parts))) == n_parts:
             yield cls._from_parts(of_batch, params)
@@ -425,7 +426,8 @@ class PrivateGenerationResult(Result):
             **settings,
             id=texts["id"],
             cost=_cost([ResultCost.from_texts(own) for own, _ in parts]),
-            warnings=tuple(_warnings(texts, has_known_seed)),
+            warnings=(*warnings_of(texts), *_warnings(texts, has_known_seed)),
+            self_check=SelfCheck.from_texts(texts),
             samples=tuple(numbers.sample(i) for i in range(len(numbers.lengths))),
             bounds=Bounds(
                 order=numbers.whole.order,

@@ -22,6 +22,7 @@ from leakmeter.core.backend import Backend, Tokenizer
 from leakmeter.core.item import Prepared
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
+from leakmeter.core.record import JsonObject
 from leakmeter.core.registry import PlainSettings
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.icl.measure import ExemplarItem
@@ -56,8 +57,8 @@ class ExemplarSettings(PlainSettings):
 @dataclass(frozen=True, slots=True)
 class PreparedExemplars(Prepared):
     @override
-    def texts(self) -> dict[str, list[str]]:
-        return {"labels": list(self.item.labels)}
+    def texts(self) -> JsonObject:
+        return {"labels": list(self.item.labels), "label_tokens": max(map(len, self.item.label_ids))}
 
 
 def prepare_exemplars(

@@ -13,6 +13,7 @@ from leakmeter.core.measure import LABEL, NATS, TOKEN_ID, Measurement, Params, T
 from leakmeter.core.quantity import NOISE, SHARE_OF_CASES, Quantities, Quantity, RunQuantity, SoFar, at
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
+from leakmeter.core.self_check import carried, noise_of_token
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.math import FARTHEST, farthest_losses, log_ratio
 from leakmeter.instruments.icl.measure import Icl
@@ -20,7 +21,7 @@ from leakmeter.overriding import override
 from leakmeter.results.result import DEFINING, Part, PieceFields, Result
 from leakmeter.stats import stats
 from leakmeter.stats.stats import posterior_of
-from leakmeter.storage.kept import MOST, FieldError, KeptCase
+from leakmeter.storage.kept import MOST, Count, FieldError, KeptCase
 from leakmeter.storage.kept import Series as KeptSeries
 from leakmeter.studies.expected import LEVELS
 
@@ -230,6 +231,8 @@ class KeptQuery(KeptCase):
     same: ClassVar = ("labels",)
 
     labels: tuple[str, ...]
+    label_tokens: Count = 1
+    """Of the longest label."""
 
     @override
     def __post_init__(self) -> None:
@@ -432,12 +435,15 @@ class IclResult(Result):
     @classmethod
     def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
         """The results of a run's queries, each as soon as its part is there."""
-        for texts, measurements in parts:
+        for texts, measurements in carried(parts):
             series = {(measurement.statistic, measurement.piece): measurement.values for measurement in measurements}
-            floor = float(series["noise" if params["space"] == "labels" else "farthest_noise", ""][0])
+            # Each label's score is off by as much as its tokens are; to renormalise over the labels doubles it.
+            n_tokens = texts.get("label_tokens", 1) if params["label_scoring"] == "whole-sequence" else 1
+            found = 2.0 * noise_of_token(texts) * n_tokens
+            floor = max(found, float(series["noise" if params["space"] == "labels" else "farthest_noise", ""][0]))
             labels = tuple(texts["labels"])
             answered = int(series["answer" if ("answer", "") in series else "prediction", ""][0])
-            answer_floor = float(series["noise", ""][0])
+            answer_floor = max(found, float(series["noise", ""][0]))
             exemplars = _exemplars(texts, series, answered, floor=floor, answer_floor=answer_floor)
             worst = min(exemplars, key=lambda exemplar: exemplar.rank)
             revealed = max(exemplars, key=lambda exemplar: exemplar.answer_nats)

@@ -27,6 +27,7 @@ from leakmeter.core.quantity import (
 )
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
+from leakmeter.core.self_check import carried, with_noise_of
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.findings import telling
 from leakmeter.instruments.influence.measure import AUDITED, GROUPED, MOST_ROUNDS, SCREENED
@@ -425,8 +426,9 @@ class InfluenceResult(ContextResult):
     @classmethod
     def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
         """The results of a run's cases, each as soon as its part is there."""
-        for texts, measurements in parts:
-            series = {(item.sample, item.statistic, item.piece): item.values for item in measurements}
+        for texts, measurements in carried(parts):
+            noisy = with_noise_of(texts, measurements)
+            series = {(item.sample, item.statistic, item.piece): item.values for item in noisy}
             yield cls._from_part(texts, series, params)
 
     @classmethod

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 import numpy as np
 
 from leakmeter.core.measure import COUNT, NATS, RESPONSE, TOKEN_ID, Measurement, Params, Texts
+from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, RunQuantity, SoFar, at
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
+from leakmeter.core.self_check import carried, noise_of_token
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.decoy_test import (
     AT_RISK,
@@ -550,6 +552,8 @@ class PiiResult(Result):
     templates: tuple[Template, ...]
     generated: tuple[Generated, ...]
     """One of each width of the beam search."""
+    noise_floor_nats: float | None = field(default=None, metadata={SELDOM: True})
+    """What the differences that self-checks found make to the association. There only where they were looked at."""
     name: str | None = field(repr=False)
     """The subject's; None where the run does not keep values, as are the next two."""
     value: str | None = field(repr=False)
@@ -558,7 +562,7 @@ class PiiResult(Result):
     @classmethod
     def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
         """The results of a run's cases, each as soon as its part is there."""
-        for texts, measurements in parts:
+        for texts, measurements in carried(parts):
             yield cls._from_part(texts, measurements, params["beams"], params.get("decoy_test", "full"))
 
     @classmethod
@@ -601,6 +605,7 @@ class PiiResult(Result):
             decoy_log_likelihoods_nats=tuple(best[1:].tolist()),
             decoy_normalised_log_likelihoods_nats=tuple(best_normalised[1:].tolist()),
             n_tokens=int(lengths[0, 0]),
+            noise_floor_nats=noise_of_token(texts) * float(lengths[0, 0]) if "self_check" in texts else None,
             rank=rank_of(p(strongest), n_decoys),
             rank_interval=rank_interval(strongest, n_decoys),
             share_of_decoys_below=float((strongest[1:] < strongest[0]).mean()),

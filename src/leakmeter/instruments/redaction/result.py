@@ -13,6 +13,7 @@ from leakmeter.core.plain import SELDOM, excerpt
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, SoFar, at, of_response
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
+from leakmeter.core.self_check import carried, with_noise_of
 from leakmeter.instruments.influence.disclosures import DisclosedSpan, Evidence
 from leakmeter.instruments.influence.result import ContextResult, KeptContext, half_width_of
 from leakmeter.instruments.influence.search import Search
@@ -218,8 +219,8 @@ class RedactionResult(ContextResult):
     @classmethod
     def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
         """The results of a run's cases, each as soon as its part is there."""
-        for texts, measurements in parts:
-            yield cls._from_part(texts, measurements, params)
+        for texts, measurements in carried(parts):
+            yield cls._from_part(texts, with_noise_of(texts, measurements), params)
 
     @classmethod
     def _from_part(cls, texts: Texts, measurements: Sequence[Measurement], params: Params) -> Self:

@@ -125,18 +125,13 @@ class Susceptibility(Measure):
         return measurements
 
     def _known_noise(self, item: QueryItem, statistics: FloatArray) -> float:
-        """Twice what the model's known noise makes to a persuasion, to second order; 0 where it is not known.
-
-        Where log-probabilities are off by δ, ψ = Σ p log(p / p̂) is off by δ Σ p |log(p / p̂)| through its weights, at
-        most δ (ψ + √(2ψ)), by δ Σ |p − p̂| ≤ δ √(2ψ) through p̂ (Pinsker), and, however near p is to p̂, by 2 δ².
-        """
+        """Twice what the model's known noise makes to a persuasion; 0 where it is not known."""
         if item.model_noise_nats is None:
             return 0.0
         n_tokens = max((len(form) for answer in item.contexts.answers for form in answer), default=1)
         twice = of_contrast(item.model_noise_nats, TargetLogProbs(self.temperature)) * n_tokens
         persuasion = statistics[1:, :2]
-        largest = float(persuasion[np.isfinite(persuasion)].max(initial=0.0))
-        return twice * (largest + 2.0 * float(np.sqrt(2.0 * largest)) + twice)
+        return noise_of_persuasion(twice, float(persuasion.max(initial=0.0, where=np.isfinite(persuasion))))
 
     def _requests(self, contexts: ContextSet, mixture: _Mixture) -> list[Request]:
         if not contexts.answers:
@@ -166,6 +161,18 @@ class Susceptibility(Measure):
                 written[i].append(int(scores.values[0, 0, 0]))
             live = [i for i in live if written[i][-1] not in item.stop_ids]
         return [np.asarray(ids, dtype=np.float64) for ids in written]
+
+
+def noise_of_persuasion(twice_nats: float, largest_nats: float) -> float:
+    """Twice what makes to the largest persuasion, to second order, that log-probabilities are off by half of
+    `twice_nats`, nats.
+
+    Where they are off by δ, ψ = Σ p log(p / p̂) is off by δ Σ p |log(p / p̂)| through its weights, at most δ (ψ + √(2ψ)),
+    by δ Σ |p − p̂| ≤ δ √(2ψ) through p̂ (Pinsker), and, however near p is to p̂, by 2 δ².
+    """
+    if not np.isfinite(largest_nats):
+        return 0.0
+    return twice_nats * (largest_nats + 2.0 * float(np.sqrt(2.0 * max(largest_nats, 0.0))) + twice_nats)
 
 
 def _distinct(item: QueryItem, contexts: ContextSet) -> tuple[_Mixture, tuple[int, ...]]:

@@ -12,9 +12,10 @@ from leakmeter.core.measure import COUNT, NATS, NATS_PER_SQUARE, Measurement, Pa
 from leakmeter.core.quantity import NOISE, Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
+from leakmeter.core.self_check import carried, noise_of_token
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.math import OF_CONTEXT, OF_QUERY, Spread, spread
-from leakmeter.instruments.susceptibility.measure import Susceptibility
+from leakmeter.instruments.susceptibility.measure import Susceptibility, noise_of_persuasion
 from leakmeter.overriding import override
 from leakmeter.results.result import Part, PieceFields, Result
 from leakmeter.stats import stats
@@ -296,14 +297,16 @@ class SusceptibilityResult(QueryResult):
     def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
         """The results of a run's queries, each as soon as its part is there."""
         measure = Susceptibility(**params)
-        for texts, measurements in parts:
+        for texts, measurements in carried(parts):
             yield cls._from_part(texts, measurements, measure)
 
     @classmethod
     def _from_part(cls, texts: Texts, measurements: Sequence[Measurement], measure: Susceptibility) -> Self:
         series = {each.statistic: each.values for each in measurements if each.sample == 0}
         numbers = {name: float(values[0]) for name, values in series.items()}
-        value, floor, ceiling = numbers["susceptibility"], numbers["noise"], numbers["ceiling"]
+        value, ceiling = numbers["susceptibility"], numbers["ceiling"]
+        largest = max(float(series[name].max()) for name in ("persuasion", "persuasion_from_bare"))
+        floor = max(numbers["noise"], noise_of_persuasion(noise_of_token(texts) / measure.temperature, largest))
         uncertainty = spread(value, series["susceptibility_without"])
         is_small = (
             None if uncertainty is None else abs(uncertainty.bias) <= min(0.05 * value, uncertainty.standard_error)

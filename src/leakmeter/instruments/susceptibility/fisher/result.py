@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 from leakmeter.core.measure import NATS, Params, Texts
 from leakmeter.core.quantity import Quantities, Quantity, SoFar
 from leakmeter.core.record import Record, frame_of
+from leakmeter.core.self_check import carried
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.result import KeptGradients, QueryResult, Values, usual_cost
 from leakmeter.overriding import override
@@ -87,7 +88,7 @@ class FisherResult(QueryResult):
     def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
         """The results of a run's queries, each as soon as its part is there."""
         measure = Fisher(**{**params, "sigma": tuple(params["sigma"])})
-        for texts, measurements in parts:
+        for texts, measurements in carried(parts):
             numbers = {(each.piece, each.statistic): float(each.values[0]) for each in measurements}
             n_probes, log_mass = int(numbers["", "n_probes"]), numbers.get(("", "top_mass"))
             top_mass = None if log_mass is None else math.exp(log_mass)

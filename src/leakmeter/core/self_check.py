@@ -1,0 +1,178 @@
+"""Whether a run's numbers are those of plain passes: what its self-checks found, and what that makes to a floor.
+
+A back end that shares work between prompts recomputes, in the first case of a run and in one of a hundred after it, a
+random sequence or two by plain passes: the model as its library runs it, batch 1, no cache, nothing shared. What
+differs is part of the floor of every instrument. Where it differs by more than rounding makes of the precision, the
+case is measured again with plain passes alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, Protocol, Self, runtime_checkable
+
+import numpy as np
+
+from leakmeter.core.backend import Backend
+from leakmeter.core.measure import NOISE, Measurement, Texts
+from leakmeter.core.record import JsonObject, Record
+from leakmeter.errors import ScoreError
+
+Passes = Literal["shared", "plain"]
+BLOCK: Final = 100
+"""Cases of which one, drawn at random, is checked; of the first so many it is the first."""
+
+_TOLERANCES: Final = {"float64": 1e-6, "float32": 1e-3, "float16": 0.2, "bfloat16": 1.0}
+_MOST_NATS: Final = 1e9
+"""What stands for an infinite disagreement in a file."""
+
+
+def tolerance_nats(dtype: str) -> float:
+    """Most that rounding moves a token's log-probability, nats, between two orders of computation; beyond, one of the
+    two is wrong. Models of 98 architectures stayed below 5e-5 in float32; in bfloat16 SmolLM2-135M moves by 0.15."""
+    return _TOLERANCES.get(dtype, _TOLERANCES["bfloat16"])
+
+
+def is_checked(first: int, n_cases: int) -> bool:
+    """Whether one of the cases first, first + 1 … of a part is the one of its hundred that is checked."""
+    return any(number == _checked_of(number // BLOCK) for number in range(first, first + n_cases))
+
+
+def _checked_of(block: int) -> int:
+    return block * BLOCK + (int(np.random.default_rng(block).integers(BLOCK)) if block else 0)
+
+
+class WrongPassError(ScoreError):
+    """Scores that a plain pass of the same tokens does not give."""
+
+    def __init__(self, message: str, nats: float) -> None:
+        super().__init__(message)
+        self.nats = nats
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """A sequence that was run a second time, by a plain pass."""
+
+    n_rows: int
+    n_tokens: int
+    nats: float
+    """Mean difference of a row: of the response token's log-probability, or of the mean over the row's distribution,
+    whichever is more."""
+    largest_nats: float
+    """Of a row."""
+
+
+@runtime_checkable
+class SelfCheckingBackend(Backend, Protocol):
+    """A back end that can hold what it gave against plain passes."""
+
+    @property
+    def passes(self) -> Passes:
+        """How it runs sequences: shared, where prompts share work; plain, where each is run alone and whole."""
+
+    def begin_self_check(self, seed: int) -> None:
+        """From here on, remember a random sequence of those that are scored."""
+
+    def end_self_check(self) -> Recomputed | None:
+        """Recompute that sequence; None where nothing was scored that a plain pass could give.
+
+        Raises:
+            WrongPassError: it differs by more than the precision's tolerance.
+            ModelError: two plain passes of it differ by as much.
+        """
+
+    def drop_self_check(self) -> None:
+        """Remember nothing more."""
+
+    def pass_plainly(self) -> None:
+        """Use plain passes alone from here on, and forget what was kept of the others since `begin_self_check`."""
+
+
+def record_of(recomputed: Recomputed | None, passes: Passes, failed_nats: float | None) -> JsonObject:
+    """What a part keeps of its self-check in the texts of its cases: nothing where nothing was recomputed of it, and
+    passes are shared as usual. `failed_nats` says by how much shared passes were off, where they were given up here."""
+    record: JsonObject = {"passes": passes}
+    if recomputed is not None:
+        record |= {
+            "rows": recomputed.n_rows,
+            "nats": min(recomputed.nats, _MOST_NATS),
+            "largest_nats": min(recomputed.largest_nats, _MOST_NATS),
+        }
+    if failed_nats is not None:
+        record["failed_nats"] = min(failed_nats, _MOST_NATS)
+    return {"self_check": record} if len(record) > 1 or passes == "plain" else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfCheck(Record):
+    """What the self-checks of a run found, up to and with a case."""
+
+    passes: Passes
+    """How the case was computed: shared, where prompts share work; plain, each prompt alone and whole."""
+    rows: int
+    """Rows of logits that were recomputed by plain passes."""
+    nats: float
+    """Mean difference of a token's log-probability between the run and a plain pass, nats: the largest of a check."""
+    largest_nats: float
+    """Largest difference of a token."""
+    failed_nats: float | None
+    """By how much shared passes were off where a check failed, nats; None where none did."""
+
+    @classmethod
+    def from_texts(cls, texts: Texts) -> Self | None:
+        """Of the texts of a case that `carried` gave, or of a case alone; None where nothing was checked so far."""
+        record = texts.get("self_check")
+        if record is None:
+            return None
+        return cls(
+            passes=record["passes"],
+            rows=record.get("rows") or 0,
+            nats=record.get("nats") or 0.0,
+            largest_nats=record.get("largest_nats") or 0.0,
+            failed_nats=record.get("failed_nats"),
+        )
+
+
+def carried(parts: Iterable[tuple[Texts, Any]]) -> Iterator[tuple[Texts, Any]]:
+    """Cases in their order, each with the largest differences of all checks up to it: what was found of one case holds
+    for those after it."""
+    rows, nats, largest, failed = 0, 0.0, 0.0, None
+    for texts, measurements in parts:
+        record: Mapping[str, Any] = texts.get("self_check") or {}
+        rows += record.get("rows") or 0
+        nats, largest = max(nats, record.get("nats") or 0.0), max(largest, record.get("largest_nats") or 0.0)
+        if record.get("failed_nats") is not None:
+            failed = max(failed or 0.0, record["failed_nats"])
+        if rows or record:
+            passes = record.get("passes", "shared")
+            so_far = {"rows": rows, "nats": nats, "largest_nats": largest, "failed_nats": failed, "passes": passes}
+            texts = {**texts, "self_check": so_far}
+        yield texts, measurements
+
+
+def warnings_of(texts: Texts) -> Iterator[str]:
+    """What a failed self-check means for a case's numbers, in a sentence."""
+    check = SelfCheck.from_texts(texts)
+    if check is not None and check.failed_nats is not None:
+        yield (
+            "A self-check failed: passes that share work between prompts gave other numbers than the model alone, by "
+            f"{check.failed_nats:.3g} nats at a token. This case was computed with one plain pass a prompt."
+        )
+
+
+def noise_of_token(texts: Texts) -> float:
+    """What the differences found make to a contrast of two log-probabilities of a token, nats: both may be off."""
+    return 2.0 * float((texts.get("self_check") or {}).get("nats") or 0.0)
+
+
+def with_noise_of(texts: Texts, measurements: Iterable[Measurement]) -> list[Measurement]:
+    """The measurements, of which the noise of each token is at least what the self-checks found."""
+    least = noise_of_token(texts)
+    return [
+        replace(measurement, values=np.maximum(measurement.values, least))
+        if measurement.statistic == NOISE and least
+        else measurement
+        for measurement in measurements
+    ]

@@ -1,0 +1,261 @@
+"""A run holds itself against plain passes: an engine that is broken on purpose reports nothing that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import leakmeter
+from helpers.each_run import CONTEXTS, MOODS, PEOPLE, QUERIES, ROWS
+from helpers.measure_items import make_item
+from helpers.tiny_models import backend_of, fresh_model
+from leakmeter.backends.hf import attention, forward, states
+from leakmeter.backends.hf.reuse import reuse_for
+from leakmeter.core.drive import drive
+from leakmeter.core.measure import Measurement
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.self_check import SelfCheck, WrongPassError, carried, is_checked, tolerance_nats, with_noise_of
+from leakmeter.errors import LeakmeterError, ModelError
+from leakmeter.instruments.influence.measure import Influence
+
+NOTE = {
+    "id": "note",
+    "context": "the patient writes to the clinic. the clinic writes back. the same day.",
+    "query": "who writes?",
+    "response": " the patient writes back",
+}
+ASK = {name: text for name, text in NOTE.items() if name != "response"}
+WHOLE: dict[str, Any] = {"task": MOODS, "exemplars": ROWS[2:5], "label_scoring": "whole-sequence"}
+MEASURED: dict[str, Callable[[Any], Any]] = {
+    "influence": lambda model: leakmeter.influence(model, [NOTE], unit="sentence"),
+    "redaction": lambda model: leakmeter.redact(model, [NOTE], max_loss=0.05, max_new_tokens=2),
+    "decoding": lambda model: leakmeter.decode(model, [ASK], cid_lambda=1.5, max_new_tokens=8),
+    "icl": lambda model: leakmeter.icl(model, ROWS[:1], **WHOLE),
+    "susceptibility": lambda model: leakmeter.susceptibility(model, QUERIES[:1], contexts=CONTEXTS, answer_tokens=4),
+    "pii": lambda model: leakmeter.pii(model, PEOPLE[:1], decoys=50, prompts=1, kinds=["twin"], beams=()),
+    "generation": lambda model: leakmeter.generate(
+        model, [row["said"] for row in ROWS[:4]], instruction="Write.", subset_size=4, epsilon=8.0, samples=2,
+        max_new_tokens=5, seed=5,
+    ),
+}  # fmt: skip
+
+
+def positions_off_by_one(patch: pytest.MonkeyPatch, model: Any) -> None:
+    """What is run behind kept states stands one place too far."""
+    real = forward._new_tokens
+
+    def shifted(segments: Any, ids: Any) -> Any:
+        new_ids, positions = real(segments, ids)
+        starts = [start for segment in segments for start in segment.starts]
+        return new_ids, [where + 9 * bool(start.n_tokens) for where, start in zip(positions, starts, strict=True)]
+
+    patch.setattr(forward, "_new_tokens", shifted)
+
+
+def one_scratch_for_all(patch: pytest.MonkeyPatch, model: Any) -> None:
+    """A layer reads what another layer wrote."""
+    real = states.Segment.extend
+
+    def extend(self: Any, layer: int, keys: torch.Tensor, values: torch.Tensor) -> Any:
+        out = real(self, layer, keys, values)
+        if layer == 0:
+            self.first_layer = tuple(side.clone() for side in out)
+        return self.first_layer if layer and self.n_start else out
+
+    patch.setattr(states.Segment, "extend", extend)
+
+
+def factors_of_the_longest(patch: pytest.MonkeyPatch, model: Any) -> None:
+    """Rotation factors follow how the pass is made up."""
+    real = forward.Forward.passed
+
+    def passed(self: Any, segments: Any, *args: Any) -> Any:
+        rotary = self.model.base_model.rotary_emb
+        was = rotary.inv_freq.clone()
+        rotary.inv_freq.mul_(3.0)
+        try:
+            return real(self, segments, *args)
+        finally:
+            rotary.inv_freq.copy_(was)
+
+    patch.setattr(forward.Forward, "passed", passed)
+
+
+def rows_from_the_front(patch: pytest.MonkeyPatch, model: Any) -> None:
+    """The model puts tokens of its own in front, and rows are counted from there."""
+
+    def longer(module: Any, args: Any, out: Any) -> Any:
+        out.last_hidden_state = torch.cat([out.last_hidden_state[:, :3].flip(1), out.last_hidden_state], dim=1)
+        return out
+
+    model.base_model.register_forward_hook(longer)
+
+
+def padding_attended_to(patch: pytest.MonkeyPatch, model: Any) -> None:
+    """A row sees the columns that are another row's, and those that are nobody's."""
+
+    def mask(segment: Any, window: Any, dtype: Any, device: Any) -> torch.Tensor:
+        n_rows, n_start, n_new = len(segment.starts), segment.n_start, segment.n_new
+        later = torch.arange(n_start + n_new) - n_start > torch.arange(n_new)[:, None] + 2
+        return torch.zeros((n_rows, 1, n_new, n_start + n_new), dtype=dtype).masked_fill(later, torch.finfo(dtype).min)
+
+    for module in (attention, forward):
+        patch.setattr(module, "attention_mask", mask)
+
+
+BREAKS = [
+    one_scratch_for_all,
+    positions_off_by_one,
+    factors_of_the_longest,
+    rows_from_the_front,
+    padding_attended_to,
+]
+
+
+@pytest.mark.parametrize("measured", MEASURED)
+@pytest.mark.parametrize("broken", BREAKS)
+def test_no_instrument_reports_what_a_broken_engine_gives(
+    broken: Any, measured: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It refuses, or falls back to plain passes and says so; and then the numbers are the right ones."""
+    model = fresh_model("llama", "eager")
+    made = backend_of(model)
+    right = next(iter(MEASURED[measured](made)))
+    assert right.self_check.passes == "shared"
+    assert right.self_check.failed_nats is None
+    broken(monkeypatch, model)
+    try:
+        result = next(iter(MEASURED[measured](made)))
+    except LeakmeterError:
+        return
+    assert result.self_check.passes == "plain"
+    assert result.self_check.failed_nats > tolerance_nats("float32")
+    assert any("plain" in warning for warning in result.warnings)
+    assert numbers_of(result) == pytest.approx(numbers_of(right), abs=1e-3)
+
+
+def numbers_of(result: Any) -> list[float]:
+    names = ("whole_nats", "loss_nats", "susceptibility_nats", "association_nats", "log_likelihood_nats")
+    return [getattr(result, name) for name in names if hasattr(result, name)]
+
+
+def test_what_is_computed_plainly_is_said_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest of the run is computed so too, and each case says so."""
+    model = fresh_model("llama", "eager")
+    backend = backend_of(model)
+    factors_of_the_longest(monkeypatch, model)
+    cases = [{**NOTE, "id": f"n{i}"} for i in range(3)]
+    results = leakmeter.influence(backend, cases, unit="sentence")
+    assert [result.self_check.passes for result in results] == ["plain"] * 3
+    assert all(result.self_check.failed_nats == results[0].self_check.failed_nats for result in results)
+    assert results[0].self_check.rows > 0
+
+
+def test_a_model_that_disagrees_with_itself_is_refused() -> None:
+    model = fresh_model("llama", "eager")
+    backend = backend_of(model)
+    generator = torch.Generator().manual_seed(0)
+
+    def restless(module: Any, args: Any, out: torch.Tensor) -> torch.Tensor:
+        return out + torch.randn(out.shape, generator=generator)
+
+    model.get_input_embeddings().register_forward_hook(restless)
+    with pytest.raises(ModelError, match="other numbers each time"):
+        leakmeter.influence(backend, [NOTE], unit="sentence")
+
+
+def test_gradients_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = fresh_model("llama", "eager")
+    backend = backend_of(model)
+    told: dict[str, Any] = {"contexts": CONTEXTS, "sigma": ("identity",), "probes": 4}
+    (right,) = leakmeter.fisher_susceptibility(backend, QUERIES[:1], **told)
+    assert right.self_check.rows == 1
+    assert right.self_check.nats < 1e-5
+    rows_from_the_front(monkeypatch, model)  # of a pass for gradients the last row is read: it is still right
+    (same,) = leakmeter.fisher_susceptibility(backend, QUERIES[:1], **told)
+    assert same.self_check.failed_nats is None
+
+
+def test_one_case_of_a_hundred_is_checked() -> None:
+    chosen = [number for number in range(1000) if is_checked(number, 1)]
+    assert len(chosen) == 10
+    assert chosen[0] == 0
+    assert all(before // 100 + 1 == after // 100 for before, after in pairwise(chosen))
+    assert is_checked(0, 7)
+    assert sum(is_checked(first, 50) for first in range(0, 1000, 50)) == 10
+
+
+def test_what_one_case_showed_holds_for_those_after_it() -> None:
+    found = {"passes": "shared", "rows": 3, "nats": 0.2, "largest_nats": 0.5}
+    failed = {"passes": "plain", "rows": 2, "nats": 0.1, "largest_nats": 0.1, "failed_nats": 4.0}
+    parts = [
+        ({"self_check": found}, []),
+        ({}, []),
+        ({"self_check": failed}, []),
+        ({"self_check": {"passes": "plain"}}, []),
+    ]
+    checks = [SelfCheck.from_texts(texts) for texts, _ in carried(parts)]
+    assert [check.rows for check in checks if check] == [3, 3, 5, 5]
+    assert [check.nats for check in checks if check] == [0.2] * 4
+    assert [check.passes for check in checks if check] == ["shared", "shared", "plain", "plain"]
+    assert [check.failed_nats for check in checks if check] == [None, None, 4.0, 4.0]
+    assert SelfCheck.from_texts({}) is None
+
+
+def test_the_noise_of_a_token_is_at_least_twice_what_was_found() -> None:
+    noise = Measurement("a", 0, "", "noise", "nats", np.asarray([0.0, 1.0]))
+    whole = Measurement("a", 0, "", "whole", "nats", np.asarray([0.0, 1.0]))
+    raised = with_noise_of({"self_check": {"passes": "shared", "nats": 0.2}}, [noise, whole])
+    assert raised[0].values.tolist() == [0.4, 1.0]
+    assert raised[1] is whole
+    assert with_noise_of({}, [noise]) == [noise]
+
+
+def test_a_floor_of_bfloat16_covers_what_its_passes_differ_by() -> None:
+    """Of a small model, neighbours alone showed a floor of nothing."""
+    model = fresh_model("llama", "eager").to(torch.bfloat16)
+    results = leakmeter.influence(backend_of(model), [NOTE], unit="sentence")
+    (result,) = results
+    assert result.self_check.rows > 0
+    n_tokens = len(result.response.tokens)
+    assert result.noise_floor_nats >= 2 * result.self_check.nats * n_tokens * (1 - 1e-9)
+
+
+def test_wrong_passes_leave_nothing_in_the_score_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = fresh_model("llama", "eager")
+    backend, cache = backend_of(model), Cache()
+    backend.reuse = reuse_for(backend, cache, "tiny")
+    pieces = [Piece(f"s{i}", "context", tuple(range(5 + 3 * i, 8 + 3 * i))) for i in range(3)]
+    item = make_item(Prompt((Piece("start", "frame", (1,)), *pieces, Piece("q", "query", (40, 41)))), (9, 4, 7))
+    backend.begin_self_check(0)
+    drive(backend, [Influence().trial(item)])
+    assert backend.end_self_check() is not None
+    kept = set(cache.held)
+    factors_of_the_longest(monkeypatch, model)
+    backend.begin_self_check(0)
+    drive(backend, [Influence(temperature=0.5).trial(replace(item, response=(7, 4, 9)))])
+    with pytest.raises(WrongPassError):
+        backend.end_self_check()
+    assert kept < set(cache.held)
+    backend.pass_plainly()
+    assert set(cache.held) <= kept
+
+
+class Cache:
+    def __init__(self) -> None:
+        self.held: dict[bytes, Any] = {}
+
+    def get(self, key: bytes) -> Any:
+        return self.held.get(key)
+
+    def put(self, key: bytes, array: Any) -> None:
+        self.held[key] = array.copy()
+
+    def remove(self, key: bytes) -> None:
+        self.held.pop(key, None)
