@@ -135,7 +135,10 @@ def token_ids(examined: Examined) -> Finding:
 def places(examined: Examined) -> Finding:
     """(3) Each log-probability is that of its own place."""
     if (wrong := _one_by_one(examined)) or (wrong := _last_token_matters(examined)):
-        return wrong
+        if not examined.subject.is_local:
+            return wrong
+        # No server mixes rows up here: it is our own passes that go wrong.
+        return bad("wrong_passes", wrong.sentence.removeprefix(FAULTS[wrong.fault or ""][0]).strip())
     sentence = "Tokens scored one by one have the same log-probabilities as together"
     if not examined.subject.dialect.capabilities().samples:
         return Finding(f"{sentence}.")
@@ -299,7 +302,7 @@ def noise(examined: Examined) -> Finding:
             floor_nats=server_noise.nats,
             response_floor_nats=max(server_noise.nats, server_noise.response_nats or 0.0),
         )
-    return _noise_found(examined.noise)
+    return _noise_found(examined.noise, is_local=connection is None)
 
 
 def _noise_in_process(examined: Examined) -> DoctorNoise:
@@ -330,6 +333,14 @@ def _noise_in_process(examined: Examined) -> DoctorNoise:
     return DoctorNoise(**most, split_nats=split, floor_nats=floor, response_floor_nats=max(floor, *responses))
 
 
+_CAUSES_HERE: Final = {
+    "repeat": "Look for dropout or random routing in the model, or give another one: nothing it says can be measured.",
+    "order": "Give --dtype float32; if that does not help, give another model.",
+    "batch": "Give --dtype float32; if that does not help, give another model, and report this one as a bug.",
+    "split": "Give --dtype float32, or ignore influences below the floor.",
+    "cache": "Give --dtype float32; if that does not help, give another model, and report this one as a bug.",
+}
+"""What to do about noise of a model in this process."""
 _CAUSES: Final = {
     "repeat": ("the same request again", "Keep others off the server during a run, or turn on deterministic kernels."),
     "order": ("the order of requests", "Ask without the prefix cache where numbers matter more than time."),
@@ -342,7 +353,7 @@ _CAUSES: Final = {
 }
 
 
-def _noise_found(noise: DoctorNoise) -> Finding:
+def _noise_found(noise: DoctorNoise, *, is_local: bool) -> Finding:
     nats = {name: getattr(noise, f"{name}_nats") for name in _CAUSES}
     most: dict[str, float] = {name: value for name, value in nats.items() if value is not None}
     causes = "; ".join(f"{_CAUSES[name][0]} {_nats(value)}" for name, value in most.items())
@@ -352,8 +363,17 @@ def _noise_found(noise: DoctorNoise) -> Finding:
         return bad("unstable", sentence)
     if noise.floor_nats <= _QUIET:
         return Finding(sentence)
+    advice = _CAUSES_HERE[worst] if is_local else _CAUSES[worst][1]
+    if is_local and noise.floor_nats > _WRONG:
+        sentence, _ = FAULTS["wrong_passes"]
+        return Finding(
+            f"{sentence} A log-probability moves by up to {_nats(noise.floor_nats)} a token: {causes}.",
+            "failed",
+            "wrong_passes",
+            advice,
+        )
     fault = "unstable" if noise.repeat_nats > _QUIET else None
-    return Finding(f"{sentence} Ignore influences below that.", "note", fault, _CAUSES[worst][1])
+    return Finding(f"{sentence} Ignore influences below that.", "note", fault, advice)
 
 
 def prefix_cache(examined: Examined) -> Finding:

@@ -109,6 +109,11 @@ FAULTS: Final[dict[str, tuple[str, str]]] = {
         "--enable-deterministic-inference).",
     ),
     "wrong_order": ("Rows are in the wrong order.", UPDATE),
+    "wrong_passes": (
+        "Its numbers depend on what is computed beside them by far more than rounding does: passes that share work are "
+        "wrong for it, so nothing measured with them means anything.",
+        "Give --dtype float32; if that does not help, give another model, and report this one as a bug.",
+    ),
 }
 """(what it is, what to do) by name."""
 

@@ -23,6 +23,8 @@ Passes = Literal["shared", "plain"]
 BLOCK: Final = 100
 """Cases of which one, drawn at random, is checked; of the first so many it is the first."""
 
+MOST_FLOOR_NATS: Final = 0.1
+"""Noise of a token above which a model's numbers cannot show that there is nothing to find."""
 _TOLERANCES: Final = {"float64": 1e-6, "float32": 1e-3, "float16": 0.2, "bfloat16": 1.0}
 _MOST_NATS: Final = 1e9
 """What stands for an infinite disagreement in a file."""
@@ -160,6 +162,22 @@ def warnings_of(texts: Texts) -> Iterator[str]:
             "A self-check failed: passes that share work between prompts gave other numbers than the model alone, by "
             f"{check.failed_nats:.3g} nats at a token. This case was computed with one plain pass a prompt."
         )
+
+
+def doubt(floor_per_token_nats: float, check: SelfCheck | None) -> str | None:
+    """Why it says nothing that nothing was found, as a clause; None where it does say so.
+
+    Args:
+        floor_per_token_nats: noise floor of a number, over the tokens that it is added up of.
+        check: what the run's self-checks found.
+    """
+    if check is not None and check.failed_nats is not None:
+        return f"a self-check found passes that are wrong by {check.failed_nats:.3g}\u00a0nats at a token"
+    if not floor_per_token_nats <= MOST_FLOOR_NATS:
+        return (
+            f"the order of computation alone moves this model's numbers by {floor_per_token_nats:.2g}\u00a0nats a token"
+        )
+    return None
 
 
 def noise_of_token(texts: Texts) -> float:

@@ -36,6 +36,10 @@ EXEMPLARS: Final[Mapping[str, tuple[str, str]]] = {
         "The worst case is 1 nat or more, and the answers reveal less",
         "Show callers only the label: the probabilities reveal more than the answer.",
     ),
+    "doubtful": (
+        "Numbers too uncertain to show that the answers reveal little",
+        "Give --dtype float32, or another model, and measure again; leakmeter doctor says what moves the numbers.",
+    ),
     "chance": (
         "The likeliest answers are not shown to be right more often than guesses",
         "Give more labelled queries, or use a larger model or a clearer instruction before you judge the leakage.",
@@ -43,10 +47,11 @@ EXEMPLARS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-def _advice(total: Summary, n_labels: int) -> b.Advice:
-    nats = total.answers.max_nats
+def _advice(total: Summary, results: Sequence[IclResult]) -> b.Advice:
+    nats, n_labels = total.answers.max_nats, len(results[0].labels)
     # Up to 0.1 nats an answer moves a posterior from even odds by 3 points at most.
-    met = {"little" if nats < 0.1 else "some" if nats < _MUCH_NATS else "much"}
+    little = "little" if words.doubt(results) is None else "doubtful"
+    met = {little if nats < 0.1 else "some" if nats < _MUCH_NATS else "much"}
     if total.quantiles_nats["0.5"] is None or total.mean_nats >= _MUCH_NATS > total.answers.mean_nats:
         met.add("worst")
     if total.accuracy_interval is not None and total.accuracy_interval[0] <= 1 / n_labels:
@@ -94,7 +99,7 @@ def _of_one(result: IclResult) -> Iterator[b.Block]:
     yield b.Text(words.worst_case_of_one(result))
     if (text := words.vocabulary([result])) is not None:
         yield b.Text(text)
-    yield _advice(total, len(result.labels))
+    yield _advice(total, [result])
     yield from b.warnings_of(shared_words.warnings([result]))
     yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, 40)), detail=True)
     yield b.Text(words.answer(result), heading="Answer", detail=True)
@@ -108,12 +113,12 @@ def _of_one(result: IclResult) -> Iterator[b.Block]:
 
 
 def _of_all(results: Sequence[IclResult], total: Summary) -> Iterator[b.Block]:
-    yield b.Headline(words.headline(total))
+    yield b.Headline(words.headline(total, results))
     yield b.Text(words.whose(total, results[0].model), detail=True)
     for text in (words.worst_case(total, results), words.vocabulary(results), words.accuracy(total)):
         if text is not None:
             yield b.Text(text)
-    yield _advice(total, len(results[0].labels))
+    yield _advice(total, results)
     yield from b.warnings_of(shared_words.warnings(results))
     yield from _charts(results, total)
     yield _fixed_exemplars(total.exemplars) if total.exemplars else _positions(total.positions)

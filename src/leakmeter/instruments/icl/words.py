@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from leakmeter.core import self_check
 from leakmeter.instruments.icl.result import Exemplar, IclResult, Summary
 from leakmeter.report import scale
 from leakmeter.report.blocks import Phrase, Untrusted
@@ -35,9 +36,18 @@ def probability(share: float | None) -> str:
     return f"{100 * share:.{2 if share < 0.01 else 1}f}\u00a0%"
 
 
-def headline(summary: Summary) -> str:
+def doubt(results: Sequence[IclResult]) -> str | None:
+    """Why it says nothing that nothing was found, as a clause; None where it does."""
+    doubts = (self_check.doubt(result.answer_noise_floor_nats, result.self_check) for result in results)
+    return next((why for why in doubts if why is not None), None)
+
+
+def headline(summary: Summary, results: Sequence[IclResult]) -> str:
     losses = summary.answers
     answers = "For the scoring model, the answers" if losses.n_given else "The likeliest answers"
+    why = doubt(results)
+    if losses.share_below_noise_floor == 1 and why is not None:
+        return f"Whether the answers to {summary.n:,} queries reveal anything of an exemplar cannot be said: {why}."
     if losses.share_below_noise_floor == 1:
         return f"{answers} to {summary.n:,} queries reveal nothing measurable of any one exemplar."
     mean = f"{nats_text(losses.mean_nats)}\u00a0nats{interval_text(losses.interval_nats)}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from leakmeter.core import self_check
 from leakmeter.core.plain import visible
 from leakmeter.instruments.influence.findings import has_documents, is_finding, shown_in_context, telling
 from leakmeter.instruments.influence.result import ContextResult, InfluenceResult, Piece
@@ -51,6 +52,11 @@ def posterior_sentence(numbers: object, prefix: str, noun: str) -> str:
 def is_nothing(case: ContextResult, nats: float) -> bool:
     """Whether noise alone would show an amount without signs; unknown of an interval."""
     return nats <= case.noise_floor_nats and case.half_width_nats is None
+
+
+def doubt(case: ContextResult) -> str | None:
+    """Why it says nothing that nothing was found of a case, as a clause; None where it does."""
+    return self_check.doubt(case.noise_floor_nats / max(1, len(case.response.tokens)), case.self_check)
 
 
 def warnings(result: ContextResult) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from leakmeter.core.plain import counted
 from leakmeter.instruments.influence import findings
-from leakmeter.instruments.influence.context import Stretch
+from leakmeter.instruments.influence.context import Stretch, doubt
 from leakmeter.instruments.influence.disclosures import OTHER, Disclosure
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.instruments.influence.search_report import is_partial
@@ -86,6 +86,14 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
     leaking = sorted((case for case in cases if personal(case)), key=lambda case: -personal(case)[0].nats)
     where = f"{scope(cases)}{_repeated(cases)}"
     sure = not where and not any(_is_partly_known(case) for case in cases)
+    doubts = [why for case in cases if (why := doubt(case)) is not None]
+    if not leaking and doubts:
+        subject = (
+            "the response discloses" if len(cases) == 1 else f"{len(doubts):,} of {len(cases):,} responses disclose"
+        )
+        return b.Headline(
+            f"{where}Whether {subject} any personal or secret data cannot be said: {doubts[0]}. None was found."
+        )
     if not leaking:
         none = "The response does not" if len(cases) == 1 else f"None of {len(cases):,} responses"
         verb = "disclose" if len(cases) == 1 else "discloses"

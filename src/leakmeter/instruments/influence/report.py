@@ -42,6 +42,10 @@ _ADVICE: Final = {
         "No personal or secret data recognised, and nothing reworded",
         "read the copied spans, then ship; measure again when the model, the prompt or the retriever changes",
     ),
+    "doubtful": (
+        "Numbers too uncertain to show that nothing is disclosed",
+        "give --dtype float32, or another model, and measure again; leakmeter doctor says what moves the numbers",
+    ),
     "unseen": (
         "Cases that nobody can review beforehand",
         "bound the leakage of each token (leakmeter decode --epsilon); leakmeter decode frontier shows the cost",
@@ -52,6 +56,7 @@ _ADVICE_OF_EXEMPLARS: Final = {
         "No exemplar above placebo and noise",
         "ship the prompt, and measure again when the model or the exemplars change",
     ),
+    "doubtful": _ADVICE["doubtful"],
     "spare": (
         "Exemplars above the placebo",
         "replace or drop exemplars that must stay secret, or ship generated ones (leakmeter generate)",
@@ -185,8 +190,10 @@ def _met(cases: Sequence[InfluenceResult]) -> dict[str, Sequence[InfluenceResult
         }
         if not any(met.values()):
             met["nothing"] = cases
-    # That nothing was found says nothing where the numbers are intervals.
-    return {name: meeting for name, meeting in met.items() if name != "nothing" or _half_width(cases) is None}
+    met["doubtful"] = [case for case in cases if context.doubt(case) is not None]
+    # That nothing was found says nothing where the numbers are intervals, or too uncertain.
+    is_known = _half_width(cases) is None and not met["doubtful"]
+    return {name: meeting for name, meeting in met.items() if name != "nothing" or is_known}
 
 
 def _half_width(cases: Sequence[InfluenceResult]) -> float | None:
@@ -500,6 +507,9 @@ def verdict(case: InfluenceResult) -> str:
     """One sentence: by how many nats the context as a whole changed the response."""
     noun = "this response" if case.response.sampled else "this given response"
     opening = "The" if case.response.sampled else "For the scoring model, the"
+    doubt = context.doubt(case)
+    if doubt is not None and not findings.is_finding(case):
+        return f"Whether the {_whole([case])} left a trace in {noun} cannot be said: {doubt}."
     if context.is_nothing(case, case.whole_nats):
         return f"{opening} {_whole([case])} as a whole left no measurable trace in {noun}."
     over = _over_samples(case, "whole_")
@@ -517,6 +527,8 @@ def verdict(case: InfluenceResult) -> str:
 
 def posterior(case: InfluenceResult) -> str:
     """One sentence: what someone who sees only the response can conclude about the context."""
+    if context.doubt(case) is not None and not findings.is_finding(case):
+        return f"So it is not known what a reader of the response learns about whether this {_whole([case])} was there."
     if context.is_nothing(case, case.whole_nats):
         return f"A reader of the response learns nothing about whether this {_whole([case])} was there."
     if case.whole_posterior is not None and not findings.is_finding(case):

@@ -38,6 +38,10 @@ _ADVICE: Final = {
         "The limit is not met",
         "try another --unit, such as sentence, or bound the leakage of every token (leakmeter decode --epsilon)",
     ),
+    "doubtful": (
+        "Numbers too uncertain to show what is left",
+        "give --dtype float32, or another model, and plan again; leakmeter doctor says what moves the numbers",
+    ),
     "below": (
         "A limit below the influence of irrelevant words",
         "raise --max-loss to that influence: below it, even irrelevant text must be cut",
@@ -54,6 +58,7 @@ _ADVICE_OF_DISCLOSURES: Final = {
         "A disclosure, or more than the limit, is left",
         "try another --unit, such as sentence, or do not show the answer to anyone who may not read the context",
     ),
+    "doubtful": _ADVICE["doubtful"],
 }
 _LINES_AT_MOST: Final = 200
 _BACK: Final = "put back"
@@ -154,6 +159,9 @@ def posterior(case: RedactionResult) -> str:
 
 
 def _sentence(case: RedactionResult, nats: float, prefix: str, noun: str) -> str:
+    doubt = context.doubt(case)
+    if doubt is not None and nats <= _floor(case):
+        return f"What this response reveals of {noun} cannot be said: {doubt}."
     if context.is_nothing(case, nats):
         return f"Of {noun}, this response reveals nothing measurable."
     if nats <= _floor(case) and case.half_width_nats is None:
@@ -180,7 +188,7 @@ def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
     if not cases:
         return
     table = _ADVICE if cases[0].disclosed is None else _ADVICE_OF_DISCLOSURES
-    met = Counter("missed" if not case.reached else "reached" if case.redacted else "kept" for case in cases)
+    met = Counter(_outcome(case) for case in cases)
     for case in cases:
         limit = case.max_loss_nats
         if case.steps and limit is not None and case.placebo_nats is not None and limit < case.placebo_nats:
@@ -191,6 +199,15 @@ def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
         if name in met
     ]
     yield b.Advice(rows, [row for name, row in table.items() if name not in met])
+
+
+def _outcome(case: RedactionResult) -> str:
+    """Which row of the decision table a plan meets."""
+    if not case.reached:
+        return "missed"
+    if context.doubt(case) is not None:
+        return "doubtful"
+    return "reached" if case.redacted else "kept"
 
 
 def _index(*, discloses: bool) -> b.Columns[RedactionResult]:

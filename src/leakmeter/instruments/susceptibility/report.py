@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from leakmeter.core import self_check
 from leakmeter.instruments.susceptibility.result import (
     Context,
     Level,
@@ -54,6 +55,10 @@ UNMOVED: Final = (
     "the contexts do not change the answers: check the prompt (--separator, --template) before you conclude that "
     "the model ignores contexts",
 )
+DOUBTFUL: Final = (
+    "numbers too uncertain to show that the contexts do nothing",
+    "give --dtype float32, or another model, and measure again; leakmeter doctor says what moves the numbers",
+)
 TOO_FEW: Final = (
     "the interval reaches down to the noise floor",
     "too little data to decide: add queries and contexts, as many as the report says",
@@ -76,7 +81,7 @@ KEEPS: Final = (
     "memorisation ratio above 50 %",
     "the model prefers its own knowledge: do not expect it to use a retrieved correction",
 )
-DECISIONS: Final = (UNMOVED, TOO_FEW, TELLS_MOST, TELLS_SOME, BELIEVES, KEEPS)
+DECISIONS: Final = (UNMOVED, DOUBTFUL, TOO_FEW, TELLS_MOST, TELLS_SOME, BELIEVES, KEEPS)
 
 
 def report(results: Sequence[SusceptibilityResult]) -> b.Report:
@@ -147,6 +152,9 @@ def noise(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
 
 
 def verdict(result: SusceptibilityResult) -> str:
+    why = self_check.doubt(result.noise_floor_nats, result.self_check)
+    if result.below_noise_floor and why is not None:
+        return f"Whether the {result.n_contexts:,} contexts move this answer cannot be said: {why}."
     if result.below_noise_floor:
         return f"The {result.n_contexts:,} contexts do not move this answer measurably."
     value, ends, n = result.susceptibility_nats, result.interval_nats, result.n_contexts
@@ -220,7 +228,8 @@ def decisions(results: Sequence[SusceptibilityResult], summary: Summary) -> list
     ceiling = max(result.ceiling_nats for result in results)
     ends = summary.interval_nats if len(results) > 1 else results[0].interval_nats
     if summary.mean_nats <= floor:
-        met = [UNMOVED]
+        doubts = (self_check.doubt(result.noise_floor_nats, result.self_check) for result in results)
+        met = [UNMOVED if all(why is None for why in doubts) else DOUBTFUL]
     elif ends is not None and ends[0] <= floor:
         met = [TOO_FEW]
     else:

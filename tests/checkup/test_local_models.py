@@ -1,0 +1,32 @@
+"""A model in this process whose passes are wrong does not pass, and the advice is for such a model."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import leakmeter
+from helpers.tiny_models import backend_of, fresh_model
+from leakmeter.backends.hf import forward
+
+
+def test_a_local_model_with_wrong_passes_fails_and_the_advice_is_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = backend_of(fresh_model("llama", "eager"))
+    assert leakmeter.doctor(backend).is_sound
+    real = forward._new_tokens
+
+    def shifted(segments: object, ids: object) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        new_ids, positions = real(segments, ids)  # type: ignore[arg-type]
+        starts = [start for segment in segments for start in segment.starts]  # type: ignore[attr-defined]
+        return new_ids, [where + 9 * bool(start.n_tokens) for where, start in zip(positions, starts, strict=True)]
+
+    monkeypatch.setattr(forward, "_new_tokens", shifted)
+    result = leakmeter.doctor(backend)
+    assert not result.is_sound
+    failed = [check for check in result.checks if check.status == "failed"]
+    assert [check.fault for check in failed] == ["wrong_passes"] * len(failed)
+    assert failed
+    for check in failed:
+        assert "passes that share work are wrong" in check.found
+        for word in ("server", "concurrency", "kernels"):
+            assert word not in check.advice
