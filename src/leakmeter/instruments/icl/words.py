@@ -150,6 +150,9 @@ def verdict(result: IclResult) -> Phrase:
     else:
         first = ("The likeliest answer, “", answer, "”,")
     if exemplar.answer_below_noise_floor:
+        why = doubt([result])
+        if why is not None:
+            return *first, f": whether it reveals anything of an exemplar cannot be said: {why}."
         return *first, " reveals nothing measurable of any one exemplar."
     nats = f"”: {nats_text(exemplar.answer_nats)}\u00a0nats."
     return *first, " reveals most of exemplar “", Untrusted(exemplar.id), nats
@@ -172,7 +175,8 @@ def posterior(result: IclResult) -> Phrase:
 def worst_case_of_one(result: IclResult) -> Phrase:
     worst, any_ = result.worst, "label" if result.space == "labels" else "token"
     if worst.below_noise_floor:
-        return f"Worst case over every {any_}: nothing measurable."
+        found = "nothing measurable" if doubt([result]) is None else "not known"
+        return f"Worst case over every {any_}: {found}."
     lead = f"Worst case over every {any_}, however unlikely: {nats_text(worst.loss_nats)}\u00a0nats, at “"
     seen = ""
     if worst.worst_posterior is not None:
