@@ -23,6 +23,7 @@ from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.self_check import SelfCheck, WrongPassError, carried, is_checked, tolerance_nats, with_noise_of
 from leakmeter.errors import LeakmeterError, ModelError
 from leakmeter.instruments.influence.measure import Influence
+from leakmeter.report import markdown
 
 NOTE = {
     "id": "note",
@@ -155,6 +156,18 @@ def test_what_is_computed_plainly_is_said_and_goes_on(monkeypatch: pytest.Monkey
     assert [result.self_check.passes for result in results] == ["plain"] * 3
     assert all(result.self_check.failed_nats == results[0].self_check.failed_nats for result in results)
     assert results[0].self_check.rows > 0
+
+
+def test_cases_before_a_failed_check_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = fresh_model("llama", "eager")
+    cases = [{**NOTE, "id": f"n{i}"} for i in range(3)]
+    backend = backend_of(model)
+    results = list(leakmeter.influence(backend, cases[:2], unit="sentence"))
+    factors_of_the_longest(monkeypatch, model)
+    results += leakmeter.influence(backend, cases[2:], unit="sentence")
+    assert results[2].self_check.failed_nats is not None
+    text = markdown.text(type(results[0]).report(results))
+    assert "The 2 before it were computed by passes that share work" in text
 
 
 def test_a_model_that_disagrees_with_itself_is_refused() -> None:

@@ -49,6 +49,10 @@ GUARANTEES: Final = {
     "out of memory in the model": (
         "backends/test_memory:out_of_memory backends/test_memory:does_not_fit engine/test_groups:out_of_memory"
     ),
+    "passes that give wrong numbers for a model": (
+        "engine/test_self_check:no_instrument_reports engine/test_self_check:computed_plainly "
+        "engine/test_self_check:disagrees_with_itself engine/test_self_check:before_a_failed_check"
+    ),
     "small `--memory`": "commands/test_memory:keeps_its_budget commands/test_memory:budget_is_kept",
     "10,000 cases": "execute/test_ray:ten_thousand_cases core/test_preparations:stay_in_memory",
     "damaged file, run": (

@@ -16,7 +16,7 @@ import importlib
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
@@ -31,7 +31,7 @@ from leakmeter.core.self_check import SelfCheck, warnings_of
 from leakmeter.core.urls import place_of
 from leakmeter.errors import UsageError
 from leakmeter.overriding import override
-from leakmeter.report.blocks import Provenance, Report, Untrusted
+from leakmeter.report.blocks import Provenance, Report, Untrusted, Warning
 from leakmeter.storage.kept import KeptCase
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ class AnyResult(ABC):
         if not results:
             raise UsageError("nothing to show: a report needs at least one result, as printed by `--json`")
         report: Report = registry.reporter(cls)(results)
+        report = replace(report, blocks=[*report.blocks, *_before_a_failed_check(results)])
         return report.signed(command, provenance).interrupted(len(results), n_cases)
 
     @classmethod
@@ -283,6 +284,24 @@ def _warnings_of_case(texts: Texts) -> Iterator[str]:
             f"of the chat, {n_tokens:,} tokens, counts as the query, and nothing in it was measured."
         )
     yield from warnings_of(texts)
+
+
+def _before_a_failed_check(results: Sequence[Any]) -> Iterator[Warning]:
+    """What a failed self-check means for the cases that were computed before it."""
+    for at, result in enumerate(results):
+        check: SelfCheck | None = getattr(result, "self_check", None)
+        if check is None or check.failed_nats is None:
+            continue
+        if at:
+            yield Warning(
+                (
+                    "A self-check failed at case “",
+                    Untrusted(name_of(result)),
+                    f"”. The {at:,} before it were computed by passes that share work, and may be wrong by as much "
+                    f"({check.failed_nats:.3g}\u00a0nats at a token): measure again with that case first.",
+                )
+            )
+        return
 
 
 def name_of(result: Any) -> str:
