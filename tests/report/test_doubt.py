@@ -9,8 +9,12 @@ import pytest
 
 import leakmeter
 from helpers.each_run import CONTEXTS, MOODS, NOTE, QUERIES, ROWS
+from leakmeter.core.quantity import Quantity
 from leakmeter.core.self_check import MOST_FLOOR_NATS, SelfCheck, doubt
+from leakmeter.gating.bounds import check_bounds, parse_bound
+from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import markdown
+from leakmeter.results.results import Measured
 
 ALL_CLEARS = (
     "no measurable trace",
@@ -76,6 +80,19 @@ def test_one_doubtful_case_of_many_takes_the_all_clear_away() -> None:
     result = clean()
     results = [replace(result, id="a"), replace(result, id="b", self_check=FAILED)]
     assert type(result).findings(results).headline.startswith("Whether 1 of 2 responses disclose")
+
+
+def test_a_gate_does_not_hold_in_doubt() -> None:
+    quantity = next(each for each in InfluenceResult.quantities if each.name == "influence.disclosures.personal")
+    assert isinstance(quantity, Quantity)
+    assert quantity.lower_bound is not None
+    assert not quantity.lower_bound.holds(clean())
+    assert quantity.lower_bound.holds(replace(clean(), self_check=FAILED))
+    bound = parse_bound("influence.disclosures.personal <= 0", "max")
+    for result, is_decided in ((clean(), True), (replace(clean(), self_check=FAILED), False)):
+        (check,) = check_bounds([Measured("influence", {}, (result,), InfluenceResult.quantities)], [bound])
+        assert check.holds is is_decided
+        assert check.undecided is not is_decided
 
 
 def test_icl_gives_no_all_clear_in_doubt() -> None:

@@ -27,7 +27,7 @@ from leakmeter.core.quantity import (
 )
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
-from leakmeter.core.self_check import carried, with_noise_of
+from leakmeter.core.self_check import carried, doubt, with_noise_of
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.findings import telling
 from leakmeter.instruments.influence.measure import AUDITED, GROUPED, MOST_ROUNDS, SCREENED
@@ -294,10 +294,16 @@ def _repeated(case: Case) -> float | None:
     return float(repetitions.count("verbatim")) if repetitions else None
 
 
-_FIRST_ONLY: Final = LowerBound(
-    lambda case: len(case.samples) > 1,
-    "only the first of several drawn responses was examined",
-    "measure each response as a case of its own",
+def _may_have_more(case: Case) -> bool:
+    """Whether the response may disclose more than was found."""
+    floor = case.noise_floor_nats / max(1, len(case.response.tokens))
+    return len(case.samples) > 1 or doubt(floor, case.self_check) is not None
+
+
+_PARTLY_KNOWN: Final = LowerBound(
+    _may_have_more,
+    "only the first of several drawn responses was examined, or numbers are too uncertain to find all",
+    "measure each response as a case of its own, in float32",
 )
 
 
@@ -340,7 +346,7 @@ _QUANTITIES: Final[Quantities] = (
         "disclosures",
         "NumberOf of spans of the response that disclose the context, whatever their content.",
         lambda case: float(len(case.disclosed)),
-        lower_bound=_FIRST_ONLY,
+        lower_bound=_PARTLY_KNOWN,
         usual="max",
     ),
     Quantity(
@@ -348,7 +354,7 @@ _QUANTITIES: Final[Quantities] = (
         "disclosures",
         "NumberOf of these that are personal or secret, as far as a list, a recogniser or a shape can tell.",
         lambda case: float(sum(disclosure.is_sensitive for disclosure in case.disclosed)),
-        lower_bound=_FIRST_ONLY,
+        lower_bound=_PARTLY_KNOWN,
         usual="max",
     ),
     Quantity(
@@ -358,7 +364,7 @@ _QUANTITIES: Final[Quantities] = (
         lambda case: max((leak.most_nats for leak in case.disclosed if leak.is_sensitive), default=0.0),
         floor=NOISE,
         half_width=quantity.HALF_WIDTH,
-        lower_bound=_FIRST_ONLY,
+        lower_bound=_PARTLY_KNOWN,
         usual="max",
     ),
     Quantity(
