@@ -33,6 +33,12 @@ _PLAIN = _SIZES | _FELT | {"intermediate_size": 48}
 _GQA = _PLAIN | {"num_key_value_heads": 2}
 _GEMMA = _GQA | {"head_dim": 8, "sliding_window": WINDOW, "query_pre_attn_scalar": 8}
 _MIXED = {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
+# The last two layers have no keys and values of their own, but those of an earlier layer of their kind.
+_GEMMA_3N = _GQA | {
+    "head_dim": 8, "sliding_window": WINDOW, "num_hidden_layers": 4, "num_kv_shared_layers": 2, "laurel_rank": 4,
+    "layer_types": ["sliding_attention", "full_attention"] * 2, "vocab_size_per_layer_input": N_VOCAB,
+    "hidden_size_per_layer_input": 8, "altup_num_inputs": 2, "activation_sparsity_pattern": [0.0] * 4,
+}  # fmt: skip
 _LOCAL = {"attention_types": [[["global", "local"], 1]], "window_size": 20, "num_layers": 2, "num_heads": 4}
 _KINDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "llama": ("Llama", _GQA),
@@ -41,6 +47,7 @@ _KINDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "opt": ("OPT", _SIZES | {"ffn_dim": 48, "word_embed_proj_dim": 16, "init_std": 0.35}),
     "gemma3": ("Gemma3Text", _GEMMA | _MIXED),
     "gemma2": ("Gemma2", _GEMMA | _MIXED | {"final_logit_softcapping": 2.0}),
+    "gemma3n": ("Gemma3nText", _GEMMA_3N),
     "mistral": ("Mistral", _GQA | {"sliding_window": WINDOW}),
     "qwen2": ("Qwen2", _GQA),
     "qwen2_sliding": (

@@ -264,6 +264,7 @@ class HfBackend:
                 n_spare=SPARE_COLUMNS if any(continues[i] for i in batch) else 0,
                 hidden=[Hidden(chunk.runs[i].fork, chunk.runs[i].hidden) for i in batch],
                 views=all(self.forward.hides_in_view(chunk.runs[i]) for i in batch),
+                one_scratch=self.forward.one_scratch,
             )
             for batch in group
         ]

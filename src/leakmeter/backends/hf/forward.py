@@ -44,6 +44,8 @@ class Forward:
         kinds = getattr(config, "layer_types", None) or ["full_attention"] * self.n_layers
         self._kinds: list[str] = list(kinds)
         self.joins_segments = False
+        self.one_scratch = True
+        """Whether no layer attends to states of an earlier one, so that these may be overwritten."""
         self.bytes_per_token = 0
         with self.borrowed():
             self.looks_ahead = self._looks_ahead()
@@ -161,17 +163,21 @@ class Forward:
                 assert whole.block is not None
                 cells = sum(k[0, :, 0].numel() + v[0, :, 0].numel() for k, v in whole.block.layers)
                 self.bytes_per_token = cells * self.model.dtype.itemsize
-                parts = self._forked(state, ids, positions)
+                close = self._are_near(self._lasting(state, ids, positions), plain)
+                self.one_scratch = close and self._are_near(self._passing(state, ids, positions), plain)
+                if close and not self.one_scratch:
+                    close = self._are_near(self._passing(state, ids, positions), plain)
         except _FAILURES:
-            self.joins_segments = False
-            return False
-        size = plain.abs().max().float()
-        tolerance = (_AGREEMENT if self.model.dtype == torch.float32 else 0.05) * size
-        close = all((part - plain[first : first + len(part)]).abs().max() <= tolerance for part, first in parts)
+            close = False
         self.joins_segments = joined and close
         return close
 
-    def _forked(self, state: State, ids: IntArray, positions: IntArray) -> list[tuple[Tensor, int]]:
+    def _are_near(self, parts: Sequence[tuple[Tensor, int]], plain: Tensor) -> bool:
+        """Whether features, each with its first position, are those of a plain pass."""
+        tolerance = (_AGREEMENT if self.model.dtype == torch.float32 else 0.05) * plain.abs().max().float()
+        return all((part - plain[first : first + len(part)]).abs().max() <= tolerance for part, first in parts)
+
+    def _lasting(self, state: State, ids: IntArray, positions: IntArray) -> list[tuple[Tensor, int]]:
         """Features of forks of different lengths, then of one more token in place; each with its first position."""
         n = len(ids)
         starts = [Start(state, n - 7), Start(state, n - 11)]
@@ -183,14 +189,22 @@ class Forward:
         more = Segment(later, [positions[: end + 1] for end in ends], 1, lasts=True)
         out = self.passed([more], [ids[: end + 1] for end in ends])
         parts += [(out[0], n - 1), (out[1], n - 6)]
-        if self.joins_segments:
-            both = [
-                Segment([Start(state, n - 7)], [positions[: n - 1]], 6, lasts=False),
-                Segment([Start(None, 0)], [positions[:5]], 5, lasts=False),
-            ]
-            out = self.passed(both, [ids[: n - 1], ids[:5]])
-            parts += [(out[0], n - 7), (out[1], 0)]
         return parts
+
+    def _passing(self, state: State, ids: IntArray, positions: IntArray) -> list[tuple[Tensor, int]]:
+        """Features of forks whose states are not kept, beside a sequence from its start where segments are joined; each
+        with its first position."""
+        n = len(ids)
+        starts = [Start(state, n - 7), Start(state, n - 11)]
+        ends = [n - 1, n - 6]
+        forks = [positions[:end] for end in ends]
+        segments = [Segment(starts, forks, 6, lasts=False, one_scratch=self.one_scratch)]
+        sequences = [ids[:end] for end in ends]
+        if self.joins_segments:
+            segments.append(Segment([Start(None, 0)], [positions[:5]], 5, lasts=False))
+            sequences.append(ids[:5])
+        out = self.passed(segments, sequences)
+        return [(out[0], n - 7), (out[1][:5], n - 11), *((rows, 0) for rows in out[2:])]
 
 
 def _new_tokens(segments: Sequence[Segment], ids: Sequence[IntArray]) -> tuple[list[Tensor], list[Tensor]]:

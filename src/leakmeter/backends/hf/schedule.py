@@ -270,8 +270,9 @@ def passes_of(
         n_new = max(len(chunk.runs[i].ids) - starts[i].n_tokens for i in batch)
         n_columns = max(start.n_tokens for start in begun) + n_new
         if not any(lasting[i] for i in batch):
-            # A layer's keys and values are put together with those of the start, and forgotten.
-            return len(batch) * n_columns * forward.bytes_per_token // forward.n_layers
+            # A layer's keys and values are put together with those of the start, and forgotten if no other needs them.
+            n_apart = forward.n_layers if forward.one_scratch else 1
+            return len(batch) * n_columns * forward.bytes_per_token // n_apart
         if continued_block(begun, n_new) is not None:
             return 0
         n_columns += SPARE_COLUMNS if any(continues[i] for i in batch) else 0

@@ -102,11 +102,13 @@ class Segment:
         n_spare: int = 0,
         hidden: Sequence[Hidden] = (),
         views: bool = False,
+        one_scratch: bool = True,
     ) -> None:
         """Lay rows out. `positions` are those of each row's whole sequence, and `n_new` is the number of new tokens of
         the longest. If the states are needed after the pass (`lasts`), `n_spare` columns are kept free for tokens that
         extend them in place. With `views`, attention reads the states that all rows begin with where they are, without
-        a copy for each row; no new token then attends to what is hidden."""
+        a copy for each row; no new token then attends to what is hidden. With `one_scratch`, states that are not needed
+        after the pass are not needed after their layer either."""
         self.starts = starts
         self.positions = positions
         self.n_new = n_new
@@ -123,6 +125,7 @@ class Segment:
             self.columns = [np.arange(start.n_tokens) for start in starts]
             self.block = Block(len(starts)) if lasts else None
         self._n_spare = n_spare
+        self._one_scratch = one_scratch
         self._scratch: tuple[Tensor, Tensor] | None = None
 
     @property
@@ -154,8 +157,8 @@ class Segment:
         elif self.n_start == 0:
             return keys, values
         else:
-            # A layer's keys and values are not needed after it: one pair of buffers serves all that have one size.
-            if self._scratch is None or not _fits(self._scratch, keys, values):
+            # One pair of buffers serves all layers of one size, unless later layers attend to an earlier one's states.
+            if self._scratch is None or not self._one_scratch or not _fits(self._scratch, keys, values):
                 self._scratch = self._buffers(keys, values, 0)
             pair = self._scratch
         end = self.n_start + self.n_new
