@@ -39,6 +39,17 @@ _GEMMA_3N = _GQA | {
     "layer_types": ["sliding_attention", "full_attention"] * 2, "vocab_size_per_layer_input": N_VOCAB,
     "hidden_size_per_layer_input": 8, "altup_num_inputs": 2, "activation_sparsity_pattern": [0.0] * 4,
 }  # fmt: skip
+TURN = 28  # tokens; longer passes are rotated by other factors
+FACTORS = {
+    "rope_type": "longrope", "rope_theta": 10000.0, "original_max_position_embeddings": TURN, "factor": 8.0,
+    "short_factor": [1.0] * 4, "long_factor": [1.1, 2.0, 6.0, 30.0],
+}  # fmt: skip
+_LONGROPE = _GQA | {"original_max_position_embeddings": TURN, "rope_parameters": FACTORS}
+_PHIMOE = {"num_local_experts": 4, "rope_parameters": FACTORS | {"short_mscale": 1.0, "long_mscale": 1.3}}
+_MINICPM3 = {
+    "q_lora_rank": 8, "kv_lora_rank": 8, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8,
+    "num_key_value_heads": 4, "head_dim": 8,
+}  # fmt: skip
 _LOCAL = {"attention_types": [[["global", "local"], 1]], "window_size": 20, "num_layers": 2, "num_heads": 4}
 _KINDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "llama": ("Llama", _GQA),
@@ -60,6 +71,13 @@ _KINDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "bloom": ("Bloom", _IDS | _FELT | {"hidden_size": 32, "n_layer": 2, "n_head": 4}),
 }  # fmt: skip
 
+_LONG = {
+    "phi3_longrope": ("Phi3", _LONGROPE),
+    "llama_longrope": ("Llama", _LONGROPE),
+    "phimoe_longrope": ("Phimoe", _LONGROPE | _PHIMOE),
+    "minicpm3_longrope": ("MiniCPM3", _LONGROPE | _MINICPM3),
+}
+
 # What cannot be forked: a recurrence; positions out of the attention mask; windows counted over padding.
 RECURRENT = ("mamba", "bloom", "gpt_neo")
 ATTENTION = tuple(kind for kind in _KINDS if kind not in RECURRENT)
@@ -77,12 +95,12 @@ def tiny_model(kind: str, attention: str = "eager", dtype: torch.dtype = torch.f
     return model
 
 
-def fresh_model(kind: str, attention: str = "eager", dtype: torch.dtype = torch.float32) -> Any:
-    """A model of that kind that the caller may change."""
+def fresh_model(kind: str, attention: str = "eager", dtype: torch.dtype = torch.float32, **changes: Any) -> Any:
+    """A model of that kind that the caller may change, with changes to its configuration."""
     with torch.random.fork_rng():
         torch.manual_seed(20)
-        name, told = _KINDS[kind]
-        config = getattr(transformers, f"{name}Config")(**told)
+        name, told = (_KINDS | _LONG)[kind]
+        config = getattr(transformers, f"{name}Config")(**told | changes)
         model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention)
         # Biases and norms start at 0 and 1, where mistakes about them hide.
         for name, weight in model.named_parameters():

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from leakmeter.backends.hf import attention
 from leakmeter.backends.hf.attention import attention_mask, windows_by_kind
+from leakmeter.backends.hf.lengths import SideOf, side_of
 from leakmeter.backends.hf.places import entering_layer
 from leakmeter.backends.hf.shared_start import partial_attention
 from leakmeter.backends.hf.states import SPARE_COLUMNS, Segment, Start, State
@@ -49,6 +50,7 @@ class Forward:
         self.bytes_per_token = 0
         with self.borrowed():
             self.looks_ahead = self._looks_ahead()
+            self.side_of = None if self.looks_ahead else self._side_of()
             self._head = head_of(model)
             self.has_head = follows_the_rule(model, self._head)
             # Other implementations do what scaled_dot_product_attention cannot: caps, sinks, kernels of their own.
@@ -143,6 +145,15 @@ class Forward:
         rows, others = (self.model(input_ids=sequence, use_cache=False).logits[0].float() for sequence in (ids, other))
         moved = (rows - others).abs().amax(dim=-1)  # (token,)
         return bool(moved[:-1].max() > (_AGREEMENT if self.model.dtype == torch.float32 else 0.05) * moved[-1])
+
+    def _side_of(self) -> SideOf | None:
+        if not self.takes_positions:
+            return None
+        try:
+            return side_of(self.model)
+        except _FAILURES:
+            # Nothing can be found out: sequences share only with those as long.
+            return lambda last: last
 
     def _agrees(self, joined: bool) -> bool:
         """Whether forked, padded and extended passes give what a plain pass gives: no, where states cannot be cut."""

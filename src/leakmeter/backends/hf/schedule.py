@@ -245,23 +245,10 @@ def passes_of(
     limits: Limits,
     forward: Forward,
 ) -> list[list[list[int]]]:
-    """Runs in passes of batches; those that are apart come first, each in a pass of its own. `lasting` says of each run
-    whether its states are needed once it has been run, `continues` of each of the chunk's whether the next round
-    extends it."""
+    """Runs in passes of batches, each of one side; those that are apart come first, each in a pass of its own.
+    `lasting` says of each run whether its states are needed once it has been run, `continues` of each of the chunk's
+    whether the next round extends it."""
     joins = forward.joins_segments
-    alone = [[[i]] for i in runs if chunk.runs[i].apart]
-    cut = batches(
-        chunk,
-        [i for i in runs if not chunk.runs[i].apart],
-        starts,
-        lasting,
-        limits,
-        forward.bytes_per_token,
-        joins=joins,
-        views=forward.hides_in_view,
-    )
-    if not joins:
-        return [*alone, *([batch] for batch in cut)]
 
     def state_bytes(batch: list[int]) -> int:
         if all(forward.hides_in_view(chunk.runs[i]) for i in batch):
@@ -278,7 +265,20 @@ def passes_of(
         n_columns += SPARE_COLUMNS if any(continues[i] for i in batch) else 0
         return len(batch) * n_columns * forward.bytes_per_token
 
-    return [*alone, *together(cut, chunk, starts, limits, state_bytes)]
+    passes = [[[i]] for i in runs if chunk.runs[i].apart]
+    for side in sorted({chunk.runs[i].side for i in runs}):
+        cut = batches(
+            chunk,
+            [i for i in runs if not chunk.runs[i].apart and chunk.runs[i].side == side],
+            starts,
+            lasting,
+            limits,
+            forward.bytes_per_token,
+            joins=joins,
+            views=forward.hides_in_view,
+        )
+        passes += together(cut, chunk, starts, limits, state_bytes) if joins else ([batch] for batch in cut)
+    return passes
 
 
 def halves(group: Sequence[Sequence[int]]) -> list[list[list[int]]]:
