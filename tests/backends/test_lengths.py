@@ -113,3 +113,16 @@ def test_where_no_named_length_explains_it_only_equal_lengths_share(monkeypatch:
     assert backend.forward.side_of(40) != backend.forward.side_of(41)
     expected = np.stack([alone(model, prompt) for prompt in prompts])
     np.testing.assert_allclose(scores(model, prompts), expected, rtol=0, atol=2e-5)
+
+
+def test_without_positions_only_equal_lengths_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = fresh_model("phi3_longrope")
+    forward = model.forward
+    monkeypatch.setattr(model, "forward", lambda **inputs: forward(**inputs))  # as a wrapper of the model
+    backend = backend_of(model)
+    assert not backend.shares_prefixes
+    whole = prompt_of(TURN + 4)
+    # One begins with all of the other, but not with its factors.
+    prompts = [whole, Prompt((*whole.pieces[:1], Piece("c", "context", whole.pieces[1].ids[:12])))]
+    expected = np.stack([alone(model, prompt) for prompt in prompts])
+    np.testing.assert_allclose(scores(model, prompts), expected, rtol=0, atol=2e-5)

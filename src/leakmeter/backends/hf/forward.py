@@ -24,6 +24,7 @@ from leakmeter.backends.hf.shared_start import partial_attention
 from leakmeter.backends.hf.states import SPARE_COLUMNS, Segment, Start, State
 from leakmeter.core.plan import Run
 from leakmeter.core.prompt import IntArray
+from leakmeter.errors import ModelError
 
 _WINDOW_PROBED = 512  # tokens; a model with a longer sliding window is trusted to follow its configuration
 _AGREEMENT = 1e-3  # of the largest logit: far above float32 noise, far below any wrong mask or position
@@ -119,10 +120,22 @@ class Forward:
     def _features(self, until: torch.nn.Module | None, **inputs: Any) -> Tensor:
         if until is not None:
             return entering_layer(self.model, until, inputs)
-        features: Tensor = (
-            self.model.base_model(**inputs).last_hidden_state if self.has_head else self.model(**inputs).logits
-        )
-        return features
+        if self.has_head:
+            features: Tensor = self.model.base_model(**inputs).last_hidden_state
+            return features
+        return self._all_logits(**inputs)
+
+    def _all_logits(self, **inputs: Any) -> Tensor:
+        """The model's own logits, (row, token, vocab), each token's in its place."""
+        logits: Tensor = self.model(**inputs).logits
+        n_rows, n_tokens = logits.shape[1], inputs["input_ids"].shape[1]
+        if n_rows != n_tokens:
+            raise ModelError(
+                f"the model ({type(self.model).__name__}) gives logits for {n_rows} positions where it is given "
+                f"{n_tokens} tokens, as with vectors before the text (prompt tuning), so nobody can tell whose they "
+                "are; give a model with one row of logits for each token, such as the one without these vectors"
+            )
+        return logits
 
     def _masks(self, segment: Segment) -> dict[str, Tensor | None]:
         assert self._windows is not None
@@ -142,15 +155,13 @@ class Forward:
         ids = torch.arange(3, 11, device=self.model.device)[None] * 7919 % self.n_vocab
         other = ids.clone()
         other[0, -1] = (other[0, -1] + 1) % self.n_vocab
-        rows, others = (self.model(input_ids=sequence, use_cache=False).logits[0].float() for sequence in (ids, other))
+        rows, others = (self._all_logits(input_ids=each, use_cache=False)[0].float() for each in (ids, other))
         moved = (rows - others).abs().amax(dim=-1)  # (token,)
         return bool(moved[:-1].max() > (_AGREEMENT if self.model.dtype == torch.float32 else 0.05) * moved[-1])
 
     def _side_of(self) -> SideOf | None:
-        if not self.takes_positions:
-            return None
         try:
-            return side_of(self.model)
+            return side_of(self.model, self.takes_positions)
         except _FAILURES:
             # Nothing can be found out: sequences share only with those as long.
             return lambda last: last

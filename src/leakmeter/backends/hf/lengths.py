@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, Final
 
 import torch
@@ -23,10 +24,12 @@ _AGREEMENT: Final = 0.05
 """Of the largest logit. Rotations are compared digit by digit; this is for whatever else may depend on the length."""
 
 
-def side_of(model: Any) -> SideOf | None:
+def side_of(model: Any, takes_positions: bool) -> SideOf | None:
     """How lengths are told apart; None where numbers do not depend on them. Where no length that the configuration
-    names explains the difference, sequences share only with those as long."""
+    names explains the difference, or nothing can be tried, sequences share only with those as long."""
     config = model.config.get_text_config()
+    if not takes_positions:
+        return (lambda last: last) if any(True for _ in _original_lengths(config)) else None
     furthest = (getattr(config, "max_position_embeddings", None) or 2**20) - 1
     if furthest <= _FIRST:
         return None
@@ -34,10 +37,15 @@ def side_of(model: Any) -> SideOf | None:
     if _alike(near, far):
         return None
     for length in sorted(set(_original_lengths(config))):
-        if _FIRST < length <= furthest and _alike(near, _first_tokens(model, length - 1)):
-            if _alike(far, _first_tokens(model, length)):
-                return lambda last: int(last >= length)
+        if not _FIRST < length <= furthest:
+            continue
+        if _alike(near, _first_tokens(model, length - 1)) and _alike(far, _first_tokens(model, length)):
+            return partial(_is_beyond, length)
     return lambda last: last
+
+
+def _is_beyond(length: int, last: int) -> int:
+    return int(last >= length)
 
 
 def end_on_side(side_of: SideOf, positions: Any, first: int, side: int) -> int:
@@ -73,8 +81,7 @@ def _alike(some: list[Tensor], others: list[Tensor]) -> bool:
 def _original_lengths(config: Any) -> Iterator[int]:
     """Lengths of the pretraining's texts that a configuration names, for all its layers or for a kind of them."""
     rotation = getattr(config, "rope_parameters", None) or {}
-    named = [getattr(config, "original_max_position_embeddings", None)]
-    for place in (rotation, *rotation.values()):
-        if isinstance(place, Mapping):
-            named.append(place.get("original_max_position_embeddings"))
+    places = [place for place in (rotation, *rotation.values()) if isinstance(place, Mapping)]
+    named = [place.get("original_max_position_embeddings") for place in places]
+    named.append(getattr(config, "original_max_position_embeddings", None))
     yield from (length for length in named if isinstance(length, int))
