@@ -39,6 +39,12 @@ _GEMMA_3N = _GQA | {
     "layer_types": ["sliding_attention", "full_attention"] * 2, "vocab_size_per_layer_input": N_VOCAB,
     "hidden_size_per_layer_input": 8, "altup_num_inputs": 2, "activation_sparsity_pattern": [0.0] * 4,
 }  # fmt: skip
+# Heads of two sizes, by kind of layer, and layers that share keys and values.
+_GEMMA_4 = _GQA | {
+    "head_dim": 8, "global_head_dim": 16, "sliding_window": WINDOW, "num_hidden_layers": 4, "num_kv_shared_layers": 2,
+    "layer_types": ["sliding_attention", "full_attention"] * 2, "vocab_size_per_layer_input": N_VOCAB,
+    "hidden_size_per_layer_input": 8, "final_logit_softcapping": 2.0,
+}  # fmt: skip
 TURN = 28  # tokens; longer passes are rotated by other factors
 FACTORS = {
     "rope_type": "longrope", "rope_theta": 10000.0, "original_max_position_embeddings": TURN, "factor": 8.0,
@@ -59,6 +65,7 @@ _KINDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "gemma3": ("Gemma3Text", _GEMMA | _MIXED),
     "gemma2": ("Gemma2", _GEMMA | _MIXED | {"final_logit_softcapping": 2.0}),
     "gemma3n": ("Gemma3nText", _GEMMA_3N),
+    "gemma4": ("Gemma4Text", _GEMMA_4),
     "mistral": ("Mistral", _GQA | {"sliding_window": WINDOW}),
     "qwen2": ("Qwen2", _GQA),
     "qwen2_sliding": (

@@ -186,7 +186,9 @@ class Forward:
                 cells = sum(k[0, :, 0].numel() + v[0, :, 0].numel() for k, v in whole.block.layers)
                 self.bytes_per_token = cells * self.model.dtype.itemsize
                 close = self._are_near(self._lasting(state, ids, positions), plain)
-                self.one_scratch = close and self._are_near(self._passing(state, ids, positions), plain)
+                # Where fewer layers than there are have states, some attend to another's.
+                self.one_scratch = len(whole.block.layers) == self.n_layers
+                self.one_scratch &= close and self._are_near(self._passing(state, ids, positions), plain)
                 if close and not self.one_scratch:
                     close = self._are_near(self._passing(state, ids, positions), plain)
         except _FAILURES:

@@ -11,6 +11,7 @@ from dataclasses import astuple, dataclass
 from typing import Any, Final
 
 from leakmeter.backends.hf.forward import Forward
+from leakmeter.backends.hf.layers import attention_widths, inner_width
 from leakmeter.backends.hf.states import SPARE_COLUMNS, Start, continued_block
 from leakmeter.core.plan import Chunk, Run
 from leakmeter.errors import CapabilityError
@@ -59,21 +60,11 @@ def limits_for(device_kind: str, memory_bytes: int, token_bytes: int, tokens_per
 def token_bytes(model: Any) -> int:
     """About the memory that a token takes in a layer: its state twice, and what is between the layer's products."""
     config = model.config.get_text_config()
-    hidden = config.hidden_size
-    inner = getattr(config, "intermediate_size", None) or getattr(config, "ffn_dim", None) or 4 * hidden
-    widest = max(inner) if isinstance(inner, list | tuple) else inner
     query_width, key_width = attention_widths(config)
     # Queries, their rotations and the answers; keys and values likewise.
     attention = 4 * query_width + 6 * key_width
-    size: int = model.dtype.itemsize * (2 * hidden + max(4 * widest, attention))
+    size: int = model.dtype.itemsize * (2 * config.hidden_size + max(4 * inner_width(config), attention))
     return size
-
-
-def attention_widths(config: Any) -> tuple[int, int]:
-    """Numbers in all heads' queries of a token, and in all its keys."""
-    n_heads = getattr(config, "num_attention_heads", 0)
-    head_size = getattr(config, "head_dim", None) or (config.hidden_size // n_heads if n_heads else 0)
-    return n_heads * head_size, (getattr(config, "num_key_value_heads", None) or n_heads) * head_size
 
 
 def most_rows(limits: Limits, row_bytes: int) -> int:
