@@ -33,6 +33,29 @@ _PLAIN = _SIZES | _FELT | {"intermediate_size": 48}
 _GQA = _PLAIN | {"num_key_value_heads": 2}
 _GEMMA = _GQA | {"head_dim": 8, "sliding_window": WINDOW, "query_pre_attn_scalar": 8}
 _MIXED = {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
+# The last two layers have no keys and values of their own, but those of an earlier layer of their kind.
+_GEMMA_3N = _GQA | {
+    "head_dim": 8, "sliding_window": WINDOW, "num_hidden_layers": 4, "num_kv_shared_layers": 2, "laurel_rank": 4,
+    "layer_types": ["sliding_attention", "full_attention"] * 2, "vocab_size_per_layer_input": N_VOCAB,
+    "hidden_size_per_layer_input": 8, "altup_num_inputs": 2, "activation_sparsity_pattern": [0.0] * 4,
+}  # fmt: skip
+# Heads of two sizes, by kind of layer, and layers that share keys and values.
+_GEMMA_4 = _GQA | {
+    "head_dim": 8, "global_head_dim": 16, "sliding_window": WINDOW, "num_hidden_layers": 4, "num_kv_shared_layers": 2,
+    "layer_types": ["sliding_attention", "full_attention"] * 2, "vocab_size_per_layer_input": N_VOCAB,
+    "hidden_size_per_layer_input": 8, "final_logit_softcapping": 2.0,
+}  # fmt: skip
+TURN = 28  # tokens; longer passes are rotated by other factors
+FACTORS = {
+    "rope_type": "longrope", "rope_theta": 10000.0, "original_max_position_embeddings": TURN, "factor": 8.0,
+    "short_factor": [1.0] * 4, "long_factor": [1.1, 2.0, 6.0, 30.0],
+}  # fmt: skip
+_LONGROPE = _GQA | {"original_max_position_embeddings": TURN, "rope_parameters": FACTORS}
+_PHIMOE = {"num_local_experts": 4, "rope_parameters": FACTORS | {"short_mscale": 1.0, "long_mscale": 1.3}}
+_MINICPM3 = {
+    "q_lora_rank": 8, "kv_lora_rank": 8, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8,
+    "num_key_value_heads": 4, "head_dim": 8,
+}  # fmt: skip
 _LOCAL = {"attention_types": [[["global", "local"], 1]], "window_size": 20, "num_layers": 2, "num_heads": 4}
 _KINDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "llama": ("Llama", _GQA),
@@ -41,6 +64,8 @@ _KINDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "opt": ("OPT", _SIZES | {"ffn_dim": 48, "word_embed_proj_dim": 16, "init_std": 0.35}),
     "gemma3": ("Gemma3Text", _GEMMA | _MIXED),
     "gemma2": ("Gemma2", _GEMMA | _MIXED | {"final_logit_softcapping": 2.0}),
+    "gemma3n": ("Gemma3nText", _GEMMA_3N),
+    "gemma4": ("Gemma4Text", _GEMMA_4),
     "mistral": ("Mistral", _GQA | {"sliding_window": WINDOW}),
     "qwen2": ("Qwen2", _GQA),
     "qwen2_sliding": (
@@ -52,6 +77,13 @@ _KINDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "mamba": ("Mamba", _IDS | _FELT | {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 8}),
     "bloom": ("Bloom", _IDS | _FELT | {"hidden_size": 32, "n_layer": 2, "n_head": 4}),
 }  # fmt: skip
+
+_LONG = {
+    "phi3_longrope": ("Phi3", _LONGROPE),
+    "llama_longrope": ("Llama", _LONGROPE),
+    "phimoe_longrope": ("Phimoe", _LONGROPE | _PHIMOE),
+    "minicpm3_longrope": ("MiniCPM3", _LONGROPE | _MINICPM3),
+}
 
 # What cannot be forked: a recurrence; positions out of the attention mask; windows counted over padding.
 RECURRENT = ("mamba", "bloom", "gpt_neo")
@@ -70,12 +102,12 @@ def tiny_model(kind: str, attention: str = "eager", dtype: torch.dtype = torch.f
     return model
 
 
-def fresh_model(kind: str, attention: str = "eager", dtype: torch.dtype = torch.float32) -> Any:
-    """A model of that kind that the caller may change."""
+def fresh_model(kind: str, attention: str = "eager", dtype: torch.dtype = torch.float32, **changes: Any) -> Any:
+    """A model of that kind that the caller may change, with changes to its configuration."""
     with torch.random.fork_rng():
         torch.manual_seed(20)
-        name, told = _KINDS[kind]
-        config = getattr(transformers, f"{name}Config")(**told)
+        name, told = (_KINDS | _LONG)[kind]
+        config = getattr(transformers, f"{name}Config")(**told | changes)
         model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention)
         # Biases and norms start at 0 and 1, where mistakes about them hide.
         for name, weight in model.named_parameters():

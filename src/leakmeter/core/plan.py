@@ -13,11 +13,14 @@ A prompt that hides pieces has the states of its context from the prompt that hi
 
 Where a guarantee is held against the first prompt of a request, that prompt is run apart: it forks from no other run
 and none forks from it. What is run of it, and beside what, then follows from itself alone.
+
+Where a model's numbers depend on how long a pass is, `Chunk.side_of` parts the sequences: each side has a tree of its
+own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -52,6 +55,8 @@ class Run:
     """Ranges [start, end) of leading tokens, all before `fork`, that no token of this run attends to."""
     apart: bool = False
     """Whether nothing of another run may be in its passes, nor states of one that is not apart be its start."""
+    side: int = 0
+    """Runs of different sides share neither a pass nor states."""
 
     @property
     def n_tail(self) -> int:
@@ -69,10 +74,12 @@ class Chunk:
     requests: tuple[Request, ...]
     round: int = 0
     """How many chunks of the same trials came before: what a back end keeps in memory outlives a round, not trials."""
+    side_of: Callable[[int], int] | None = None
+    """Position of a sequence's last token to the side that it is on; None where all are on one."""
 
     @cached_property
     def layout(self) -> Layout:
-        return _lay_out(self.requests)
+        return _lay_out(self.requests, self.side_of or (lambda last: 0))
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -136,7 +143,7 @@ def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
     return Chunk(tuple(requests), round)
 
 
-def _lay_out(requests: Sequence[Request]) -> Layout:
+def _lay_out(requests: Sequence[Request], side_of: Callable[[int], int]) -> Layout:
     sequences: list[tuple[IntArray, IntArray]] = []
     keys: list[Keys] = []
     seen: dict[tuple[bytes, bool], int] = {}
@@ -171,7 +178,8 @@ def _lay_out(requests: Sequence[Request]) -> Layout:
                 if request.reduction.continues:
                     lasting.add(members[-1][-1])
 
-    branches, branch_of = _decompose(keys, lasting, apart)
+    sides = [side_of(int(positions[-1])) for _, positions in sequences]
+    branches, branch_of = _decompose(keys, lasting, apart, sides)
     hiding: dict[tuple[int, Ranges, int], int] = {}
     slots: list[IntArray] = []
     n_slots = 0
@@ -202,6 +210,7 @@ def _lay_out(requests: Sequence[Request]) -> Layout:
             row_slots=np.fromiter(branch.slot_of.values(), dtype=np.int64),
             hidden=branch.hidden,
             apart=branch.sequence in apart,
+            side=sides[branch.sequence],
         )
         for branch in branches
     )
@@ -236,16 +245,19 @@ def _sequence(prompt: Prompt, response: tuple[int, ...], n_rows: int) -> tuple[I
     return ids, np.concatenate([prompt.positions, after])
 
 
-def _decompose(keys: Sequence[Keys], lasting: Set[int], apart: Set[int]) -> tuple[list[_Branch], list[int]]:
-    """Cut the tree of sequences into branches, parents first; returns them and each sequence's branch. A branch's main
-    sequence is a lasting one, so that its states are held once, else the longest."""
+def _decompose(
+    keys: Sequence[Keys], lasting: Set[int], apart: Set[int], sides: Sequence[int]
+) -> tuple[list[_Branch], list[int]]:
+    """Cut each side's tree of sequences into branches, parents first; returns them and each sequence's branch. A
+    branch's main sequence is a lasting one, so that its states are held once, else the longest."""
     # Big-endian bytes sort as the numbers do, and compare in C.
     order = sorted(set(range(len(keys))) - apart, key=lambda i: keys[i].astype(">u8").tobytes())
     branches = [_Branch(i, -1, 0) for i in sorted(apart)]
     branch_of = [0] * len(keys)
     for number, branch in enumerate(branches):
         branch_of[branch.sequence] = number
-    todo = [(group, -1, 0) for group in _split(keys, order, 0)]
+    of_sides = [[i for i in order if sides[i] == side] for side in sorted(set(sides))]
+    todo = [(group, -1, 0) for of_side in of_sides for group in _split(keys, of_side, 0)]
     todo.reverse()
     while todo:
         group, parent, fork = todo.pop()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -102,23 +102,26 @@ def _json_object(path: Path, name: str) -> JsonObject:
 
 
 @contextmanager
-def foreign_errors(failure: str, advice: str, *, disk_failure: str | None = None) -> Iterator[None]:
+def foreign_errors(
+    failure: str, advice: str | Callable[[Exception], str], *, disk_failure: str | None = None
+) -> Iterator[None]:
     """Give whatever a library raises while it reads files as a ModelError of one line: what failed, why, and what to
-    do. Errors of the operating system become one where `disk_failure` says what failed; else they pass, as our own
-    errors do."""
+    do, which may depend on the error. Errors of the operating system become one where `disk_failure` says what failed;
+    else they pass, as our own errors do."""
     try:
         yield
     except LeakmeterError:
         raise
     except Exception as error:
+        told = advice if isinstance(advice, str) else advice(error)
         name, text = type(error).__name__, " ".join(str(error).split())
         of_disk = error if isinstance(error, OSError) and error.errno is not None else None
         if name == "SafetensorError" and ("code: 28" in text or "No space left" in text):
             of_disk = OSError(errno.ENOSPC, "no space left on device")
         if of_disk is None:
-            raise ModelError(f"{failure}: {text[:200] or name}; {advice}") from error
+            raise ModelError(f"{failure}: {text[:200] or name}; {told}") from error
         if disk_failure is not None:
-            raise ModelError(f"{disk_failure}: {of_disk.strerror or of_disk}; {advice}") from error
+            raise ModelError(f"{disk_failure}: {of_disk.strerror or of_disk}; {told}") from error
         raise of_disk  # noqa: B904 (mostly the error itself)
 
 

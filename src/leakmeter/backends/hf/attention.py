@@ -23,6 +23,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from leakmeter.backends.hf import shared_start
+from leakmeter.backends.hf.layers import layer_windows
 from leakmeter.backends.hf.states import Segment
 
 NAME: Final = "leakmeter_segments"
@@ -192,13 +193,16 @@ def windows_by_kind(model: Any) -> dict[str, int | None] | None:
     if "local" in (getattr(config, "attention_layers", None) or ()):
         # GPT-Neo's local layers count their window in keys, padding and gaps included, whatever the mask says.
         return None
-    window = getattr(config, "sliding_window", None)
-    kinds = set(getattr(config, "layer_types", None) or ())
-    if not kinds:
+    windows = layer_windows(config)
+    if not windows.keys() <= {"full_attention", "sliding_attention"}:
+        return None
+    if getattr(config, "layer_types", None):
+        windows["full_attention"] = {None}
+    elif windows != {"full_attention": {None}}:
         # Configurations carry a window that many architectures ignore: one that minds it imports the mask for it.
         minds = hasattr(sys.modules[type(model.base_model).__module__], "create_sliding_window_causal_mask")
-        uses = minds and window is not None and getattr(config, "use_sliding_window", True)
-        return {"full_attention": window if uses else None}
-    if not kinds <= {"full_attention", "sliding_attention"}:
+        if not minds or not getattr(config, "use_sliding_window", True):
+            windows["full_attention"] = {None}
+    if any(len(some) > 1 for some in windows.values()):
         return None
-    return {kind: window if kind == "sliding_attention" else None for kind in sorted(kinds)}
+    return {kind: some.pop() for kind, some in windows.items()}

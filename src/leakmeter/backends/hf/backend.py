@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.gradients import Differentiator, alike
+from leakmeter.backends.hf.lengths import end_on_side
 from leakmeter.backends.hf.machine import Surplus, default_memory, is_out_of_memory, machine_of
 from leakmeter.backends.hf.places import differentiable, layer_of
 from leakmeter.backends.hf.reduce import answers
@@ -118,6 +120,7 @@ class HfBackend:
         return most_rows(self.limits, self.forward.n_features * self.model.dtype.itemsize)
 
     def score(self, chunk: Chunk) -> list[Scores]:
+        chunk = self._parted(chunk)
         self._check_positions(chunk)
         self.check(chunk)
         if chunk.round == 0:
@@ -136,7 +139,7 @@ class HfBackend:
 
     def differentiate(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Gradients]:
         gradients: dict[int, Gradients] = {}
-        behind = self._behind(requests, contexts)
+        behind = self._behind(requests, self._parted(contexts))
         todo = alike(requests, self.limits)
         with differentiable(self.model, self.name):
             while todo:
@@ -257,17 +260,21 @@ class HfBackend:
                     if state is not None and index in parents:
                         states[index] = state
                     if state is not None and continues[index]:
-                        self._kept.add(run.ids, run.positions, state, beside=before.blocks, apart=run.apart)
+                        self._kept.add(run.ids, run.positions, state, beside=before.blocks, group=(run.apart, run.side))
                     state = None
                 self._surplus.give_back()
         assert features is not None
         return features
 
+    def _parted(self, chunk: Chunk) -> Chunk:
+        """The chunk with lengths told apart, where this model's numbers depend on them."""
+        return chunk if self.forward.side_of is None else replace(chunk, side_of=self.forward.side_of)
+
     def _kept_start(self, run: Run) -> Start | None:
         """The longest start of a run whose states the round before left, if longer than its start in its parent."""
         # At least the first wanted row has to be run again; what pieces are hidden from no other run has run.
         most = run.fork if run.hidden else int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids) - 1
-        start = self._kept.start(run.ids, run.positions, most, apart=run.apart)
+        start = self._kept.start(run.ids, run.positions, most, (run.apart, run.side))
         return start if start.n_tokens > max(run.fork, 0) else None
 
     def _begun(self, run: Run, start: Start, continues: bool, until: torch.nn.Module | None) -> Start:
@@ -276,6 +283,10 @@ class HfBackend:
         first_row = int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids)
         while len(run.ids) - start.n_tokens > at_once and start.n_tokens < first_row:
             end = min(start.n_tokens + at_once, first_row, len(run.ids) - 1)
+            if self.forward.side_of is not None:
+                end = end_on_side(self.forward.side_of, run.positions, end, run.side)
+                if end > min(first_row, len(run.ids) - 1):
+                    break
             n_spare = len(run.ids) - end + (SPARE_COLUMNS if continues else 0)
             segment = Segment([start], [run.positions[:end]], end - start.n_tokens, lasts=True, n_spare=n_spare)
             self.forward.passed([segment], [run.ids[:end]], until)
@@ -302,6 +313,7 @@ class HfBackend:
                 n_spare=SPARE_COLUMNS if any(continues[i] for i in batch) else 0,
                 hidden=[Hidden(chunk.runs[i].fork, chunk.runs[i].hidden) for i in batch],
                 views=all(self.forward.hides_in_view(chunk.runs[i]) for i in batch),
+                one_scratch=self.forward.one_scratch,
             )
             for batch in group
         ]

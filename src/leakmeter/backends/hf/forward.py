@@ -18,12 +18,14 @@ from torch import Tensor
 
 from leakmeter.backends.hf import attention
 from leakmeter.backends.hf.attention import attention_mask, windows_by_kind
+from leakmeter.backends.hf.lengths import SideOf, side_of
 from leakmeter.backends.hf.places import entering_layer
 from leakmeter.backends.hf.plain_pass import plain_inputs
 from leakmeter.backends.hf.shared_start import partial_attention
 from leakmeter.backends.hf.states import SPARE_COLUMNS, Segment, Start, State
 from leakmeter.core.plan import Run
 from leakmeter.core.prompt import IntArray
+from leakmeter.errors import ModelError
 
 _WINDOW_PROBED = 512  # tokens; a model with a longer sliding window is trusted to follow its configuration
 _AGREEMENT = 1e-3  # of the largest logit: far above float32 noise, far below any wrong mask or position
@@ -45,9 +47,12 @@ class Forward:
         kinds = getattr(config, "layer_types", None) or ["full_attention"] * self.n_layers
         self._kinds: list[str] = list(kinds)
         self.joins_segments = False
+        self.one_scratch = True
+        """Whether no layer attends to states of an earlier one, so that these may be overwritten."""
         self.bytes_per_token = 0
         with self.borrowed():
             self.looks_ahead = self._looks_ahead()
+            self.side_of = None if self.looks_ahead else self._side_of()
             self._head = head_of(model)
             self.has_head = follows_the_rule(model, self._head)
             # Other implementations do what scaled_dot_product_attention cannot: caps, sinks, kernels of their own.
@@ -122,10 +127,22 @@ class Forward:
     def _features(self, until: torch.nn.Module | None, **inputs: Any) -> Tensor:
         if until is not None:
             return entering_layer(self.model, until, inputs)
-        features: Tensor = (
-            self.model.base_model(**inputs).last_hidden_state if self.has_head else self.model(**inputs).logits
-        )
-        return features
+        if self.has_head:
+            features: Tensor = self.model.base_model(**inputs).last_hidden_state
+            return features
+        return self._all_logits(**inputs)
+
+    def _all_logits(self, **inputs: Any) -> Tensor:
+        """The model's own logits, (row, token, vocab), each token's in its place."""
+        logits: Tensor = self.model(**inputs).logits
+        n_rows, n_tokens = logits.shape[1], inputs["input_ids"].shape[1]
+        if n_rows != n_tokens:
+            raise ModelError(
+                f"the model ({type(self.model).__name__}) gives logits for {n_rows} positions where it is given "
+                f"{n_tokens} tokens, as with vectors before the text (prompt tuning), so nobody can tell whose they "
+                "are; give a model with one row of logits for each token, such as the one without these vectors"
+            )
+        return logits
 
     def _masks(self, segment: Segment) -> dict[str, Tensor | None]:
         assert self._windows is not None
@@ -145,9 +162,16 @@ class Forward:
         ids = torch.arange(3, 11, device=self.model.device)[None] * 7919 % self.n_vocab
         other = ids.clone()
         other[0, -1] = (other[0, -1] + 1) % self.n_vocab
-        rows, others = (self.model(input_ids=sequence, use_cache=False).logits[0].float() for sequence in (ids, other))
+        rows, others = (self._all_logits(input_ids=each, use_cache=False)[0].float() for each in (ids, other))
         moved = (rows - others).abs().amax(dim=-1)  # (token,)
         return bool(moved[:-1].max() > (_AGREEMENT if self.model.dtype == torch.float32 else 0.05) * moved[-1])
+
+    def _side_of(self) -> SideOf | None:
+        try:
+            return side_of(self.model, self.takes_positions)
+        except _FAILURES:
+            # Nothing can be found out: sequences share only with those as long.
+            return lambda last: last
 
     def _agrees(self, joined: bool) -> bool:
         """Whether forked, padded and extended passes give what a plain pass gives: no, where states cannot be cut."""
@@ -168,17 +192,23 @@ class Forward:
                 assert whole.block is not None
                 cells = sum(k[0, :, 0].numel() + v[0, :, 0].numel() for k, v in whole.block.layers)
                 self.bytes_per_token = cells * self.model.dtype.itemsize
-                parts = self._forked(state, ids, positions)
+                close = self._are_near(self._lasting(state, ids, positions), plain)
+                # Where fewer layers than there are have states, some attend to another's.
+                self.one_scratch = len(whole.block.layers) == self.n_layers
+                self.one_scratch &= close and self._are_near(self._passing(state, ids, positions), plain)
+                if close and not self.one_scratch:
+                    close = self._are_near(self._passing(state, ids, positions), plain)
         except _FAILURES:
-            self.joins_segments = False
-            return False
-        size = plain.abs().max().float()
-        tolerance = (_AGREEMENT if self.model.dtype == torch.float32 else 0.05) * size
-        close = all((part - plain[first : first + len(part)]).abs().max() <= tolerance for part, first in parts)
+            close = False
         self.joins_segments = joined and close
         return close
 
-    def _forked(self, state: State, ids: IntArray, positions: IntArray) -> list[tuple[Tensor, int]]:
+    def _are_near(self, parts: Sequence[tuple[Tensor, int]], plain: Tensor) -> bool:
+        """Whether features, each with its first position, are those of a plain pass."""
+        tolerance = (_AGREEMENT if self.model.dtype == torch.float32 else 0.05) * plain.abs().max().float()
+        return all((part - plain[first : first + len(part)]).abs().max() <= tolerance for part, first in parts)
+
+    def _lasting(self, state: State, ids: IntArray, positions: IntArray) -> list[tuple[Tensor, int]]:
         """Features of forks of different lengths, then of one more token in place; each with its first position."""
         n = len(ids)
         starts = [Start(state, n - 7), Start(state, n - 11)]
@@ -190,14 +220,22 @@ class Forward:
         more = Segment(later, [positions[: end + 1] for end in ends], 1, lasts=True)
         out = self.passed([more], [ids[: end + 1] for end in ends])
         parts += [(out[0], n - 1), (out[1], n - 6)]
-        if self.joins_segments:
-            both = [
-                Segment([Start(state, n - 7)], [positions[: n - 1]], 6, lasts=False),
-                Segment([Start(None, 0)], [positions[:5]], 5, lasts=False),
-            ]
-            out = self.passed(both, [ids[: n - 1], ids[:5]])
-            parts += [(out[0], n - 7), (out[1], 0)]
         return parts
+
+    def _passing(self, state: State, ids: IntArray, positions: IntArray) -> list[tuple[Tensor, int]]:
+        """Features of forks whose states are not kept, beside a sequence from its start where segments are joined; each
+        with its first position."""
+        n = len(ids)
+        starts = [Start(state, n - 7), Start(state, n - 11)]
+        ends = [n - 1, n - 6]
+        forks = [positions[:end] for end in ends]
+        segments = [Segment(starts, forks, 6, lasts=False, one_scratch=self.one_scratch)]
+        sequences = [ids[:end] for end in ends]
+        if self.joins_segments:
+            segments.append(Segment([Start(None, 0)], [positions[:5]], 5, lasts=False))
+            sequences.append(ids[:5])
+        out = self.passed(segments, sequences)
+        return [(out[0], n - 7), (out[1][:5], n - 11), *((rows, 0) for rows in out[2:])]
 
 
 def _new_tokens(segments: Sequence[Segment], ids: Sequence[IntArray]) -> tuple[list[Tensor], list[Tensor]]:

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from leakmeter.backends.hf.backend import HfBackend
-from leakmeter.backends.hf.outline import FOLDER_ADVICE, outlined, placement
+from leakmeter.backends.hf.outline import RUN_ADVICE, loading_advice, outlined, placement
 from leakmeter.errors import ModelError
 from leakmeter.models.local import FROM_DISK, WEIGHTS_FROM_DISK, check_loaded, foreign_errors
 
@@ -30,7 +30,7 @@ def load_directory(
     CUDA when it is there, in float32 on a CPU and bfloat16 on CUDA, with `machine.default_memory` beside the model."""
     where, precision = placement(dtype, device)
     failure = f"'{name}' could not be loaded"
-    with without_bars(), foreign_errors(f"{failure} as a causal language model", FOLDER_ADVICE, disk_failure=failure):
+    with without_bars(), foreign_errors(f"{failure} as a causal language model", loading_advice, disk_failure=failure):
         _check_fits(path, name, precision)
         model, loaded = AutoModelForCausalLM.from_pretrained(
             path, dtype=getattr(torch, precision), ignore_mismatched_sizes=True, **WEIGHTS_FROM_DISK
@@ -42,7 +42,7 @@ def load_directory(
     except (RuntimeError, NotImplementedError, AssertionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ModelError(f"device '{where}' cannot be used: {reason}; try --device cpu") from error
-    with foreign_errors(f"'{name}' does not run as a causal language model", FOLDER_ADVICE):
+    with foreign_errors(f"'{name}' does not run as a causal language model", RUN_ADVICE):
         return HfBackend(model, tokenizer, name=name, weights_sha256=weights_sha256, memory_bytes=memory_bytes)
 
 
@@ -73,4 +73,5 @@ def from_objects(model: Any, tokenizer: Any, *, memory_bytes: int | None = None)
     if tokenizer is None:
         raise ModelError("a loaded model needs its tokenizer: give model=(model, tokenizer)")
     name = getattr(model.config, "_name_or_path", "") or type(model).__name__
-    return HfBackend(model, tokenizer, name=name, memory_bytes=memory_bytes)
+    with foreign_errors(f"'{name}' does not run as a causal language model", RUN_ADVICE):
+        return HfBackend(model, tokenizer, name=name, memory_bytes=memory_bytes)

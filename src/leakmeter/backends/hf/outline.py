@@ -7,17 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from leakmeter.backends.hf.attention import windows_by_kind
+from leakmeter.backends.hf.layers import attention_widths
 from leakmeter.backends.hf.machine import default_memory
-from leakmeter.backends.hf.schedule import Limits, attention_widths, limits_for, most_rows, token_bytes
+from leakmeter.backends.hf.schedule import Limits, limits_for, most_rows, token_bytes
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.core.cost import ModelSize
 from leakmeter.errors import ModelError, UsageError
 from leakmeter.models.local import FROM_DISK, foreign_errors
 
-FOLDER_ADVICE = "give a directory that save_pretrained wrote, whole and unchanged"
+RUN_ADVICE = (
+    f"so says transformers {transformers.__version__} of a few tokens; give a model that it runs on token ids alone, "
+    "or another version of it"
+)
+_UNKNOWN = ("Transformers does not recognize this architecture", "Unrecognized configuration class")
 _DTYPES = ("float32", "bfloat16", "float16")
 
 
@@ -42,7 +48,7 @@ def outline_directory(
     """Outline a model's directory, without reading weights; defaults are those of `load_directory`."""
     where, precision = placement(dtype, device)
     failure = f"'{name}' could not be read"
-    with foreign_errors(f"{failure} as a causal language model", FOLDER_ADVICE, disk_failure=failure):
+    with foreign_errors(f"{failure} as a causal language model", loading_advice, disk_failure=failure):
         model = outlined(path, precision)
         tokenizer = AutoTokenizer.from_pretrained(path, **FROM_DISK)
         target, config = torch.device(where), model.config.get_text_config()
@@ -52,10 +58,19 @@ def outline_directory(
             window=getattr(config, "max_position_embeddings", None),
             size=size_of(model, limits),
             most_rows=most_rows(limits, config.hidden_size * model.dtype.itemsize),
-            forks=windows_by_kind(model) is not None and hasattr(config, "num_attention_heads"),
+            forks=windows_by_kind(model) is not None and attention_widths(config)[0] > 0,
             device=target,
             dtype=getattr(torch, precision),
         )
+
+
+def loading_advice(error: Exception) -> str:
+    """What to do about what the transformers library raised while it loaded a directory."""
+    if isinstance(error, ImportError):
+        return "install that, or give a model that does without"
+    if any(words in str(error) for words in _UNKNOWN):
+        return f"give a model that is a causal language model for transformers {transformers.__version__}, or update it"
+    return "give a directory that save_pretrained wrote, whole and unchanged"
 
 
 def outlined(path: Path, precision: str) -> Any:

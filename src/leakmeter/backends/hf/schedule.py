@@ -11,6 +11,7 @@ from dataclasses import astuple, dataclass
 from typing import Any, Final
 
 from leakmeter.backends.hf.forward import Forward
+from leakmeter.backends.hf.layers import attention_widths, inner_width
 from leakmeter.backends.hf.states import SPARE_COLUMNS, Start, continued_block
 from leakmeter.core.plan import Chunk, Run
 from leakmeter.errors import CapabilityError
@@ -59,21 +60,11 @@ def limits_for(device_kind: str, memory_bytes: int, token_bytes: int, tokens_per
 def token_bytes(model: Any) -> int:
     """About the memory that a token takes in a layer: its state twice, and what is between the layer's products."""
     config = model.config.get_text_config()
-    hidden = config.hidden_size
-    inner = getattr(config, "intermediate_size", None) or getattr(config, "ffn_dim", None) or 4 * hidden
-    widest = max(inner) if isinstance(inner, list | tuple) else inner
     query_width, key_width = attention_widths(config)
     # Queries, their rotations and the answers; keys and values likewise.
     attention = 4 * query_width + 6 * key_width
-    size: int = model.dtype.itemsize * (2 * hidden + max(4 * widest, attention))
+    size: int = model.dtype.itemsize * (2 * config.hidden_size + max(4 * inner_width(config), attention))
     return size
-
-
-def attention_widths(config: Any) -> tuple[int, int]:
-    """Numbers in all heads' queries of a token, and in all its keys."""
-    n_heads = getattr(config, "num_attention_heads", 0)
-    head_size = getattr(config, "head_dim", None) or (config.hidden_size // n_heads if n_heads else 0)
-    return n_heads * head_size, (getattr(config, "num_key_value_heads", None) or n_heads) * head_size
 
 
 def most_rows(limits: Limits, row_bytes: int) -> int:
@@ -245,23 +236,10 @@ def passes_of(
     limits: Limits,
     forward: Forward,
 ) -> list[list[list[int]]]:
-    """Runs in passes of batches; those that are apart come first, each in a pass of its own. `lasting` says of each run
-    whether its states are needed once it has been run, `continues` of each of the chunk's whether the next round
-    extends it."""
+    """Runs in passes of batches, each of one side; those that are apart come first, each in a pass of its own.
+    `lasting` says of each run whether its states are needed once it has been run, `continues` of each of the chunk's
+    whether the next round extends it."""
     joins = forward.joins_segments
-    alone = [[[i]] for i in runs if chunk.runs[i].apart]
-    cut = batches(
-        chunk,
-        [i for i in runs if not chunk.runs[i].apart],
-        starts,
-        lasting,
-        limits,
-        forward.bytes_per_token,
-        joins=joins,
-        views=forward.hides_in_view,
-    )
-    if not joins:
-        return [*alone, *([batch] for batch in cut)]
 
     def state_bytes(batch: list[int]) -> int:
         if all(forward.hides_in_view(chunk.runs[i]) for i in batch):
@@ -270,14 +248,28 @@ def passes_of(
         n_new = max(len(chunk.runs[i].ids) - starts[i].n_tokens for i in batch)
         n_columns = max(start.n_tokens for start in begun) + n_new
         if not any(lasting[i] for i in batch):
-            # A layer's keys and values are put together with those of the start, and forgotten.
-            return len(batch) * n_columns * forward.bytes_per_token // forward.n_layers
+            # A layer's keys and values are put together with those of the start, and forgotten if no other needs them.
+            n_apart = forward.n_layers if forward.one_scratch else 1
+            return len(batch) * n_columns * forward.bytes_per_token // n_apart
         if continued_block(begun, n_new) is not None:
             return 0
         n_columns += SPARE_COLUMNS if any(continues[i] for i in batch) else 0
         return len(batch) * n_columns * forward.bytes_per_token
 
-    return [*alone, *together(cut, chunk, starts, limits, state_bytes)]
+    passes = [[[i]] for i in runs if chunk.runs[i].apart]
+    for side in sorted({chunk.runs[i].side for i in runs}):
+        cut = batches(
+            chunk,
+            [i for i in runs if not chunk.runs[i].apart and chunk.runs[i].side == side],
+            starts,
+            lasting,
+            limits,
+            forward.bytes_per_token,
+            joins=joins,
+            views=forward.hides_in_view,
+        )
+        passes += together(cut, chunk, starts, limits, state_bytes) if joins else ([batch] for batch in cut)
+    return passes
 
 
 def halves(group: Sequence[Sequence[int]]) -> list[list[list[int]]]:

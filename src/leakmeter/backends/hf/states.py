@@ -102,11 +102,13 @@ class Segment:
         n_spare: int = 0,
         hidden: Sequence[Hidden] = (),
         views: bool = False,
+        one_scratch: bool = True,
     ) -> None:
         """Lay rows out. `positions` are those of each row's whole sequence, and `n_new` is the number of new tokens of
         the longest. If the states are needed after the pass (`lasts`), `n_spare` columns are kept free for tokens that
         extend them in place. With `views`, attention reads the states that all rows begin with where they are, without
-        a copy for each row; no new token then attends to what is hidden."""
+        a copy for each row; no new token then attends to what is hidden. With `one_scratch`, states that are not needed
+        after the pass are not needed after their layer either."""
         self.starts = starts
         self.positions = positions
         self.n_new = n_new
@@ -123,6 +125,7 @@ class Segment:
             self.columns = [np.arange(start.n_tokens) for start in starts]
             self.block = Block(len(starts)) if lasts else None
         self._n_spare = n_spare
+        self._one_scratch = one_scratch
         self._scratch: tuple[Tensor, Tensor] | None = None
 
     @property
@@ -154,8 +157,8 @@ class Segment:
         elif self.n_start == 0:
             return keys, values
         else:
-            # A layer's keys and values are not needed after it: one pair of buffers serves all that have one size.
-            if self._scratch is None or not _fits(self._scratch, keys, values):
+            # One pair of buffers serves all layers of one size, unless later layers attend to an earlier one's states.
+            if self._scratch is None or not self._one_scratch or not _fits(self._scratch, keys, values):
                 self._scratch = self._buffers(keys, values, 0)
             pair = self._scratch
         end = self.n_start + self.n_new
@@ -215,42 +218,45 @@ def _fits(pair: tuple[Tensor, Tensor], keys: Tensor, values: Tensor) -> bool:
     )
 
 
+Group = tuple[bool, int]
+"""Whether a sequence is run apart, and its side (see `Run`): states serve only sequences of their group."""
+
+
 @dataclass(slots=True)
 class Kept:
     """Sequences whose states are kept for the next round, as many as fit. All are used equally late, so the first
     ones stay; what does not fit is run again."""
 
     most_bytes: int
-    _sequences: list[tuple[IntArray, IntArray, State, bool]] = field(default_factory=list)
-    _by_tokens: dict[tuple[bytes, bytes, bool], State] = field(default_factory=dict)
+    _sequences: list[tuple[IntArray, IntArray, State, Group]] = field(default_factory=list)
+    _by_tokens: dict[tuple[bytes, bytes, Group], State] = field(default_factory=dict)
     _block_bytes: dict[int, int] = field(default_factory=dict)
 
-    def add(self, ids: IntArray, positions: IntArray, state: State, *, beside: Mapping[int, int], apart: bool) -> None:
+    def add(self, ids: IntArray, positions: IntArray, state: State, *, beside: Mapping[int, int], group: Group) -> None:
         """Keep the states of a sequence, if the block they stand in is kept already or fits. `beside` has the bytes of
-        other blocks that are still held; some of these may be kept too. `apart` says whether the sequence was run apart
-        (see `Run`)."""
+        other blocks that are still held; some of these may be kept too."""
         if id(state.block) not in self._block_bytes:
             held = {**beside, **self._block_bytes, id(state.block): state.block.n_bytes}
             if sum(held.values()) > self.most_bytes:
                 return
             self._block_bytes[id(state.block)] = state.block.n_bytes
-        self._by_tokens[ids.tobytes(), positions.tobytes(), apart] = state
-        self._sequences.append((ids, positions, state, apart))
+        self._by_tokens[ids.tobytes(), positions.tobytes(), group] = state
+        self._sequences.append((ids, positions, state, group))
 
     def clear(self) -> None:
         self._sequences.clear()
         self._by_tokens.clear()
         self._block_bytes.clear()
 
-    def start(self, ids: IntArray, positions: IntArray, most: int, *, apart: bool) -> Start:
+    def start(self, ids: IntArray, positions: IntArray, most: int, group: Group) -> Start:
         """The longest start of a sequence, at most `most` tokens, whose states are kept."""
         # A sequence that was drawn further begins with all of one that was kept: no need to compare with each.
-        whole = self._by_tokens.get((ids[:most].tobytes(), positions[:most].tobytes(), apart))
+        whole = self._by_tokens.get((ids[:most].tobytes(), positions[:most].tobytes(), group))
         if whole is not None:
             return Start(whole, most)
         best = Start(None, 0)
-        for other_ids, other_positions, state, is_apart in self._sequences:
-            if is_apart != apart:
+        for other_ids, other_positions, state, other_group in self._sequences:
+            if other_group != group:
                 continue
             n = min(len(other_ids), most)
             same = (other_ids[:n] == ids[:n]) & (other_positions[:n] == positions[:n])
