@@ -129,16 +129,18 @@ class Book:
         self.state, kept = ledger.read()
         of_tables = {table: [*table_rows, *(further or {}).get(table, ())] for table, table_rows in kept.items()}
         rows = cast(AllRows, of_tables)
+        draws, self.n_shared_draws = _draws(rows["events"])
         prompts: dict[str, set[str]] = defaultdict(set)
-        for row in rows["events"]:
-            prompts[row["draw"]].add(row["by_document"])
+        for draw, row in zip(draws, rows["events"], strict=True):
+            prompts[draw].add(row["by_document"])
         events: list[Event] = [
             {
                 **row,
                 "order": number,
-                "flags": [*row["flags"], *([OTHER_PROMPT] if len(prompts[row["draw"]]) > 1 else [])],
+                "draw": draw,
+                "flags": [*row["flags"], *([OTHER_PROMPT] if len(prompts[draw]) > 1 else [])],
             }
-            for number, row in enumerate(rows["events"])
+            for number, (draw, row) in enumerate(zip(draws, rows["events"], strict=True))
         ]
         self.events = sorted(
             events,
@@ -263,6 +265,23 @@ class Book:
             n_unscored=len(looks) - len(scored),
             n_separate=sum(look.n_pieces > 1 for look in looks),
         )
+
+
+def _draws(events: Sequence[EventRow]) -> tuple[list[str], int]:
+    """What tells the draws of answers apart, and how many ids of responses stand for several answers.
+
+    Answers that differ are different draws, whatever their ids. An id that has such answers, as of a server that sends
+    always the same one, shows a draw again only where answer and prompt are the same.
+    """
+    answers: dict[str, set[str]] = defaultdict(set)
+    for row in events:
+        answers[row["draw"]].add(row["answer"])
+    shared = {draw for draw, texts in answers.items() if len(texts) > 1}
+    draws = [
+        " ".join((row["draw"], row["answer"], *([row["by_document"]] if row["draw"] in shared else [])))
+        for row in events
+    ]
+    return draws, len(shared)
 
 
 def total_of(looks: Sequence[Look]) -> Total:
