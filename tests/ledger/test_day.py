@@ -145,6 +145,22 @@ def test_a_cached_answer_counts_once_for_each_who_saw_it(ledger: Ledger) -> None
     assert (together.total.n_answers, together.total.n_repeats) == (1, 2)
 
 
+def test_answers_that_differ_are_never_one_draw_whatever_their_response_ids(ledger: Ledger, tmp_path: Path) -> None:
+    said = ("Ana Alvi", "202-555-0143", "12 Elm Street")
+    own = [logged(n, {"file-7": SECRET}, text, response_id=f"r-{n}") for n, text in enumerate(said)]
+    (apart,) = told_of(Ledger(tmp_path / "own", KEYS), *own)
+    (shared,) = told_of(ledger, *(replace(one, response_id="r-0") for one in own))
+    assert (shared.total.n_answers, shared.total.n_repeats) == (3, 0)
+    assert shared.total.largest_running_nats == pytest.approx(apart.total.largest_running_nats)
+    assert Book(ledger).n_shared_draws == 1
+    # The same answer again is a repeat; to another question it is none, since the id tells nothing.
+    again = replace(own[0], trace_id="again", response_id="r-0")
+    other = logged(9, {"file-7": SECRET}, said[0], query="And who came?", response_id="r-0")
+    (told,) = told_of(ledger, again, other)
+    assert (told.total.n_answers, told.total.n_repeats) == (4, 1)
+    assert "cached for another prompt" not in told.flags
+
+
 def test_a_document_that_was_not_in_the_prompt_adds_nothing(ledger: Ledger) -> None:
     told = told_of(ledger, logged(1, PLAIN, "Rain", absent=(AbsentDocument("file-7", "0" * 64),)))
     assert {one.item.id for one in told} == {"weather-0"}

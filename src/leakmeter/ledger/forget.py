@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from leakmeter.core.plain import counted
+from leakmeter.core.plain import counted, excerpt
 from leakmeter.errors import UsageError
 from leakmeter.ledger.keys import RECIPIENT
 from leakmeter.ledger.measuring import Measuring
@@ -177,6 +177,10 @@ def _in_clear(book: Book, name: str, kind: str) -> set[str]:
     return {book.subject_of.get(keys.entity(entity_type, value), "") for entity_type, value in values}
 
 
+def _is_cased(word: str) -> bool:
+    return word.upper() != word.lower()
+
+
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     """What kept texts are searched for, in clear."""
@@ -200,7 +204,9 @@ class _Wanted:
         names = {*named, *([id_] if is_name else [])}
         if kind == RECIPIENT:
             short = {name for name in names if len(name) < _LEAST_NAME}
-            return cls(frozenset(names - short), hints=frozenset(short | {word for name in names for word in _of(name)}))
+            return cls(
+                frozenset(names - short), hints=frozenset(short | {word for name in names for word in _of(name)})
+            )
         people = {row["entity"] for row in book.mentions if row["kind"] == PERSON}
         of_people = {name for name, pseudonym in named.items() if pseudonym in people}
         if is_name and book.ledger.keys.entity(PERSON, person.normal(id_)) in people:
@@ -220,7 +226,7 @@ def _of(name: str) -> Iterator[str]:
 
 def _said(text: Folded, word: str) -> list[tuple[int, int]]:
     """Where a text says a word of a name, in any case; in scripts without capitals nothing parts it from the next."""
-    if word.upper() != word.lower():
+    if _is_cased(word):
         return list(text.places(word))
     return [(0, 0)] if Folded(word).letters in text.letters else []
 
@@ -291,7 +297,7 @@ def _texts_of_others(book: Book, removed: _Gone, wanted: _Wanted) -> tuple[set[s
         folded = Folded(text)
         for word, found in having.items():
             if places := _said(folded, word):
-                found[score] = any(not text[start : start + 1].islower() for start, _ in places)
+                found[score] = not _is_cased(word) or any(not text[start].islower() for start, _ in places)
         if any(_said(folded, hint) for hint in wanted.hints):
             unsure.add(score)
     for word, found in having.items():
@@ -352,14 +358,16 @@ def _left(book: Book, removed: _Gone, wanted: _Wanted, unsure: Collection[str]) 
         )
     traces = sorted({event["trace"] for event in remaining if {event["by_document"], event["by_entity"]} & {*unsure}})
     if traces:
-        more = f" and {len(traces) - _MOST_TRACES} more" if len(traces) > _MOST_TRACES else ""
+        # An id that has the name is told of above, without it.
+        listed = [excerpt(trace, 40) for trace in traces if not wanted.is_in(trace)][:_MOST_TRACES]
+        names = f": {', '.join(listed)}" if listed else ""
         sentences.append(
             f"Kept texts of {counted(len(traces), 'trace')} contain a short or common word of the name, which may mean "
-            f"something else: {', '.join(traces[:_MOST_TRACES])}{more}. Read them on the ledger's page; forget the trace "
-            "if it is about the same."
+            f"something else{names}. Read them on the ledger's page, and forget each trace that is about the same."
         )
     if n_names := sum(wanted.is_in(row["name"]) for row in book.ledger.rows("names")):
-        sentences.append(f"{counted(n_names, 'kept name')} of other people or recipients contain a word of the name.")
+        verb = "contains" if n_names == 1 else "contain"
+        sentences.append(f"{counted(n_names, 'kept name')} of other people or recipients {verb} a word of the name.")
     if strangers := book.ledger.strangers():
         sentences.append(f"{len(strangers)} files in its directory are not the ledger's: {', '.join(strangers[:5])}.")
     if removed.kind == SUBJECT:

@@ -11,6 +11,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from leakmeter.core.plain import counted
 from leakmeter.instruments.influence.disclosures import OTHER
 from leakmeter.ledger.accounting import Total, total
 from leakmeter.ledger.flags import HIDDEN_CALLS, OTHER_PROMPT
@@ -33,7 +34,7 @@ class Item(NamedTuple):
 
 
 class Event(EventRow):
-    """An answer that was shown, with its place in the ledger."""
+    """An answer that was shown, with its place in the ledger; its draw is by the answer too (see `draws_of`)."""
 
     order: int
 
@@ -129,7 +130,7 @@ class Book:
         self.state, kept = ledger.read()
         of_tables = {table: [*table_rows, *(further or {}).get(table, ())] for table, table_rows in kept.items()}
         rows = cast(AllRows, of_tables)
-        draws, self.n_shared_draws = _draws(rows["events"])
+        draws, self.n_shared_draws = draws_of(rows["events"])
         prompts: dict[str, set[str]] = defaultdict(set)
         for draw, row in zip(draws, rows["events"], strict=True):
             prompts[draw].add(row["by_document"])
@@ -267,7 +268,7 @@ class Book:
         )
 
 
-def _draws(events: Sequence[EventRow]) -> tuple[list[str], int]:
+def draws_of(events: Sequence[EventRow]) -> tuple[list[str], int]:
     """What tells the draws of answers apart, and how many ids of responses stand for several answers.
 
     Answers that differ are different draws, whatever their ids. An id that has such answers, as of a server that sends
@@ -282,6 +283,11 @@ def _draws(events: Sequence[EventRow]) -> tuple[list[str], int]:
         for row in events
     ]
     return draws, len(shared)
+
+
+def shared_draws(n: int) -> str:
+    """A sentence on so many ids of responses that stand for answers that differ."""
+    return f"Different answers share a response id ({counted(n, 'id')}): each of them counts as a draw of its own."
 
 
 def total_of(looks: Sequence[Look]) -> Total:
