@@ -17,6 +17,7 @@ import pytest
 from helpers.examples import few
 from helpers.killed import all_rows
 from helpers.logged_answers import Echo, logged
+from leakmeter.backends.toy import Toy
 from leakmeter.core import database
 from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import StoreError, UsageError
@@ -246,6 +247,8 @@ def test_another_key_and_another_model_are_refused(ledger: Ledger) -> None:
     added(ledger, day()[:1])
     with pytest.raises(StoreError, match="with another key"):
         Ledger(ledger.path, Keys(b"x" * 32)).state()
+    # One line, whatever number of tables there is.
+    assert len(Ledger(ledger.path, Keys(b"x" * 32)).verify()[1]) == 1
     other = Echo()
     other.weights_sha256 = "1" * 64
     with pytest.raises(StoreError, match="another model"):
@@ -281,6 +284,22 @@ def test_a_ledger_of_an_earlier_version_is_refused_and_left_as_it_is(ledger: Led
         with pytest.raises(StoreError, match="by another version of leakmeter; use that version, or make a new ledger"):
             use()
     assert [path.name for path in ledger.path.iterdir()] == ["ledger.json"]
+
+
+def test_a_file_of_another_program_is_left_as_it_is(ledger: Ledger) -> None:
+    ledger.path.mkdir()
+    with closing(sqlite3.connect(ledger.file)) as opened, opened:
+        opened.execute("CREATE TABLE notes (text)")
+    before = ledger.file.read_bytes()
+    with pytest.raises(StoreError, match="is another program's file; give another directory"):
+        added(ledger, day()[:1])
+    assert ledger.file.read_bytes() == before
+
+
+def test_what_is_refused_at_once_leaves_nothing_behind(ledger: Ledger) -> None:
+    with pytest.raises(UsageError, match="has no chat template"):
+        added(ledger, day()[:1], Toy())
+    assert not ledger.path.exists()
 
 
 def test_a_full_disk_and_a_ledger_in_use_for_too_long_are_one_line(

@@ -375,7 +375,7 @@ def _score_cache(notify: Callable[[str], None]) -> ScoreCache | None:
     if folder is None:
         return None
     try:
-        secret = read_secret(config_dir() / "scores.secret")
+        secret = read_secret(config_dir() / "scores.secret", replaces_damaged=True)
     except (OSError, NotImplementedError) as error:
         # filelock raises the latter where a file system has no locks.
         reason = getattr(error, "strerror", None) or error

@@ -162,8 +162,10 @@ def add(
     repeats: dict[str, list[str]] = {}
     new = _new(ledger, answers, outcome, repeats)
     while batch := _batch(new):
-        with model.lock, ledger.measuring(notify), model.without_cache() as backend:
-            _add_batch(ledger, batch, backend, how, outcome, watch)
+        with model.lock, model.without_cache() as backend:
+            _check_chat(backend)
+            with ledger.measuring(notify):
+                _add_batch(ledger, batch, backend, how, outcome, watch)
     if ledger.runs.exists():
         # One that was killed after its last answer was committed has left its texts.
         with ledger.measuring(notify):
@@ -301,11 +303,8 @@ def measured(
     work: _Work | None = None,
 ) -> Measured:
     """Score what the ledger has no numbers of, and make rows of all answers that can be scored. Writes no table."""
-    if answers and not backend.tokenizer.has_chat_template:
-        raise UsageError(
-            f"model '{backend.name}' has no chat template, which logged messages need; give a model that has one: "
-            "--model of the command, or the meter of a Guard"
-        )
+    if answers:
+        _check_chat(backend)
     state, stored = ledger.read("measured")
     scored = {row["score"]: row["n_tokens"] for row in stored["measured"]}
     rows: dict[str, list[JsonObject]] = {table: [] for table in KEYS}
@@ -361,6 +360,14 @@ def measured(
             rows["names"].append({"pseudonym": event["recipient"], "kind": RECIPIENT, "name": answer.recipient})
     result.n_measured = len(new & of_event.keys())
     return result
+
+
+def _check_chat(backend: Backend) -> None:
+    if not backend.tokenizer.has_chat_template:
+        raise UsageError(
+            f"model '{backend.name}' has no chat template, which logged messages need; give a model that has one: "
+            "--model of the command, or the meter of a Guard"
+        )
 
 
 def _setups(backend: Backend, how: Measuring, temperature: float) -> tuple[list[Setup], JsonObject]:
