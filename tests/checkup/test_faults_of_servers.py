@@ -154,6 +154,9 @@ def test_openai_servers() -> None:
     assert doctored(routes=OPENAI).is_sound
     for fault, named in {"wrong_order": (2, "other_ids"), "off_by_one": (3, "off_by_one")}.items():
         assert failed(doctored(fault, routes=OPENAI, since=1)) == [named]
+    for fault in ("late_echo", "backward_echo"):
+        for since in (0, 1):
+            assert failed(doctored(fault, routes=OPENAI, since=since)) == [(3, "other_places")]
 
 
 class Faulty(InProcess):

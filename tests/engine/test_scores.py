@@ -348,8 +348,16 @@ def test_the_secret_is_drawn_once_and_kept_private(tmp_path: Path) -> None:
     assert read_secret(path) == secret == path.read_bytes()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.write_bytes(b"cut")
-    assert len(read_secret(path)) == 32
+    with pytest.raises(StoreError, match="has 3 bytes instead of 32; restore it from a copy"):
+        read_secret(path)
+    assert path.read_bytes() == b"cut"
+    # A cache can be filled anew.
+    assert len(read_secret(path, replaces_damaged=True)) == 32
     assert read_secret(path) != secret
+    pipe = tmp_path / "pipe.secret"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="no regular file"):
+        read_secret(pipe)
     assert read_secret(tmp_path / "other") != read_secret(path)
 
 

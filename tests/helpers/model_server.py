@@ -40,6 +40,10 @@ FAULTS: Final = {
     "other_tokenizer": "another tokenizer than the toy's",
     "swapped_weights": "another model answers, under the same name", "unstable": "each answer is a little different",
     "company": "log-probabilities are 0.1 nats less where requests overlap",
+    "late_echo": "log-probabilities of an echo come one place late, and the last one first",
+    "backward_echo": "log-probabilities of an echo come in the reverse order",
+    "full_echo": "the first token of an echo has a log-probability",
+    "empty_echo": "a further token of an echo has no log-probability",
     "split": "the last token's log-probability is 0.1 nats less than before others",
 }  # fmt: skip
 START: Final = 10
@@ -391,9 +395,15 @@ def _openai_completion(server: ModelServer, call: Call) -> Any:
     scored = [*(server.scored_rows(ids, call, temperature=temperature) if echoes else []), *drawn]
     decode = server.toy.tokenizer.decode
     first: list[int] = ids[:1] if echoes else []
+    values: list[float | None] = [*(None for _ in first), *(finite(row[token]) for token, row in scored)]
+    if echoes:
+        values = values[-1:] + values[:-1] if server.has("late_echo", call) else values
+        values = values[::-1] if server.has("backward_echo", call) else values
+        values[0] = -1.0 if server.has("full_echo", call) else values[0]
+        values[2] = None if server.has("empty_echo", call) else values[2]
     told = {
         "tokens": [decode([token]) for token in (*first, *(token for token, _ in scored))],
-        "token_logprobs": [*(None for _ in first), *(finite(row[token]) for token, row in scored)],
+        "token_logprobs": values,
     }
     text = decode([*(ids if echoes else []), *(token for token, _ in drawn)])
     choice = {"index": 0, "text": text, "logprobs": told if "logprobs" in body else None, "finish_reason": "length"}

@@ -137,6 +137,70 @@ def test_a_name_is_forgotten_however_it_is_spelled(empty: Ledger, spelling: str)
     assert "ruiz" not in everything(empty.path)
 
 
+@pytest.mark.parametrize(
+    "said",
+    ["What did Ms Quill order?", "what did quill order?", "Ana left at nine.", "QUILL ANA", "Qu\u200bill", "Ｑｕｉｌｌ",
+     "write to ana.quill@example.org", "Quíll's car"],
+)  # fmt: skip
+@pytest.mark.parametrize("is_answer", [True, False])
+def test_a_part_of_a_name_goes_from_the_texts_of_others(empty: Ledger, said: str, is_answer: bool) -> None:
+    query, answer = ("What?", said) if is_answer else (said, "Rain")
+    added(empty, [*day(), logged(20, {"weather-0": WEATHER}, answer, query=query)])
+    assert left_in(empty.path, said) == {said}
+    forget(empty, "Ana Quill")
+    assert left_in(empty.path, said, "quill", "Ana ") == set()
+    assert len(empty.rows("events")) == 5
+    assert left_in(empty.path, WEATHER) == {WEATHER}
+
+
+@pytest.mark.parametrize("name", ["山田 花子", "김 민수"])
+def test_a_part_of_a_name_in_a_script_without_capitals_goes_too(empty: Ledger, name: str) -> None:
+    texts = [f"姓名: {name}", "It rains."]
+    said = f"昨日{name.split()[1]}さんは来ましたか"
+    added(empty, [logged(1, {"file-7": texts[0]}, "Rain"), logged(2, {"weather-0": texts[1]}, "Rain", query=said)])
+    assert left_in(empty.path, name.split()[1])
+    forget(empty, name)
+    assert left_in(empty.path, *name.split()) == set()
+
+
+def test_words_that_may_mean_something_else_stay_and_are_told_of(empty: Ledger) -> None:
+    asked = (
+        "Ms Bo Will: 202-555-0143.",
+        "will it rain?",
+        "it will rain",
+        "when will it?",
+        "Will called.",
+        "is bo ill?",
+    )
+    texts = [logged(0, {"file-7": asked[0]}, "Rain")]
+    texts += [logged(n, {"weather-0": WEATHER}, "Rain", query=query) for n, query in enumerate(asked[1:], 1)]
+    added(empty, texts)
+    left = forget(empty, "Bo Will").left
+    assert left_in(empty.path, *asked) == set(asked[1:4]) | {asked[5]}
+    (sentence,) = [line for line in left if line.startswith("Kept texts of ")]
+    assert sentence.startswith("Kept texts of 4 traces contain a short or common word of the name")
+    assert all(f"trace-00{n}" in sentence for n in (1, 2, 3, 5))
+    assert not any("Bo" in line.split() or "Will" in line for line in left)
+
+
+def test_a_short_recipient_and_a_part_of_one_are_told_of(empty: Ledger) -> None:
+    added(empty, [logged(0, {"weather-0": WEATHER}, "Rain", recipient=who) for who in ("Al",)])
+    added(empty, [logged(1, {"weather-0": WEATHER}, "Rain", query="Did Al call?", recipient="Zoe Quist")])
+    added(empty, [logged(2, {"weather-0": WEATHER}, "Rain", query="Did Quist call?", recipient="reader-0")])
+    left = forget(empty, "Al").left
+    assert any(line.startswith("Kept texts of 1 trace contain a short") and "trace-001" in line for line in left)
+    left = forget(empty, "Zoe Quist").left
+    assert any(line.startswith("Kept texts of 1 trace contain a short") and "trace-002" in line for line in left)
+
+
+def test_ids_and_names_of_others_with_a_part_of_the_name_are_told_of(empty: Ledger) -> None:
+    others = logged(9, {"quill-car": "Mr Tom Quill called."}, "Rain", recipient="Rosa Quill")
+    added(empty, [*day()[:2], others])
+    left = forget(empty, "Ana Quill").left
+    assert any(line.startswith("1 remaining ids of documents, traces or spans contain a word") for line in left)
+    assert "2 kept names of other people or recipients contain a word of the name." in left
+
+
 def test_texts_that_cannot_be_read_go_too(ledger: Ledger) -> None:
     texts = ((score, json.dumps(kept)) for score, kept in ledger.texts().items())
     score = next(score for score, text in texts if WEATHER in text and "Quill" not in text)

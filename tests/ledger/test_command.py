@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 import leakmeter.engine.loading
 from helpers import logged_traffic
-from helpers.logged_answers import ChatToy
+from helpers.logged_answers import ChatToy, Echo
 from leakmeter.backends.toy import Toy
 from leakmeter.commands import progress
 from leakmeter.ledger import measuring
@@ -69,6 +70,56 @@ def test_an_interrupted_add_tells_what_was_added(cli: Call, log: Path, monkeypat
     assert ended.code == 130
     assert ended.out.startswith("read 2 calls: added 1 answer, 1 of them measured; 0 were known, 0 refused, 0 left out")
     assert not any("Alvi" in line for line in lines)
+
+
+def test_answers_that_share_a_response_id_are_told_of(cli: Call, log: Path) -> None:
+    calls = [json.loads(line) for line in log.read_text().splitlines()[:2]]
+    for n, call in enumerate(calls):
+        call |= {"response_id": "r-1", "recipient": "bo", "answer": ("Ana Alvi", "4471")[n]}
+    log.write_text("".join(json.dumps(call) + "\n" for call in calls), encoding="utf-8")
+    said = "Different answers share a response id (1 id): each of them counts as a draw of its own."
+    assert said in cli("ledger", "add", log, "--model", "toy").err
+    assert said in " ".join(cli("ledger", "show").out.split())
+    (row,) = [json.loads(line) for line in cli("ledger", "show", "--json").out.splitlines()]
+    assert row["n_answers"] == 2
+
+
+def test_progress_counts_each_measurement_once_and_disclosures_as_they_are_found(
+    cli: Call, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = list[tuple[str, str]]()
+
+    class Watched(progress.GrowingWork):
+        def show(self, findings: Any) -> None:
+            super().show(findings)
+            shown.append((self.where, self.left(1.0)))
+
+    monkeypatch.setattr(progress, "GrowingWork", Watched)
+    monkeypatch.setattr(leakmeter.engine.loading, "load_backend", lambda *given, **options: Echo())
+    call = json.loads(log.read_text().splitlines()[0])
+    calls = [{**call, "trace_id": f"t{n}", "answer": f"Ana Alvi{'!' * n}"} for n in range(3)]
+    log.write_text("".join(json.dumps(call) + "\n" for call in calls), encoding="utf-8")
+    ended = cli("ledger", "add", log, "--model", "toy", "--json")
+    assert ended.code == 0, ended.err
+    added = json.loads(ended.out)
+    assert added["n_disclosures"] >= 3
+    numbers = [int(re.match(r"measurement (\d+)/6, 0 answers added, \d+ disclosures$", where)[1]) for where, _ in shown]
+    assert numbers == sorted(numbers)
+    assert numbers[0] == 1
+    found = [int(where.split(", ")[2].split()[0]) for where, _ in shown]
+    # Those of the first answer are shown before the last is measured.
+    assert 0 < found[1] < found[-1] == added["n_disclosures"]
+    shown.clear()
+    monkeypatch.setattr(measuring, "BATCH", 1)
+    for call in calls:
+        call["answer"] += "?"
+        call["trace_id"] += "again"
+    log.write_text("".join(json.dumps(call) + "\n" for call in calls), encoding="utf-8")
+    assert cli("ledger", "add", log, "--model", "toy").code == 0
+    # How long a log is nobody knows before its end.
+    assert {left for _, left in shown} == {""}
+    assert shown[0][0].startswith("measurement 1/2 or more, ")
+    assert shown[-1][0].startswith("measurement 6/6 or more, 2 answers added, ")
 
 
 def test_the_whole_way(cli: Call, log: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 from helpers.examples import few
 from helpers.killed import all_rows
 from helpers.logged_answers import Echo, logged
+from leakmeter.backends.toy import Toy
 from leakmeter.core import database
 from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import StoreError, UsageError
@@ -145,6 +146,22 @@ def test_a_cached_answer_counts_once_for_each_who_saw_it(ledger: Ledger) -> None
     assert (together.total.n_answers, together.total.n_repeats) == (1, 2)
 
 
+def test_answers_that_differ_are_never_one_draw_whatever_their_response_ids(ledger: Ledger, tmp_path: Path) -> None:
+    said = ("Ana Alvi", "202-555-0143", "12 Elm Street")
+    own = [logged(n, {"file-7": SECRET}, text, response_id=f"r-{n}") for n, text in enumerate(said)]
+    (apart,) = told_of(Ledger(tmp_path / "own", KEYS), *own)
+    (shared,) = told_of(ledger, *(replace(one, response_id="r-0") for one in own))
+    assert (shared.total.n_answers, shared.total.n_repeats) == (3, 0)
+    assert shared.total.largest_running_nats == pytest.approx(apart.total.largest_running_nats)
+    assert Book(ledger).n_shared_draws == 1
+    # The same answer again is a repeat; to another question it is none, since the id tells nothing.
+    again = replace(own[0], trace_id="again", response_id="r-0")
+    other = logged(9, {"file-7": SECRET}, said[0], query="And who came?", response_id="r-0")
+    (told,) = told_of(ledger, again, other)
+    assert (told.total.n_answers, told.total.n_repeats) == (4, 1)
+    assert "cached for another prompt" not in told.flags
+
+
 def test_a_document_that_was_not_in_the_prompt_adds_nothing(ledger: Ledger) -> None:
     told = told_of(ledger, logged(1, PLAIN, "Rain", absent=(AbsentDocument("file-7", "0" * 64),)))
     assert {one.item.id for one in told} == {"weather-0"}
@@ -230,6 +247,8 @@ def test_another_key_and_another_model_are_refused(ledger: Ledger) -> None:
     added(ledger, day()[:1])
     with pytest.raises(StoreError, match="with another key"):
         Ledger(ledger.path, Keys(b"x" * 32)).state()
+    # One line, whatever number of tables there is.
+    assert len(Ledger(ledger.path, Keys(b"x" * 32)).verify()[1]) == 1
     other = Echo()
     other.weights_sha256 = "1" * 64
     with pytest.raises(StoreError, match="another model"):
@@ -265,6 +284,22 @@ def test_a_ledger_of_an_earlier_version_is_refused_and_left_as_it_is(ledger: Led
         with pytest.raises(StoreError, match="by another version of leakmeter; use that version, or make a new ledger"):
             use()
     assert [path.name for path in ledger.path.iterdir()] == ["ledger.json"]
+
+
+def test_a_file_of_another_program_is_left_as_it_is(ledger: Ledger) -> None:
+    ledger.path.mkdir()
+    with closing(sqlite3.connect(ledger.file)) as opened, opened:
+        opened.execute("CREATE TABLE notes (text)")
+    before = ledger.file.read_bytes()
+    with pytest.raises(StoreError, match="is another program's file; give another directory"):
+        added(ledger, day()[:1])
+    assert ledger.file.read_bytes() == before
+
+
+def test_what_is_refused_at_once_leaves_nothing_behind(ledger: Ledger) -> None:
+    with pytest.raises(UsageError, match="has no chat template"):
+        added(ledger, day()[:1], Toy())
+    assert not ledger.path.exists()
 
 
 def test_a_full_disk_and_a_ledger_in_use_for_too_long_are_one_line(

@@ -24,7 +24,7 @@ LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
 libraries = pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
 
 ordinary = st.floats(-60, 60)
-huge = st.sampled_from([-3.4e38, -1e30, -1e5, 0.0, 1e5, 1e30, 3.4e38])
+huge = st.sampled_from([-1.7e308, -3.4e38, -1e30, -1e5, 0.0, 1e5, 1e30, 3.4e38, 1.7e308])
 near_ties = st.integers(-4, 4).map(lambda n: 1.0 + n * 2.0**-50)
 masked = st.just(-np.inf)
 VOCABULARY = st.integers(2, 30)
@@ -180,6 +180,17 @@ def test_a_token_that_is_never_drawn_does_not_hold_the_weight_down(library: Any)
     made, plain = (bounded_mixture(library(full[:n]), library(bare[:n]), 0.1) for n in (4, 3))
     assert float(made.weight) == float(plain.weight) > 0
     assert np.asarray(made.log_probs)[3] == -np.inf
+
+
+@libraries
+@pytest.mark.parametrize("temperature", [1e-30, 0.5, 1.0])
+def test_differences_that_overflow_are_no_nan(library: Any, temperature: float) -> None:
+    full, bare = (library(np.array(logits)) for logits in ([1e308, -1e308, 0.0], [-1e308, 1e308, 0.0]))
+    for made in (bounded_mixture(full, bare, 1.0, temperature), mixture(full, bare, 0.5, temperature)):
+        for numbers in (made.weight, made.log_probs, made.bare_log_probs, made.max_loss):
+            assert not np.isnan(np.asarray(numbers)).any()
+    equal = library(np.array([1e308, 1e308]))
+    assert np.asarray(bounded_mixture(equal, equal, 1.0, temperature).log_probs) == pytest.approx(np.log([0.5, 0.5]))
 
 
 @libraries

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -18,10 +19,6 @@ from leakmeter.models import DEFAULT_MODEL
 from leakmeter.results.query_process import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from leakmeter.core.backend import Backend
-    from leakmeter.engine.measure import Callbacks
     from leakmeter.ledger.measuring import Added
     from leakmeter.ledger.store import Ledger
     from leakmeter.ledger.totals import Book
@@ -124,10 +121,12 @@ def add(
     """
     if not traces:
         raise UsageError("no log is given; give files of traces, or '-' for standard input")
-    from leakmeter.commands.progress import progress
+    from leakmeter.commands.progress import growing_progress
+    from leakmeter.core.long_work import told_if_long
     from leakmeter.engine.loading import KeptModel
     from leakmeter.ledger.measuring import Added, Measuring
     from leakmeter.ledger.measuring import add as add_answers
+    from leakmeter.ledger.totals import draws_of, shared_draws
     from leakmeter.traces import TraceReader
 
     how = Measuring(
@@ -145,21 +144,23 @@ def add(
     loading |= (workers or WorkerOptions()).loading() | {"allow_remote": allow_remote}
     options = {name: value for name, value in loading.items() if value not in (None, False)}
     kept = KeptModel(model, **options)
+    kept.on_loading = partial(told_if_long, output.tell, f"loading {model} …")
     reader = TraceReader(
         list(traces), format=format, recipient=recipient, documents=documents, absent_documents=absent_documents
     )
     added = Added()
 
-    def watch(backend: Backend, n_cases: int) -> AbstractContextManager[Callbacks]:
-        findings = {"{:,.0f} answers added": added.n_added, "{:,.0f} disclosures": added.n_disclosures}
-        return progress(backend, n_cases, findings)
-
+    book = _opened(ledger, new=True)
     try:
-        add_answers(_opened(ledger, new=True), reader, kept, how, notify=output.tell, watch=watch, added=added)
+        # Of each answer two: of the documents, and of the personal data in them.
+        with growing_progress("measurement") as watch:
+            add_answers(book, reader, kept, how, notify=output.tell, watch=watch, added=added)
     except KeyboardInterrupt:
         _show_added(added, reader.n_hidden_calls, json=json)
         raise
     _show_added(added, reader.n_hidden_calls, json=json)
+    if n := draws_of(book.rows("events"))[1]:
+        output.tell(shared_draws(n))
 
 
 def _show_added(added: Added, n_hidden_calls: int, *, json: bool) -> None:

@@ -155,19 +155,22 @@ class RunOptions(WorkerOptions):
             raise UsageError("--price-per-million is for --dry-run; add that, or leave it out")
 
     def load_backend(self) -> Backend:
+        from leakmeter.commands import output
+        from leakmeter.core.long_work import told_if_long
         from leakmeter.engine.loading import load_backend
 
-        return load_backend(
-            self.model,
-            dtype=self.dtype,
-            device=self.device,
-            memory=self.memory,
-            cache=not self.no_cache,
-            tokenizer=self.tokenizer,
-            allow_remote=self.allow_remote,
-            concurrency=self.concurrency,
-            **self.loading(),
-        )
+        with told_if_long(output.tell, f"loading {self.model} …"):
+            return load_backend(
+                self.model,
+                dtype=self.dtype,
+                device=self.device,
+                memory=self.memory,
+                cache=not self.no_cache,
+                tokenizer=self.tokenizer,
+                allow_remote=self.allow_remote,
+                concurrency=self.concurrency,
+                **self.loading(),
+            )
 
     def load_predictor(self) -> Predictor:
         from leakmeter.engine.loading import names_a_backend

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from leakmeter.engine.measure import Callbacks
 
 _QUIET_SECONDS = 2.0
+_LEAST_BAR = 12
+"""Columns of a terminal for the bar and the spaces beside it."""
 LINE_SECONDS = 10.0
 """Least time between two lines where there is no terminal."""
 
@@ -43,6 +45,13 @@ def _tell_wrong_pass(case_id: str, nats: float) -> None:
         f"case '{case_id}': passes that share work gave other numbers than the model alone, by {nats:.3g} nats at a "
         "token; it is measured again, and the rest too, with one plain pass a prompt, which takes several times as long"
     )
+
+
+@contextmanager
+def growing_progress(noun: str) -> Iterator[GrowingWork]:
+    """One bar for work of which more may become known meanwhile: `noun` says of what, one at a time."""
+    with _drawn(GrowingWork({}, noun)) as state:
+        yield state
 
 
 def _tell_halving(case_id: str, n_halvings: int) -> None:
@@ -78,6 +87,8 @@ class _State:
     n_loaded: int = 0
     """Tokens that the back end had run when this cell began."""
     backend: Backend | None = None
+    began: float | None = None
+    """When the first cell began, by `time.monotonic`: what came before, such as loading a model, is no pace."""
 
     @contextmanager
     def watching(
@@ -87,6 +98,7 @@ class _State:
         from leakmeter.engine.measure import Callbacks
 
         self.n_begun += 1
+        self.began = time.monotonic() if self.began is None else self.began
         self.findings = findings
         self.weight, self.n_cases, self.case, self.planned = self.weights[number], n_cases, 0, 0
         self.backend, self.n_loaded = backend, backend.n_tokens_run
@@ -107,6 +119,11 @@ class _State:
         return self.n_run_before + (backend.n_tokens_run - self.n_loaded if backend is not None else 0)
 
     @property
+    def total(self) -> float:
+        """Weight of all that is known of."""
+        return sum(self.weights.values())
+
+    @property
     def completed(self) -> float:
         """Weight of what is done by now."""
         backend = self.backend
@@ -119,8 +136,14 @@ class _State:
         n = f"{self.n_begun}/{len(self.weights)}{' at most' * self.at_most}"
         return case if len(self.weights) == 1 else f"{self.noun} {n}, {case}"
 
+    @property
+    def seconds(self) -> float:
+        """Since the first cell began; never 0."""
+        return max(1e-6, time.monotonic() - (time.monotonic() if self.began is None else self.began))
+
     def rate(self, seconds: float) -> str:
-        return f"{self.n_run:,} tokens, {self.n_run / seconds:,.0f} a second"
+        """Empty where nothing had to be run, as of scores that were kept."""
+        return f", {self.n_run:,} tokens, {self.n_run / seconds:,.0f} a second" if self.n_run else ""
 
     def left(self, seconds: float) -> str:
         """How long the rest takes at the pace so far, in words; empty where no pace is known."""
@@ -130,7 +153,7 @@ class _State:
             return ""
         from leakmeter.report.words import about_seconds
 
-        duration = about_seconds((sum(self.weights.values()) - completed) / pace)
+        duration = about_seconds((self.total - completed) / pace)
         return f", {duration} left{' at most' * self.at_most}"
 
     def _begin_case(self, number: int, case_id: str) -> None:
@@ -140,6 +163,44 @@ class _State:
 
     def _begin_work(self, n_tokens: int) -> None:
         self.planned, self.before = n_tokens, self.backend.n_tokens_run if self.backend is not None else 0
+
+
+@dataclass(slots=True)
+class GrowingWork(_State):
+    """See `growing_progress`."""
+
+    n_expected: int = 0
+    goes_on: bool = False
+    """Whether there may be more than is known of: then nobody knows how long it takes."""
+
+    def expect(self, n: int, *, goes_on: bool) -> None:
+        """So many more are to be done; fewer where negative."""
+        self.n_expected, self.goes_on = self.n_expected + n, goes_on
+
+    def show(self, findings: Mapping[str, float]) -> None:
+        """Show what was found, which may be before a case ends."""
+        self.findings = findings
+
+    @contextmanager
+    def pass_of(self, backend: Backend, n_cases: int) -> Iterator[Callbacks]:
+        """Watch some of what is expected."""
+        number = len(self.weights)
+        self.weights = {**self.weights, number: float(n_cases)}
+        with self.watching(number, backend, n_cases, self.findings) as callbacks:
+            yield callbacks
+
+    @property
+    def total(self) -> float:
+        return float(self.n_expected)
+
+    @property
+    def where(self) -> str:
+        number = min(int(self.done) + self.case + 1, self.n_expected)
+        more = " or more" if self.goes_on else ""
+        return f"{self.noun} {number:,}/{self.n_expected:,}{more}{_words(self.findings)}"
+
+    def left(self, seconds: float) -> str:
+        return "" if self.goes_on else _State.left(self, seconds)
 
 
 def _words(findings: Mapping[str, float]) -> str:
@@ -161,32 +222,40 @@ def _drawn(state: _State) -> Iterator[_State]:
 
 def _write(state: _State, ended: threading.Event) -> None:
     """A line a case at most; a case that takes long has one."""
-    started, last_where = time.monotonic(), ""
+    last_where = ""
     while not ended.wait(LINE_SECONDS):
         if state.n_begun and (where := state.where) != last_where:
             last_where = where
-            seconds = time.monotonic() - started
-            tell(f"{where}, {state.rate(seconds)}{state.left(seconds)}")
+            seconds = state.seconds
+            tell(f"{where}{state.rate(seconds)}{state.left(seconds)}")
 
 
 def _draw(state: _State, ended: threading.Event) -> None:
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn
 
-    started = time.monotonic()
-    if ended.wait(_QUIET_SECONDS):
+    while not ended.wait(0.2):
+        if state.n_begun and state.seconds >= _QUIET_SECONDS:
+            break
+    else:
         return
-    columns = (
-        TextColumn("{task.fields[where]}"),
-        BarColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=output.console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=sum(state.weights.values()) or None, where="", rate="")
-        while not ended.wait(0.2):
-            rate = state.rate(time.monotonic() - started)
-            bar.update(task, completed=state.completed, where=state.where, rate=rate)
+    terminal = output.console(stderr=True)
+    columns = (TextColumn("{task.fields[where]}"), BarColumn(None), TextColumn("{task.fields[times]}"))
+    with Progress(*columns, console=terminal, transient=True, expand=True) as bar:
+        task = bar.add_task("", total=None, where="", times="")
+        while True:
+            seconds, where = state.seconds, state.where
+            times = _times(state, seconds, terminal.width - len(where) - _LEAST_BAR)
+            bar.update(task, total=state.total or None, completed=state.completed, where=where, times=times)
+            if ended.wait(0.2):
+                return
+
+
+def _times(state: _State, seconds: float, width: int) -> str:
+    """Time gone and left, and the pace where there is room for it."""
+    minutes, rest = divmod(int(seconds), 60)
+    gone = f"{minutes}:{rest:02d} gone"
+    parts = [f"{gone}{state.left(seconds)}{state.rate(seconds)}", f"{gone}{state.left(seconds)}", gone, ""]
+    return next(part for part in parts if len(part) <= max(width, 0))
 
 
 @contextmanager
@@ -209,29 +278,25 @@ def counting(what: str, findings: Mapping[str, float] | None = None) -> Iterator
 
         yield write
         return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+    started = time.monotonic()
     columns = (
         TextColumn(f"{what}{{task.fields[findings]}}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        TextColumn("{task.fields[left]}"),
     )
     bar = Progress(*columns, console=output.console(stderr=True), transient=True)
 
     def draw(n_done: int, n: int) -> None:
+        from leakmeter.report.words import about_seconds
+
         if not bar.tasks:
-            bar.add_task("", total=n, findings="")
+            bar.add_task("", total=n, findings="", left="")
         bar.start()
-        bar.update(bar.task_ids[0], completed=n_done, total=n, findings=_words(shown))
+        left = f"{about_seconds((time.monotonic() - started) * (n - n_done) / n_done)} left" if n_done else ""
+        bar.update(bar.task_ids[0], completed=n_done, total=n, findings=_words(shown), left=left)
         if n_done >= n:
             bar.stop()
 

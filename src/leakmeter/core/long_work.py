@@ -28,6 +28,8 @@ def checked_by(check: Callable[[], None]) -> Iterator[None]:
 
 
 SECONDS: Final = 10.0
+MOMENT: Final = 1.5
+"""Seconds that nobody minds to wait without a word."""
 
 
 @contextmanager
@@ -54,3 +56,16 @@ def heartbeat(notify: Callable[[str], None], activity: str, *, every_s: float = 
     started = time.monotonic()
     with repeating(lambda: notify(f"{activity}: {time.monotonic() - started:.0f} s so far …"), every_s):
         yield
+
+
+@contextmanager
+def told_if_long(notify: Callable[[str], None], line: str) -> Iterator[None]:
+    """Tell what is being done, once, if it takes longer than a moment."""
+    timer = threading.Timer(MOMENT, notify, [line])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()

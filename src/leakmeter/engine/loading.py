@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -255,6 +255,8 @@ class KeptModel:
                 raise UnknownNameError("option", name, LOAD_OPTIONS)
         self.source = model
         self.options = options
+        self.on_loading: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Entered while it is loaded, by who wants to tell of it."""
         self.lock = RLock()
 
     @property
@@ -269,7 +271,7 @@ class KeptModel:
 
     @cached_property
     def backend(self) -> Backend:
-        with self.lock:
+        with self.lock, self.on_loading():
             return load_backend(self.source, **self.options)
 
     @property
@@ -373,7 +375,7 @@ def _score_cache(notify: Callable[[str], None]) -> ScoreCache | None:
     if folder is None:
         return None
     try:
-        secret = read_secret(config_dir() / "scores.secret")
+        secret = read_secret(config_dir() / "scores.secret", replaces_damaged=True)
     except (OSError, NotImplementedError) as error:
         # filelock raises the latter where a file system has no locks.
         reason = getattr(error, "strerror", None) or error

@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from leakmeter.core.plain import counted
+from leakmeter.core.plain import counted, excerpt
 from leakmeter.errors import UsageError
 from leakmeter.ledger.keys import RECIPIENT
 from leakmeter.ledger.measuring import Measuring
 from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.subjects import LEAST_DIGITS, write_edits
 from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book
+from leakmeter.text.entities import person
+from leakmeter.text.entities.mention import PERSON
+from leakmeter.text.entities.values import Folded
 from leakmeter.traces.places import normalised
 
 TRACE: Final = "trace"
@@ -25,6 +28,12 @@ _LEAST_SAID: Final = 12
 """Characters of an answer from which it is looked for in the texts of others."""
 _LEAST_NAME: Final = 4
 """The same of a recipient's name, which may be a number."""
+_LEAST_SURE: Final = 4
+"""Letters of a name's word from which it goes in lower case too: 'al' and 'may' are words of their own."""
+_LEAST_USUAL: Final = 3
+"""Kept texts that have a word in lower case alone from which it may be usual, if fewer have it in capitals."""
+_MOST_TRACES: Final = 5
+"""Traces that a sentence lists."""
 _LEAST_NUMBER: Final = 7
 """Digits of a number from which it is looked for however it is divided."""
 _SCORED: Final = "(SELECT by_document FROM events UNION SELECT by_entity FROM events)"
@@ -72,11 +81,13 @@ def forget(ledger: Ledger, id_: str, kind: str | None = None) -> Forgotten:
                 removed_too = "leftovers of a killed command, which may have contained it, were removed"
                 raise UsageError(f"{error}; {removed_too}") if left_over else error from None
             removed = _Gone(book, kind, ids)
-            names = _names_in_clear(book, id_, kind, ids)
-            removed.unread |= _texts_of_others(book, removed, names)
+            wanted = _Wanted.of(book, id_, kind, ids)
+            repeating, unsure = _texts_of_others(book, removed, wanted)
+            removed.unread |= repeating
             n_rows, n_texts = _deleted(database, removed)
         _tidied(ledger)
-    return Forgotten(kind, n_rows, len(removed.events), n_texts, _left(book, removed, names))
+    left = _left(book, removed, wanted, unsure - removed.unread)
+    return Forgotten(kind, n_rows, len(removed.events), n_texts, left)
 
 
 def _deleted(database: sqlite3.Connection, removed: _Gone) -> tuple[int, int]:
@@ -147,7 +158,6 @@ def _named(book: Book, id_: str, kind: str | None) -> tuple[str, set[str]]:
 
 def _in_clear(book: Book, name: str, kind: str) -> set[str]:
     from leakmeter.text.entities import find as entities
-    from leakmeter.text.entities import person
 
     keys = book.ledger.keys
     spellings = {name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD"))}
@@ -167,15 +177,58 @@ def _in_clear(book: Book, name: str, kind: str) -> set[str]:
     return {book.subject_of.get(keys.entity(entity_type, value), "") for entity_type, value in values}
 
 
-def _names_in_clear(book: Book, id_: str, kind: str, matches: Collection[str]) -> set[str]:
-    if kind not in (SUBJECT, RECIPIENT):
-        return set()
-    pseudonyms = (
-        {name for name, subject in book.subject_of.items() if subject in matches} if kind == SUBJECT else matches
-    )
-    names = {row["name"] for row in book.ledger.rows("names") if row["pseudonym"] in pseudonyms}
-    is_name = not any(pseudonym.startswith(id_) for pseudonym in pseudonyms)
-    return {name for name in (*names, *([id_] if is_name else [])) if kind == SUBJECT or len(name) >= _LEAST_NAME}
+def _is_cased(word: str) -> bool:
+    return word.upper() != word.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What kept texts are searched for, in clear."""
+
+    names: frozenset[str] = frozenset()
+    """Texts with one of these go."""
+    words: frozenset[str] = frozenset()
+    """Of people's names, each word that points to them; texts with one go, unless it is short or usual there."""
+    hints: frozenset[str] = frozenset()
+    """Short names, and words of a recipient's, which may be a team's: texts with one are told of, and stay."""
+
+    @classmethod
+    def of(cls, book: Book, id_: str, kind: str, matches: Collection[str]) -> _Wanted:
+        if kind not in (SUBJECT, RECIPIENT):
+            return cls()
+        pseudonyms = (
+            {name for name, subject in book.subject_of.items() if subject in matches} if kind == SUBJECT else matches
+        )
+        named = {row["name"]: row["pseudonym"] for row in book.ledger.rows("names") if row["pseudonym"] in pseudonyms}
+        is_name = not any(pseudonym.startswith(id_) for pseudonym in pseudonyms)
+        names = {*named, *([id_] if is_name else [])}
+        if kind == RECIPIENT:
+            short = {name for name in names if len(name) < _LEAST_NAME}
+            return cls(
+                frozenset(names - short), hints=frozenset(short | {word for name in names for word in _of(name)})
+            )
+        people = {row["entity"] for row in book.mentions if row["kind"] == PERSON}
+        of_people = {name for name, pseudonym in named.items() if pseudonym in people}
+        if is_name and book.ledger.keys.entity(PERSON, person.normal(id_)) in people:
+            of_people.add(id_)
+        return cls(frozenset(names), frozenset(word for name in of_people for word in _of(person.normal(name))))
+
+    def is_in(self, text: str) -> bool:
+        """Whether a text has a name or a word, as an id may."""
+        return _names_any(text, self.names) or any(_said(Folded(text), word) for word in self.words | self.hints)
+
+
+def _of(name: str) -> Iterator[str]:
+    """Words of a name that point to a person, and parts of those with a hyphen."""
+    for word in person.words(name):
+        yield from (part for part in {word, *_WORD.findall(word)} if person.is_telling(part))
+
+
+def _said(text: Folded, word: str) -> list[tuple[int, int]]:
+    """Where a text says a word of a name, in any case; in scripts without capitals nothing parts it from the next."""
+    if _is_cased(word):
+        return list(text.places(word))
+    return [(0, 0)] if Folded(word).letters in text.letters else []
 
 
 class _Gone:
@@ -216,8 +269,9 @@ class _Gone:
         """Names of scores whose texts go."""
 
 
-def _texts_of_others(book: Book, removed: _Gone, names: Collection[str]) -> set[str]:
-    """Scores whose kept texts repeat what is forgotten: an answer or a document, as later turns do, or a name."""
+def _texts_of_others(book: Book, removed: _Gone, wanted: _Wanted) -> tuple[set[str], set[str]]:
+    """Scores whose kept texts repeat what is forgotten: an answer or a document, as later turns do, or a name; and
+    those of which that is not sure."""
     keys, texts = book.ledger.keys, book.ledger.texts()
     # Nobody knows what is in those that cannot be read.
     scores = {score for score, kept_text in texts.items() if kept_text is None}
@@ -232,12 +286,28 @@ def _texts_of_others(book: Book, removed: _Gone, names: Collection[str]) -> set[
             text = normalised(kept_text["context"][part["start"] : part["end"]])
             sha256 = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
             passages |= {text} if keys.content(sha256) in removed.contents else set()
+    # Of each word the texts that have it, and whether in capitals somewhere.
+    having: dict[str, dict[str, bool]] = {word: {} for word in wanted.words}
+    unsure = set[str]()
     for score, kept_text in readable.items():
         text = " ".join(_strings(kept_text))
         plain = normalised(text)
-        if any(passage in plain for passage in passages) or _names_any(text, names):
+        if any(passage in plain for passage in passages) or _names_any(text, wanted.names):
             scores.add(score)
-    return scores
+        folded = Folded(text)
+        for word, found in having.items():
+            if places := _said(folded, word):
+                found[score] = not _is_cased(word) or any(not text[start].islower() for start, _ in places)
+        if any(_said(folded, hint) for hint in wanted.hints):
+            unsure.add(score)
+    for word, found in having.items():
+        n_lower = len(found) - sum(found.values())
+        is_usual = n_lower >= max(_LEAST_USUAL, sum(found.values()) + 1)
+        is_sure = len(word) >= _LEAST_SURE and not is_usual
+        sure = {score for score, has_capital in found.items() if has_capital or is_sure}
+        scores |= sure
+        unsure |= found.keys() - sure
+    return scores, unsure
 
 
 def _strings(content: Any) -> Iterator[str]:
@@ -269,17 +339,35 @@ def _words(text: str) -> str:
     return f" {' '.join(_WORD.findall(unicodedata.normalize('NFKC', text).casefold()))} "
 
 
-def _left(book: Book, removed: _Gone, names: Collection[str]) -> tuple[str, ...]:
+def _left(book: Book, removed: _Gone, wanted: _Wanted, unsure: Collection[str]) -> tuple[str, ...]:
     sentences = []
     if n := len(removed.told_of - removed.events):
         sentences.append(
             f"{counted(n, 'answer')} had it in the prompt: the numbers of the rest of each prompt remain, and were "
             "measured with it present."
         )
+    remaining = [event for event in book.events if event["event"] not in removed.events]
     ids = {id_ for id_, content in book.documents if content not in removed.contents and id_ not in removed.documents}
-    ids |= {event[name] for event in book.events if event["event"] not in removed.events for name in ("trace", "span")}
-    if n_ids := sum(_names_any(id_, names) for id_ in ids):
+    ids |= {event[name] for event in remaining for name in ("trace", "span")}
+    if n_ids := sum(_names_any(id_, wanted.names) for id_ in ids):
         sentences.append(f"{n_ids} remaining ids of documents, traces or spans contain the name; forget those too.")
+    if n_ids := sum(wanted.is_in(id_) and not _names_any(id_, wanted.names) for id_ in ids):
+        sentences.append(
+            f"{n_ids} remaining ids of documents, traces or spans contain a word of the name; forget those too if they "
+            "are about the same."
+        )
+    traces = sorted({event["trace"] for event in remaining if {event["by_document"], event["by_entity"]} & {*unsure}})
+    if traces:
+        # An id that has the name is told of above, without it.
+        listed = [excerpt(trace, 40) for trace in traces if not wanted.is_in(trace)][:_MOST_TRACES]
+        names = f": {', '.join(listed)}" if listed else ""
+        sentences.append(
+            f"Kept texts of {counted(len(traces), 'trace')} contain a short or common word of the name, which may mean "
+            f"something else{names}. Read them on the ledger's page, and forget each trace that is about the same."
+        )
+    if n_names := sum(wanted.is_in(row["name"]) for row in book.ledger.rows("names")):
+        verb = "contains" if n_names == 1 else "contain"
+        sentences.append(f"{counted(n_names, 'kept name')} of other people or recipients {verb} a word of the name.")
     if strangers := book.ledger.strangers():
         sentences.append(f"{len(strangers)} files in its directory are not the ledger's: {', '.join(strangers[:5])}.")
     if removed.kind == SUBJECT:

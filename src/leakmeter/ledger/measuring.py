@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
@@ -130,7 +131,19 @@ class Setup:
 
 Score = Callable[["ReadyPlan"], Iterable["Part"]]
 """Measures cases, whose ids are the names of their scores."""
-Watch = Callable[["Backend", int], AbstractContextManager["Callbacks"]]
+
+
+class Watch(Protocol):
+    """Who shows how the work goes on."""
+
+    def expect(self, n: int, *, goes_on: bool) -> None:
+        """So many measurements more are to be made, fewer where negative; and whether the logs may have more."""
+
+    def pass_of(self, backend: Backend, n_cases: int) -> AbstractContextManager[Callbacks]:
+        """Watch some of these, which are made one after the other."""
+
+    def show(self, findings: Mapping[str, float]) -> None:
+        """Show what was found so far, numbers by their words."""
 
 
 def add(
@@ -150,8 +163,10 @@ def add(
     repeats: dict[str, list[str]] = {}
     new = _new(ledger, answers, outcome, repeats)
     while batch := _batch(new):
-        with model.lock, ledger.measuring(notify), model.without_cache() as backend:
-            _add_batch(ledger, batch, backend, how, outcome, watch)
+        with model.lock, model.without_cache() as backend:
+            _check_chat(backend)
+            with ledger.measuring(notify):
+                _add_batch(ledger, batch, backend, how, outcome, watch)
     if ledger.runs.exists():
         # One that was killed after its last answer was committed has left its texts.
         with ledger.measuring(notify):
@@ -168,12 +183,41 @@ def add(
 def _batch(answers: Iterator[LoggedAnswer]) -> list[LoggedAnswer]:
     """The next answers, fewer where they are long: all of them are in memory."""
     batch: list[LoggedAnswer] = []
-    n_characters = 0
-    while len(batch) < BATCH and n_characters < _MOST_CHARACTERS and (answer := next(answers, None)) is not None:
+    while not _is_full(batch) and (answer := next(answers, None)) is not None:
         batch.append(answer)
-        n_characters += sum(len(message.content) for message in answer.messages)
-        n_characters += sum(len(document.text) for document in answer.documents)
     return batch
+
+
+def _is_full(batch: Sequence[LoggedAnswer]) -> bool:
+    n_characters = sum(
+        sum(len(message.content) for message in answer.messages) + sum(len(part.text) for part in answer.documents)
+        for answer in batch
+    )
+    return len(batch) >= BATCH or n_characters >= _MOST_CHARACTERS
+
+
+@dataclass(slots=True)
+class _Work:
+    """The work of one batch, as it is shown."""
+
+    watch: Watch
+    outcome: Added
+    """Of the batches before."""
+    goes_on: bool
+    """Whether the logs may have more."""
+
+    def expect(self, n: int) -> None:
+        self.watch.expect(n, goes_on=self.goes_on)
+        self.show()
+
+    def show(self, spans: Sequence[JsonObject] = ()) -> None:
+        n_disclosures = self.outcome.n_disclosures + _n_spans(spans)
+        self.watch.show({"{:,.0f} answers added": self.outcome.n_added, "{:,.0f} disclosures": n_disclosures})
+
+
+def _n_spans(disclosures: Sequence[JsonObject]) -> int:
+    """Spans of answers; one that came from several documents is one."""
+    return len({(row["score"], row["first_character"], row["last_character"]) for row in disclosures})
 
 
 def _new(
@@ -227,13 +271,13 @@ def _add_batch(
     # Another process may have added them while this one waited.
     known = _known(ledger)
     new = [answer for answer in answers if not _is_known(ledger, answer, known, outcome)]
-    batch = measured(ledger, new, backend, how, partial(_in_runs, ledger, watch))
+    work = None if watch is None else _Work(watch, outcome, goes_on=_is_full(answers))
+    batch = measured(ledger, new, backend, how, partial(_in_runs, ledger, watch), work)
     if batch.rows["events"]:
         ledger.commit(batch.rows, model=batch.model)
     outcome.n_added += len(batch.rows["events"])
     outcome.n_measured += batch.n_measured
-    place = ("score", "first_character", "last_character")
-    outcome.n_disclosures += len({tuple(row[name] for name in place) for row in batch.rows["disclosures"]})
+    outcome.n_disclosures += _n_spans(batch.rows["disclosures"])
     outcome.problems += batch.problems
     outcome.flagged.update(flag for event in batch.rows["events"] for flag in event["flags"])
     ledger.remove_runs()
@@ -252,14 +296,16 @@ class Measured:
 
 
 def measured(
-    ledger: Ledger, answers: Sequence[LoggedAnswer], backend: Backend, how: Measuring, score: Score
+    ledger: Ledger,
+    answers: Sequence[LoggedAnswer],
+    backend: Backend,
+    how: Measuring,
+    score: Score,
+    work: _Work | None = None,
 ) -> Measured:
     """Score what the ledger has no numbers of, and make rows of all answers that can be scored. Writes no table."""
-    if answers and not backend.tokenizer.has_chat_template:
-        raise UsageError(
-            f"model '{backend.name}' has no chat template, which logged messages need; give a model that has one: "
-            "--model of the command, or the meter of a Guard"
-        )
+    if answers:
+        _check_chat(backend)
     state, stored = ledger.read("measured")
     scored = {row["score"]: row["n_tokens"] for row in stored["measured"]}
     rows: dict[str, list[JsonObject]] = {table: [] for table in KEYS}
@@ -276,13 +322,18 @@ def measured(
         names_of = {setup.unit: {number: setup.key(ledger, answers[number]) for number in numbers} for setup in setups}
         # Of an answer both units are scored or none, since disclosures are made of both.
         missing = {number for names in names_of.values() for number, key in names.items() if key not in scored}
+        if work is not None:
+            work.expect(sum(len({names[number] for number in missing}) for names in names_of.values()))
         entities: dict[int, list[JsonObject]] = {}
-        for setup in setups:
+        for n_passes, setup in zip(range(len(setups), 0, -1), setups, strict=True):
             unit = setup.unit
             keys = {number: key for number, key in names_of[unit].items() if number in of_event}
             first = {key: number for number, key in reversed(keys.items())}
             todo = {key: answers[number] for key, number in first.items() if number in missing}
             prepared, problems = _usable(todo, setup, backend)
+            if work is not None and problems:
+                # What cannot be measured by one unit is left out of those that follow.
+                work.expect(-n_passes * len(problems))
             for part in score(_ready(prepared, setup, backend)) if prepared else ():
                 key = str(part[0]["id"])
                 _take(ledger, rows, key, part, todo[key], setup, keeps_texts=how.keep_texts)
@@ -290,6 +341,8 @@ def measured(
                     entities[first[key]] = [span for span in part[0]["spans"] if span["entity"] is not None]
                 else:
                     rows["disclosures"] += _disclosures(ledger, key, part, todo[key], entities[first[key]])
+                    if work is not None:
+                        work.show(rows["disclosures"])
                 scored[key] = _n_tokens(part)
             new |= {first[key] for key in prepared.ids}
             for number, key in keys.items():
@@ -308,6 +361,14 @@ def measured(
             rows["names"].append({"pseudonym": event["recipient"], "kind": RECIPIENT, "name": answer.recipient})
     result.n_measured = len(new & of_event.keys())
     return result
+
+
+def _check_chat(backend: Backend) -> None:
+    if not backend.tokenizer.has_chat_template:
+        raise UsageError(
+            f"model '{backend.name}' has no chat template, which logged messages need; give a model that has one: "
+            "--model of the command, or the meter of a Guard"
+        )
 
 
 def _setups(backend: Backend, how: Measuring, temperature: float) -> tuple[list[Setup], JsonObject]:
@@ -336,24 +397,29 @@ def _usable(todo: Mapping[str, LoggedAnswer], setup: Setup, backend: Backend) ->
     return usable, problems
 
 
-def _in_runs(ledger: Ledger, watch: Watch | None, ready: ReadyPlan) -> list[Part]:
+def _in_runs(ledger: Ledger, watch: Watch | None, ready: ReadyPlan) -> Iterator[Part]:
     """Measure into a run of the ledger's, so that a killed command goes on."""
     from leakmeter.engine.measure import Callbacks
 
-    def parts() -> list[Part]:
+    n_done = 0
+
+    def parts() -> Iterator[Part]:
+        nonlocal n_done
         with (
-            watch(ready.backend, len(ready.prepared)) if watch else nullcontext(Callbacks()) as callbacks,
+            watch.pass_of(ready.backend, len(ready.prepared)) if watch else nullcontext(Callbacks()) as callbacks,
             # It is removed in a moment: to wait for the disk would take longer than a small model does.
             ready.measure_into(ledger.runs, callbacks=callbacks, lasting=False) as run,
         ):
-            return list(run.parts)
+            for part in islice(run.parts, n_done, None):
+                n_done += 1
+                yield part
 
     try:
-        return parts()
+        yield from parts()
     except DamagedError:
         # The machine stopped while it was written.
         ledger.remove_runs()
-        return parts()
+        yield from parts()
 
 
 def _ready(prepared: Preparations, setup: Setup, backend: Backend) -> ReadyPlan:

@@ -16,7 +16,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.ledger.flags import SENTENCES
 from leakmeter.ledger.keys import RECIPIENT, shown
-from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Disclosed, Event, Look, Pair
+from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Disclosed, Event, Look, Pair, shared_draws
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text, percent
 
@@ -112,6 +112,8 @@ def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
 
 def _limits(pairs: Sequence[Pair], names: Names, *, has_people: bool) -> Iterator[b.Block]:
     """Which sums are no finding, or not what an observer knows; and why people are called by pseudonyms."""
+    if n := names.book.n_shared_draws:
+        yield b.Warning(shared_draws(n))
     n_sums = counted(len(pairs), "sum")
     if n := sum(map(_is_quiet, pairs)):
         verb = "is" if n == 1 else "are"

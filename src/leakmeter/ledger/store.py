@@ -122,6 +122,8 @@ class Ledger:
     def verify(self) -> tuple[int, list[str]]:
         """Read everything again: how many rows there are, and what is wrong, a line each."""
         try:
+            # Another version or key is wrong once, whatever number of tables there is.
+            self.state()
             with self._reading() as database:
                 checks = database.execute("PRAGMA integrity_check").fetchall()
             n_rows = self.n_rows()
@@ -195,6 +197,8 @@ class Ledger:
             if not provided():
                 return False
             if not _version(database):
+                if database.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
+                    raise StoreError(f"'{self.file}' is another program's file; give another directory with --ledger")
                 make(database)
                 database.execute("CREATE TABLE tombstones (kind, day, n_rows)")
                 database.execute("CREATE TABLE ledger (key_check, model, mark, n_commits)")

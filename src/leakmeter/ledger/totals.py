@@ -11,6 +11,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from leakmeter.core.plain import counted
 from leakmeter.instruments.influence.disclosures import OTHER
 from leakmeter.ledger.accounting import Total, total
 from leakmeter.ledger.flags import HIDDEN_CALLS, OTHER_PROMPT
@@ -33,7 +34,7 @@ class Item(NamedTuple):
 
 
 class Event(EventRow):
-    """An answer that was shown, with its place in the ledger."""
+    """An answer that was shown, with its place in the ledger; its draw is by the answer too (see `draws_of`)."""
 
     order: int
 
@@ -129,16 +130,18 @@ class Book:
         self.state, kept = ledger.read()
         of_tables = {table: [*table_rows, *(further or {}).get(table, ())] for table, table_rows in kept.items()}
         rows = cast(AllRows, of_tables)
+        draws, self.n_shared_draws = draws_of(rows["events"])
         prompts: dict[str, set[str]] = defaultdict(set)
-        for row in rows["events"]:
-            prompts[row["draw"]].add(row["by_document"])
+        for draw, row in zip(draws, rows["events"], strict=True):
+            prompts[draw].add(row["by_document"])
         events: list[Event] = [
             {
                 **row,
                 "order": number,
-                "flags": [*row["flags"], *([OTHER_PROMPT] if len(prompts[row["draw"]]) > 1 else [])],
+                "draw": draw,
+                "flags": [*row["flags"], *([OTHER_PROMPT] if len(prompts[draw]) > 1 else [])],
             }
-            for number, row in enumerate(rows["events"])
+            for number, (draw, row) in enumerate(zip(draws, rows["events"], strict=True))
         ]
         self.events = sorted(
             events,
@@ -263,6 +266,28 @@ class Book:
             n_unscored=len(looks) - len(scored),
             n_separate=sum(look.n_pieces > 1 for look in looks),
         )
+
+
+def draws_of(events: Sequence[EventRow]) -> tuple[list[str], int]:
+    """What tells the draws of answers apart, and how many ids of responses stand for several answers.
+
+    Answers that differ are different draws, whatever their ids. An id that has such answers, as of a server that sends
+    always the same one, shows a draw again only where answer and prompt are the same.
+    """
+    answers: dict[str, set[str]] = defaultdict(set)
+    for row in events:
+        answers[row["draw"]].add(row["answer"])
+    shared = {draw for draw, texts in answers.items() if len(texts) > 1}
+    draws = [
+        " ".join((row["draw"], row["answer"], *([row["by_document"]] if row["draw"] in shared else [])))
+        for row in events
+    ]
+    return draws, len(shared)
+
+
+def shared_draws(n: int) -> str:
+    """A sentence on so many ids of responses that stand for answers that differ."""
+    return f"Different answers share a response id ({counted(n, 'id')}): each of them counts as a draw of its own."
 
 
 def total_of(looks: Sequence[Look]) -> Total:

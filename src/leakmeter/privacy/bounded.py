@@ -27,6 +27,8 @@ _EPS: Final = float(np.finfo(np.float64).eps)
 _ROUNDINGS: Final = 64  # of the largest log-probability: what the search leaves to rounding
 _LOG_TINY: Final = -700.0  # a token that the bare branch finds less likely is never drawn
 _NARROW: Final = 1e-300  # of R: far below any difference that logits can show, far above what overflows a quotient
+_LARGEST: Final = 1e250
+"""Of logits, in size: far above any that a model has, and far below what overflows in a difference over any T."""
 
 
 class Mixture(NamedTuple):
@@ -66,7 +68,8 @@ def bounded_mixture(
         bound_nats: largest loss against the bare branch, 0 or more; ε / 2 makes a step ε-DP.
     """
     xp = array_namespace(full)
-    log_bare = logspace.log_softmax(xp.astype(bare, xp.float64), temperature)
+    full, bare = _narrow(full), _narrow(bare)
+    log_bare = logspace.log_softmax(bare, temperature)
     # Written so that NaN counts as support: it has to show in the result.
     support = ~(log_bare < _LOG_TINY)
     least = xp.min(xp.where(support, log_bare, xp.zeros_like(log_bare)), axis=-1, keepdims=True)
@@ -99,7 +102,8 @@ def mixture(full: Any, bare: Any, weight: float, temperature: float = 1.0) -> Mi
     does, the largest loss is infinite. At least one token has to be finite in both.
     """
     xp = array_namespace(full)
-    log_bare = logspace.log_softmax(xp.astype(bare, xp.float64), temperature)
+    full, bare = _narrow(full), _narrow(bare)
+    log_bare = logspace.log_softmax(bare, temperature)
     support = ~(log_bare == -xp.inf)
     tilt, ruled_out = _tilt(full, bare, support, temperature)
     allowed = support & ~(full == -xp.inf)
@@ -116,15 +120,22 @@ def mixture(full: Any, bare: Any, weight: float, temperature: float = 1.0) -> Mi
     )
 
 
+def _narrow(logits: Any) -> Any:
+    """Logits in float64, finite ones at most `_LARGEST` in size: two of ±1e308 have no finite difference."""
+    xp = array_namespace(logits)
+    if logits.dtype != xp.float64:
+        return xp.astype(logits, xp.float64)
+    return xp.where(xp.isinf(logits), logits, xp.clip(logits, min=-_LARGEST, max=_LARGEST))
+
+
 def _tilt(full: Any, bare: Any, support: Any, temperature: float) -> tuple[Any, Any]:
     """r over the support, its smallest value 0, and 0 elsewhere, (..., vocab); whether D alone rules a token out."""
     xp = array_namespace(full)
     ruled_out = support & (full == -xp.inf)
     usable = support & ~ruled_out
-    wide = xp.astype(full, xp.float64)
-    zero = xp.zeros_like(wide)
+    zero = xp.zeros_like(full)
     # Both sides are cleared before the subtraction: −inf less −inf is NaN.
-    difference = xp.where(usable, wide, zero) - xp.where(usable, xp.astype(bare, xp.float64), zero)
+    difference = xp.where(usable, full, zero) - xp.where(usable, bare, zero)
     ratio = difference / temperature
     least = xp.min(xp.where(usable, ratio, xp.full_like(ratio, xp.inf)), axis=-1, keepdims=True)
     return xp.where(usable, ratio - least, zero), xp.any(ruled_out, axis=-1, keepdims=True)

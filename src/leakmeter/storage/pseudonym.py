@@ -18,7 +18,7 @@ from typing import Final
 
 from filelock import FileLock
 
-from leakmeter.core.files import clear_left_over, make_private, store_errors, write_whole
+from leakmeter.core.files import clear_left_over, make_private, read_whole, store_errors, write_whole
 from leakmeter.core.urls import check_directory
 from leakmeter.errors import StoreError
 
@@ -45,23 +45,32 @@ def pseudonym(key: bytes, *parts: str) -> str:
     return hmac.new(key, content, hashlib.sha256).hexdigest()[:32]
 
 
-def read_secret(path: Path) -> bytes:
-    """The 32 bytes in a file of mode 0600, drawn where there are none or another number of bytes. The directory is made
-    with mode 0700; leakmeter's own is tightened, and another refused where others can write to it. `OSError` where the
-    file can neither be read nor written."""
-    with suppress(FileNotFoundError):
-        secret = _read(path)
-        if len(secret) == N_BYTES:
-            return secret
-    make_private(path.parent, named=path.parent.name != _FOLDER)
-    # Two processes that start together have to end up with the same one.
-    with FileLock(path.with_name(f".{path.name}.lock"), mode=0o600):
+def read_secret(path: Path, *, replaces_damaged: bool = False) -> bytes:
+    """The 32 bytes in a file of mode 0600, drawn where there is none. The directory is made with mode 0700; leakmeter's
+    own is tightened, and another refused where others can write to it. `OSError` where the file can neither be read
+    nor written; `StoreError` where it has another number of bytes, unless it `replaces_damaged` ones: what was made
+    with the secret is lost then."""
+
+    def kept() -> bytes | None:
         with suppress(FileNotFoundError):
             secret = _read(path)
             if len(secret) == N_BYTES:
                 return secret
-        secret = os.urandom(N_BYTES)
-        write_whole(path, secret)
+            if not replaces_damaged:
+                raise StoreError(
+                    f"'{path}' has {len(secret):,} bytes instead of {N_BYTES}; restore it from a copy, or remove it to "
+                    "begin anew: nothing that was made with it can be compared then"
+                )
+        return None
+
+    if (secret := kept()) is not None:
+        return secret
+    make_private(path.parent, named=path.parent.name != _FOLDER)
+    # Two processes that start together have to end up with the same one.
+    with FileLock(path.with_name(f".{path.name}.lock"), mode=0o600):
+        if (secret := kept()) is None:
+            secret = os.urandom(N_BYTES)
+            write_whole(path, secret)
         return secret
 
 
@@ -69,7 +78,7 @@ def _read(path: Path) -> bytes:
     with suppress(PermissionError):
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)
-    return path.read_bytes()
+    return read_whole(path)
 
 
 NONCE_FILES: Final = (".lock", "secret.json")

@@ -33,6 +33,8 @@ OWN = {
     SGLANG: LISTED,
     OPENAI: {"wrong_order": "other tokens than it was sent", "nan": "NaN", "echo_ignored": ROWS, "start_token": ROWS},
 }
+ECHOES = ("late_echo", "backward_echo", "full_echo", "empty_echo")
+OWN[OPENAI] |= dict.fromkeys(ECHOES, "belong to other positions: of an echo, exactly the first has to be null")
 SEEN = {(routes, fault): words for routes, own in OWN.items() for fault, words in (ALL | own).items()}
 
 

@@ -34,6 +34,7 @@ def disclosed(
     series: dict[tuple[int, str, str], Any] = {(0, "whole", ""): np.asarray(whole)}
     for name, value in (("log_prob", -1.0), ("noise", noise), ("placebo_alone", placebo)):
         series[0, name, ""] = np.full(len(tokens), value)
+    series[0, "log_prob", ""][np.isneginf(whole)] = -np.inf
     context, spans = "", []
     for number, (text, without, alone) in enumerate(pieces, 1):
         ranges = [[len(context), len(context) + len(text)]]
@@ -58,6 +59,25 @@ def test_a_copied_value_is_one_span_with_its_source() -> None:
     assert found.floor_nats == LEAST_NATS
     (source,) = found.sources
     assert (source.piece, source.document, source.text, source.nats) == ("s1", "d1", "0161-496-0382", 9.0)
+
+
+@pytest.mark.parametrize("is_ruled_out", [False, True])
+def test_an_infinite_influence_stays_infinite(is_ruled_out: bool) -> None:
+    # The context makes the first token possible, or an irrelevant text beside it too; or it rules the last one out.
+    answer = [("0161", np.inf), (" 496", 1.0), (" 0382", -np.inf if is_ruled_out else 6.0)]
+    ring = ("Ring 0161-496-0382. ", [0.0, np.inf, 0.0], [np.inf, 1.0, -3.0])
+    (found,) = disclosed(answer, [ring, ("It rains.", [0.0, -np.inf, 0.0], [-np.inf, 0.0, 0.0])])
+    assert (found.nats, found.interval_nats, found.posterior) == (np.inf, (np.inf, np.inf), 1.0)
+    assert (found.surprise_nats, found.floor_nats) == (np.inf, LEAST_NATS)
+    (source,) = found.sources
+    assert (source.nats, source.alone_nats, found.most_nats) == (np.inf, np.inf, np.inf)
+    told = json.dumps(found.to_dict())
+    assert told.count('"Infinity"') == 6
+    beside = disclosed(answer, [ring], placebo=np.inf)
+    assert [(one.floor_nats, one.placebo_nats) for one in beside] == [(np.inf, np.inf)]
+    below = disclosed([("0161", -np.inf), (" 496 0382", 1.0)], [("Ring 0161-496-0382.", [-np.inf, 0.0], [0.0, 0.0])])
+    assert [(one.nats, one.surprise_nats, one.posterior) for one in below] == [(-np.inf, np.inf, 0.0)]
+    assert below[0].sources[0].nats == -np.inf
 
 
 def test_two_copies_are_one_disclosure_with_two_sources() -> None:

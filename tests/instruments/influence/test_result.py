@@ -12,7 +12,7 @@ import pytest
 from leakmeter.core.measure import NATS, TOKEN_ID, Measurement
 from leakmeter.instruments.influence.result import InfluenceResult, Sample
 from leakmeter.results.result import Response
-from leakmeter.stats.stats import bootstrap_interval_of_mean
+from leakmeter.stats.stats import UNDEFINED, bootstrap_interval_of_mean
 
 CONTEXT = "Ana is 41. She is 41."
 PARAMS = {"temperature": 0.8, "cid_lambda": 1.5, "samples": 1, "max_new_tokens": 50, "seed": 3}
@@ -208,3 +208,18 @@ def test_an_infinite_influence_is_a_word_and_a_missing_one_is_null() -> None:
     assert told["pieces"][0]["nats"] == told["pieces"][0]["per_token_nats"][0] == "Infinity"
     assert told["pieces"][0]["swapped_nats"] is None
     assert InfluenceResult.from_dict(told).pieces[0].nats == math.inf
+
+
+@pytest.mark.parametrize(
+    "beside", [{}, {"placebo": [math.inf, -math.inf, 0.0]}, {"placebo_alone": [-math.inf, math.inf, 0]}]
+)
+def test_a_sum_of_infinities_of_both_signs_is_undefined_without_a_warning(beside: dict[str, list[float]]) -> None:
+    case = measured([math.inf, -math.inf, 1.0], **beside)
+    told = json.loads(case.to_json())
+    assert (told["whole_nats"], told["whole_signed_nats"]) == ("Infinity", None)
+    assert (told["pieces"][0]["nats"], told["pieces"][0]["signed_nats"]) == ("Infinity", None)
+    assert case.whole_posterior is case.pieces[0].posterior is None
+    assert case.whole_posterior_note == UNDEFINED
+    for name in beside:
+        assert told[f"{name}_signed_nats"] == "Infinity"
+    assert "1000000" not in case.to_json()

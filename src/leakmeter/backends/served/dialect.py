@@ -254,6 +254,16 @@ def check_n_rows(n_rows: int, n_asked: int, host: str) -> None:
         )
 
 
+def check_echo(values: Sequence[Any], host: str) -> None:
+    """Refuse log-probabilities of an echo that are moved: exactly its first token, which follows nothing, has none."""
+    if [place for place, value in enumerate(values) if value is None] != [0]:
+        raise AnswerError(
+            "other_places",
+            host,
+            "returns log-probabilities that belong to other positions: of an echo, exactly the first has to be null",
+        )
+
+
 def check_n_top(n_tokens: int, k: int, host: str) -> None:
     if n_tokens < k:
         raise AnswerError("few_top", host, f"answers with {n_tokens} tokens of a row instead of the {k} likeliest")

@@ -67,6 +67,7 @@ class OpenAi:
             values, texts = choice["logprobs"]["token_logprobs"], choice["logprobs"]["tokens"]
             dialect.check_n_rows(len(values), len(ids) + self._n_more, self._host)
             dialect.check_texts([self._tokenizer.decode([token]) for token in ids], texts, self._host)
+            dialect.check_echo(values, self._host)
             return dialect.log_probs_of(values[n_prompt : len(ids)], len(scored.response), self._host)
 
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:

@@ -29,7 +29,7 @@ import regex
 from leakmeter.core.measure import Texts
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.request import FloatArray
-from leakmeter.instruments.influence.sources import Pieces, Series, Source, finite
+from leakmeter.instruments.influence.sources import Pieces, Series, Source, finite, unbounded
 from leakmeter.stats.stats import maximal_segments, posterior_from_even_odds
 from leakmeter.text.build import REGION
 from leakmeter.text.entities import values
@@ -81,11 +81,12 @@ class Disclosure(DisclosedSpan):
     posterior: float
     """How sure an observer of the span is, from even odds, that the context was there: 1 / (1 + e^−nats)."""
     surprise_nats: Unbounded
-    """−Σ_t log p̄(y_t | ∅): how unlikely the span is without the context."""
+    """−Σ_t log p̄(y_t | ∅): how unlikely the span is without the context; infinite where the context rules a token out,
+    of which it is not known."""
     placebo_nats: Unbounded | None
     """Most that an irrelevant text raises the tokens of a value, or of other content as many neighbouring tokens of the
     response; None where none fits."""
-    floor_nats: float
+    floor_nats: Unbounded
     """What the span has to be raised by: 3, or the noise or the placebo where these are more."""
     evidence: Evidence | None
     """'scores' where the context, or a source that has the value, raised the span above its floor; 'words' where it did
@@ -176,9 +177,11 @@ def _numbers(texts: Texts, series: Series, n_tokens: int) -> _Numbers:
     placebos = [
         values for (sample, name, _), values in series.items() if not sample and name in ("placebo", "placebo_alone")
     ]
+    log_probs = series.get((0, "log_prob", ""), np.full(n_tokens, np.nan))
     return _Numbers(
         whole,
-        whole - finite(series[0, "log_prob", ""]) if (0, "log_prob", "") in series else np.full(n_tokens, np.nan),
+        # A token that the context rules out has another log-probability without it, which no series holds.
+        np.where(np.isneginf(log_probs), finite(-log_probs), whole - log_probs),
         np.asarray(series[0, "noise", ""]),
         finite(np.asarray(placebos).reshape(len(placebos), n_tokens)),
         Pieces(texts, series, n_tokens),
@@ -246,7 +249,7 @@ def _disclosure(text: str, span: _Word, value: Value | None, numbers: _Numbers) 
     tokens = slice(first, last)
     nats = float(numbers.whole[tokens].sum())
     # Of a server's intervals the noise holds the half-widths.
-    uncertain = float(numbers.noise[tokens].sum())
+    uncertain = float(finite(numbers.noise[tokens]).sum())
     words = text[start:end]
     sources = numbers.pieces.sources(words, is_value=value is not None, first=first, last=last, nats=nats)
     copied = [source for source, is_copied in sources if is_copied]
@@ -276,14 +279,14 @@ def _disclosure(text: str, span: _Word, value: Value | None, numbers: _Numbers) 
         kind=OTHER if value is None else value.type,
         found_by=None if value is None else value.found_by,
         relation=relation,
-        nats=nats,
-        interval_nats=(nats - uncertain, nats + uncertain),
+        nats=unbounded(nats),
+        interval_nats=(unbounded(nats - uncertain), unbounded(nats + uncertain)),
         posterior=posterior_from_even_odds(nats),
-        surprise_nats=surprise,
-        placebo_nats=placebo,
-        floor_nats=floor,
+        surprise_nats=unbounded(surprise),
+        placebo_nats=None if placebo is None else unbounded(placebo),
+        floor_nats=unbounded(floor),
         evidence=evidence,
         document=sources[0][0].document if sources else None,
         source=sources[0][0].text if sources else None,
-        sources=tuple(source for source, _ in sources),
+        sources=tuple(source.as_measured for source, _ in sources),
     )

@@ -32,7 +32,7 @@ from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.findings import telling
 from leakmeter.instruments.influence.measure import AUDITED, GROUPED, MOST_ROUNDS, SCREENED
 from leakmeter.instruments.influence.searched import SearchSummary, is_exact, summary
-from leakmeter.instruments.influence.sources import ContextPiece, Series
+from leakmeter.instruments.influence.sources import ContextPiece, Series, signed_size, signed_sum
 from leakmeter.overriding import override
 from leakmeter.results.result import DEFINING, DocumentRange, Part, PieceFields, Response, Result
 from leakmeter.stats.stats import bootstrap_interval_of_mean, posterior_of
@@ -255,7 +255,7 @@ class ContextResult(Result):
         half_width = half_width_of(series)
         if half_width is not None:
             warnings = [*warnings, _INTERVALS.format(half_width)]
-        posterior = posterior_of(float(whole.sum()), noise_nats=float(noise.sum()), placebo_nats=placebo_nats)
+        posterior = posterior_of(signed_sum(whole), noise_nats=float(noise.sum()), placebo_nats=placebo_nats)
         return {
             **cls.common(texts, warnings),
             **{name: texts[name] for name in ("unit", "removal", "template", "query", "context", "truncated_tokens")},
@@ -263,7 +263,7 @@ class ContextResult(Result):
             "documents": DocumentRange.all_of(texts),
             "response": Response.from_texts(texts, 0, params["seed"]),
             "whole_nats": _sum(whole),
-            "whole_signed_nats": float(whole.sum()),
+            "whole_signed_nats": signed_sum(whole),
             "whole_per_token_nats": tuple(np.abs(whole).tolist()),
             "whole_posterior": posterior.probability,
             "whole_posterior_note": posterior.note,
@@ -451,9 +451,9 @@ class InfluenceResult(ContextResult):
         placebos = [
             values for (sample, statistic, _), values in series.items() if (sample, statistic) == (0, "placebo")
         ]
-        placebo_signed_nats = max((abs(float(values.sum())) for values in placebos), default=None)
+        placebo_signed_nats = max(map(signed_size, placebos), default=None)
         alone = series.get((0, "placebo_alone", ""))
-        alone_signed_nats = None if alone is None else abs(float(alone.sum()))
+        alone_signed_nats = None if alone is None else signed_size(alone)
         ablated = [[_sum(series[i, "without_this", span["name"]]) for span in texts["spans"]] for i in range(n_samples)]
         pieces = []
         for number, (span, rank) in enumerate(zip(texts["spans"], ranks(texts["spans"], ablated[0]), strict=True)):
@@ -520,13 +520,13 @@ def _piece(
     noise_nats = float(series[0, "noise", ""].sum())
     nats, alone = _sum(signed), series.get((0, "only_this", span["name"]))
     alone_nats = None if alone is None else _sum(alone)
-    posterior = posterior_of(float(signed.sum()), noise_nats=noise_nats, placebo_nats=placebo_nats)
+    posterior = posterior_of(signed_sum(signed), noise_nats=noise_nats, placebo_nats=placebo_nats)
     mean, interval, worst = over_samples
     return Piece(
         **Piece.fields_of(span, texts, series),
         nats=nats,
         per_token_nats=tuple(np.abs(signed).tolist()),
-        signed_nats=float(signed.sum()),
+        signed_nats=signed_sum(signed),
         signed_per_token_nats=tuple(signed.tolist()),
         alone_nats=alone_nats,
         posterior=posterior.probability,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -70,7 +70,10 @@ _LEAST_SHARE: Final = 0.1
 """Share of a span's nats that a piece has to do to be one of several sources."""
 _REDUNDANT: Final = 0.6
 """Share of the best source's nats, alone, that another source of the same has."""
-_MOST_NATS: Final = 1e9
+_POSSIBLE: Final = 1e10
+"""Stands for +∞: what the context alone makes possible. It outweighs 99 tokens that it rules out."""
+_RULED_OUT: Final = -1e8
+"""Stands for −∞."""
 _MOST_SOURCES: Final = 4
 _COPIED: Final = 0.6
 """Share of a span's telling words that stand in its source, from where it is called copied."""
@@ -101,10 +104,33 @@ class Source(Record):
         """The larger of both; −∞ where neither was measured."""
         return max((nats for nats in (self.nats, self.alone_nats) if nats is not None), default=-np.inf)
 
+    @property
+    def as_measured(self) -> Self:
+        """With infinite numbers where sums of `finite` ones stand for them."""
+        numbers = {"nats": self.nats, "alone_nats": self.alone_nats}
+        return replace(self, **{name: None if nats is None else unbounded(nats) for name, nats in numbers.items()})
+
 
 def finite(values: FloatArray) -> FloatArray:
-    """Infinite nats as 1e9, so that sums are defined."""
-    return np.nan_to_num(np.asarray(values, dtype=np.float64), nan=0.0, posinf=_MOST_NATS, neginf=-_MOST_NATS)
+    """Infinite nats as large ones, so that sums can be compared; `unbounded` tells what such a sum is."""
+    return np.nan_to_num(np.asarray(values, dtype=np.float64), nan=0.0, posinf=_POSSIBLE, neginf=_RULED_OUT)
+
+
+def unbounded(nats: float) -> float:
+    """A sum of `finite` nats, infinite again where it has infinite ones; of both signs +∞."""
+    return float(np.copysign(np.inf, nats)) if abs(nats) > -_RULED_OUT / 2 else nats
+
+
+def signed_sum(values: FloatArray) -> float:
+    """Σ_t with signs; NaN where it is not defined, as ∞ − ∞."""
+    with np.errstate(invalid="ignore"):
+        return float(np.sum(values))
+
+
+def signed_size(values: FloatArray) -> float:
+    """|Σ_t|; infinite where it is not defined."""
+    size = abs(signed_sum(values))
+    return np.inf if np.isnan(size) else size
 
 
 class Pieces:
