@@ -55,6 +55,23 @@ class StudyRun:
 
         return saved(path, page_of_study(self.path))
 
+    def save_latex(self, path: str | Path) -> Path:
+        """Write the study's tables as LaTeX (booktabs), each with caption, label and notes; of mode 0600.
+
+        Args:
+            path: the file; one that is there is replaced.
+
+        Returns:
+            The file's path.
+
+        Raises:
+            StoreError: it lies in a run.
+        """
+        from leakmeter.results.result import saved
+        from leakmeter.studies.study_report import tables_of
+
+        return saved(path, tables_of(self.path).latex())
+
 
 def study(
     name: str | Path,
