@@ -2,7 +2,7 @@
 
 `python -m benchmarks scale --data RUN --out DIR` measures what a part of a complete run costs its driver and draws how
 many parts a second a simulated fleet completes. Workers and their clock are simulated; `execute.pool.Pool` and
-`execute.queues.Queues` are the real ones, and their own time, as it is measured here, passes on that clock too.
+`execute.pool.Queues` are the real ones, and their own time, as it is measured here, passes on that clock too.
 """
 
 from __future__ import annotations

@@ -15,11 +15,19 @@ LeakmeterError                  one line: what was given, what was expected, wha
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from leakmeter.overriding import override
 
+_OPTION: Final = re.compile(
+    r"(?<![\w-])--(?P<name>[a-z]+(?:-[a-z]+)*)"
+    # What follows is its value, and no word of the sentence.
+    r"(?:[ =](?!(?:and|finds|for|gives|has|in|is|leaves|matches|measures|needs|or|to|too|took|with)\b)"
+    r"(?P<value>'[^']*'|[^\s;,()]*[^\s;,():.]))?"
+)
 _LONGEST_NAME: Final = 120
 _FIRST, _LAST = 2000, 800  # characters of a message that is longer: what is wrong stands first, what to do last
 
@@ -41,13 +49,14 @@ class UsageError(LeakmeterError):
 class UnknownNameError(UsageError):
     """A name that nothing answers to; the message lists what exists and guesses what was meant."""
 
-    def __init__(self, kind: str, given: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, given: str, known: Iterable[str], *, meant: str = "") -> None:
+        """`meant`: what is known by another word, where no similar name says so."""
         names = sorted(known)
         # What is given may be a text that slipped into the place of a name.
         given = " ".join(given[: 4 * _LONGEST_NAME].split())
         given = given if len(given) <= _LONGEST_NAME else f"{given[:_LONGEST_NAME]}…"
         guess = difflib.get_close_matches(given, names, n=1)
-        hint = f"; did you mean '{guess[0]}'?" if guess else ";"
+        hint = f"; {meant};" if meant else f"; did you mean '{guess[0]}'?" if guess else ";"
         listing = ", ".join(f"'{name}'" for name in names) or "none"
         super().__init__(f"no {kind} named '{given}'{hint} known: {listing}")
 
@@ -91,3 +100,27 @@ class DamagedError(StoreError):
         super().__init__(f"run '{run}' is damaged: {file}, {field}: {why}; remove that directory and run again")
         self.finding = f"{file}: damaged: {field}: {why}"
         """What is wrong, beside the name of the run."""
+
+
+def as_keyword(name: str, value: str | None, *, is_flag: bool = False) -> str:
+    """An option as Python writes it."""
+    if value is None:
+        return f"{name}=True" if is_flag else name
+    # A placeholder, such as FILE, a number, or what has quotes already.
+    is_plain = re.fullmatch(r"'.*'|[A-Z]+|-?[\d.]+", value)
+    return f"{name}={value}" if is_plain else f"{name}={value!r}"
+
+
+@contextmanager
+def options_named(name_of: Callable[[str, str | None], str | None]) -> Iterator[None]:
+    """Within, errors name options as the caller knows them: shared code writes them as a command's, '--label-scoring
+    whole-sequence'. `name_of` gets a name with '_' for '-', and the value that stands behind it; None keeps both."""
+
+    def renamed(option: re.Match[str]) -> str:
+        return name_of(option["name"].replace("-", "_"), option["value"]) or option[0]
+
+    try:
+        yield
+    except LeakmeterError as error:
+        error.args = (_OPTION.sub(renamed, Exception.__str__(error)),)
+        raise

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import leakmeter
+from leakmeter.commands.study import StudyRun
 from leakmeter.engine.loading import load_run
 from leakmeter.studies.study_report import StudyTables
 from leakmeter.studies.tables import readable
@@ -52,6 +53,18 @@ def test_several_runs_give_one_page_and_so_does_a_study(cli: Call, runs: list[Pa
         assert said in page
 
 
+def test_tables_of_a_study_for_a_paper(cli: Call, study: Path) -> None:
+    ended = cli("report", study, "--latex", "tables.tex")
+    private = "(private, readable by you alone)"
+    assert (ended.code, ended.err) == (0, f"report: report.html {private}\ntables: tables.tex {private}\n")
+    text = Path("tables.tex").read_text(encoding="utf-8")
+    assert text.startswith("% leakmeter study run mine.toml\n")
+    assert "    model & n \\\\\n    \\midrule\n    toy & 3 \\\\\n    \\bottomrule\n" in text
+    made = StudyRun(study).save_latex("python.tex")
+    assert made.read_text(encoding="utf-8") == text
+    assert {Path(name).stat().st_mode & 0o777 for name in ("tables.tex", made)} == {0o600}
+
+
 @pytest.mark.long
 def test_figures_of_one_run_and_of_several(cli: Call, runs: list[Path]) -> None:
     ended = cli("report", runs[0], "--figures", "one")
@@ -77,6 +90,8 @@ def test_figures_of_one_run_and_of_several(cli: Call, runs: list[Path]) -> None:
         (["STUDY", "RUN"], "is a study's directory; give it alone"),
         (["STUDY", "--figures", "f"], "without --figures and --public"),
         (["STUDY", "--markdown", "x.md"], "table.md is Markdown"),
+        (["RUN", "--latex", "x.tex"], "--latex writes the tables of a study, and 'RUN' is none; leave it out"),
+        (["STUDY", "--latex", "report.html"], "--html and --latex are both 'report.html'"),
         (["RUN", "missing"], "'missing' holds no complete run"),
         (["RUN", "--figures", "RUN/spec.json"], "is inside the run 'influence-"),
         (["RUN", "--markdown", "RUN/spec.json"], "which is an input of this command"),
@@ -87,7 +102,7 @@ def test_bad_input_is_one_line(cli: Call, runs: list[Path], study: Path, words: 
     before = sorted(os.listdir())
     ended = cli("report", *(word.replace("RUN", str(runs[0])).replace("STUDY", str(study)) for word in words))
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-    assert why in ended.err
+    assert why.replace("RUN", str(runs[0])) in ended.err
     assert sorted(os.listdir()) == before
 
 

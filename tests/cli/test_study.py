@@ -18,9 +18,11 @@ from typing import Any
 
 import pytest
 
+import leakmeter
 from helpers.examples import few
 from helpers.places import TESTS
 from leakmeter.commands import progress
+from leakmeter.errors import UsageError
 from leakmeter.report.console import LEFT_OUT
 from leakmeter.stats.stats import bootstrap_interval_of_mean, mean
 from leakmeter.storage.export import write
@@ -32,6 +34,7 @@ from leakmeter.studies.quality import Regurgitation
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 Call = Callable[..., Any]
+SAME_TOKEN = "labels 'Glad' and 'Gloomy' begin with the same token, so their first tokens do not distinguish them"
 N_RECORDS = 6
 LAMBDAS = ("0.5", "1.0", "2.0")
 
@@ -298,6 +301,30 @@ def test_what_exemplars_cannot_be_is_one_line(cli: Call, moods: list[str], more:
     (error,) = [line for line in ended.err.splitlines() if line.startswith("leakmeter: ")]
     assert told in error
     assert not list(Path(".").glob("runs/icl-*"))
+
+
+def test_hints_say_how_a_study_is_told(cli: Call, moods: list[str]) -> None:
+    """Labels that begin with the same token: `leakmeter icl` has an option for that, a study a setting."""
+    Path("mood.toml").write_text('labels = ["Glad", "Gloomy"]\n[fields]\nsaid = "Said"\n', encoding="utf-8")
+    for name in ("new", "old"):
+        Path(f"{name}.csv").write_text("said,label\n" + "ha,Glad\nho,Gloomy\n" * 4, encoding="utf-8")
+    words, hint = ["study", "icl_figure_1", *moods[:-2]], "give --set label_scoring=whole-sequence\n"
+    ended = cli(*words)
+    assert (ended.code, ended.err.splitlines()[-1] + "\n") == (2, f"leakmeter: {SAME_TOKEN}; {hint}")
+    assert f"{SAME_TOKEN}; {hint}" in cli(*words, "--dry-run").err
+    assert cli(*words, *moods[-2:]).code == 0
+    data = {"mood.toml": "new.csv", "mood.toml.train": "old.csv"}
+    settings = {"model": "toy", "dataset": "mood.toml"}
+    with pytest.raises(UsageError, match=re.escape("give settings={'label_scoring': 'whole-sequence'}")):
+        leakmeter.study("icl_figure_1", data=data, settings=settings, out="again")
+
+
+def test_the_call_that_made_a_study_makes_it_again(moods: list[str]) -> None:
+    data = {"mood.toml": "new.csv", "mood.toml.train": "old.csv"}
+    settings = {"model": "toy", "dataset": "mood.toml", "label_scoring": "whole-sequence", "queries": [2, 3]}
+    made = leakmeter.study("icl_figure_1", data=data, settings=settings, dtype="float64").path
+    command = json.loads((made / "table.json").read_bytes())["command"]
+    assert eval(command, {"leakmeter": leakmeter}).path == made  # noqa: S307 - what the study wrote
 
 
 WORDS = [f"w{i}" for i in range(40)]

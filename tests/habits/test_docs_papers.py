@@ -65,7 +65,7 @@ def names() -> list[str]:
 
 
 def resolved(name: str) -> object:
-    """What 'core.rules:mix_with_first' names; None for nothing."""
+    """What 'core.reductions:mix_with_first' names; None for nothing."""
     module, _, path = name.partition(":")
     found: object = importlib.import_module(f"leakmeter.{module}")
     for part in path.split("."):

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import html
+import re
+import shlex
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import leakmeter
+from helpers.docs_blocks import words_of
 from helpers.places import DOCS
 from helpers.report_browser import CHROMIUM, Browser
+from leakmeter.cli import program
 from report import gallery
+
+Call = Callable[..., Any]
 
 
 def test_the_gallery_has_every_page_and_names_it() -> None:
@@ -17,6 +28,33 @@ def test_the_gallery_has_every_page_and_names_it() -> None:
         assert (DOCS / "gallery" / name).stat().st_size < gallery.MOST_BYTES
         assert f"](gallery/{name})" in page
         assert f"`leakmeter {line}`" in page
+
+
+def commands_in(page: Path) -> list[str]:
+    return re.findall(
+        r"<h2>Run it again</h2>\n<pre><code>(.*?)</code>", html.unescape(page.read_text(encoding="utf-8"))
+    )
+
+
+def test_every_page_says_the_command_that_made_it() -> None:
+    """Not that of the script, which calls the program in its own process."""
+    for name, line in gallery.PAGES.items():
+        (command,) = commands_in(DOCS / "gallery" / name)
+        assert words_of(command) == [*shlex.split(line), "--model", "smollm2-135m", "--html", name]
+        app = program(words_of(command)[:1])
+        assert app.parse_args(words_of(command), print_error=False, exit_on_error=False)[0] is not None
+
+
+def test_a_page_says_the_words_that_the_program_was_called_with(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/service", "--port", "80"])
+    Path("c.txt").write_text("Anna sang in Graz. Bo ate.", encoding="utf-8")
+    words = ["influence", "--model", "toy", "--context-file", "c.txt", "--query", "Who?", "--response", "Anna"]
+    assert cli(*words, "--html", "page.html").code == 0
+    (command,) = commands_in(Path("page.html"))
+    assert words_of(command) == [*words, "--html", "page.html"]
+    # Nothing was typed where a function made it.
+    leakmeter.influence("toy", context="Anna sang.", query="Who?", response="Anna").save_html("python.html")
+    assert commands_in(Path("python.html")) == []
 
 
 @pytest.mark.long

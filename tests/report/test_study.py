@@ -6,7 +6,10 @@ import csv
 import io
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +20,7 @@ from leakmeter.report import blocks as b
 from leakmeter.report import charts, html
 from leakmeter.studies.contexts import Contexts
 from leakmeter.studies.study_report import StudyTables, extremes, figure_of, study_report
-from leakmeter.studies.tables import ReadableTable, readable, to_csv, to_markdown
+from leakmeter.studies.tables import ReadableTable, latex_text, readable, to_csv, to_markdown
 
 ROWS = [{"model": "a|b", "nats": 2.0, "nats_low": 1.5, "nats_high": 2.5}, {"model": "c", "nats": None}]
 COLUMNS = Contexts.columns
@@ -128,6 +131,55 @@ def test_markdown_shows_intervals_and_escapes() -> None:
     assert rule.count("---") == len(cells)
     assert second.endswith("| 2.00 | – | – |")
     assert "- one line" in text
+
+
+SPECIAL = '50 % of $5 & #1_a {b} ~c^ \\\\ <d> | `e` "f" --set – τ̂ ≤ −3 ± λ’s'
+
+
+def in_paper(tables: StudyTables) -> str:
+    """A document of these tables."""
+    packages = "\n".join(re.findall(r"^% (\\usepackage.*)$", tables.latex(), re.MULTILINE)[:1])
+    return f"\\documentclass{{article}}\n{packages}\n\\begin{{document}}\n{tables.latex()}\\end{{document}}\n"
+
+
+def test_latex_has_every_cell_escaped_with_caption_label_and_note() -> None:
+    rows = [{"model": SPECIAL, "n": 3, "nats": -0.5, "nats_low": -0.75, "nats_high": 0.25}, {"model": "[b]", "n": 1}]
+    others = readable("Pairs", ["p: by a rule"], [{"model": "a", "p": 0.25}], COLUMNS)
+    text = tables_of(rows, others, about=["intervals: 95 %"], findings=("F is 5 %",)).latex()
+    first, second = text.split("\n\n")
+    assert first.splitlines()[0] == f"% {COMMAND}"
+    for said in (
+        r"\caption{T}", r"\label{tab:t}", r"\begin{tabular}{lrr}", r"model & n & $\hat{\tau}$, nats \\",
+        r"50 \% of \$5 \& \#1\_a \{b\} \textasciitilde{}c\textasciicircum{} \textbackslash{}\textbackslash{} "
+        r"\textless{}d\textgreater{} \textbar{} \textasciigrave{}e\textasciigrave{} \char34{}f\char34{} -{}-set -- "
+        r"$\hat{\tau}$ $\le$ $-$3 $\pm$ $\lambda$'s & 3 & $-$0.50 [$-$0.75, 0.25] \\", r"    {}[b] & 1 & -- \\",
+        r"{\footnotesize F is 5 \%; intervals: 95 \%; n: how many values a row rests on.\par}",
+    ):  # fmt: skip
+        assert said in first, said
+    assert r"\caption{T: Pairs}" in second
+    assert r"\label{tab:t-pairs}" in second
+    assert r"\footnotesize p: by a rule.\par" in second
+
+
+@pytest.mark.parametrize("text", [HOSTILE, SPECIAL, *map(chr, range(33, 127)), "--", "a\\", "\\\\", "{", "\u0302x"])
+def test_latex_of_any_text_is_text(text: str) -> None:
+    """Nothing of it is a command, a comment or a formula, ends a cell, or opens what it does not close."""
+    written = re.compile(r"\\[{}$&#%_]|\\(?:text\w+|char34|ldots|P)\{\}|\$(?:-|\\\w+(?:\{[^{}$]*\})?)\$")
+    assert not re.search(r"[\\{}$&#%_~^<>|\"`\n]|--(?!\s|$)", written.sub("", latex_text(text)).replace("{}-", ""))
+    tables = tables_of([{"model": text, "n": 3}, {"model": f"x {text}"}], about=[text])
+    rows = re.search(r"\\midrule\n(.*)    \\bottomrule", tables.latex(), re.DOTALL)
+    assert rows is not None
+    assert [len(re.findall(r"(?<!\\)&", line)) for line in rows[1].splitlines()] == [1, 1]
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex here: tables were not typeset")
+def test_latex_is_typeset(tmp_path: Path) -> None:
+    rows = [{"model": SPECIAL, "n": 3, "nats": -0.5, "nats_low": -0.75, "nats_high": 0.25}, {"model": "[b]", "n": 1}]
+    path = tmp_path / "paper.tex"
+    path.write_text(in_paper(tables_of(rows, readable(SPECIAL, [SPECIAL], rows, COLUMNS))), encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", path.name]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert ended.returncode == 0, ended.stdout.decode(errors="replace")[-2000:]
 
 
 @pytest.mark.parametrize("x", ["cid_lambda", "model"])

@@ -181,7 +181,8 @@ def test_the_papers_factors() -> None:
     [
         ({"shots": ["0"]}, UsageError, "shots is 0; it has to be 1 or more"),
         ({"queries": ["0"]}, UsageError, "queries is 0; it has to be 1 or more"),
-        ({"records": ["5"]}, UnknownNameError, "no setting of a study named 'records'"),
+        ({"records": ["5"]}, UnknownNameError, "named 'records'; how many queries are measured is 'queries'; known"),
+        ({"samples": ["5"]}, UnknownNameError, "named 'samples'; how many queries are measured is 'queries'; known"),
         ({"factkb": ["x"]}, UnknownNameError, "no setting of a study named 'factkb'"),
         ({"dataset": ["agnewz"]}, UnknownNameError, "no task named 'agnewz'; did you mean 'agnews'"),
         ({"dataset": ["nowhere.toml"]}, DataError, "task file 'nowhere.toml' cannot be read"),

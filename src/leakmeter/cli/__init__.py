@@ -15,6 +15,7 @@ from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError, U
 
 from leakmeter.cli import process
 from leakmeter.cli.short_help import Formatter
+from leakmeter.commands import output
 from leakmeter.core import registry
 from leakmeter.core.plain import excerpt, visible
 from leakmeter.core.urls import as_given
@@ -129,6 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="replace" if stream is sys.stdout else "backslashreplace")
     try:
         words = sys.argv[1:] if arguments is None else arguments
+        output.typed(words)
         ended: str | int | None = None
         try:
             if not words:

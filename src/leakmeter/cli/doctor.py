@@ -78,7 +78,7 @@ def doctor(
         output.check_writable(report, "report", model, against)
     result = examined(model, against=against, notify=output.tell, **options)
     if report is not None:
-        line = command_line(sys.argv[1:], without=[report])
+        line = command_line(without=[report])
         output.save_page(report, result.render_page([result], command=line, run=None), public=True)
     if json:
         output.print_json(result.to_dict())

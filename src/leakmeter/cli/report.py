@@ -17,6 +17,7 @@ def report(
     html: Path = Path("report.html"),
     markdown: Path | None = None,
     figures: Path | None = None,
+    latex: Path | None = None,
     public: Flag = False,
 ) -> None:
     """Write the HTML report of finished runs or of a study, and figures for a paper.
@@ -36,26 +37,36 @@ def report(
         Also write the report as Markdown, for a comment on a pull request or a job's summary.
     figures
         Also write the run's figures into this directory, as PNG and SVG.
+    latex
+        Also write a study's tables as LaTeX (booktabs), each with caption, label and notes.
     public
         Write only what may be published, of a bounded decoding or of generated texts.
     """
-    from leakmeter.studies.study_report import MARKDOWN, is_study, page_of_study
+    from leakmeter.results.result import saved
+    from leakmeter.studies.study_report import MARKDOWN, is_study, page_of_study, tables_of
 
     output.check_writable(html, "report", run, others)
+    output.check_apart(html=html, markdown=markdown, latex=latex)
     if markdown is not None:
         output.check_writable(markdown, "report", run, others, html)
+    if latex is not None:
+        output.check_writable(latex, "LaTeX file", run, others)
+        if not is_study(run):
+            raise UsageError(f"--latex writes the tables of a study, and '{run}' is none; leave it out")
     if is_study(run):
         if others or figures is not None or public:
             raise UsageError(f"'{run}' is a study's directory; give it alone, without --figures and --public")
         if markdown is not None:
             raise UsageError(f"'{run}' is a study's directory, whose {MARKDOWN} is Markdown; leave --markdown out")
         output.save_page(html, page_of_study(run))
+        if latex is not None:
+            saved(latex, tables_of(run).latex())
     else:
         _write_pages([run, *others], html, figures, public=public)
     output.tell_page(html, public=public)
+    if latex is not None:
+        output.tell(f"tables: {latex} (private, readable by you alone)")
     if markdown is not None:
-        from leakmeter.results.result import saved
-
         saved(markdown, _as_markdown([run, *others], public=public), public=public)
         output.tell_page(markdown, public=public)
 

@@ -17,6 +17,7 @@ from leakmeter.commands.study import (
     datasets_of,
     loaded_study,
     predictors,
+    private_files,
     record_of,
     run_study,
     shipped_studies,
@@ -95,7 +96,7 @@ def run(
     words += [part for entry in data or [] for part in ("--data", entry)]
     words += [part for setting in set or [] for part in ("--set", setting)]
     words += [part for name, value in (("dtype", dtype), ("device", device)) if value for part in (f"--{name}", value)]
-    command = command_line(words, without=_hidden(chosen, data or []))
+    command = command_line(words, without=private_files(chosen, [entry.rpartition("=")[2] for entry in data or []]))
 
     def show(tables: StudyTables, warning: str = "") -> None:
         if warning:
@@ -140,14 +141,6 @@ def list_studies(*, json: Flag = False) -> None:
     console.print(
         "Sizes: cells × records of each (contexts, queries, relations or people). leakmeter study run NAME --dry-run"
     )
-
-
-def _hidden(study: Study, data: Sequence[str]) -> list[str]:
-    """Files of people, which may be called by their names."""
-    if not study.kind.is_personal:
-        return []
-    files = {entry.rpartition("=")[2] for entry in data} | {cell.dataset for cell in study.cells}
-    return sorted(files.difference(study.kind.datasets()))
 
 
 def _changes(settings: Sequence[str]) -> dict[str, list[str]]:

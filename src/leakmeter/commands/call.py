@@ -31,7 +31,7 @@ from leakmeter.core.case import Case
 from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.plain import as_unicode
 from leakmeter.engine.loading import LOAD_OPTIONS, KeptModel, model_of, tell
-from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.errors import UnknownNameError, UsageError, as_keyword, options_named
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.overriding import override
 from leakmeter.storage.spec import checked_name
@@ -215,7 +215,8 @@ def plain_function(options: Callable[P, Made]) -> Callable[[Callable[[Made], T]]
     def decorated(wrapped: Callable[[Made], T]) -> Callable[P, T]:
         @wraps(wrapped)
         def called(**keywords: Any) -> T:
-            return wrapped(_made(wrapped, options, keywords))
+            with options_named(lambda name, value: as_keyword(name, value) if name in _fields(options) else None):
+                return wrapped(_made(wrapped, options, keywords))
 
         shown = _showing(called, _parameters(options, options), get_annotations(wrapped)["return"])
         return cast("Callable[P, T]", shown)
@@ -224,17 +225,27 @@ def plain_function(options: Callable[P, Made]) -> Callable[[Callable[[Made], T]]
 
 
 def _function(wrapped: Any, options: Any, call: Any, *, alone: bool = False) -> Any:
+    known = _fields(call)
+
+    def as_argument(name: str, value: str | None) -> str | None:
+        if name in ("data", "model"):
+            return as_keyword(name, value)
+        return as_keyword(name, value, is_flag=known[name].type == "bool") if name in known else None
+
     def on(model: KeptModel, data: Any = None, **keywords: Any) -> Any:
         for name in keywords:
             if name in LOAD_OPTIONS and name not in _fields(options):
                 raise UsageError(f"'{name}' sets how a model is loaded; give it to Meter(…)")
-        results = wrapped(model, data, _made(wrapped, options, keywords))
+        with options_named(as_argument):
+            results = wrapped(model, data, _made(wrapped, options, keywords))
         return results[0] if alone and data is None else results
 
     @wraps(wrapped)
     def called(model: Any = DEFAULT_MODEL, data: Any = None, **keywords: Any) -> Any:
         loading = {name: keywords.pop(name) for name in LOAD_OPTIONS if name in keywords}
-        return on(model_of(model, **loading), data, **keywords)
+        with options_named(as_argument):
+            kept = model_of(model, **loading)
+        return on(kept, data, **keywords)
 
     returned = get_annotations(wrapped)["return"]
     if alone:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
@@ -77,7 +76,7 @@ def run_cases(
         for note in kept.notes:
             output.tell(note)
     hidden = [*hides, *([*inputs, run.out, run.html] if hides_paths else [])]
-    command = output.command_line(sys.argv[1:], without=hidden)
+    command = output.command_line(without=hidden)
     files = () if hides_paths or public else dict.fromkeys(as_unicode(str(path)) for path in files_among(inputs))
     shown: list[AnyResult] = []
     n_cases = len(ready.prepared)

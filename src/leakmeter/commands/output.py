@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,8 +29,18 @@ HIDDEN: Final = "FILE"
 """What stands for a path that may name a person."""
 
 
-def command_line(words: Sequence[str], *, without: Iterable[object] = ()) -> str:
-    """The words behind 'leakmeter', quoted for a shell; paths of `without` are hidden."""
+_TYPED: ContextVar[tuple[str, ...]] = ContextVar("typed", default=())
+
+
+def typed(words: Sequence[str]) -> None:
+    """Note the words that a command is called with, which are not the process's where Python calls `main`."""
+    _TYPED.set(tuple(words))
+
+
+def command_line(words: Sequence[str] | None = None, *, without: Iterable[object] = ()) -> str:
+    """The words behind 'leakmeter', by default those that were typed, quoted for a shell; paths of `without` are
+    hidden."""
+    words = _TYPED.get() if words is None else words
     paths = {Path(str(hidden_path)) for hidden_path in without if hidden_path is not None}
     n_command = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
     shown = [*words[:n_command], *(_shown(word, paths) for word in words[n_command:])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakmeter.commands import output
 from leakmeter.commands.options import RunOptions
-from leakmeter.errors import UsageError
+from leakmeter.errors import UsageError, as_keyword, options_named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,6 +55,23 @@ class StudyRun:
 
         return saved(path, page_of_study(self.path))
 
+    def save_latex(self, path: str | Path) -> Path:
+        """Write the study's tables as LaTeX (booktabs), each with caption, label and notes; of mode 0600.
+
+        Args:
+            path: the file; one that is there is replaced.
+
+        Returns:
+            The file's path.
+
+        Raises:
+            StoreError: it lies in a run.
+        """
+        from leakmeter.results.result import saved
+        from leakmeter.studies.study_report import tables_of
+
+        return saved(path, tables_of(self.path).latex())
+
 
 def study(
     name: str | Path,
@@ -97,9 +114,22 @@ def study(
     changes = {key: [str(item) for item in values] for key, values in value_lists.items()}
     paths = {key: str(path) for key, path in (data or {}).items()}
     options = RunOptions(dtype=dtype, device=device, out=Path(out), no_cache=not cache)
-    chosen, records, options = loaded_study(str(name), size, changes, lambda study: paths, options)
-    words = f"leakmeter.study({Path(name).name!r}, size={size!r})"
-    return StudyRun(run_study(chosen, records, words, options)[0])
+    with options_named(_as_argument):
+        chosen, records, options = loaded_study(str(name), size, changes, lambda study: paths, options)
+        private = private_files(chosen, paths.values())
+        shown = {file_name: output.HIDDEN if path in private else path for file_name, path in paths.items()}
+        set_to = {key: output.HIDDEN if value in private else value for key, value in (settings or {}).items()}
+        given = {"data": shown, "settings": set_to, "dtype": dtype, "device": device}
+        words = [repr(str(name)), f"size={size!r}", *(f"{key}={value!r}" for key, value in given.items() if value)]
+        return StudyRun(run_study(chosen, records, f"leakmeter.study({', '.join(words)})", options)[0])
+
+
+def _as_argument(name: str, value: str | None) -> str | None:
+    """An option of `leakmeter study run` as an argument of `study`."""
+    setting, equals, level = (value or "").partition("=")
+    if name == "set" and equals:
+        return f"settings={{'{setting}': {level if level == '…' else repr(level)}}}"
+    return as_keyword(name, value) if name in ("data", "device", "dtype", "size") else None
 
 
 def list_studies() -> list[JsonObject]:
@@ -147,6 +177,13 @@ def _tell_of_few(study: Study, records: Sequence[Sequence[Any]]) -> None:
     for dataset, n, n_asked in sorted(counts):
         if n < n_asked:
             output.tell(f"{dataset}: {n:,} {noun} are available, and the study asks for {n_asked:,}; all are used")
+
+
+def private_files(study: Study, paths: Iterable[str]) -> list[str]:
+    """Files of people, which may be called by their names."""
+    if not study.kind.is_personal:
+        return []
+    return sorted({*paths, *datasets_of(study)}.difference(study.kind.datasets()))
 
 
 def record_of(name: str, sizes: Mapping[str, Study]) -> JsonObject:

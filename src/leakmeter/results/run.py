@@ -109,8 +109,8 @@ class Run(Results[Any]):
         return Measured(self.measure, self.spec, self.cases, self.kind.quantities)
 
     def measurements(self, engine: Literal["pandas", "polars"] = "pandas") -> Any:
-        """Every number of the run, one a row, in the columns of the view `measurements` (see `leakmeter query
-        --schema`).
+        """Every number of the run, one a row, in the columns of the view `measurements` (see `leakmeter runs
+        query --schema`).
 
         Args:
             engine: 'pandas' or 'polars'; names come as categories.

@@ -39,7 +39,7 @@ from leakmeter.models import resolve
 from leakmeter.storage.parts import Part, cases_of_run
 from leakmeter.storage.pseudonym import NONCE_FILES, made_directory
 from leakmeter.storage.rundir import RunDirectory
-from leakmeter.studies.grid import Cell, Study
+from leakmeter.studies.grid import Cell, Study, settings_named
 
 Progress = Callable[[Backend, int, Mapping[str, float]], AbstractContextManager[Callbacks]]
 """Of a back end, a number of cases, and the findings so far, which change meanwhile."""
@@ -117,7 +117,8 @@ def measure_cell(
     """Measure a cell, or continue its interrupted run, and write down which run it is."""
     cases = LoadedCases(tuple(study.kind.case(record) for record in records))
     name, size = cell.measure_name or study.measure, study.kind.group_size(cell.measure)
-    ready = make_ready(Plan(name, cell.measure, cell.settings, cases, size), backend)
+    with settings_named(study):
+        ready = make_ready(Plan(name, cell.measure, cell.settings, cases, size), backend)
     spec = ready.spec(command=command)
     kind, findings, measured = registry.instrument(name).result, dict[str, float](), list[Part]()
 
@@ -127,6 +128,7 @@ def measure_cell(
             yield part
 
     with (
+        settings_named(study),
         used_directory(directory, directory.parent / spec.id),
         progress(backend, len(cases.cases), findings) as callbacks,
         ready.measure_into(directory.parent, callbacks=callbacks, command=command) as run,
@@ -218,7 +220,8 @@ def forecasts(
     for cell in cells:
         of_cell = records[cell.number]
         try:
-            results.append(_forecast(study, cell, of_cell, predictor_of(cell.model)))
+            with settings_named(study):
+                results.append(_forecast(study, cell, of_cell, predictor_of(cell.model)))
         except LeakmeterError as error:
             results.append(Forecast(cell, len(of_cell), None, None, str(error)))
     return results

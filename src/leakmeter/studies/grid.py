@@ -26,6 +26,7 @@ import itertools
 import sys
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -36,11 +37,16 @@ from leakmeter.core.files import parsed_toml, read_text
 from leakmeter.core.measure import Measure
 from leakmeter.core.record import JsonObject
 from leakmeter.core.registry import Settings
-from leakmeter.errors import DataError, UnknownNameError, UsageError
+from leakmeter.errors import DataError, UnknownNameError, UsageError, options_named
 from leakmeter.studies.kind import Choice, Kind, field_types
 from leakmeter.studies.quality import Quality
 
 SIZES: Final = ("laptop", "paper")
+_COUNTS: Final = (
+    *("batches", "cases", "examples", "n", "people", "queries", "records", "relations", "samples", "subjects"),
+    *("sequences", "texts"),
+)
+"""What people call the number of whatever a study measures."""
 _HEADINGS: Final = ("title", "reproduces", "measure", "show")
 
 
@@ -123,6 +129,21 @@ def shipped() -> list[str]:
     return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
 
 
+def settings_of(measure: str) -> dict[str, str]:
+    """Every setting of studies of a measure, and its annotation."""
+    kind = kind_of(measure)
+    of_quality = field_types(Quality) if kind.has_quality else {}
+    counted = kind.counted or kind.records
+    of_measure = field_types(registry.instrument(measure).measure)
+    return {"model": "str", "dataset": "str", counted: "int", **kind.settings, **of_measure, **of_quality}
+
+
+def settings_named(study: Study) -> AbstractContextManager[None]:
+    """Within, errors say '--set label_scoring=whole-sequence' of what is an option of a measure's own command."""
+    known = settings_of(study.measure)
+    return options_named(lambda name, value: f"--set {name}={value or '…'}" if name in known else None)
+
+
 def load_study(source: str, size: str = "laptop", changes: Mapping[str, Sequence[str]] | None = None) -> Study:
     """One of `shipped()`, or a path that ends in '.toml'; `size` is 'laptop' or 'paper'.
 
@@ -163,7 +184,11 @@ def _study(name: str, file: JsonObject, size: str, settings: JsonObject) -> Stud
     measure, kind = registry.instrument(file["measure"]).measure, kind_of(file["measure"])
     of_measure, of_quality = field_types(measure), field_types(Quality) if kind.has_quality else {}
     counted = kind.counted or kind.records
-    types = {"model": "str", "dataset": "str", counted: "int", **kind.settings, **of_measure, **of_quality}
+    types = settings_of(file["measure"])
+    for setting in settings:
+        if setting not in types and setting not in ("cells", "replicates"):
+            meant = f"how many {counted} are measured is '{counted}'" if setting in _COUNTS else ""
+            raise UnknownNameError("setting of a study", setting, types, meant=meant)
     remaining = dict(settings)
     single = _listed(remaining.pop("cells", [{}]), types, remaining)
     factors = _factors_of(_replicated(remaining, kind.replicated), types, fixed=of_quality)
@@ -243,8 +268,6 @@ def _factors_of(settings: JsonObject, known: Mapping[str, str], fixed: Collectio
     """The values of each setting, checked; `fixed` ones have one."""
     factors: dict[str, list[Any]] = {}
     for setting, value in settings.items():
-        if setting not in known:
-            raise UnknownNameError("setting of a study", setting, known)
         values = value if isinstance(value, list) else [value]
         if not values:
             raise UsageError(f"setting '{setting}' has no value; give at least one")

@@ -16,7 +16,17 @@ from leakmeter.core.record import Record
 from leakmeter.errors import DataError, StoreError
 from leakmeter.report import blocks as b
 from leakmeter.report import html
-from leakmeter.studies.tables import Columns, ReadableTable, Row, heading_of, interval_of, shown_names, to_markdown
+from leakmeter.studies.tables import (
+    Columns,
+    ReadableTable,
+    Row,
+    heading_of,
+    interval_of,
+    label_of,
+    shown_names,
+    to_latex,
+    to_markdown,
+)
 
 _APART: Final = 0.04
 """Of the least distance of two places, between lines whose intervals would cover each other."""
@@ -104,8 +114,25 @@ class StudyTables(Record):
         shown = [replace(first, about=(*findings, *about)), *(replace(t, about=()) if brief else t for t in others)]
         return "\n".join(to_markdown(table, level=1 + (number > 0)) for number, table in enumerate(shown))
 
+    def latex(self) -> str:
+        """Every table for a paper, one behind another; the comment on top names the command."""
+        first, *others = self.tables
+        main = label_of(first.title)
+        tables = [to_latex(replace(first, about=(*self.findings, *first.about)), label=main, command=self.command)]
+        for table in others:
+            titled = replace(table, title=f"{first.title}: {table.title}")
+            tables.append(to_latex(titled, label=f"{main}-{label_of(table.title)}"))
+        return "\n".join(tables)
+
     def files(self) -> dict[str, str]:
         return {MARKDOWN: self.markdown(), TABLES: f"{to_json(self)}\n"}
+
+
+def tables_of(directory: Path) -> StudyTables:
+    try:
+        return StudyTables.from_dict(json.loads((directory / TABLES).read_text(encoding="utf-8")))
+    except (OSError, ValueError, DataError) as error:
+        raise StoreError(f"study '{directory}' cannot be read: {error}") from None
 
 
 def is_study(directory: Path) -> bool:
@@ -113,10 +140,10 @@ def is_study(directory: Path) -> bool:
 
 
 def page_of_study(directory: Path) -> str:
+    tables = tables_of(directory)
     try:
-        tables = StudyTables.from_dict(json.loads((directory / TABLES).read_text(encoding="utf-8")))
         figures = {path.stem: path.read_bytes() for path in sorted(directory.glob("*.png"))}
-    except (OSError, ValueError, DataError) as error:
+    except OSError as error:
         raise StoreError(f"study '{directory}' cannot be read: {error}") from None
     return html.page(study_report(tables, figures, directory=str(directory)))
 

@@ -21,7 +21,7 @@ SEEDS_ABOUT: Final = (
 
 
 def responses(finished: FinishedCell) -> Iterator[Row]:
-    """One row a response, as `leakmeter regurgitation --csv` reads it."""
+    """One row a response, as `leakmeter study regurgitation --csv` reads it."""
     for record, (texts, measurements) in zip(finished.records, finished.measured, strict=True):
         pairs = zip(texts["responses"], whole_by_token(measurements), strict=True)
         for sample, (response, nats) in enumerate(pairs):

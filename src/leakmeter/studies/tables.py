@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from leakmeter.core.plain import csv_writer, one_line
+from leakmeter.core.plain import csv_writer, one_line, visible
 from leakmeter.core.record import Record
 
 Row = dict[str, Any]
@@ -119,6 +121,84 @@ def to_markdown(table: ReadableTable, *, level: int = 1) -> str:
     for row in (table.heads, ("---",) * len(table.heads), *table.rows):
         lines.append(f"| {' | '.join(map(_escaped, row))} |")
     return "\n".join(lines) + "\n"
+
+
+_GREEK: Final = (
+    *("alpha", "beta", "gamma", "delta", "varepsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu"),
+    *("xi", "pi", "rho", "sigma", "tau", "varphi", "chi", "psi", "omega"),
+)
+_LATEX: Final = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", '"': r"\char34{}", "`": r"\textasciigrave{}",
+    "’": "'", "‘": "`", "“": "``", "”": "''", "–": "--", "—": "---", "…": r"\ldots{}", "\u00a0": "~", "¶": r"\P{}",
+    "×": r"$\times$", "±": r"$\pm$", "−": "$-$", "≤": r"$\le$", "≥": r"$\ge$", "≠": r"$\ne$", "∅": r"$\emptyset$",
+    "∖": r"$\setminus$", "½": r"$\frac{1}{2}$", "²": "$^2$", "·": r"$\cdot$", "∞": r"$\infty$", "→": r"$\to$",
+    "↔": r"$\leftrightarrow$", "‖": r"$\Vert$", "µ": r"$\mu$", "Σ": r"$\Sigma$", "Δ": r"$\Delta$",
+    **dict(zip("αβγδεζηθικλμνξπρστφχψω", map("$\\{}$".format, _GREEK), strict=True)),
+}  # fmt: skip
+"""Characters that LaTeX reads as commands, or that its usual fonts have only in formulas."""
+_ACCENTS: Final = {"\u0302": "hat", "\u0304": "bar", "\u0303": "tilde"}
+"""Of letters that have them as characters of their own."""
+_OF_N: Final = "n: how many values a row rests on"
+_NUMERIC: Final = re.compile(r"[-−]?[\d.,]+(?:e[-+]?\d+)?(?: %)?(?: ± .*)?(?: [\[(].*)?|–|-?inf")
+
+
+def to_latex(table: ReadableTable, *, label: str, command: str = "") -> str:
+    r"""A table of booktabs, with a caption, a label, and a note on where its numbers come from.
+
+    Cells are text whatever they hold: '_' and '%' are escaped, Greek letters and signs stand in formulas. What has no
+    such form stays as it is, and needs a font that has it. `command` made the numbers; LaTeX does not show it.
+    """
+    columns = list(zip(*table.rows, strict=True)) or [()] * len(table.heads)
+    form = "".join("r" if column and all(map(_NUMERIC.fullmatch, column)) else "l" for column in columns)
+    notes = [*table.about, *([_OF_N] if "n" in table.heads else [])]
+    lines = [
+        *(["% " + one_line(command)] if command else []),
+        r"% \usepackage{booktabs, textcomp}",
+        r"\begin{table}",
+        r"  \centering",
+        rf"  \caption{{{latex_text(table.title)}}}",
+        rf"  \label{{tab:{label}}}",
+        rf"  \begin{{tabular}}{{{form}}}",
+        r"    \toprule",
+        f"    {_latex_row(table.heads)}",
+        r"    \midrule",
+        *(f"    {_latex_row(row)}" for row in table.rows),
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        *([rf"  \par\smallskip{{\footnotesize {latex_text('; '.join(notes))}.\par}}"] if notes else []),
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    """A bracket or star behind the end of a row would be read as its argument."""
+    row = " & ".join(map(latex_text, cells))
+    return rf"{'{}' if row.startswith(('[', '*')) else ''}{row} \\"
+
+
+def latex_text(text: str) -> str:
+    """Any text as LaTeX shows it."""
+    text = unicodedata.normalize("NFC", visible(one_line(text)))
+    shown = list[str]()
+    for i, letter in enumerate(text):
+        before, behind = text[i - 1 : i], text[i + 1 : i + 2]
+        if letter in _ACCENTS:
+            # It stands behind its letter.
+            shown[-1:] = [rf"$\{_ACCENTS[letter]}{{{shown[-1].strip('$') if shown else ''}}}$"]
+        elif letter == "-" and behind.isdigit() and not (before.isalnum() or before in (")", "]")):
+            shown.append("$-$")
+        else:
+            # Two hyphens would become a dash.
+            shown.append("{}-" if letter == before == "-" else _LATEX.get(letter, letter))
+    return "".join(shown)
+
+
+def label_of(title: str) -> str:
+    """A title as part of a label: 'Influence over λ (Figure 8)' to 'influence-over-figure-8'."""
+    return "-".join(re.findall(r"[a-z0-9]+", unicodedata.normalize("NFKD", title).lower())) or "table"
 
 
 def share_text(share: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -94,7 +93,7 @@ def icl_select_command(
     backend = run.load_backend()
     machine = {"dtype": run.dtype, "device": run.device, "memory": run.memory}
     directory = selection.selection_directory(scope, settings, measure, run.model, run.out, **machine)
-    command = command_line(sys.argv[1:])
+    command = command_line()
     path: list[MeasuredList] = []
     times = [time.perf_counter()]
 

@@ -344,7 +344,7 @@ _QUANTITIES: Final[Quantities] = (
     Quantity(
         "influence.disclosures",
         "disclosures",
-        "NumberOf of spans of the response that disclose the context, whatever their content.",
+        "Number of spans of the response that disclose the context, whatever their content.",
         lambda case: float(len(case.disclosed)),
         lower_bound=_PARTLY_KNOWN,
         usual="max",
@@ -352,7 +352,7 @@ _QUANTITIES: Final[Quantities] = (
     Quantity(
         "influence.disclosures.personal",
         "disclosures",
-        "NumberOf of these that are personal or secret, as far as a list, a recogniser or a shape can tell.",
+        "Number of these that are personal or secret, as far as a list, a recogniser or a shape can tell.",
         lambda case: float(sum(disclosure.is_sensitive for disclosure in case.disclosed)),
         lower_bound=_PARTLY_KNOWN,
         usual="max",
@@ -370,7 +370,7 @@ _QUANTITIES: Final[Quantities] = (
     Quantity(
         "influence.repeated",
         "values",
-        "NumberOf of values of personal data in the context that the response repeats word for word.",
+        "Number of values of personal data in the context that the response repeats word for word.",
         _repeated,
     ),
 )

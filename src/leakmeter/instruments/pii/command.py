@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field, replace
@@ -596,7 +595,7 @@ def check(
     from leakmeter.studies.tables import readable, to_csv
 
     options = options or Check()
-    command = command_line(sys.argv[1:], without=[out])
+    command = command_line(without=[out])
     backend = (model or ModelOptions()).load("fine-tune")
 
     def table(auc_rows: Sequence[AucRow]) -> StudyTables:

@@ -1,0 +1,154 @@
+"""What prose names is there: files, modules and functions in pages, docstrings, comments and the table of breaks."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from helpers.places import DOCS, ROOT, TESTS
+
+SOURCE = ROOT / "src" / "leakmeter"
+PACKAGES = sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
+FOLDERS = ("benchmarks", "docs", "examples", "src", "tests", "tools")
+FILE = re.compile(r"(?<![\w/.-])((?:[\w.-]+/)*[\w-]+\.(?:py|j2|css|js))\b(?![\w/])")
+ROOM = re.compile(rf"(?<![\w/.`-])((?:{'|'.join((*PACKAGES, *FOLDERS))})/\w[\w/]*\w)(?![\w/.-])")
+DOTTED = re.compile(rf"(?<![\w/.-])(?:leakmeter\.)?((?:{'|'.join(PACKAGES)})\.[a-z_][\w.]*\w)(?![\w(])")
+COMMENT = re.compile(r"(?:^|[ \t])(# .*)$", re.MULTILINE)
+DATA = re.compile(r"\.(?:csv|html|jsonl?|md|parquet|png|py|sqlite|toml|xml|yml)$")
+"""Ends of files that users have and runs write."""
+
+
+def texts_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Prose with its line: of a module its docstrings and comments, of a page what stands outside of its blocks."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        yield 1, re.sub(r"^```.*?^```", lambda block: "\n" * block[0].count("\n"), text, flags=re.DOTALL | re.MULTILINE)
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
+    for comment in COMMENT.finditer(text):
+        yield 1 + text.count("\n", 0, comment.start(1)), comment[1]
+
+
+@cache
+def files() -> tuple[Path, ...]:
+    found = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if "__pycache__" not in path.parts]
+    return tuple(path.relative_to(ROOT) for path in (*found, *ROOT.iterdir()))
+
+
+@cache
+def ends() -> frozenset[str]:
+    """Paths of all files and folders, from whatever folder one begins."""
+    return frozenset("/".join(path.parts[i:]) for path in files() for i in range(len(path.parts)))
+
+
+@cache
+def is_defined(dotted: str) -> bool:
+    """Whether 'stats.ranks.auc' is a module, or a name that the module stats/ranks.py has."""
+    parts = dotted.split(".")
+    for folder in (SOURCE, TESTS):
+        place = folder
+        for i, part in enumerate(parts):
+            if (place / part).is_dir():
+                place /= part
+                continue
+            module, names = (place / f"{part}.py", parts[i + 1 :])
+            if not module.exists():
+                module, names = place / "__init__.py", parts[i:]
+            text = module.read_text(encoding="utf-8") if module.exists() else ""
+            if all(re.search(rf"\b{name}\b", text) for name in names) and text:
+                return True
+            break
+        else:
+            return True
+    return False
+
+
+def missing(text: str) -> list[str]:
+    """What a text names that is not there; NAME stands for any."""
+    named = [name for name in FILE.findall(text) if name not in ends()]
+    named += [name for name in ROOM.findall(text) if not ends() & {name, f"{name}.py"}]
+    named += [name for name in DOTTED.findall(text) if not DATA.search(name) and not is_defined(name)]
+    return [name for name in named if "NAME" not in name]
+
+
+def test_what_prose_names_is_there() -> None:
+    pages = [DOCS, ROOT / "benchmarks", ROOT / "examples", TESTS]
+    paths = [path for folder in (*pages, ROOT / "src", ROOT / "tools") for path in sorted(folder.rglob("*.py"))]
+    paths += [path for folder in pages for path in sorted(folder.rglob("*.md"))]
+    paths += [path for path in ROOT.glob("*.md") if path.name != "CHANGELOG.md"]
+    assert len(paths) > 800
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in paths
+        if path != Path(__file__) and missing(path.read_text(encoding="utf-8"))
+        for line, text in texts_of(path)
+        for name in missing(text)
+    ]
+    assert found == []
+
+
+def test_what_is_missing_is_seen() -> None:
+    there = "See `core/files.py`, core/files, files.py, `stats.ranks.auc`, leakmeter.core.registry and ledger.sqlite."
+    assert missing(there) == []
+    gone = "See `core/gone.py`, core/gone, `stats.ranks.gone`, leakmeter.core.gone, core.gone.name, `gone.py`."
+    assert len(missing(gone)) == 6
+
+
+def test_tests_that_a_break_names_are_there() -> None:
+    table = tomllib.loads((TESTS / "mutants" / "breaks.toml").read_text(encoding="utf-8"))
+    tests = [str(path.relative_to(ROOT)) for path in TESTS.rglob("test_*.py")]
+    likely = {word: one["name"] for group in table.values() for one in group for word in one["likely"]}
+    assert len(likely) > 50
+    assert {word: name for word, name in likely.items() if not any(word in path for path in tests)} == {}
+
+
+def class_names() -> set[str]:
+    """Names of the project's classes and types that nobody would write for another reason, such as NumberOf."""
+    found = set()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            targets = node.targets if isinstance(node, ast.Assign) else ()
+            found |= {node.name} if isinstance(node, ast.ClassDef) else {ast.unparse(target) for target in targets}
+    return {name for name in found if re.fullmatch(r"_?(?:[A-Z][a-z0-9]+){2,}", name)}
+
+
+def prose_in_code(path: Path) -> Iterator[str]:
+    """Every text of three words or more in a module, without its code and the exceptions that it lists."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value.split()) > 2:
+            text = re.sub(r"`[^`]+`", "", node.value)
+            yield re.sub(r"^\s*(?:Raises:|[A-Z]\w+Error:|>>>).*$|^    .*[(=|].*$", "", text, flags=re.MULTILINE)
+
+
+def bare(text: str, names: set[str]) -> list[str]:
+    words = re.findall(r"(?<![\w.])_?[A-Z]\w+(?![\w(\[])(?!\.\w)", text)
+    return [word for word in words if word in names and not word.endswith("Error")]
+
+
+def test_no_text_has_a_class_s_name_in_the_place_of_a_word() -> None:
+    """A name that was replaced everywhere is replaced in sentences too: 'NumberOf of spans'."""
+    names = class_names()
+    assert len(names) > 200
+    found = [
+        f"{path.relative_to(ROOT)}: {word} in {text[:80]!r}"
+        for path in SOURCE.rglob("*.py")
+        for text in prose_in_code(path)
+        for word in bare(text, names)
+        if not re.fullmatch(r"[\w.]+(?: \| [\w.]+)+", text)
+    ]
+    pages = (path for path in (*DOCS.rglob("*.md"), *ROOT.glob("*.md")))
+    found += [
+        f"{path.relative_to(ROOT)}: {word}"
+        for path in pages
+        for _, text in texts_of(path)
+        for word in bare(re.sub(r"`[^`]+`", "", text), names)
+    ]
+    assert found == []
+    assert bare("NumberOf of spans, as Counter counts", {"NumberOf"}) == ["NumberOf"]
