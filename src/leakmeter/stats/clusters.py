@@ -32,8 +32,8 @@ class Estimate:
     value: float | None
     """None where nothing can be said."""
     interval: tuple[float, float] | None
-    """None for fewer clusters than `stats.FEWEST_FOR_INTERVAL`, for a mean or ratio that is the same in all of them, and
-    where over a tenth of the resamples have no value."""
+    """None for fewer clusters than `stats.FEWEST_FOR_INTERVAL`, for a mean or ratio that is the same in all, and where
+    over a tenth of the resamples have no value."""
 
 
 class Resamples:

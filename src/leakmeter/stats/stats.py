@@ -36,9 +36,9 @@ def interval_of_mean(
     """Interval of the mean behind a sample, in the values' unit: the wider, at each end, of Student's and of a
     studentised bootstrap's.
 
-    None of fewer than `FEWEST_FOR_INTERVAL` values, of equal ones, and where one is infinite or NaN: then no rule holds,
-    and the values themselves have to be shown. Of values none of which is below 0 neither is the interval, nor is it
-    above 0 where none is.
+    None of fewer than `FEWEST_FOR_INTERVAL` values, of equal ones, and where one is infinite or NaN: no rule holds
+    then, and the values themselves have to be shown. Of values none of which is below 0 neither is the interval, nor
+    is it above 0 where none is.
 
     The bootstrap's is m − t* s/√n, with t* the quantiles of (m* − m)/(s*/√n) over resamples (Efron, "Nonparametric
     standard errors and confidence intervals", 1981). A resample may have next to no spread; its s*² is that of the
