@@ -206,7 +206,7 @@ def compare_runs(
 ) -> Comparison:
     """Compare two runs of one measure case by case: differences, intervals and tests.
 
-    Differences are second − first, means over pairs of cases with the same id, with 95 % bootstrap intervals; p is of
+    Differences are second − first, means over pairs of cases with the same id, with 95 % intervals; p is of
     Wilcoxon's signed-rank test, by Holm's rule among the quantities.
 
     Args:

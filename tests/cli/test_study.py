@@ -24,7 +24,7 @@ from helpers.places import TESTS
 from leakmeter.commands import progress
 from leakmeter.errors import UsageError
 from leakmeter.report.console import LEFT_OUT
-from leakmeter.stats.stats import bootstrap_interval_of_mean, mean
+from leakmeter.stats.stats import interval_of_mean, mean
 from leakmeter.storage.export import write
 from leakmeter.storage.parts import cases_of_run
 from leakmeter.storage.rundir import RunDirectory
@@ -94,7 +94,7 @@ def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path) -> Non
         nats = [float(item["whole_nats"]) for item in items]
         # The table is the statistics of the items, which are the losses that came with the drawing.
         assert float(row["nats"]) == mean(nats)
-        interval = bootstrap_interval_of_mean(nats, seed=0)
+        interval = interval_of_mean(nats, seed=0)
         assert (float(row["nats_low"]), float(row["nats_high"])) == interval
         run = RunDirectory(Path("runs") / json.loads((path / f"cell-{number:02}.json").read_bytes())["run"])
         for (_, measurements), value in zip(cases_of_run(run), nats, strict=True):

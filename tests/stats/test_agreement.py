@@ -16,7 +16,7 @@ from leakmeter.stats.clusters import Estimate, Resamples
 FEW = 60
 
 
-def drawn(seed: int = 0, n: int = 40, n_clusters: int = 7) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
+def drawn(seed: int = 0, n: int = 40, n_clusters: int = 9) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
     """Two numbers an item with ties, a third that both owe something to, and clusters of unequal size."""
     rng = np.random.default_rng(seed)
     z = rng.normal(size=n).round(1)
@@ -92,8 +92,11 @@ def test_what_is_the_same_everywhere_has_no_correlation() -> None:
 
 def test_resamples_without_a_correlation_are_left_out_while_they_are_few() -> None:
     x, y = np.arange(12.0), np.arange(12.0)[::-1] ** 2
-    # Of two clusters half of the resamples have one twice, and within it nothing varies.
-    assert spearman(np.repeat([0.0, 1.0], 6), y, Resamples([0] * 6 + [1] * 6, seed=0, n_resamples=FEW)).interval is None
+    # One cluster of eight differs from the others: a third of the resamples lack it, and nothing varies in them.
+    eight = Resamples([*range(8)] * 2, seed=0, n_resamples=FEW)
+    one, four = (np.repeat([[0.0] * (8 - n) + [1.0] * n], 2, axis=0).ravel() for n in (1, 4))
+    assert spearman(one, np.arange(16.0), eight).interval is None
+    assert spearman(four, np.arange(16.0), eight).interval is not None
     assert spearman(x, y, Resamples(range(12), seed=0, n_resamples=FEW)).interval == pytest.approx((-1.0, -1.0))
 
 
@@ -106,14 +109,14 @@ def test_no_pairs_and_no_numbers_are_refused() -> None:
 
 
 def test_the_best_is_chosen_on_one_half_and_tried_on_the_other() -> None:
-    x, y, _z, clusters = drawn(n=200, n_clusters=12)
+    x, y, _z, clusters = drawn(n=200, n_clusters=18)
     noise = np.random.default_rng(9).normal(size=200)
     predictors = [noise, x, np.ones(200), y + 0.1 * noise]
     found = held_out(predictors, y, clusters, reference=1, seed=4, n_resamples=FEW)
     assert found is not None
-    assert (found.chosen, found.n_clusters) == (3, 6)
+    assert (found.chosen, found.n_clusters) == (3, 9)
     names = list(dict.fromkeys(clusters))
-    first = {names[i] for i in np.random.default_rng(4).permutation(len(names))[:6]}
+    first = {names[i] for i in np.random.default_rng(4).permutation(len(names))[:9]}
     there = np.asarray([cluster not in first for cluster in clusters])
     assert found.n_items == there.sum()
     assert found.chosen_by == pytest.approx(scipy.stats.spearmanr(predictors[3][~there], y[~there]).statistic)

@@ -21,7 +21,7 @@ from leakmeter.stats.ranks import (
     ranks_p,
     signed_rank_p,
 )
-from leakmeter.stats.stats import bootstrap_interval_of_mean_difference
+from leakmeter.stats.stats import interval_of_mean_difference
 
 
 @pytest.mark.parametrize("sizes", [(5,), (4, 4), (2, 3, 6), (7, 1, 3)])
@@ -124,8 +124,12 @@ def test_it_is_what_the_kernels_say() -> None:
     found = paired_difference(ONES, TWOS, seed=4)
     assert found.differences.tolist() == [2.0, 2.0, 3.0, 5.0, 0.5]
     assert found.mean == pytest.approx(2.5, rel=1e-12)
-    assert found.interval == bootstrap_interval_of_mean_difference(ONES, TWOS, seed=4)
+    assert found.interval is None
     assert found.p_value == signed_rank_p(ONES, TWOS)
+    twice, others = [*ONES, *TWOS], [*TWOS, *TWOS]
+    of_many = paired_difference(twice, others, seed=4).interval
+    assert of_many is not None
+    assert of_many == interval_of_mean_difference(twice, others, seed=4)
     assert found.rank_biserial == rank_biserial(found.differences) == 1.0
 
 
@@ -133,7 +137,7 @@ def test_beyond_chance_and_noise() -> None:
     found, other = paired_difference(ONES, TWOS, seed=4), paired_difference(TWOS, ONES, seed=4)
     scattered = paired_difference([1.0, -1.0, 2.0, -1.5], [0.0] * 4, seed=0)
     same = paired_difference([1.0, math.inf], [1.0, math.inf], seed=0)
-    assert (same.differences.tolist(), same.mean, same.interval, same.p_value) == ([0.0, 0.0], 0.0, (0.0, 0.0), 1.0)
+    assert (same.differences.tolist(), same.mean, same.interval, same.p_value) == ([0.0, 0.0], 0.0, None, 1.0)
     assert math.isnan(same.rank_biserial)
     both = PairedDifference(np.asarray([-1.0, 0.4]), -0.3, (-1.0, 0.4), 0.5, 0.0)
     for one, noise, above, below in (
@@ -144,7 +148,11 @@ def test_beyond_chance_and_noise() -> None:
         (replace(both, mean=0.3, interval=(0.1, 0.4)), 0.0, True, False),
     ):
         assert (one.is_above(noise), one.is_below(noise)) == (above, below)
-    # Of one pair the noise floor decides.
+    # Without an interval every pair has to be larger; of one pair the noise floor decides.
+    for ones, above in (([3.0, 2.0, 9.0], True), ([3.0, -0.1, 9.0], False), ([3.0, 0.0, 9.0], False)):
+        few, fewer = paired_difference(ones, [0.0] * 3, seed=0), paired_difference([0.0] * 3, ones, seed=0)
+        assert (few.is_above(1.0), few.is_below(1.0), few.is_above(5.0)) == (above, False, False)
+        assert (fewer.is_above(1.0), fewer.is_below(1.0), fewer.is_below(5.0)) == (False, above, False)
     single = paired_difference([3.0], [1.0], seed=0)
     assert (single.interval, single.is_above(1.9), single.is_above(2.0)) == (None, True, False)
 

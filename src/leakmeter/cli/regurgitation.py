@@ -73,12 +73,13 @@ class _Row:
     name: str
     value: float
     """A share of the prompts, or a mean; in [0, 1]."""
-    interval: tuple[float, float]
+    interval: tuple[float, float] | None
+    """None of a mean of fewer than eight."""
     prompts: int | None = None
     """How many they are; None of a mean."""
 
     def to_dict(self) -> JsonObject:
-        interval = list(self.interval)
+        interval = None if self.interval is None else list(self.interval)
         if self.prompts is None:
             return {"mean": self.value, "interval": interval}
         return {"prompts": self.prompts, "share": self.value, "interval": interval}
@@ -148,7 +149,7 @@ def _print(n: int, rows: Sequence[_Row]) -> None:
             COLUMNS[row.name].heading,
             "" if row.prompts is None else f"{row.prompts:,}",
             f"{100 * row.value:.2f}",
-            " to ".join(f"{100 * end:.2f}" for end in row.interval),
+            " to ".join(f"{100 * end:.2f}" for end in row.interval or ()),
         )
         for row in rows
     ]

@@ -192,7 +192,7 @@ def _comparison(comparison: Comparison) -> b.Part:
     if record["incomparable"]:
         return b.Part(title, [b.Text((b.Untrusted(incomparable_line(record["incomparable"])),)), *about])
     caption = (
-        "Paired differences, means over cases with 95\u00a0% bootstrap intervals; p of Wilcoxon’s signed-rank test, "
+        "Paired differences, means over cases with 95\u00a0% intervals; p of Wilcoxon’s signed-rank test, "
         "by Holm’s rule"
     )
     table = b.table_of(record["quantities"], columns, caption, rest=("quantity", "quantities"))

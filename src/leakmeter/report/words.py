@@ -3,6 +3,7 @@ their summary, and the figures that a paper would have."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from leakmeter.core.case import unmarked_context
 from leakmeter.core.cost import ResultCost
 from leakmeter.core.plain import visible
 from leakmeter.report.blocks import Chart
-from leakmeter.report.scale import NOT_MEASURED, nats_in, percent
+from leakmeter.report.scale import NOT_MEASURED, nats_in, nats_text, percent
 from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
 
 NO_GUARANTEE: Final = (
@@ -124,6 +125,17 @@ class Findings:
 
 
 def mean_text(values: Sequence[float]) -> str:
-    """Mean, with its 95 % interval over the cases."""
+    """Mean, with its 95 % interval over the cases, or what the values are where it has none."""
     interval = interval_of_aggregate(values, "mean", seed=0)
-    return f"{nats_in(aggregate(values, 'mean'), interval)}\u00a0nats"
+    instead = "" if interval is not None else instead_of_interval(values)
+    return f"{nats_in(aggregate(values, 'mean'), interval)}\u00a0nats{instead}"
+
+
+def instead_of_interval(values: Sequence[float]) -> str:
+    """' (3.1 to 41: too few for an interval)' of the values behind a mean that has no interval; of one it is empty."""
+    least, most = min(values), max(values)
+    if len(values) == 1 or not (math.isfinite(least) and math.isfinite(most)):
+        return ""
+    if least == most:
+        return " (all are equal: no interval)"
+    return f" ({nats_text(least)} to {nats_text(most)}: {len(values)} are too few for an interval)"

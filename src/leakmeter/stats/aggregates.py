@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.stats.stats import bootstrap_interval_of_mean, interval_of_share
+from leakmeter.stats.stats import interval_of_mean, interval_of_share
 
 Interval = tuple[float, float]
 
@@ -45,9 +45,10 @@ def aggregate(values: npt.ArrayLike, name: str) -> float:
 
 
 def interval_of_aggregate(values: npt.ArrayLike, name: str, *, seed: int, is_share: bool = False) -> Interval | None:
-    """95 % interval of an aggregate over the items; None of `EXTREMES`, of one item, and of an infinite mean.
+    """95 % interval of an aggregate over the items; None of `EXTREMES`, of one item, and where `interval_of_mean` has
+    none.
 
-    Of the mean it is the percentile bootstrap's, of the mean of zeros and ones Wilson's. Of the median and percentiles
+    Of the mean it is that of `interval_of_mean`, of the mean of zeros and ones Wilson's. Of the median and percentiles
     it is between order statistics: the number of items below the true percentile is binomial, whatever their
     distribution (Thompson, "On confidence ranges for the median and other expectation distributions for populations of
     unknown distribution form", 1936). Too few items leave an end infinite: the upper one of p95 below 72 items. A
@@ -59,8 +60,7 @@ def interval_of_aggregate(values: npt.ArrayLike, name: str, *, seed: int, is_sha
     if name == "mean":
         if is_share:
             return interval_of_share(int(sample.sum()), sample.size, confidence=_CONFIDENCE)
-        is_finite = bool(np.isfinite(sample).all())
-        return bootstrap_interval_of_mean(sample, seed=seed, confidence=_CONFIDENCE) if is_finite else None
+        return interval_of_mean(sample, seed=seed, confidence=_CONFIDENCE)
     from scipy.stats import binom
 
     level, tail = _level(name), (1.0 - _CONFIDENCE) / 2.0

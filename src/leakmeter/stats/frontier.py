@@ -81,7 +81,7 @@ def resampled_means(values: npt.ArrayLike, *, seed: int, n_resamples: int = 2000
     """Means over resamples of the cases, (case, setting) to (resample, setting), the same cases for every setting.
 
     Comparisons are thus paired. Equal seeds and numbers of cases give the same resamples, those of
-    `stats.stats.bootstrap_interval_of_mean`.
+    `stats.stats.interval_of_mean`.
     """
     table = np.asarray(values, dtype=np.float64)
     n_cases = len(table)

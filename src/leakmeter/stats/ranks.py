@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakmeter.stats.aggregates import aggregate
-from leakmeter.stats.stats import FloatArray, bootstrap_interval_of_mean
+from leakmeter.stats.stats import FloatArray, interval_of_mean
 
 _Z95: Final = NormalDist().inv_cdf(0.975)
 _NEXT: Final = 1e-12
@@ -270,7 +270,7 @@ class PairedDifference:
     mean: float
     """NaN where one difference is −∞ and one ∞."""
     interval: tuple[float, float] | None
-    """95 % bootstrap interval of the mean over pairs; None of one pair, and where a difference is infinite."""
+    """95 % interval of the mean over pairs; None where `stats.interval_of_mean` has none."""
     p_value: float
     """Of Wilcoxon's signed-rank test, two-sided."""
     rank_biserial: float
@@ -279,16 +279,18 @@ class PairedDifference:
     def is_above(self, floor: float) -> bool:
         """Whether the values are larger, by more than chance and noise.
 
-        One infinite difference is enough. Of one pair there is no interval, and the noise floor alone decides.
+        One infinite difference is enough. Without an interval, as of few pairs, all have to be larger.
         """
         if np.isposinf(self.differences).any():
             return True
-        return bool(self.mean > floor) and (self.interval is None or self.interval[0] > 0.0)
+        least = self.differences.min() if self.interval is None else self.interval[0]
+        return bool(self.mean > floor and least > 0.0)
 
     def is_below(self, floor: float) -> bool:
         if np.isneginf(self.differences).any():
             return True
-        return bool(self.mean < -floor) and (self.interval is None or self.interval[1] < 0.0)
+        most = self.differences.max() if self.interval is None else self.interval[1]
+        return bool(self.mean < -floor and most < 0.0)
 
 
 def paired_difference(values: npt.ArrayLike, others: npt.ArrayLike, *, seed: int) -> PairedDifference:
@@ -297,11 +299,10 @@ def paired_difference(values: npt.ArrayLike, others: npt.ArrayLike, *, seed: int
     if ones.shape != twos.shape or not ones.size:
         raise ValueError(f"{ones.size} values and {twos.size} others are no pairs")
     differences = np.subtract(ones, twos, out=np.zeros_like(ones), where=ones != twos)
-    is_known = differences.size > 1 and bool(np.isfinite(differences).all())
     return PairedDifference(
         differences,
         aggregate(differences, "mean"),
-        bootstrap_interval_of_mean(differences, seed=seed) if is_known else None,
+        interval_of_mean(differences, seed=seed),
         signed_rank_p(ones, twos),
         rank_biserial(differences),
     )

@@ -13,7 +13,11 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 
+FEWEST_FOR_INTERVAL: Final = 8
+"""Values of a mean with an interval: of fewer, none covers as it should unless they are known not to be skewed."""
 _DRAWN_AT_ONCE: Final = 1_000_000  # numbers of a bootstrap
+_OF_SAMPLE: Final = 0.25
+"""Weight of the sample's variance in that of each resample, in values."""
 
 
 def posterior_from_even_odds(signed_nats: float) -> float:
@@ -26,31 +30,95 @@ def posterior_from_even_odds(signed_nats: float) -> float:
     return 1.0 / (1.0 + small) if signed_nats >= 0 else small / (1.0 + small)
 
 
-def bootstrap_interval_of_mean(
+def interval_of_mean(
     values: npt.ArrayLike, *, seed: int, confidence: float = 0.95, n_resamples: int = 2000
-) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean, in the values' unit; (nan, nan) for fewer than two values."""
-    sample = np.asarray(values, dtype=np.float64)
-    if sample.size < 2:
-        return (float("nan"), float("nan"))
+) -> tuple[float, float] | None:
+    """Interval of the mean behind a sample, in the values' unit: the wider, at each end, of Student's and of a
+    studentised bootstrap's.
+
+    None of fewer than `FEWEST_FOR_INTERVAL` values, of equal ones, and where one is infinite or NaN: no rule holds
+    then, and the values themselves have to be shown. Of values none of which is below 0 neither is the interval, nor
+    is it above 0 where none is.
+
+    The bootstrap's is m − t* s/√n, with t* the quantiles of (m* − m)/(s*/√n) over resamples (Efron, "Nonparametric
+    standard errors and confidence intervals", 1981). A resample may have next to no spread; its s*² is that of the
+    resample and, as a quarter of a value, of the sample, so that no end is beyond all measure. For symmetric heavy
+    tails it is too narrow, and Student's holds; for skewed values it is the other way round. What both together cover,
+    beside other rules, is in docs/results/intervals.md (`python -m benchmarks intervals`).
+    """
+    return interval_of_ratio(values, None, seed=seed, confidence=confidence, n_resamples=n_resamples)
+
+
+def interval_of_ratio(
+    parts: npt.ArrayLike,
+    wholes: npt.ArrayLike | None,
+    *,
+    seed: int,
+    confidence: float = 0.95,
+    n_resamples: int = 2000,
+) -> tuple[float, float] | None:
+    """`interval_of_mean` of Σ parts / Σ wholes, (item,) each: of a mean where wholes are None, or 1 each.
+
+    The standard error is that of the residuals of parts from the ratio times wholes (linearised).
+    """
+    sample = np.asarray(parts, dtype=np.float64)
+    n = sample.size
+    weights = None if wholes is None else np.asarray(wholes, dtype=np.float64)
+    if n < FEWEST_FOR_INTERVAL or not np.isfinite(sample).all():
+        return None
+    total = float(n) if weights is None else float(weights.sum())
+    centre = float(sample.sum() / total)
+    residuals = sample - (centre if weights is None else centre * weights)
+    largest = float(np.abs(residuals).max())
+    # Of equal values rounding leaves something.
+    if largest <= 1e-14 * float(np.abs(sample).max()):
+        return None
+    from scipy.stats import t as student
+
+    # In units of the largest, whose square is no larger than 1; then each item counts as its share of the mean whole.
+    residuals /= largest
+    variance = float(residuals @ residuals) / (n - 1)
+    shares = None if weights is None else weights * (n / total)
     rng = np.random.default_rng(seed)
+    ratios = []
     # A few resamples at a time draw the same numbers as all at once, and take less memory.
-    at_once = max(1, _DRAWN_AT_ONCE // sample.size)
-    sizes = [min(at_once, n_resamples - first) for first in range(0, n_resamples, at_once)]
-    means = np.concatenate([sample[rng.integers(0, sample.size, size=(n, sample.size))].mean(axis=1) for n in sizes])
+    at_once = max(1, _DRAWN_AT_ONCE // n)
+    for first in range(0, n_resamples, at_once):
+        chosen = rng.integers(0, n, size=(min(at_once, n_resamples - first), n))
+        ratios.append(_studentised(residuals[chosen], None if shares is None else shares[chosen], variance))
     tail = (1.0 - confidence) / 2.0
-    low, high = np.quantile(means, [tail, 1.0 - tail])
-    return (float(low), float(high))
+    low_ratio, high_ratio = (float(end) for end in np.quantile(np.concatenate(ratios), [tail, 1.0 - tail]))
+    spread = largest * math.sqrt(variance) * n / total
+    half = float(student.isf(tail, n - 1)) / math.sqrt(n)
+    low, high = centre - spread * max(high_ratio, half), centre - spread * min(low_ratio, -half)
+    return (max(low, 0.0) if sample.min() >= 0.0 else low, min(high, 0.0) if sample.max() <= 0.0 else high)
 
 
-def bootstrap_interval_of_mean_difference(
+def _studentised(residuals: FloatArray, shares: FloatArray | None, variance: float) -> FloatArray:
+    """What each resample is off, in units of its own standard deviation; residuals and shares are (resample, item)."""
+    n = residuals.shape[1]
+    sums, squares = residuals.sum(axis=1), np.einsum("ij,ij->i", residuals, residuals)
+    if shares is None:
+        mean_share, off = 1.0, sums / n
+        squares = squares - n * off**2
+    else:
+        mean_share = shares.mean(axis=1)
+        off = sums / (n * mean_share)
+        crossed, own = (np.einsum("ij,ij->i", shares, other) for other in (residuals, shares))
+        squares = squares - 2.0 * off * crossed + off**2 * own
+    deviation = np.sqrt((np.maximum(squares, 0.0) + _OF_SAMPLE * variance) / (n - 1 + _OF_SAMPLE))
+    studentised: FloatArray = off * mean_share / deviation
+    return studentised
+
+
+def interval_of_mean_difference(
     values: npt.ArrayLike, others: npt.ArrayLike, *, seed: int
-) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean of `values` − `others`, (item,) each, paired."""
+) -> tuple[float, float] | None:
+    """`interval_of_mean` of `values` − `others`, (item,) each, paired."""
     ones, twos = np.asarray(values, dtype=np.float64), np.asarray(others, dtype=np.float64)
     if ones.shape != twos.shape:
         raise ValueError(f"{ones.size} values and {twos.size} others are no pairs")
-    return bootstrap_interval_of_mean(ones - twos, seed=seed)
+    return interval_of_mean(ones - twos, seed=seed)
 
 
 def mean(values: npt.ArrayLike) -> float:
@@ -70,7 +138,7 @@ def quantiles(values: npt.ArrayLike, levels: Sequence[float]) -> list[float]:
 def interval_of_share(n_hits: int, n: int, *, confidence: float = 0.95) -> tuple[float, float]:
     """Interval, in [0, 1], of the probability behind `n_hits` of `n` (Wilson 1927); (nan, nan) for none at all.
 
-    Unlike the bootstrap's it has a width where no item or every item is a hit.
+    Unlike that of a mean it has a width where no item or every item is a hit, and it holds for any number of items.
     """
     if n == 0:
         return (float("nan"), float("nan"))

@@ -160,7 +160,7 @@ class Contexts(Kind):
 
     @override
     def about(self, study: Study) -> tuple[str, str]:
-        return f"seed: {study.seed}", "intervals: 95 %, bootstrap over records (counts: Wilson)"
+        return f"seed: {study.seed}", "intervals: 95 %, over records (counts: Wilson)"
 
     @override
     def pages(self, study: Study, cells: Sequence[FinishedCell], about: Sequence[str]) -> Mapping[str, str]:
@@ -252,7 +252,7 @@ def _by_factor(study: Study, cells: Sequence[FinishedCell], directory: Path, not
         by: Row = measured(
             "difference_nats",
             stats.mean(np.subtract(nats, before)),
-            stats.bootstrap_interval_of_mean_difference(nats, before, seed=study.seed),
+            stats.interval_of_mean_difference(nats, before, seed=study.seed),
         )
         # A cell less itself is no finding.
         row |= dict.fromkeys(by) if first is finished else by

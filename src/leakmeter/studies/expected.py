@@ -22,8 +22,8 @@ class Estimate:
     """A mean over items, with its interval and how the items lie."""
 
     mean: float
-    interval: tuple[float, float]
-    """95 % percentile bootstrap over items; (nan, nan) for one item."""
+    interval: tuple[float, float] | None
+    """95 %, over items; None where `stats.interval_of_mean` has none."""
     quantiles: tuple[float, ...]
     """At `LEVELS`."""
     n: int
@@ -36,7 +36,7 @@ def estimate(values: Sequence[float], *, seed: int) -> Estimate:
         raise UsageError("no measurements to average; give at least one record")
     return Estimate(
         mean=stats.mean(values),
-        interval=stats.bootstrap_interval_of_mean(values, seed=seed),
+        interval=stats.interval_of_mean(values, seed=seed),
         quantiles=tuple(stats.quantiles(values, LEVELS)),
         n=len(values),
     )
@@ -88,7 +88,7 @@ def by_position(series: Sequence[Sequence[float] | FloatArray], *, seed: int) ->
 def early_and_late(pieces: Sequence[Sequence[float]], *, seed: int) -> Mapping[str, Estimate]:
     """Mean τ_i, nats, over the first and the second half of each context's n-grams, and the first less the second.
 
-    The difference is taken within each context, so that its interval is that of a paired bootstrap. Contexts of a
+    The difference is taken within each context, so that its interval is paired. Contexts of a
     single n-gram have no halves and are left out; the middle one of an odd number belongs to neither.
     """
     halved = [values for values in pieces if len(values) >= 2]

@@ -51,7 +51,7 @@ def figure_of(
 def intervals(
     draws: b.Draws, rows: Sequence[Row], value: str, places: Sequence[float], name: str, number: int
 ) -> b.Series:
-    """Means with their intervals, '_low' and '_high', which are NaN where an item alone has none."""
+    """Means with their intervals, '_low' and '_high', which are NaN where few items have none."""
     low, high = ([row[f"{value}_{end}"] for row in rows] for end in ("low", "high"))
     return b.Series(
         draws, [row[value] for row in rows], places, name=b.Untrusted(name), low=low, high=high, colour=number

@@ -22,7 +22,7 @@ from helpers.places import TESTS
 from helpers.toy_chat import ToyChat
 from leakmeter.errors import DataError
 from leakmeter.privacy.draws import SEED_WARNING
-from leakmeter.stats.stats import bootstrap_interval_of_mean, bootstrap_interval_of_mean_difference, mean
+from leakmeter.stats.stats import interval_of_mean, interval_of_mean_difference, mean
 from leakmeter.storage.parts import cases_of_run
 from leakmeter.storage.rundir import RunDirectory
 from leakmeter.studies import quality
@@ -105,7 +105,7 @@ def test_the_table_is_the_statistics_of_the_runs(cli: Call, cases: Path, kind: s
         nats = np.reshape(losses, (N_CASES, 2)).mean(axis=1)
         assert float(row["nats"]) == pytest.approx(mean(nats), rel=1e-14)
         interval = (float(row["nats_low"]), float(row["nats_high"]))
-        assert interval == pytest.approx(bootstrap_interval_of_mean(nats, seed=0), rel=1e-14)
+        assert interval == pytest.approx(interval_of_mean(nats, seed=0), rel=1e-14)
         rouge = np.reshape([rouge_l(item["generations"], item["references"]).f1 for item in items], (N_CASES, 2))
         scores.append(rouge.mean(axis=1))
         assert float(row["rouge_l_f1"]) == pytest.approx(mean(scores[-1]), rel=1e-14)
@@ -123,7 +123,7 @@ def test_the_table_is_the_statistics_of_the_runs(cli: Call, cases: Path, kind: s
         if score is scores[best]:
             assert row["rouge_l_f1_less_best"] == ""
             continue
-        low, high = bootstrap_interval_of_mean_difference(score, scores[best], seed=0)
+        low, high = interval_of_mean_difference(score, scores[best], seed=0)
         found = [float(row[f"rouge_l_f1_less_best{end}"]) for end in ("", "_low", "_high")]
         assert found == pytest.approx([float((score - scores[best]).mean()), low, high], rel=1e-12)
     assert choice["sentence"] in " ".join(ended.out.split())

@@ -14,7 +14,7 @@ from leakmeter.core.measure import LABEL, NATS, TOKEN_ID, Measurement
 from leakmeter.core.plain import to_json
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.result import IclResult, MovedToken, Summary, Vocabulary, summary
-from leakmeter.stats.stats import bootstrap_interval_of_mean, interval_of_share
+from leakmeter.stats.stats import interval_of_mean, interval_of_share
 
 LABELS = ["World", "Fine Art", "Art"]
 SHOWN = ["Article: Snow fell.\nAnswer: World", "Article: A show.\nAnswer: Fine Art", "Article: Oil.\nAnswer: Art"]
@@ -131,7 +131,7 @@ def test_the_answer_comes_first_and_is_the_likeliest_where_none_was_given() -> N
     assert [e.answer_nats for e in given.exemplars] == [0.0, 0.5, 0.02]
     told = summary([made, given], seed=3)
     assert (told.answers.n_given, told.answers.mean_nats, told.answers.max_nats) == (1, 1.25, 2.0)
-    assert told.answers.interval_nats == bootstrap_interval_of_mean([2.0, 0.5], seed=3)
+    assert told.answers.interval_nats == interval_of_mean([2.0, 0.5], seed=3)
     assert told.exemplars is not None
     assert [one.answers.mean_nats for one in told.exemplars] == pytest.approx([0.25, 1.25, 0.015])
     assert told.exemplars[2].answers.share_below_noise_floor == 1.0
@@ -189,10 +189,10 @@ def test_the_mean_is_that_of_each_query_s_largest_loss() -> None:
     assert total.n == 4
     assert total.mean_nats == pytest.approx(np.mean(losses))
     assert total.std_nats == pytest.approx(math.sqrt(sum((x - np.mean(losses)) ** 2 for x in losses) / 4))
-    assert total.interval_nats == bootstrap_interval_of_mean(losses, seed=4)
+    assert total.interval_nats == interval_of_mean(losses, seed=4)
     assert total.quantiles_nats["0.5"] == 2.5
     assert [(p.position, p.n, p.mean_nats) for p in total.positions] == [(1, 4, 1.5625), (2, 4, 1.40625)]
-    assert total.positions[1].interval_nats == bootstrap_interval_of_mean([2, 0.5, 0.125, 3], seed=4)
+    assert total.positions[1].interval_nats == interval_of_mean([2, 0.5, 0.125, 3], seed=4)
     assert total.share_below_noise_floor == 0.0
     assert (total.median_tree_tokens, total.median_naive_tokens) == (90.0, 300.0)
     # The first label's losses are those of the exemplars, the third's half of them; the second has none.

@@ -57,7 +57,7 @@ from leakmeter.instruments.icl.selection import (
 from leakmeter.instruments.icl.selection_report import report, round_line, sentences
 from leakmeter.report import markdown
 from leakmeter.stats.ranks import signed_rank_p
-from leakmeter.stats.stats import bootstrap_interval_of_mean_difference
+from leakmeter.stats.stats import interval_of_mean_difference
 from leakmeter.text.exemplars import Example, Task
 
 TASK = Task("mood", "How?", (("said", "Said"),), "Mood", (("Glad", "Glad"), ("Sad", "Sad")))
@@ -288,7 +288,7 @@ def test_the_verdict_is_of_the_queries_that_did_not_choose() -> None:
     lower, same = before - rng.uniform(0.1, 0.5, size=30), before + rng.normal(scale=0.3, size=30)
     told = selection(before.tolist(), lower.tolist(), [(True, True)] * 20 + [(True, False)] * 7 + [(False, True)] * 3)
     assert told.loss_difference_nats == pytest.approx((lower - before).mean())
-    interval = bootstrap_interval_of_mean_difference(lower, before, seed=0)
+    interval = interval_of_mean_difference(lower, before, seed=0)
     assert told.loss_difference_interval_nats == pytest.approx(interval)
     assert told.wilcoxon_p == signed_rank_p(lower, before)
     assert told.accuracy_difference == pytest.approx(-4 / 30)

@@ -14,7 +14,7 @@ import scipy.stats
 from helpers.measured_studies import measured
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.icl.study import KIND, compared
-from leakmeter.stats.stats import bootstrap_interval_of_mean, bootstrap_interval_of_mean_difference
+from leakmeter.stats.stats import interval_of_mean, interval_of_mean_difference
 from leakmeter.studies.cells import FinishedCell, load_records
 from leakmeter.studies.grid import Study, load_study
 from leakmeter.studies.tables import items_to_csv, readable, to_csv, to_markdown
@@ -100,7 +100,7 @@ def test_a_table_is_the_statistics_of_its_queries(task: dict[str, str]) -> None:
         expected = [of(values) for of in (statistics.fmean, statistics.pstdev, statistics.median)]
         names = ("loss_nats", "loss_nats_std", "loss_nats_q50")
         assert [row[name] for name in names] == pytest.approx(expected, abs=1e-12)
-        assert (row["loss_nats_low"], row["loss_nats_high"]) == bootstrap_interval_of_mean(values, seed=0)
+        assert (row["loss_nats_low"], row["loss_nats_high"]) == interval_of_mean(values, seed=0)
         given = [{r.statistic: r.values[0] for r in measurements} for _, measurements in one.measured]
         assert row["accuracy"] == statistics.fmean(each["gold"] == each["prediction"] for each in given)
         assert row["accuracy_low"] <= row["accuracy"] <= row["accuracy_high"]
@@ -109,7 +109,7 @@ def test_a_table_is_the_statistics_of_its_queries(task: dict[str, str]) -> None:
     shots = [cell.factors["shots"] for cell in study.cells]
     assert [(row["shots"], row["less"]) for row in made.comparisons] == [(shots[a], shots[b]) for a, b in pairs]
     for (a, b), row in zip(pairs, made.comparisons, strict=True):
-        interval = bootstrap_interval_of_mean_difference(losses[a], losses[b], seed=0)
+        interval = interval_of_mean_difference(losses[a], losses[b], seed=0)
         assert (row["paired_nats_low"], row["paired_nats_high"]) == interval
         assert row["paired_nats"] == pytest.approx(statistics.fmean(losses[a]) - statistics.fmean(losses[b]))
         assert row["wilcoxon_p"] == pytest.approx(scipy.stats.wilcoxon(losses[a], losses[b]).pvalue)

@@ -28,7 +28,7 @@ from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown, scale
 from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.words import posterior_cell
-from leakmeter.stats.stats import bootstrap_interval_of_mean, posterior_of
+from leakmeter.stats.stats import interval_of_mean, posterior_of
 
 report = InfluenceResult.report
 
@@ -194,7 +194,7 @@ def test_pieces_of_several_cases_are_means_with_their_intervals() -> None:
         nats = [piece.nats for case in cases for piece in case.pieces if piece.name == name]
         assert panel.patches[place].get_height() == pytest.approx(np.mean(nats), rel=1e-12)
         arm: Any = panel.collections[0].get_segments()[place][:, 1]  # type: ignore[attr-defined]
-        assert arm.tolist() == pytest.approx(bootstrap_interval_of_mean(nats, seed=0), rel=1e-12)
+        assert arm.tolist() == pytest.approx(interval_of_mean(nats, seed=0), rel=1e-12)
     assert [tick.get_text() for tick in panel.get_xticklabels()] == ["s0", "s1", "s2"]
     # Those that are not alike are not averaged.
     for unlike in ([clinic(), several_documents()], [replace(small(number), unit="entity") for number in (1, 2)]):

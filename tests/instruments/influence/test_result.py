@@ -12,7 +12,7 @@ import pytest
 from leakmeter.core.measure import NATS, TOKEN_ID, Measurement
 from leakmeter.instruments.influence.result import InfluenceResult, Sample
 from leakmeter.results.result import Response
-from leakmeter.stats.stats import UNDEFINED, bootstrap_interval_of_mean
+from leakmeter.stats.stats import UNDEFINED, interval_of_mean
 
 CONTEXT = "Ana is 41. She is 41."
 PARAMS = {"temperature": 0.8, "cid_lambda": 1.5, "samples": 1, "max_new_tokens": 50, "seed": 3}
@@ -191,11 +191,11 @@ def test_several_samples_have_mean_interval_and_worst() -> None:
     assert case.response == Response(text="41", tokens=("41",), sampled=True, seed=3)
     # The first response is the one shown; the others enter the spread.
     assert (case.whole_nats, case.whole_mean_nats, case.whole_worst_nats) == (1.0, 1.5, 3.0)
-    assert case.whole_interval_nats == (bootstrap_interval_of_mean([1.0, 3.0, 0.5], seed=3))
+    assert case.whole_interval_nats == (interval_of_mean([1.0, 3.0, 0.5], seed=3))
     s1, s2 = case.pieces
     assert (s1.nats, s1.mean_nats, s1.worst_nats) == (0.5, 1.0, 2.0)
     assert (s2.nats, s2.mean_nats, s2.worst_nats) == (0.0, 0.125, 0.25)
-    assert s1.interval_nats == (bootstrap_interval_of_mean([0.5, 2.0, 0.5], seed=3))
+    assert s1.interval_nats == (interval_of_mean([0.5, 2.0, 0.5], seed=3))
     assert case.samples == (
         Sample(text="41", tokens=("41",), whole_nats=1.0, piece_nats=(0.5, 0.0)),
         Sample(text="forty", tokens=("forty",), whole_nats=3.0, piece_nats=(2.0, 0.25)),

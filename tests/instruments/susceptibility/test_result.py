@@ -13,7 +13,7 @@ import pytest
 from leakmeter.core.measure import NATS, Measurement
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.result import SusceptibilityResult, kinds_of
-from leakmeter.stats.stats import bootstrap_interval_of_mean, interval_of_share
+from leakmeter.stats.stats import interval_of_mean, interval_of_share
 
 summary = SusceptibilityResult.summary
 ANSWERED = (" Jane Austen.", "jane  AUSTEN, I think", " Mark Twain\n", " Janet", " Mark Twain")
@@ -86,7 +86,7 @@ def test_bias_error_and_interval_are_the_jackknifes() -> None:
     pseudo = [4 * 0.375 - 3 * nats for nats in without]
     assert made.bias_nats == pytest.approx(-0.003)
     assert made.standard_error_nats == pytest.approx(np.std(pseudo, ddof=1) / 2)
-    assert made.interval_nats == pytest.approx(bootstrap_interval_of_mean(pseudo, seed=0))
+    assert made.interval_nats == pytest.approx(interval_of_mean(pseudo, seed=0))
     assert (made.bias_is_small, made.warnings) == (True, ())
 
 
@@ -165,7 +165,7 @@ def test_the_mean_and_the_ranks() -> None:
     told = summary(cases, seed=3)
     values = [0.2, 2.0, 0.1]
     assert (told.n, told.mean_nats, told.std_nats) == pytest.approx((3, 2.3 / 3, np.std(values)))
-    assert told.interval_nats == pytest.approx(bootstrap_interval_of_mean(values, seed=3))
+    assert told.interval_nats == pytest.approx(interval_of_mean(values, seed=3))
     assert (told.quantiles_nats["0.5"], told.mean_from_bare_nats) == pytest.approx((0.2, 2.3 / 3 + 0.5))
     assert [row.id for row in told.queries] == ["b", "a", "c"]
     assert [(row.id, row.n) for row in told.contexts] == [("c3", 3), ("c2", 3), ("c1", 3)]

@@ -229,7 +229,7 @@ def _write(
     about = [f"seed: {seed}", models_line(cells), f"cases: {result.n_cases:,}"]
     if result.n_truncated:
         about.append(f"contexts cut to fit: {result.n_truncated:,}")
-    about.append("intervals: 95 %, bootstrap over cases; knee: its share of 2,000 resamples")
+    about.append("intervals: 95 %, over cases; knee: its share of 2,000 resamples")
     title = f"Leakage and utility over {SYMBOLS[sweep.kind]}"
     table = readable(title, about, result.settings, COLUMNS)
     tables = StudyTables((table,), command, tuple(choice.sentence for choice in result.choices.values()))

@@ -293,7 +293,7 @@ def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
 
 # ---- figures --------------------------------------------------------------------------------------------------------
 def _charts(results: Sequence[IclResult], total: Summary) -> Iterator[b.Chart]:
-    about = f"Means over {len(results):,} queries with 95 % bootstrap intervals" if len(results) > 1 else ""
+    about = f"Means over {len(results):,} queries with 95 % intervals" if len(results) > 1 else ""
     places = [exemplar for exemplar in total.positions if math.isfinite(exemplar.mean_nats)]
     if places:
         # Exemplars that all queries have go by the ids that they have in the tables.

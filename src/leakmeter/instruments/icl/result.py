@@ -37,13 +37,13 @@ class Losses(Record):
     std_nats: float | None
     """Standard deviation over the queries, which divides by their number."""
     interval_nats: tuple[float, float] | None
-    """95 % percentile bootstrap interval of the mean; None of one query."""
+    """95 % interval of the mean; None of fewer than eight queries, and of equal losses."""
 
     @classmethod
     def from_losses(cls, losses: Sequence[float], seed: int, **more: Any) -> Self:
         if not np.isfinite(losses).all():
             return cls(mean_nats=np.inf, std_nats=None, interval_nats=None, **more)
-        interval = stats.bootstrap_interval_of_mean(losses, seed=seed) if len(losses) > 1 else None
+        interval = stats.interval_of_mean(losses, seed=seed)
         return cls(mean_nats=stats.mean(losses), std_nats=float(np.std(losses)), interval_nats=interval, **more)
 
 
@@ -102,8 +102,8 @@ class FixedExemplar(Losses):
 class Summary(Losses):
     """Queries together: the mean of their losses is ICLInf (Li et al., Eq. 4).
 
-    The paper prints mean ± std, and does not say by what the latter divides. Intervals are 95 %: percentile bootstrap
-    over queries, Wilson's for shares.
+    The paper prints mean ± std, and does not say by what the latter divides. Intervals are 95 %, over queries;
+    Wilson's for shares.
     """
 
     n: int

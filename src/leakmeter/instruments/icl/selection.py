@@ -104,7 +104,7 @@ class Selection(Record):
     loss_difference_nats: float | None
     """Of ICLInf, after less before; None where a loss is infinite."""
     loss_difference_interval_nats: tuple[float, float] | None
-    """95 %, paired bootstrap over queries."""
+    """95 %, paired over queries; None of fewer than eight."""
     wilcoxon_p: float
     accuracy_difference: float
     """From −1 to 1."""
@@ -190,9 +190,8 @@ def selection_of(
 ) -> Selection:
     """`before` and `after`: the queries that report, behind the exemplars as given and at the end."""
     first, second = ([result.loss_nats for result in results] for results in (before, after))
-    is_finite, interval = all(map(math.isfinite, (*first, *second))), None
-    if is_finite and len(before) > 1:
-        interval = stats.bootstrap_interval_of_mean_difference(second, first, seed=scope.seed)
+    is_finite = all(map(math.isfinite, (*first, *second)))
+    interval = stats.interval_of_mean_difference(second, first, seed=scope.seed) if is_finite else None
     p, backend = signed_rank_p(second, first), lists.backend
     pairs = [(first_result.is_right, other.is_right) for first_result, other in zip(before, after, strict=True)]
     gained, lost = pairs.count((False, True)), pairs.count((True, False))
@@ -269,7 +268,7 @@ def difference_of_shares(gained: int, lost: int, n: int, *, confidence: float = 
     """Interval, in [-1, 1], of the difference between two shares of the same items (Bonett and Price 2012).
 
     (p₊ − p₋) ± z √((p₊ + p₋ − (p₊ − p₋)²) / (n + 2)), with p₊ = (gained + 1) / (n + 2) and p₋ likewise. Unlike the
-    bootstrap's it has a width where no item changes.
+    mean's it has a width where no item changes.
     """
     more, less = ((count + 1) / (n + 2) for count in (gained, lost))
     z = NormalDist().inv_cdf(0.5 + confidence / 2.0)

@@ -39,7 +39,7 @@ POSITION: Final = "exemplar_position"
 Level = tuple[Any, Sequence[float]]
 """A level's name, and the loss of each query, nats."""
 _COMPARED_BY: Final = (
-    "difference: of the same queries, with a 95 % interval by bootstrap over them",
+    "difference: of the same queries, with a 95 % interval over them",
     "p: Wilcoxon's signed-rank test, two-sided; Holm's rule among all rows",
 )
 
@@ -160,7 +160,7 @@ class Exemplars(Kind):
     @override
     def about(self, study: Study) -> tuple[str, str]:
         chosen = seeds_text((cell.choice.choice_seed, self.seed(cell)) for cell in study.cells)
-        return f"seeds of queries and exemplars: {chosen}", "intervals: 95 %, bootstrap over queries (accuracy: Wilson)"
+        return f"seeds of queries and exemplars: {chosen}", "intervals: 95 %, over queries (accuracy: Wilson)"
 
 
 KIND = Exemplars()
@@ -178,7 +178,7 @@ def compared(x: str, groups: Iterable[tuple[Row, Sequence[Level]]], *, seed: int
             mean, interval = None, None
             if all(map(math.isfinite, (*before, *after))):
                 mean = stats.mean(after) - stats.mean(before)
-                interval = stats.bootstrap_interval_of_mean_difference(after, before, seed=seed)
+                interval = stats.interval_of_mean_difference(after, before, seed=seed)
             row: Row = {**others, x: second, "less": first, "n": len(after)}
             row |= measured("paired_nats", mean, interval)
             rows.append({**row, "wilcoxon_p": signed_rank_p(after, before)})

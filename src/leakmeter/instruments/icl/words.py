@@ -12,6 +12,7 @@ from leakmeter.report import scale
 from leakmeter.report.blocks import Phrase, Untrusted
 from leakmeter.report.scale import interval_text, nats_text, percent
 from leakmeter.report.words import model_facts
+from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
 
 READING: Final = (
     "0\u00a0nats: leaving an exemplar out changes nothing. 0.7\u00a0nats: some answer becomes twice or half as "
@@ -51,8 +52,9 @@ def headline(summary: Summary, results: Sequence[IclResult]) -> str:
     if losses.share_below_noise_floor == 1:
         return f"{answers} to {summary.n:,} queries reveal nothing measurable of any one exemplar."
     mean = f"{nats_text(losses.mean_nats)}\u00a0nats{interval_text(losses.interval_nats)}"
+    few = " (too few for an interval)" if summary.n < FEWEST_FOR_INTERVAL else ""
     return (
-        f"{answers} reveal {mean} of an exemplar on average over {summary.n:,} queries, and "
+        f"{answers} reveal {mean} of an exemplar on average over {summary.n:,} queries{few}, and "
         f"{nats_text(losses.max_nats)}\u00a0nats at most."
     )
 

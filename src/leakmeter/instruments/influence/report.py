@@ -649,7 +649,7 @@ def _over_cases(cases: Sequence[InfluenceResult]) -> b.Chart | None:
         "Influence by place in the context",
         [b.Panel(x, b.Axis("influence of the piece", "nats"), (series,))],
         footer=_in_one_line(
-            f"Means over {len(cases):,} cases with 95 % bootstrap intervals; pieces that at least half of them have",
+            f"Means over {len(cases):,} cases with 95 % intervals; pieces that at least half of them have",
             f"{later:,} later ones left out" if later else "",
         ),
         panel_inches=(max(4.8, 1.0 + 0.32 * len(shown)), 3.8),

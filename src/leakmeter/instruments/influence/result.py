@@ -35,7 +35,7 @@ from leakmeter.instruments.influence.searched import SearchSummary, is_exact, su
 from leakmeter.instruments.influence.sources import ContextPiece, Series, signed_size, signed_sum
 from leakmeter.overriding import override
 from leakmeter.results.result import DEFINING, DocumentRange, Part, PieceFields, Response, Result
-from leakmeter.stats.stats import bootstrap_interval_of_mean, posterior_of
+from leakmeter.stats.stats import interval_of_mean, posterior_of
 from leakmeter.storage.kept import Count, FieldError, KeptCase
 from leakmeter.storage.kept import Series as KeptSeries
 from leakmeter.text import sensitive
@@ -173,7 +173,7 @@ class Piece(ContextPiece):
     mean_nats: float | None
     """Mean of `nats` over responses that were drawn; None of a single one, as are the next two."""
     interval_nats: tuple[float, float] | None
-    """95 % percentile bootstrap interval of that mean; None where a response has infinitely many."""
+    """95 % interval of that mean; None of fewer than eight responses, of equal numbers, and where one is infinite."""
     worst_nats: float | None
     """Largest `nats` of a response."""
     half_width_nats: float | None = field(default=None, metadata={SELDOM: True})
@@ -556,11 +556,10 @@ def half_width_of(series: Series, piece: str = "") -> float | None:
 def _over_samples(
     values: Sequence[float], params: Params
 ) -> tuple[float | None, tuple[float, float] | None, float | None]:
-    """Mean, its interval and the largest, where several responses were drawn; no interval where one is infinite."""
+    """Mean, its interval and the largest, where several responses were drawn."""
     if len(values) < 2:
         return None, None, None
-    interval = bootstrap_interval_of_mean(values, seed=params["seed"]) if np.isfinite(values).all() else None
-    return float(np.mean(values)), interval, float(max(values))
+    return float(np.mean(values)), interval_of_mean(values, seed=params["seed"]), float(max(values))
 
 
 def _warnings(texts: Texts, series: Series) -> list[str]:

@@ -134,7 +134,7 @@ class Row(Record):
     decoy_mean_nats: Unbounded
     """Mean over values of the mean association of their decoys."""
     difference_interval_nats: tuple[float, float] | None
-    """95 % bootstrap interval of the difference of these means; None where a model rules a value out."""
+    """95 % interval of the difference of these means; None of few values, and where a model rules one out."""
     share_low_p: float
     """Share of the values whose p-value, uncorrected, is 0.05 or less."""
     share_low_p_interval: tuple[float, float]
@@ -290,7 +290,7 @@ def _row(by_value: Sequence[Sequence[PiiResult]], seed: int, type_: ValueType, k
         n=len(by_value),
         mean_nats=stats.mean(targets),
         decoy_mean_nats=stats.mean(means),
-        difference_interval_nats=stats.bootstrap_interval_of_mean(differences, seed=seed)
+        difference_interval_nats=stats.interval_of_mean(differences, seed=seed)
         if several and np.isfinite(differences).all()
         else None,
         share_low_p=n_low / len(by_value),

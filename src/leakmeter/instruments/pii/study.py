@@ -196,7 +196,7 @@ class People(Kind):
     @override
     def about(self, study: Study) -> tuple[str, str]:
         chosen = seeds_text((cell.choice.choice_seed, self.seed(cell)) for cell in study.cells)
-        intervals = "intervals: 95 %, bootstrap over values (shares: Wilson); p one-sided, Holm's rule among all rows"
+        intervals = "intervals: 95 %, over values (shares: Wilson); p one-sided, Holm's rule among all rows"
         return f"seeds of subjects and of decoys: {chosen}", intervals
 
 

@@ -91,8 +91,8 @@ class Spread:
     bias: float
     """By how much χ is too large on average; below 0."""
     standard_error: float
-    interval: tuple[float, float]
-    """95 %."""
+    interval: tuple[float, float] | None
+    """95 %; None where `stats.interval_of_mean` has none, as of few contexts."""
 
 
 def spread(susceptibility: float, without: FloatArray, *, seed: int = 0) -> Spread | None:
@@ -104,11 +104,11 @@ def spread(susceptibility: float, without: FloatArray, *, seed: int = 0) -> Spre
     if n < 3:
         return None
     pseudo = n * susceptibility - (n - 1) * without
-    low, high = stats.bootstrap_interval_of_mean(pseudo, seed=seed)
+    ends = stats.interval_of_mean(pseudo, seed=seed)
     return Spread(
         bias=susceptibility - float(pseudo.mean()),
         standard_error=float(pseudo.std(ddof=1)) / n**0.5,
-        interval=(max(low, 0.0), max(high, 0.0)),
+        interval=None if ends is None else (max(ends[0], 0.0), max(ends[1], 0.0)),
     )
 
 

@@ -113,7 +113,10 @@ def headline(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
     behind = f"each with {numbers[0]:,}" if len(numbers) == 1 else f"with {numbers[0]:,} to {numbers[-1]:,}"
     floor = max(result.noise_floor_nats for result in results)
     mean, ends, n = summary.mean_nats, summary.interval_nats, summary.n
-    sentence = f"Susceptibility {nats_in(mean, ends)}\u00a0nats, the mean of {n:,} queries, {behind} contexts."
+    instead = ""
+    if ends is None:
+        instead = shared_words.instead_of_interval([result.susceptibility_nats for result in results])
+    sentence = f"Susceptibility {nats_in(mean, ends)}\u00a0nats{instead}, the mean of {n:,} queries, {behind} contexts."
     return f"{sentence}{too_few(mean, ends, floor, n, 'queries')}"
 
 

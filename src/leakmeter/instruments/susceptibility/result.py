@@ -402,7 +402,7 @@ def _contexts(
 def _warnings(
     value: float, floor: float, ceiling: float, n: int, known: Spread | None, is_small: bool | None
 ) -> Iterator[str]:
-    if known is None:
+    if known is None or (known.interval is None and n < stats.FEWEST_FOR_INTERVAL):
         yield f"{n} contexts are too few for statements about others: there is no interval."
     elif is_small is False and value > floor:
         yield (
@@ -428,7 +428,7 @@ class Mean(Record):
     std_nats: float
     """Standard deviation over queries, which divides by their number."""
     interval_nats: tuple[float, float] | None
-    """95 % percentile bootstrap interval of the mean; None of one query."""
+    """95 % interval of the mean; None of fewer than eight queries, and of equal values."""
 
     @classmethod
     def from_values(cls, values: Sequence[float], seed: int, **more: Any) -> Self:
@@ -436,7 +436,7 @@ class Mean(Record):
             n=len(values),
             mean_nats=stats.mean(values),
             std_nats=float(np.std(values)),
-            interval_nats=stats.bootstrap_interval_of_mean(values, seed=seed) if len(values) > 1 else None,
+            interval_nats=stats.interval_of_mean(values, seed=seed),
             **more,
         )
 

@@ -43,7 +43,7 @@ SHOWS: Final = {
     "form": "a mean of questions and of completions",
     "familiarity": "a mean for real and for invented entities",
 }
-INTERVALS: Final = "intervals: 95 %, bootstrap over relations, all queries of each together; a single one has none"
+INTERVALS: Final = "intervals: 95 %, over relations, all queries of each together; fewer than eight have none"
 _SHIPPED: Final = "relations"
 _NAMES: Final = ".names"
 _ALIKE: Final[Mapping[str, tuple[str, ...]]] = {
@@ -54,11 +54,10 @@ _ALIKE: Final[Mapping[str, tuple[str, ...]]] = {
 """Factors that are compared, and those that both of a pair share; an entity is either real or invented."""
 _COMPARED_BY: Final = (
     "paired difference: openness and form of the same entity, familiarity of the same relation, cells of the same "
-    "query, with a 95 % interval by bootstrap over relations",
+    "query, with a 95 % interval over relations",
     "p: Wilcoxon's signed-rank test of the relations' mean differences, two-sided, which for five relations is above "
     "0.05; Holm's rule among all rows",
 )
-_NAN: Final = (math.nan, math.nan)
 
 
 # ---- queries that are drawn -----------------------------------------------------------------------------------------
@@ -284,7 +283,7 @@ def _ratio(counts: Sequence[Memorisation | None], over: Resamples) -> Row:
 def _mean(values: Sequence[float], over: Resamples) -> expected.Estimate:
     estimate = over.mean(values)
     quantiles = stats.quantiles(values, expected.LEVELS)
-    return expected.Estimate(stats.mean(values), estimate.interval or _NAN, tuple(quantiles), len(values))
+    return expected.Estimate(stats.mean(values), estimate.interval, tuple(quantiles), len(values))
 
 
 # ---- levels of a factor against each other --------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 from leakmeter.core.measure import NATS, Measurement
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher.result import FisherResult
-from leakmeter.stats.stats import bootstrap_interval_of_mean
+from leakmeter.stats.stats import interval_of_mean
 
 summary = FisherResult.summary
 PARAMS = {
@@ -116,7 +116,7 @@ def test_the_summary_ranks_and_tells_what_else_explains_the_ranks() -> None:
     assert (told.n, identity.sigma, empirical.sigma) == (10, "identity", "empirical")
     assert [row.id for row in identity.queries] == [f"q{i}" for i in (9, 1, 3, 5, 7, 8, 6, 4, 2, 0)]
     assert identity.mean_nats == pytest.approx(0.55)
-    assert identity.interval_nats == pytest.approx(bootstrap_interval_of_mean(values, seed=0))
+    assert identity.interval_nats == pytest.approx(interval_of_mean(values, seed=0))
     assert (identity.spearman_with_length, identity.spearman_with_entropy) == pytest.approx((-1.0, 1.0))
     # All alike: ranks have no order, and no correlation.
     assert (empirical.spearman_with_length, empirical.spearman_with_entropy) == (None, None)
