@@ -108,7 +108,7 @@ def test_requests_and_answers_of_a_batch_are_joined_in_the_order_of_the_requests
     found = cases_of([*requests, *answers])
     assert [(case.id, case.response) for case in found.cases] == [("r0", "Anna."), ("r1", None), ("r2", "Anna.")]
     assert found.notes[1:] == ("data: 1 of 3 cases has no response",)
-    assert cases_of(requests).notes[1:] == ("data: no row has a response",)
+    assert cases_of(requests).notes[1:] == ("data: 3 of 3 cases have no response",)
     with pytest.raises(DataError, match="an answer of a batch without its request; give the lines of both files"):
         cases_of(answers)
     with pytest.raises(DataError, match="record 2: id 'r1' was already used in record 1"):

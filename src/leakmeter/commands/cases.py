@@ -134,9 +134,9 @@ def run_cases(
         return shown
     if not run.json:
         # Who publishes a guarantee publishes its conditions.
-        output.print_results(shown, explain=run.explain or public)
+        output.print_results(shown, n_left_out=len(kept.problems), explain=run.explain or public)
     if run.html is not None:
-        output.write_page(run.html, shown, command, Path(directory.place))
+        output.write_page(run.html, shown, command, Path(directory.place), n_left_out=len(kept.problems))
     output.tell(
         f"run: in '{place_of(run.out)}', and private, its name included" if public else f"run: {directory.place}"
     )

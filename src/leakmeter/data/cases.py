@@ -23,7 +23,7 @@ from leakmeter.core.record import JsonObject
 from leakmeter.data import formats, named
 from leakmeter.data.chat import (
     ContextMarker,
-    OnlySystemContext,
+    OnlySystemContextError,
     answer_text,
     context_marker,
     messages_of,
@@ -187,7 +187,7 @@ def cases_of(
                 where = seen[case.id].place or seen[case.id].where
                 raise DataError(f"{row.where}: id '{case.id}' was already used in {where}")
         except DataError as error:
-            is_elsewhere = isinstance(error, OnlySystemContext) and (map_ := _documents_beside_chat(row, tried))
+            is_elsewhere = isinstance(error, OnlySystemContextError) and (map_ := _documents_beside_chat(row, tried))
             bad(DataError(f"{row.where}: {map_}") if is_elsewhere else error)
             continue
         seen[case.id] = row
@@ -328,7 +328,7 @@ class _Tried:
         ids: set[str] = set()
         try:
             for row, fields in self._fields(proposal):
-                with suppress(OnlySystemContext):
+                with suppress(OnlySystemContextError):
                     case, _ = case_of_fields(fields, row.number, row.where)
                     if case.id in ids or (needs_response and case.response is None):
                         return False
@@ -584,7 +584,7 @@ def _decoding(value: Fields, where: str, response: str | None) -> str | None:
 
 
 def _documents(value: object, where: str) -> tuple[Document, ...]:
-    if isinstance(value, str):
+    if isinstance(value, str | Unread):
         return (Document("context", checked_text(value, "context", where)),)
     if isinstance(value, Mapping):
         value = formats.documents_by_name(value) or [value]

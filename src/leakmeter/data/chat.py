@@ -23,7 +23,7 @@ ContextMarker = Callable[[tuple[Message, ...], str], tuple[Message, ...]]
 """Marks which part of a chat is context; the text is where the chat stands, for errors."""
 
 
-class OnlySystemContext(DataError):
+class OnlySystemContextError(DataError):
     """A chat has no context but its system prompt, and nobody said that this is to be measured."""
 
 
@@ -136,7 +136,7 @@ def with_context(messages: tuple[Message, ...], marker: ContextMarker | None, wh
     if marker is not None:
         return marker(messages, where)
     if Case("", messages=messages).has_only_system_context:
-        raise OnlySystemContext(
+        raise OnlySystemContextError(
             f"{where}: the system prompt is the only context, and all of the user's turn counts as the query; mark "
             f"the retrieved text in that turn with --context-from REGEX, or give --context-from {SYSTEM} to measure "
             "the system prompt itself (context_from in Python)"

@@ -185,8 +185,9 @@ def _met(cases: Sequence[InfluenceResult]) -> dict[str, Sequence[InfluenceResult
         }
         if not any(met.values()):
             met["nothing"] = cases
-    # That nothing was found says nothing where the numbers are intervals.
-    return {name: meeting for name, meeting in met.items() if name != "nothing" or _half_width(cases) is None}
+    # That nothing was found says nothing where the numbers are intervals, or answers were not measured.
+    is_partial = _half_width(cases) is not None or any(case.unmeasured_answers for case in cases)
+    return {name: meeting for name, meeting in met.items() if name != "nothing" or not is_partial}
 
 
 def _half_width(cases: Sequence[InfluenceResult]) -> float | None:
