@@ -33,6 +33,8 @@ class GateResult:
     """One a bound and run, and one a quantity of the baseline."""
     held: tuple[Held, ...] = ()
     """Of each run, how it compares with the baseline."""
+    notes: tuple[str, ...] = ()
+    """What the checks are not about: responses that were drawn, answers that were not measured, cases left out."""
 
     @property
     def holds(self) -> bool:
@@ -48,7 +50,7 @@ class GateResult:
     def __str__(self) -> str:
         from leakmeter.gating.gate_words import check_lines
 
-        return "\n".join(check_lines(self.checks))
+        return "\n".join([*check_lines(self.checks), *(f"note    {line}" for line in self.notes)])
 
 
 def query(sql: str, runs: str | Path = "runs", *, memory: str = "4GiB", max_seconds: float = 600.0) -> pd.DataFrame:
@@ -95,6 +97,7 @@ def gate(
     max: str | Sequence[str] = (),
     min: str | Sequence[str] = (),
     confident: bool = False,
+    allow_drawn: bool = False,
     against: str | Path | None = None,
     runs: str | Path = "runs",
 ) -> GateResult:
@@ -105,6 +108,8 @@ def gate(
         max: what may be at most so much, such as 'influence.disclosures.personal <= 0'; one or several.
         min: what has to be at least so much, such as 'icl.accuracy >= 0.8'; likewise.
         confident: let a bound hold only where the whole 95 % interval over the cases is within it.
+        allow_drawn: let responses count that were drawn from the scoring model; without it, a run of influence or
+            redaction with any is broken.
         against: a baseline of `write_baseline`; a run is broken that is worse than it by more than chance and noise.
         runs: directory of runs, where one is given by name.
 
@@ -125,6 +130,7 @@ def gate(
         >>> found.holds
         True
     """
+    from leakmeter.gating.answers import given_checks, notes
     from leakmeter.gating.baseline import hold_against, read_baseline
     from leakmeter.gating.bounds import check_bounds
 
@@ -141,7 +147,8 @@ def gate(
             raise UsageError(f"the baseline has {len(baseline.runs)} runs, and you gave {len(run)}; give all of them")
         held = [hold_against(measured_run, number, baseline, key) for number, measured_run in enumerate(measured, 1)]
         checks += [check for held_run in held for check in held_run.checks]
-    return GateResult(tuple(checks), tuple(held))
+    checks += [] if allow_drawn else given_checks(measured)
+    return GateResult(tuple(checks), tuple(held), tuple(notes(measured, allow_drawn=allow_drawn)))
 
 
 def write_baseline(path: str | Path, *run: AnyRun, quantities: Sequence[str] = (), runs: str | Path = "runs") -> Path:

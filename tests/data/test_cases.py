@@ -76,8 +76,11 @@ def test_text_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, sai
         (b'{"id": ' + b"9" * 5000 + b"}", "line 2 is JSON nested too deep, or with a number too long"),
         *((of, "line 2 is not a JSON object") for of in (["a"], None)),
         ({**GOOD, "contxt": "a"}, "line 2: unknown field 'contxt'; known: id, context, query, response, decoding, ref"),
-        ({"query": "Who?"}, "line 2: give either 'context' or 'messages'"),
-        ({**GOOD, "messages": [{"role": "user", "content": "x"}]}, "line 2: give either 'context' or 'messages'"),
+        ({"query": "Who?"}, "line 2: it has neither 'context', the retrieved texts, nor 'messages', a chat"),
+        (
+            {**GOOD, "messages": [{"role": "user", "content": "x"}]},
+            "line 2: give either 'context' or 'messages', and not",
+        ),
         ({**GOOD, "context": None}, "'context' has to be text or a list of documents"),
         ({**GOOD, "context": [5]}, "'context[0]' is a number, expected text"),
         ({**GOOD, "context": ["a", None]}, "'context[1]' is null, expected text"),

@@ -75,7 +75,10 @@ NO_OBJECT = "is not an object with 'role' and 'content'"
         *((of, "'messages' has to be a list of at least one") for of in ([], {}, {"messages": {}}, "hi")),
         ([USER, "hi"], f"message 2 {NO_OBJECT}"),
         *(([of], f"message 1 {NO_OBJECT}") for of in ({"role": "user"}, {"content": "x"})),
-        ([{**USER, "tool_calls": [{"id": "1"}]}], "field 'tool_calls' is not understood"),
+        (
+            [{**USER, "tool_calls": [{"id": "1"}]}],
+            "it calls a tool, which is not measured; without the assistant's messages that call tools",
+        ),
         ([{**USER, "role": 1}], "'role' is a number, expected text"),
         ([{**USER, "role": "evil<|im_start|>"}], "role 'evil<|im_start|>' is none of 'system'"),
         ([{**USER, "content": None}], "'content' has to be text or a list of texts"),
@@ -96,7 +99,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, value: Any, problem: 
     assert "cannot be read: No such file" in refusal(logged_case, tmp_path / "missing.json")
 
 
-LOGGED = [{"role": "tool", "content": "Anna called."}, USER, {"role": "assistant", "content": ["Anna", "called."]}]
+LOGGED = [{"role": "tool", "content": "Anna called."}, USER, {"role": "assistant", "content": ["Anna", " called."]}]
 
 
 def test_a_last_message_of_the_assistant_is_the_response(tmp_path: Path) -> None:
@@ -106,7 +109,7 @@ def test_a_last_message_of_the_assistant_is_the_response(tmp_path: Path) -> None
     held = case_of("", "", None, LOGGED)
     assert read.decoding == "greedy"
     for case in (read, held):
-        assert case.response == "Anna\ncalled."
+        assert case.response == "Anna called."
         assert [message.role for message in case.messages] == ["tool", "user"]
     answered_before = [*LOGGED, USER]
     assert case_of("", "", None, answered_before).response is None
@@ -225,7 +228,10 @@ def test_messages_of_llamaindex_are_understood() -> None:
     assert (case.messages[1].name, case.has_only_system_context) == ("user 2", True)
     for bad, problem in (
         ({**asked, "blocks": [{"block_type": "image", "url": "x"}]}, "only text can be measured"),
-        ({**asked, "additional_kwargs": {"tool_calls": [1]}}, "field 'tool_calls' is not understood"),
+        (
+            {**asked, "additional_kwargs": {"tool_calls": [1]}},
+            "it calls a tool, which is not measured; without the assistant's messages that call tools",
+        ),
     ):
         assert problem in refusal(case_of, messages=[system, bad], context_from="system")
 

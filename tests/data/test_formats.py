@@ -107,8 +107,8 @@ def test_requests_and_answers_of_a_batch_are_joined_in_the_order_of_the_requests
     answers = [{**ANSWERED, "custom_id": f"r{n}"} for n in (2, 0)]
     found = cases_of([*requests, *answers])
     assert [(case.id, case.response) for case in found.cases] == [("r0", "Anna."), ("r1", None), ("r2", "Anna.")]
-    assert found.notes[1:] == ()
-    assert cases_of(requests).notes[1:] == ("data: no row has a response",)
+    assert found.notes[1:] == ("data: 1 of 3 cases has no response",)
+    assert cases_of(requests).notes[1:] == ("data: 3 of 3 cases have no response",)
     with pytest.raises(DataError, match="an answer of a batch without its request; give the lines of both files"):
         cases_of(answers)
     with pytest.raises(DataError, match="record 2: id 'r1' was already used in record 1"):
@@ -181,7 +181,7 @@ TOLD = {"messages": [*MESSAGES, {"role": "user", "content": None, "tool_calls": 
         ({**ANSWERED, "response": None, "error": {"code": 1}}, "the request failed, and there is no answer"),
         ({"title": "x", "paragraphs": 3}, "'paragraphs' has to be a list"),
         ({"title": "x", "paragraphs": [{"context": "x"}]}, "paragraph 1: expected 'context' and a list 'qas'"),
-        (TOLD, "'tool_calls' is not unders"),
+        (TOLD, "it calls a tool, which is not measured; "),
     ],
 )
 def test_what_a_format_cannot_say_is_refused_and_may_be_left_out(record: dict[str, Any], problem: str) -> None:

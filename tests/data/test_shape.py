@@ -82,7 +82,8 @@ def test_a_chat_has_its_own_words_for_roles_and_a_system_prompt_elsewhere() -> N
     loaded = cases_of([CHAT], map=f"{CHAT_MAP},system=preamble", context_from=MARKER)
     assert loaded.cases == (expected,)
     said = "chats of 4 messages of 3 to 15 characters; marked context of 10 characters; responses of 5"
-    assert loaded.notes == (f"data: --map reads {said}",)
+    earlier = "data: 1 earlier answer of the assistant was not measured: of a chat only the last answer is"
+    assert loaded.notes == (earlier, f"data: --map reads {said}")
     bare = [{"role": who, "content": says} for who, says in TURNS]
     mapping = "messages=messages,messages.user=guest,messages.assistant=desk"
     (case,) = cases_of([{"messages": bare}], map=mapping, context_from=MARKER).cases

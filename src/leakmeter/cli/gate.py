@@ -29,6 +29,7 @@ def gate(
     upper: Annotated[list[str] | None, Parameter(name="--max", negative="")] = None,
     lower: Annotated[list[str] | None, Parameter(name="--min", negative="")] = None,
     confident: Flag = False,
+    allow_drawn: Flag = False,
     against: Path | None = None,
     write_baseline: Path | None = None,
     junit: Path | None = None,
@@ -62,6 +63,9 @@ def gate(
         Lower bound, such as "icl.accuracy >= 0.8"; repeat for further bounds.
     confident
         Require the whole 95 % interval over the cases to be within the bound, not only the value.
+    allow_drawn
+        Let responses count that were drawn from the scoring model; without it, a run of influence or redact with any
+        fails.
     against
         Baseline file. A run fails if it is worse than the baseline by more than chance and noise.
     write_baseline
@@ -73,6 +77,7 @@ def gate(
         Print one JSON object instead; null means that a value is missing.
     """
     from leakmeter.core.files import write_whole
+    from leakmeter.gating.answers import given_checks, notes
     from leakmeter.gating.bounds import check_bounds, parse_bound
     from leakmeter.gating.gate_words import to_junit
     from leakmeter.results.results import read_measured
@@ -96,6 +101,8 @@ def gate(
     checks = check_bounds(measured, bounds, confident=confident)
     held = [] if against is None else _held(measured, against)
     checks += [check for held_run in held for check in held_run.checks]
+    checks += [] if allow_drawn else given_checks(measured)
+    not_about = list(notes(measured, allow_drawn=allow_drawn))
     holds = all(check.holds for check in checks)
     if junit is not None:
         write_whole(junit, to_junit(checks), public=True)
@@ -107,10 +114,12 @@ def gate(
             {name: value for name, value in asdict(held_run).items() if name != "checks"} for held_run in held
         ]
         undecided = any(check.undecided for check in checks)
-        record = {"holds": holds, "undecided": undecided, "checks": list(map(asdict, checks))}
+        record = {"holds": holds, "undecided": undecided, "checks": list(map(asdict, checks)), "notes": not_about}
         output.print_json({**record, "baseline": against_baseline})
     else:
         _print(checks, held)
+        for line in not_about:
+            output.print_text(f"note    {line}")
     if write_baseline is not None and not holds:
         output.tell(f"leakmeter: baseline '{write_baseline}' is not written, since not all bounds hold")
     if not holds:

@@ -101,14 +101,14 @@ class CaseOptions:
     map: str | Mapping[str, str] | None = None
     """Map fields of the data that have other names: {'query': 'question', 'context': 'docs[].text'}."""
     format: str | None = None
-    """Preset for the data: openai, ragas, langchain, llamaindex, squad, rag, langfuse, langsmith, otel, openinference,
-    mlflow or leakmeter; detected by default."""
+    """Preset for the data: openai, ragas, langchain, llamaindex, haystack, squad, rag, langfuse, langsmith, otel,
+    openinference, mlflow or leakmeter; detected by default."""
     context_from: str | None = None
     """A pattern for the last user message: its group 'context', or its first, is context. Or 'system': the system
     prompt is the context, and all other messages stay."""
 
-    def cases(self, data: Any, *, skip_bad: bool) -> LoadedCases[Case]:
-        """Those of the data; without data the single one."""
+    def cases(self, data: Any, *, skip_bad: bool, needs_response: bool = False) -> LoadedCases[Case]:
+        """Those of the data; without data the single one. `needs_response` as of `data.cases.cases_of`."""
         from leakmeter.data.cases import case_of, cases_of
 
         if data is None:
@@ -125,6 +125,7 @@ class CaseOptions:
             format=self.format,
             context_from=self.context_from,
             skip_bad=skip_bad,
+            needs_response=needs_response,
             logs=log_formats(),
         )
         for line in loaded.notes:

@@ -13,7 +13,7 @@ from leakmeter.commands import output
 from leakmeter.commands.dry_run import predict_cases
 from leakmeter.commands.options import RunOptions
 from leakmeter.core import registry
-from leakmeter.core.case import Case, Document
+from leakmeter.core.case import Case, Document, unmeasured_answers, unmeasured_text
 from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.plain import as_unicode
 from leakmeter.core.quantity import watched
@@ -133,9 +133,9 @@ def run_cases(
         return shown
     if not run.json:
         # Who publishes a guarantee publishes its conditions.
-        output.print_results(shown, explain=run.explain or public)
+        output.print_results(shown, n_left_out=len(kept.problems), explain=run.explain or public)
     if run.html is not None:
-        output.write_page(run.html, shown, command, Path(directory.place))
+        output.write_page(run.html, shown, command, Path(directory.place), n_left_out=len(kept.problems))
     output.tell(
         f"run: in '{place_of(run.out)}', and private, its name included" if public else f"run: {directory.place}"
     )
@@ -186,7 +186,8 @@ def log_formats() -> Iterator[Format]:
     yield from PRESETS
 
 
-def read_cases(source: Source, response: str | None = None) -> LoadedCases[Case]:
+def read_cases(source: Source, response: str | None = None, *, needs_response: bool = False) -> LoadedCases[Case]:
+    """The cases that options name; `needs_response` as of `data.cases.cases_of`."""
     from leakmeter.data.cases import cases_of, logged_case
 
     named = (("--context-file", source.context_file), ("--data", source.data), ("--messages", source.messages))
@@ -205,6 +206,7 @@ def read_cases(source: Source, response: str | None = None) -> LoadedCases[Case]
             format=source.format,
             context_from=source.context_from,
             skip_bad=source.skip_bad,
+            needs_response=needs_response,
             logs=log_formats(),
         )
         return LoadedCases(loaded.cases, loaded.problems, source.skip_bad, loaded.notes)
@@ -215,7 +217,8 @@ def read_cases(source: Source, response: str | None = None) -> LoadedCases[Case]
         if source.query is not None:
             raise UsageError("the last user message of --messages is the query; leave out --query")
         case = logged_case(source.messages, response, context_from=source.context_from)
-        return LoadedCases((replace(case, id=as_unicode(source.messages.stem)),))
+        notes = tuple(f"data: {unmeasured_text(n)}" for n in unmeasured_answers((case,)) if n)
+        return LoadedCases((replace(case, id=as_unicode(source.messages.stem)),), notes=notes)
     if source.context_from is not None:
         raise UsageError("--context-from is for --data and --messages; the files of --context-file are the context")
     paths = source.context_file or []

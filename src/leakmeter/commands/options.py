@@ -87,12 +87,12 @@ class Source:
     """What the model is asked."""
     data: DataPath | None = None
     """Cases as JSON lines, JSON, CSV or Parquet, optionally compressed (.gz, .zst), or '-' for standard input:
-    'context' (text or a list of documents) or 'messages', 'query', and optionally 'response', 'id'."""
+    'context' (text or a list of documents) or 'messages', 'query', 'response', and optionally 'id'."""
     map: list[str] | None = None
     """Map fields of --data that have other names: query=question,context=docs[].text,response=answer."""
     format: str | None = None
-    """Preset for --data: openai, ragas, langchain, llamaindex, squad, rag, langfuse, langsmith, otel, openinference,
-    mlflow or leakmeter; detected by default."""
+    """Preset for --data: openai, ragas, langchain, llamaindex, haystack, squad, rag, langfuse, langsmith, otel,
+    openinference, mlflow or leakmeter; detected by default."""
     context_from: Text | None = None
     """Regular expression for the last user message; its group 'context', or else its first group, is the context, as in
     'Context:(.*)Question:'. Or system: the system prompt is the context, and all other messages stay in place."""

@@ -150,10 +150,16 @@ def left_out(problems: Sequence[str], *, public: bool = False) -> str:
 
 
 def write_page(
-    path: Path, results: Sequence[AnyResult], command: str | None, run: Path | None, n_cases: int | None = None
+    path: Path,
+    results: Sequence[AnyResult],
+    command: str | None,
+    run: Path | None,
+    n_cases: int | None = None,
+    *,
+    n_left_out: int = 0,
 ) -> None:
     kind = type(results[0])
-    page = kind.render_page(results, command=command, run=run, n_cases=n_cases)
+    page = kind.render_page(results, command=command, run=run, n_cases=n_cases, n_left_out=n_left_out)
     save_page(path, page, public=kind.is_public)
 
 
@@ -182,10 +188,15 @@ def table(heads: Sequence[str | Text], rows: Iterable[Sequence[str | Text]], *, 
     return made
 
 
-def print_results(results: Sequence[AnyResult], n_cases: int | None = None, *, explain: bool = False) -> None:
+def print_results(
+    results: Sequence[AnyResult], n_cases: int | None = None, *, n_left_out: int = 0, explain: bool = False
+) -> None:
     """Print one result whole, or the summary and worst cases of several of one kind; `n_cases` is the number of all
-    cases where these are the first."""
-    print_report(type(results[0]).report(results, n_cases=n_cases), explain=explain)
+    cases where these are the first, `n_left_out` of those that could not be used."""
+    from leakmeter.report.blocks import Provenance
+
+    provenance = Provenance(n_left_out=n_left_out)
+    print_report(type(results[0]).report(results, provenance=provenance, n_cases=n_cases), explain=explain)
 
 
 def print_report(report: Report, *, explain: bool) -> None:

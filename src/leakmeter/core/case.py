@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -34,6 +34,10 @@ class Message:
     fixed: bool = False
     """Whether the message stays when context is left out: only what was retrieved into it is context. The turn that
     asks always stays."""
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,38 @@ class Case:
 def record_of(case: Any) -> JsonObject:
     """A case, or what holds one, as what names a run: without the fields of `_UNSAID` that say nothing."""
     return asdict(case, dict_factory=lambda pairs: {key: value for key, value in pairs if (key, value) not in _UNSAID})
+
+
+def unmeasured_answers(cases: Sequence[Any]) -> list[int]:
+    """Of each case, how many earlier answers of its chat are the response of none of the cases: only the last answer of
+    a chat is measured. An answer is that of another case if it answers the same question there."""
+    asked: dict[str, list[str]] = {}
+    for case in cases:
+        if isinstance(case, Case) and case.response is not None:
+            asking = case.asking
+            question = case.query if asking is None else case.messages[asking].text
+            asked.setdefault(_plain(case.response), []).append(_plain(question))
+    return [0 if not isinstance(case, Case) else _n_unmeasured(case, asked) for case in cases]
+
+
+def _n_unmeasured(case: Case, asked: Mapping[str, Sequence[str]]) -> int:
+    n, question = 0, ""
+    for message in case.messages[: case.asking]:
+        if message.role == "user":
+            question = _plain(message.text)
+        elif message.role == "assistant" and (answer := _plain(message.text)):
+            n += not (question and any(question in other for other in asked.get(answer, ())))
+    return n
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def unmeasured_text(n: int) -> str:
+    """A clause: how many answers of chats were not measured."""
+    are = "answer of the assistant was" if n == 1 else "answers of the assistant were"
+    return f"{n:,} earlier {are} not measured: of a chat only the last answer is"
 
 
 def unmarked_context(documents: Iterable[str]) -> str:

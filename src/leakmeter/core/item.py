@@ -152,12 +152,14 @@ class Origin:
     case: AnyCase
     settings: Settings
     measure: Measure
+    unmeasured_answers: int = 0
+    """See `Prepared`."""
 
     def prepare(self, backend: Backend) -> Prepared:
         prepared = self.settings.prepare(self.case, backend, self.measure)
         if isinstance(self.case, Case) and self.case.has_unmarked_context:
             prepared = replace(prepared, unmarked_query_tokens=prepared.item.prompt.n_tokens(QUERY))
-        return replace(prepared, origin=self)
+        return replace(prepared, unmeasured_answers=self.unmeasured_answers, origin=self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +179,8 @@ class Prepared:
     removal: str = field(default="drop", kw_only=True)
     unmarked_query_tokens: int | None = field(default=None, kw_only=True)
     """Tokens of the rest of a chat of which nothing is marked as retrieved; None of other cases."""
+    unmeasured_answers: int = field(default=0, kw_only=True)
+    """Earlier answers of the chat that no case measures."""
     origin: Origin | None = field(default=None, kw_only=True, compare=False, repr=False)
     """What it was prepared of ; None where it was made otherwise."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
-from leakmeter.core.case import unmarked_context
+from leakmeter.core.case import unmarked_context, unmeasured_answers
 from leakmeter.core.item import Origin, Prepared
 from leakmeter.core.long_work import checkpoint
 from leakmeter.core.registry import AnyCase
@@ -40,9 +40,9 @@ class LoadedCases(Generic[_C]):
         unmarked: dict[str, list[int]] = {}
         kept: list[_C] = []
         problems = list(self.problems)
-        for case in self.cases:
+        for case, n_unmeasured in zip(self.cases, unmeasured_answers(self.cases), strict=True):
             try:
-                prepared_case = prepared.append(Origin(case, settings, measure))
+                prepared_case = prepared.append(Origin(case, settings, measure, n_unmeasured))
                 kept.append(case)
                 if prepared_case.unmarked_query_tokens is not None:
                     names = (name for name, _, _ in prepared_case.documents)

@@ -9,19 +9,28 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
-from leakmeter.core.case import DECODINGS, Case, Document, Message
+from leakmeter.core.case import DECODINGS, Case, Document, Message, unmeasured_answers, unmeasured_text
 from leakmeter.core.plain import counted
 from leakmeter.core.record import JsonObject
 from leakmeter.data import formats, named
-from leakmeter.data.chat import ContextMarker, context_marker, messages_of, with_context, without_answer
-from leakmeter.data.foreign import fields_of, plain
+from leakmeter.data.chat import (
+    ContextMarker,
+    OnlySystemContextError,
+    answer_text,
+    context_marker,
+    messages_of,
+    with_context,
+    without_answer,
+)
+from leakmeter.data.foreign import Unread, fields_of, has_reasoned, plain
 from leakmeter.data.formats import Format
 from leakmeter.data.mapping import (
     Fields,
@@ -42,7 +51,7 @@ from leakmeter.data.opened import open_data
 from leakmeter.data.proposed import ROLES, proposed_cases, proposed_mapping, text_paths
 from leakmeter.data.rows import Row, read_rows, text_lines
 from leakmeter.data.shape import Shape, shape_of
-from leakmeter.errors import DataError, UnknownNameError, UsageError
+from leakmeter.errors import DataError, LeakmeterError, UnknownNameError, UsageError
 from leakmeter.text.entities.values import NOWHERE, is_unexplained
 from leakmeter.text.repeats import is_repeated
 
@@ -52,9 +61,12 @@ _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "query": ("question", "user_input", "input", "prompt", "user_query", "instruction"),
     "context": (
         *("contexts", "retrieved_contexts", "documents", "docs", "passages", "source_documents", "chunks", "sources"),
-        *("search_results", "hits", "nodes", "snippets", "evidence"),
+        *("search_results", "hits", "nodes", "snippets", "evidence", "citations"),
     ),
-    "response": ("answer", "output", "completion", "result", "generation", "prediction"),
+    "response": (
+        *("answer", "output", "completion", "result", "generation", "prediction", "generated", "reply", "replies"),
+        "choices",
+    ),
     "reference": ("ground_truth", "expected", "target", "gold"),
     "messages": ("conversation", "conversations", "chat", "dialog", "turns"),
     "id": ("case_id", "uuid", "key"),
@@ -62,6 +74,8 @@ _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 # What a table's rows were numbered with when it was written.
 _INDEX = re.compile(r"\s*|Unnamed: .*|__index_level_0__", re.DOTALL)
+_TRIED: Final = 8
+"""Rows, and cases of each, on which a map is tried before it is proposed."""
 _SHORT: Final = 40
 """Characters of a context below which it may be an id."""
 
@@ -89,6 +103,7 @@ def cases_of(
     format: str | None = None,
     context_from: str | None = None,
     skip_bad: bool = False,
+    needs_response: bool = False,
     logs: Iterable[formats.Format] = (),
 ) -> Loaded:
     """Cases of a file, of standard input, or of what a caller holds.
@@ -104,6 +119,8 @@ def cases_of(
             'system': the system prompt is the context, and all other messages stay. A chat whose only context is its
             system prompt is refused without either.
         skip_bad: leave bad rows out and name them in `problems`, rather than stop at the first.
+        needs_response: a row that names no response is bad, since one that was not read must not be replaced by a drawn
+            one. A `Case` says itself that it has none.
         logs: further presets, which are tried before all others; read only where the fields are not all a case's own.
 
     >>> loaded = cases_of([{"question": "Who?", "docs": ["Anna sang."]}], map="query=question,context=docs")
@@ -126,7 +143,9 @@ def cases_of(
         problems.append(str(error))
 
     sizes: dict[str, set[int]] = {}
-    good = _good(read_rows(data, text_field="context", whole=shape.root), shape, bad, sizes)
+    rows = read_rows(data, text_field="context", whole=shape.root)
+    tried = list(islice(rows, _TRIED))
+    good = _good(chain(tried, rows), shape, bad, sizes)
     first = next(good, None)
     preset = None
     if first is not None:
@@ -141,6 +160,7 @@ def cases_of(
     references: list[str | None] = []
     seen: dict[str, Row] = {}
     left_out: dict[str, None] = {}
+    n_reasoned = 0
     contents: Iterable[tuple[Row, Made]] = good
     if preset is not None:
         contents = preset.read((row, {} if isinstance(fields, Case) else fields) for row, fields in good)
@@ -155,16 +175,20 @@ def cases_of(
                     )
                 case, reference = content, None
             else:
+                hint = partial(_hint_of_row, row, shape, _Tried(tried, needs_response))
                 if preset is None:
-                    content = _known(content, row, shape, left_out)
-                case, reference = case_of_fields(
-                    content, row.number, row.where, marker, partial(_hint_of_row, row, shape)
-                )
+                    content = _known(content, row, shape, left_out, hint)
+                case, reference = case_of_fields(content, row.number, row.where, marker, hint)
+                if case.response is None:
+                    _check_unanswered(row, shape, hint, needs_response=needs_response)
+            if case.messages or preset is not None:
+                n_reasoned += has_reasoned(row.content if isinstance(row.content, dict) else None)
             if case.id in seen:
                 where = seen[case.id].place or seen[case.id].where
                 raise DataError(f"{row.where}: id '{case.id}' was already used in {where}")
         except DataError as error:
-            bad(error)
+            is_elsewhere = isinstance(error, OnlySystemContextError) and (map_ := _documents_beside_chat(row, tried))
+            bad(DataError(f"{row.where}: {map_}") if is_elsewhere else error)
             continue
         seen[case.id] = row
         cases.append(case)
@@ -175,8 +199,16 @@ def cases_of(
             raise DataError(f"no row of {noun} can be used; {_commonest(problems)}")
         raise DataError(f"{noun} holds no case; expected one JSON object a line, or a table or list of records")
     notes += (f"data: --map {part}: no document or message has it" for part in shape.unused)
-    if preset is not None and all(case.response is None for case in cases):
-        notes.append("data: no row has a response")
+    n_unanswered = sum(case.response is None for case in cases)
+    if n_unanswered and (preset is not None or n_unanswered < len(cases)):
+        notes.append(f"data: {n_unanswered:,} of {counted(len(cases), 'case')} {_have(n_unanswered)} no response")
+    if n_reasoned:
+        notes.append(
+            f"data: in {n_reasoned:,} of {counted(len(cases), 'case')} the model reasoned out of sight, which is no "
+            "part of prompt or response here"
+        )
+    if unmeasured := sum(unmeasured_answers(cases)):
+        notes.append(f"data: {unmeasured_text(unmeasured)}")
     if shape.names_fields:
         notes.append(_mapped_note(cases))
     notes += filter(None, (_missing_note(cases), _repeated_note(cases)))
@@ -214,28 +246,41 @@ def _good(
                 for path in numbered:
                     if isinstance(held := parsed_cell(value_at(record, path, row.where)), list):
                         sizes.setdefault(path, set()).add(len(held))
-                if row.is_table:
-                    kept = {
-                        k: value for k, value in fields.items() if value not in (None, "") and not _INDEX.fullmatch(k)
-                    }
-                    fields = kept | {name: parsed_list(kept[name]) for name in ("context", "messages") if name in kept}
-                yield row, fields
+                yield row, _filled(fields) if row.is_table else fields
         except DataError as error:
             bad(error)
+
+
+def _filled(fields: Fields) -> JsonObject:
+    """What the cells of a table hold, as far as they are filled."""
+    kept = {name: value for name, value in fields.items() if value not in (None, "") and not _INDEX.fullmatch(name)}
+    return kept | {name: parsed_list(kept[name]) for name in ("context", "messages") if name in kept}
+
+
+def _check_unanswered(row: Row, shape: Shape, hint: Callable[[Fields], str], *, needs_response: bool) -> None:
+    """Refuse a row in which no response was found, where one is needed or `--map` says where it is."""
+    if path := shape.fields.get("response"):
+        raise DataError(f"{row.where}: --map response={path}: there is no response")
+    if needs_response:
+        raise DataError(
+            f"{row.where}: the row names no response{hint(row.fields)}; to have responses drawn from the model, give "
+            "--samples 1 (samples=1 in Python)"
+        )
 
 
 def _preset(
     row: Row, fields: Fields, is_mapped: bool, marker: ContextMarker | None, logs: Iterable[formats.Format]
 ) -> formats.Format | None:
     """What the rows are read by, from the first; None where its fields are a case's own."""
-    is_named = is_mapped and not _needed(fields)
+    is_marked = marker is not None and "query" in fields
+    is_named = is_mapped and (is_marked or not _needed(fields))
     is_own = all(name in FIELDS for name in fields)
     if (
         not (is_named or is_own)
         and (log := next((log_format for log_format in logs if log_format.fits(fields)), None)) is not None
     ):
         return log
-    has_context = "context" in fields or "messages" in fields or (marker is not None and "query" in fields)
+    has_context = "context" in fields or "messages" in fields or is_marked
     # A table has columns of other things too.
     is_native = is_own or (row.is_table and not _needed(fields))
     if is_named or (has_context and is_native):
@@ -243,10 +288,14 @@ def _preset(
     return next((preset for preset in formats.FORMATS.values() if preset.fits(fields)), None)
 
 
-def _known(fields: Fields, row: Row, shape: Shape, left_out: dict[str, None]) -> Fields:
+def _known(fields: Fields, row: Row, shape: Shape, left_out: dict[str, None], hint: Callable[[Fields], str]) -> Fields:
     unknown = [name for name in fields if name not in FIELDS]
-    if not unknown or shape.names_fields:
-        return {name: value for name, value in fields.items() if name in FIELDS}
+    if shape.names_fields:
+        # Who says where the texts are leaves a chat beside them out, and the reverse.
+        others = shape.beside
+        return {name: value for name, value in fields.items() if name in FIELDS and name not in others}
+    if not unknown:
+        return dict(fields)
     has_chat = "messages" in fields
     missing = [name for name in FIELDS if name not in fields and not (has_chat and name in ("query", "context"))]
     aliases = {field: _ALIASES[field] for field in missing}
@@ -254,14 +303,10 @@ def _known(fields: Fields, row: Row, shape: Shape, left_out: dict[str, None]) ->
     if row.is_table and not _needed(fields) and not is_misspelled:
         left_out.update(dict.fromkeys(f"'{name}'" for name in unknown))
         return {name: value for name, value in fields.items() if name in FIELDS}
-    raise _unknown(unknown[0], fields, row.where, shape.cases)
-
-
-def _unknown(name: str, fields: Fields, where: str, within: str) -> DataError:
-    if not is_name(name):
+    if not is_name(unknown[0]):
         # It may be a text, and is not repeated.
-        return DataError(f"{where}: a field has a text instead of a name; does the table begin with a heading?")
-    return DataError(f"{where}: unknown field '{name}'; known: {', '.join(FIELDS)}{_hint(fields, within)}")
+        raise DataError(f"{row.where}: a field has a text instead of a name; does the table begin with a heading?")
+    raise DataError(f"{row.where}: unknown field '{unknown[0]}'; known: {', '.join(FIELDS)}{hint(fields)}")
 
 
 def _needed(fields: Fields) -> list[str]:
@@ -270,36 +315,141 @@ def _needed(fields: Fields) -> list[str]:
     return [name for name in ("query", "context") if name not in fields]
 
 
-def _hint(fields: Fields, within: str = "", known: Mapping[str, str] | None = None) -> str:
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """The first rows of the data: a map that does not read them is not proposed."""
+
+    rows: Sequence[Row] = ()
+    needs_response: bool = False
+
+    def reads(self, proposal: Mapping[str, str], *, needs_response: bool | None = None) -> bool:
+        """Whether a whole map gives a case of each row; what of a chat is context is asked later."""
+        needs_response = self.needs_response if needs_response is None else needs_response
+        ids: set[str] = set()
+        try:
+            for row, fields in self._fields(proposal):
+                with suppress(OnlySystemContextError):
+                    case, _ = case_of_fields(fields, row.number, row.where)
+                    if case.id in ids or (needs_response and case.response is None):
+                        return False
+                    ids.add(case.id)
+        except LeakmeterError:
+            return False
+        return True
+
+    def reads_part(self, proposal: Mapping[str, str], role: str) -> bool:
+        """The same of one field of a case alone."""
+        of_role = {name: path for name, path in proposal.items() if name.partition(".")[0] in (role, "cases")}
+        try:
+            for row, fields in self._fields(of_role):
+                if role == "context":
+                    _documents(fields[role], row.where)
+                elif role == "messages":
+                    messages_of(fields[role], row.where)
+                elif role == "response":
+                    _response_of(fields[role], row.where)
+                elif role != "id":
+                    _text_of(fields[role], role, row.where)
+        except LeakmeterError:
+            return False
+        return True
+
+    def _fields(self, proposal: Mapping[str, str]) -> Iterator[tuple[Row, Fields]]:
+        shape = shape_of(proposal, FIELDS)
+        for outer in self.rows:
+            for row in islice(shape.records(outer), _TRIED):
+                fields = shape.fields_of(row.fields, row.where)
+                fields = _filled(fields) if row.is_table else fields
+                yield row, {name: fields[name] for name in proposal if name in FIELDS and proposal[name]}
+
+
+def _hint(fields: Fields, within: str = "", known: Mapping[str, str] | None = None, tried: _Tried = _Tried()) -> str:
     """What to give so that fields of other names are read, and all others left out; `within` is the path of the cases
     in a larger record, and `known` are paths that are known."""
-    proposal = {**proposed_mapping(fields, _ALIASES), **(known or {})}
-    lacking = [] if "messages" in proposal else [name for name in ("query", "context") if name not in proposal]
-    if lacking and "response" not in proposal:
-        lacking.append("response")  # without it one is drawn
-    may_be_within = {"query", "response"} <= {*lacking} or "[0]" in proposal.get("query", "")
-    if not within and may_be_within and (inner := proposed_cases(fields, _ALIASES)) is not None:
-        path, case = inner
-        return _hint(case, path)
-    if not proposal and not within:
+    first = _proposal(fields, within, known)
+    may_be_within = {"query", "response"} <= {*_lacking(first, tried)} or "[0]" in first.get("query", "")
+    inner = proposed_cases(fields, _ALIASES) if may_be_within and not within else None
+    at, case = inner or ("", {})
+    proposals = [*([_proposal(case, at)] if inner else ()), first, _proposal(fields, within, known, chats=False)]
+    for proposal in proposals:
+        for whole in (proposal, {name: path for name, path in proposal.items() if name != "id"}):
+            # Whoever asks is for the user to say.
+            is_open = "|" in whole.get("messages.user", "")
+            if not _lacking(whole, tried) and (is_open or tried.reads(whole)):
+                choose = "; of the roles between | give the one that asks" if is_open else ""
+                return f"; to read only these fields, give --map {shlex.quote(_pairs(whole))}{choose}"
+    # None reads the rows as a whole; of the one that lacks least, the parts that do are told.
+    partly = [_parts_that_read(proposal, {*(known or {})}, tried) for proposal in proposals]
+    proposal = min(partly, key=lambda parts: len(_lacking(parts, tried)))
+    fields = case if at and "cases" in proposal else fields
+    if not proposal:
         return f"; name the fields with --map query=…,context=…,response=…{_texts_at(fields)}"
-    proposal = ({"cases": within} if within else {}) | dict.fromkeys(lacking, "…") | proposal
+    lacking = _lacking(proposal, tried)
+    if not lacking and tried.needs_response and "response" not in proposal:
+        lacking.append("response")  # of a chat that ends with a question
+    if not lacking:
+        return _texts_at(fields)
+    pairs = _pairs(dict.fromkeys(lacking, "…") | proposal)
+    rows = "; --skip-bad leaves out rows that are no answers" if {"query", "context", "response"} <= {*lacking} else ""
+    within_query = "; if the query holds the retrieved text, give --context-from REGEX in place of context"
+    mark = within_query if "context" in lacking and "query" in proposal else ""
+    return f"; name the fields with --map {pairs} and replace each … with a path{_texts_at(fields)}{mark}{rows}"
+
+
+def _proposal(
+    fields: Fields, within: str, known: Mapping[str, str] | None = None, *, chats: bool = True
+) -> dict[str, str]:
+    cases = {"cases": within} if within else {}
+    return cases | proposed_mapping(fields, _ALIASES, chats=chats) | dict(known or {})
+
+
+def _parts_that_read(proposal: Mapping[str, str], known: Collection[str], tried: _Tried) -> dict[str, str]:
+    roles = {name.partition(".")[0] for name in proposal} - {"cases", "system"}
+    bad = {role for role in roles if role not in known and not tried.reads_part(proposal, role)}
+    return {name: path for name, path in proposal.items() if name.partition(".")[0] not in bad}
+
+
+def _documents_beside_chat(row: Row, tried: Sequence[Row]) -> str:
+    """What to give where the system prompt is the only context of a chat, and retrieved texts are in the record but in
+    none of its messages; else empty."""
+    fields = row.fields if isinstance(row.content, Mapping) else {}
+    chat = proposed_mapping(fields, _ALIASES).get("messages")
+    found = proposed_mapping(fields, _ALIASES, chats=False)
+    if chat is None or "[" not in found.get("context", "") or "response" not in found:
+        return ""
+    names = ("context", "context.text", "context.name", "response")
+    proposal = {"query": f"{chat}[-1].content"} | {name: found[name] for name in names if name in found}
+    if not _Tried(tried, needs_response=True).reads(proposal):
+        return ""
+    return (
+        f"the retrieved texts are at {found['context']}, in no message; to measure them, give --map "
+        f"{shlex.quote(_pairs(proposal))}"
+    )
+
+
+def _lacking(proposal: Mapping[str, str], tried: _Tried) -> list[str]:
+    if "messages" in proposal:
+        return []
+    lacking = [name for name in ("query", "context") if name not in proposal]
+    if "response" not in proposal and (lacking or tried.needs_response):
+        lacking.append("response")
+    return lacking
+
+
+def _pairs(proposal: Mapping[str, str]) -> str:
     order = ("cases", "id", *ROLES)
     names = sorted(proposal, key=lambda name: order.index(base) if (base := name.partition(".")[0]) in order else 99)
-    pairs = ",".join(f"{name}={proposal[name]}" for name in names)
-    if lacking:
-        rows = (
-            "; --skip-bad leaves out rows that are no answers" if {"query", "context", "response"} <= {*lacking} else ""
-        )
-        return f"; name the fields with --map {pairs} and replace each … with a path{_texts_at(fields)}{rows}"
-    choose = "; of the roles between | give the one that asks" if "|" in proposal.get("messages.user", "") else ""
-    return f"; to read only these fields, give --map {shlex.quote(pairs)}{choose}"
+    return ",".join(f"{name}={proposal[name]}" for name in names)
 
 
-def _hint_of_row(row: Row, shape: Shape, fields: Fields) -> str:
+def _hint_of_row(row: Row, shape: Shape, tried: _Tried, fields: Fields) -> str:
+    # Of what a preset has made of a row, the row says more.
+    fields = row.fields if isinstance(row.content, Mapping) else fields
+    if not shape.cases and all(row.number != other.number for other in tried.rows):
+        tried = replace(tried, rows=(*tried.rows, row))
     if not (shape.names_fields or shape.cases):
-        return _hint(fields)
-    return _hint(row.fields, shape.cases, {name: path for name, path in shape.fields.items() if path})
+        return _hint(fields, tried=tried)
+    return _hint(fields, shape.cases, {name: path for name, path in shape.fields.items() if path}, tried)
 
 
 def _texts_at(fields: Fields) -> str:
@@ -340,7 +490,11 @@ def _missing_note(cases: Sequence[Case]) -> str | None:
         return "\n".join((case.query, *(part.text for part in parts)))
 
     n = sum(is_unexplained(case.response, prompt(case)) for case in cases if case.response)
-    return f"data: {counted(n, 'response')} {'has' if n == 1 else 'have'} {NOWHERE}" if n else None
+    return f"data: {counted(n, 'response')} {_have(n)} {NOWHERE}" if n else None
+
+
+def _have(n: int) -> str:
+    return "has" if n == 1 else "have"
 
 
 def _repeated_note(cases: Sequence[Case]) -> str | None:
@@ -364,14 +518,22 @@ def case_of_fields(
     if marker is not None and chat is None and value.get("query") and "context" not in value:
         chat = [{"role": "user", "content": value["query"]}]
         value = {name: held for name, held in value.items() if name != "query"} | {"messages": chat}
-    if ("context" in value) == ("messages" in value):
-        mending = hint(value) if _needed(value) and len(value) > 1 and "context" not in value else ""
-        raise DataError(f"{where}: give either 'context' or 'messages'{mending}")
+    if "context" in value and "messages" in value:
+        raise DataError(
+            f"{where}: give either 'context' or 'messages', and not both; --map messages=… or --map "
+            "query=…,context=… says which"
+        )
+    if "context" not in value and "messages" not in value:
+        mending = hint(value) if value else ""
+        raise DataError(f"{where}: it has neither 'context', the retrieved texts, nor 'messages', a chat{mending}")
     id_ = value.get("id", number)
+    if isinstance(id_, float) and id_.is_integer():
+        # Of a column with an empty cell, pandas makes all ids such numbers.
+        id_ = int(id_)
     if isinstance(id_, bool) or not isinstance(id_, (str, int)):
         raise DataError(f"{where}: 'id' has to be text or a whole number")
     response, reference = value.get("response"), value.get("reference")
-    response = None if response is None else _text_of(response, "response", where)
+    response = None if response is None else _response_of(response, where)
     messages: tuple[Message, ...] = ()
     if "messages" in value:
         if value.get("query"):
@@ -391,9 +553,17 @@ def case_of_fields(
     return case, None if reference is None else checked_text(reference, "reference", where)
 
 
+def _response_of(value: object, where: str) -> str:
+    """A text, or one that is logged as a list of blocks, each with its type."""
+    if isinstance(value, list) and value and all(isinstance(part, Mapping) and "type" in part for part in value):
+        return answer_text(value, f"{where}: 'response'")
+    return _text_of(value, "response", where)
+
+
 def _text_of(value: object, field: str, where: str) -> str:
     if isinstance(value, list):
         hint = f"take one with {field}=PATH[0], or say with cases=PATH which list holds the cases"
+        hint += "; of one answer in blocks, each with its type, give the list itself" if field == "response" else ""
         raise DataError(f"{where}: '{field}' is a list, expected text; {hint}")
     if isinstance(value, Mapping):
         raise DataError(
@@ -414,7 +584,7 @@ def _decoding(value: Fields, where: str, response: str | None) -> str | None:
 
 
 def _documents(value: object, where: str) -> tuple[Document, ...]:
-    if isinstance(value, str):
+    if isinstance(value, str | Unread):
         return (Document("context", checked_text(value, "context", where)),)
     if isinstance(value, Mapping):
         value = formats.documents_by_name(value) or [value]

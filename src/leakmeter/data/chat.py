@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from leakmeter.core.case import SYSTEM_ROLES, Case, Document, Message
 from leakmeter.core.plain import excerpt
-from leakmeter.data.foreign import Turn, parts_of, turn_of
-from leakmeter.data.mapping import checked_text, unused
+from leakmeter.data.foreign import CALL_PARTS, RESULT_PARTS, Part, Turn, joined_answer, parts_of, spoken, turn_of
+from leakmeter.data.mapping import checked_text, is_name, unused
 from leakmeter.errors import DataError, UsageError
 from leakmeter.text.entities import pattern
 
@@ -21,6 +21,16 @@ SYSTEM: Final = "system"
 """In the place of a pattern: the system prompt is what is meant."""
 ContextMarker = Callable[[tuple[Message, ...], str], tuple[Message, ...]]
 """Marks which part of a chat is context; the text is where the chat stands, for errors."""
+
+
+class OnlySystemContextError(DataError):
+    """A chat has no context but its system prompt, and nobody said that this is to be measured."""
+
+
+_NOT_MEASURED: Final = (
+    "which is not measured; without the assistant's messages that call tools, and with the results as messages of role "
+    "'tool', the chat can be read, and the results are context"
+)
 
 
 def messages_of(value: object, where: str) -> tuple[Message, ...]:
@@ -36,9 +46,12 @@ def messages_of(value: object, where: str) -> tuple[Message, ...]:
                 f"{at} is not an object with 'role' and 'content'; name them in --map, as in "
                 "messages.role=speaker,messages.content=text"
             )
+        if turn.calls:
+            raise DataError(f"{at}: it calls a tool, {_NOT_MEASURED}")
         if turn.unknown is not None:
             raise DataError(
-                f"{at}: field '{excerpt(turn.unknown, _LONGEST_NAME)}' is not understood; put its text into 'content'"
+                f"{at}: field '{excerpt(turn.unknown, _LONGEST_NAME)}' is not understood; if the model read it, put "
+                "its text into 'content', else leave it out"
             )
         role = checked_text(turn.role, "role", at)
         if not _ROLE.fullmatch(role):
@@ -52,29 +65,51 @@ def messages_of(value: object, where: str) -> tuple[Message, ...]:
         name = turn.get("name")
         name = unused(checked_text(f"{role} {number}" if name in (None, [], {}) else name, "name", at), names)
         names.add(name)
-        parts = _parts(turn, name, at)
+        parts = _parts(turn, name, at, is_answer=role == "assistant")
         if not any(part.text.strip() for part in parts):
             raise DataError(f"{at} is empty")
         out.append(Message(role, name, parts))
     return tuple(out)
 
 
-def _parts(turn: Turn, name: str, where: str) -> tuple[Document, ...]:
+def _parts(turn: Turn, name: str, where: str, *, is_answer: bool) -> tuple[Document, ...]:
     if isinstance(turn.content, str):
         return (Document(name, checked_text(turn.content, "content", where)),)
     if not isinstance(turn.content, list | Mapping):
         raise DataError(f"{where}: 'content' has to be text or a list of texts")
     out: list[Document] = []
     for number, part in enumerate(parts_of(turn.content), 1):
+        if is_answer and not spoken([part]):
+            continue
         label, text = f"{name}, part {number}", part.text
         if isinstance(part.logged, Mapping):
             text = part.logged.get("text") if text is None else text
             if part.kind != "text" or text is None:
-                raise DataError(f"{where}: part {number} is not text; only text can be measured")
+                raise DataError(f"{where}: part {number} {_other(part)}")
             label = checked_text(part.logged.get("name", label), "name", where)
         if checked_text(part.logged if text is None else text, "content", where):
             out.append(Document(label, text or ""))
     return tuple(out)
+
+
+def _other(part: Part) -> str:
+    """Of a part that is not text: what it is, and what to do."""
+    if part.kind in RESULT_PARTS or part.kind == "toolResult":
+        return f"is the result of a tool, {_NOT_MEASURED}"
+    if part.kind in CALL_PARTS or part.kind.startswith("tool"):
+        return f"calls a tool, {_NOT_MEASURED}"
+    kind = f" (it is of type '{part.kind}')" if is_name(part.kind) and part.kind != "text" else ""
+    return f"is not text; only text can be measured{kind}"
+
+
+def answer_text(content: object, noun: str) -> str:
+    """An answer that is a text or a list of blocks, its reasoning left out; `noun` names it in errors."""
+    parts = spoken(parts_of(content))
+    if wrong := next((part for part in parts if part.kind != "text" or part.text is None), None):
+        raise DataError(f"{noun} {_other(wrong)}")
+    if not parts:
+        raise DataError(f"{noun} has no text")
+    return joined_answer(part.text or "" for part in parts)
 
 
 def without_answer(
@@ -91,7 +126,7 @@ def without_answer(
         )
     if len(messages) == 1:
         raise DataError(f"{where}: the chat has an answer and no question; give the messages before it")
-    return messages[:-1], "\n".join(part.text for part in last.parts)
+    return messages[:-1], joined_answer(part.text for part in last.parts)
 
 
 def with_context(messages: tuple[Message, ...], marker: ContextMarker | None, where: str) -> tuple[Message, ...]:
@@ -101,7 +136,7 @@ def with_context(messages: tuple[Message, ...], marker: ContextMarker | None, wh
     if marker is not None:
         return marker(messages, where)
     if Case("", messages=messages).has_only_system_context:
-        raise DataError(
+        raise OnlySystemContextError(
             f"{where}: the system prompt is the only context, and all of the user's turn counts as the query; mark "
             f"the retrieved text in that turn with --context-from REGEX, or give --context-from {SYSTEM} to measure "
             "the system prompt itself (context_from in Python)"

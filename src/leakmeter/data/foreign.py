@@ -12,8 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
 from enum import Enum
 from typing import Any, Final
+from uuid import UUID
 
 from leakmeter.core.case import DECODINGS
 from leakmeter.core.record import JsonObject
@@ -62,14 +65,21 @@ ROLES: Final = {
 REASONING: Final = ("reasoning", "thinking", "redacted_thinking", "reasoning_content")
 """Parts of a message, and fields beside it, in which a model reasons out of sight."""
 _REASONED_LISTS: Final = ("reasoning_details", "thinking_blocks")
+_REASONED: Final = (*REASONING, *_REASONED_LISTS, "reasoningContent")
+"""Fields and parts of an assistant's message that are left out, since nobody is told what they say."""
 _REASONED_ENDS: Final = ("reasoning", "reasoning_content", "tokens", "token_count")
 _TEXT_PARTS: Final = ("text", "input_text", "output_text")
-CALL_PARTS: Final = ("tool_call", "tool_use", "function_call")
+CALL_PARTS: Final = ("tool_call", "tool_use", "function_call", "toolUse")
 RESULT_PARTS: Final = ("tool_call_response", "tool_result")
 _CALLS: Final = ("tool_calls", "function_call", "tool_use")
 _ARGUMENTS: Final = ("arguments", "args", "tool_kwargs", "input")
-_UNDERSTOOD: Final = ("role", "content", "name", "parts", "contents", "type", "tool_call_id")
-"""Fields of a message that hold what it says. What identifies the call that a tool answers is no part of that."""
+_UNDERSTOOD: Final = (
+    *("role", "content", "name", "parts", "contents", "type", "tool_call_id"),
+    # What a program keeps of a message, and no model reads.
+    *("id", "model", "source", "metadata", "created_at", "createdAt", "timestamp", "finish_reason", "stop_reason"),
+    *("annotations", "usage", "status"),
+)
+"""Fields of a message that hold what it says, or that are no part of what a model reads."""
 _SHELLS: Final = ("node", "document", "kwargs")
 TEXTS: Final = ("text", "page_content", "content", "body", "passage", "chunk", "chunk_text")
 _IDS: Final = ("id", "id_", "doc_id", "document_id", "node_id", "chunk_id")
@@ -197,7 +207,9 @@ def turn_of(message: Any) -> Turn:
     unknown = "tool_calls" if calls else None
     if has_role and isinstance(fields, Mapping) and not blocks:
         filled = (name for name, value in fields.items() if value not in (None, [], {}))
-        unknown = next((str(name) for name in filled if name not in _UNDERSTOOD), None)
+        is_answer = isinstance(role, str) and ROLES.get(role, role) == "assistant"
+        known = (*_UNDERSTOOD, *_REASONED) if is_answer else _UNDERSTOOD
+        unknown = next((str(name) for name in filled if name not in known), None)
     return Turn(
         ROLES.get(role, role) if isinstance(role, str) else role,
         content,
@@ -219,9 +231,31 @@ def _part(logged: Any) -> Part:
         return Part("text", logged, logged)
     # A shell of OpenInference's attributes.
     get = getter(logged) if (inner := getter(logged)("message_content")) is None else getter(inner)
-    kind = _plain(get("type") or get("block_type")) or "text"
     text = next((held for name in ("text", "content") if isinstance(held := get(name), str)), None)
-    return Part("text" if kind in _TEXT_PARTS else str(kind), text, logged)
+    kind = _plain(get("type") or get("block_type"))
+    if kind is None and text is None and isinstance(logged, Mapping) and len(logged) == 1:
+        # Bedrock's parts have their kind as the one name.
+        (kind,) = logged
+    return Part("text" if kind is None or kind in _TEXT_PARTS else str(kind), text, logged)
+
+
+def spoken(parts: Iterable[Part]) -> list[Part]:
+    """Parts of an assistant's message without its reasoning."""
+    return [part for part in parts if part.kind not in _REASONED]
+
+
+def joined_answer(texts: Iterable[str]) -> str:
+    """Blocks of one answer as a text. An answer with citations is cut anywhere, within a number too: only a block that
+    ends a sentence, with no white space before the next, is followed by a line break.
+
+    >>> joined_answer(["Anna Ek called at", " nine.", "Bo Lind did not."])
+    'Anna Ek called at nine.\\nBo Lind did not.'
+    """
+    out = ""
+    for text in texts:
+        is_next = out.endswith((".", "!", "?", ":", ";")) and text[:1].isalpha()
+        out += f"\n{text}" if is_next else text
+    return out
 
 
 def getter(value: Any) -> Callable[[str], Any]:
@@ -360,7 +394,7 @@ def described(value: Any) -> Described:
             get = getter(inner)
     resource = getter(get("text_resource"))("text")
     text = next((held for held in (*map(get, TEXTS), resource) if isinstance(held, str)), None)
-    look = record(get("metadata")).get
+    look = record(get("metadata") or get("meta")).get
     ids = (held for where in (get, look) for name in _IDS if (held := where(name)) not in (None, "", [], {}))
     return Described(next((candidate for candidate in ids if not callable(candidate)), None), text, get, look)
 
@@ -465,31 +499,50 @@ def n_listed(value: Any) -> int:
 _MOST_NESTED: Final = 64
 
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """In the place of a value that cannot be read: an error where it is used, and none where nothing reads it."""
+
+    kind: str
+    """What it is, with an article."""
+
+
 def plain(value: Any, where: str, *, depth: int = 0) -> Any:
-    """Dicts with text as keys, lists, texts, numbers, truth values and None; a number that is none becomes None, a
-    member of an enumeration its value. Knows mappings, sequences, dataclasses, named tuples, pydantic models, NumPy
-    arrays and scalars, documents of LangChain (`page_content`, `metadata`) and nodes of LlamaIndex (`text`, `metadata`;
-    `node`, `score`). Something else is refused, and what is too deep, as is what holds itself."""
+    """Dicts with text as keys, lists, texts, numbers, truth values and None; a number or a time that is none becomes
+    None, a member of an enumeration its value. Knows mappings, sequences, dataclasses, named tuples, pydantic models,
+    NumPy arrays and scalars, documents of LangChain (`page_content`, `metadata`) and nodes of LlamaIndex (`text`,
+    `metadata`; `node`, `score`). Times and dates become texts as in ISO 8601, decimals, durations, UUIDs and bytes of
+    UTF-8 the texts that they are. Something else is `Unread`; what is too deep is refused, as is what holds itself."""
     if depth > _MOST_NESTED:
         raise DataError(f"{where} is nested more than {_MOST_NESTED} deep")
     if isinstance(value, float):
         return None if value != value else value
     if isinstance(value, Enum):
         value = value.value
-    if value is None or isinstance(value, str | int):
+    if value is None or isinstance(value, str | int | Unread):
         return value
+    if type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, Decimal | timedelta | UUID):
+        return str(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        try:
+            return bytes(value).decode()
+        except UnicodeDecodeError:
+            return Unread("bytes that are not UTF-8")
+    if type(value).__name__ in ("datetime64", "timedelta64"):
+        # As a number it would be one of an unknown unit.
+        return None if str(value) == "NaT" else str(value)
     held = fields_of(value)
     if held is not None:
         return {str(key): plain(inner, where, depth=depth + 1) for key, inner in held.items()}
     if callable(tolist := getattr(value, "tolist", None)):
         return plain(tolist(), where, depth=depth + 1)
-    if type(value).__name__ in ("NAType", "NaTType"):
-        return None
-    if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray):
+    if isinstance(value, Iterable):
         return [plain(inner, where, depth=depth + 1) for inner in value]
-    raise DataError(
-        f"{where} holds an object of type {type(value).__name__}, which is not text, a number, a list or a record"
-    )
+    return Unread(f"an object of type {type(value).__name__}")
 
 
 def fields_of(value: Any) -> Mapping[Any, Any] | None:

@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from leakmeter.core.case import Case
+from leakmeter.core.case import SYSTEM_ROLES, Case
 from leakmeter.core.record import JsonObject
-from leakmeter.data.foreign import answer_of, described, request_of
+from leakmeter.data.chat import answer_text
+from leakmeter.data.foreign import answer_of, described, request_of, turn_of
 from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell, parsed_list
 from leakmeter.data.rows import Row
 from leakmeter.errors import DataError
 
 _NAMES = ("title", "id", "id_", "doc_id", "document_id", "file_name")
-_METADATA_NAMES = ("source", "title", "file_name", "name", "id", "doc_id")
+_METADATA_NAMES = ("source", "title", "file_name", "file_path", "name", "id", "doc_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,12 @@ def _openai(rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Fields | 
 
 def _exchange(fields: Fields) -> JsonObject:
     answer, choices = answer_of(fields), fields.get("choices")
-    messages = parsed_cell(request_of(fields).get("messages", fields.get("messages")))
+    request = request_of(fields)
+    messages = parsed_cell(request.get("messages", fields.get("messages")))
+    system = request.get("system")
+    if system and isinstance(messages, list) and not any(turn_of(turn).role in SYSTEM_ROLES for turn in messages):
+        # Anthropic's requests have it beside the messages.
+        messages = [{"role": "system", "content": system}, *messages]
     if choices is None and isinstance(answer, Mapping):
         choices = answer.get("choices", [{"message": answer}] if "content" in answer else None)
     choices = parsed_cell(choices)
@@ -126,9 +132,14 @@ def _completions(row: Row, parts: JsonObject) -> Iterator[tuple[Row, Fields | Da
         return
     for number, choice in enumerate(choices, 1):
         message = choice.get("message") if isinstance(choice, Mapping) else None
-        text = message.get("content") if isinstance(message, Mapping) else None
-        if not isinstance(text, str):
-            yield bad(f"choice {number} has no text, for example because it calls a tool; only text is measured")
+        turn = turn_of(message)
+        if turn.calls:
+            yield bad(f"choice {number} calls a tool; only an answer of text is measured, so leave such records out")
+            continue
+        try:
+            text = answer_text(turn.content, f"choice {number}")
+        except DataError as error:
+            yield bad(str(error))
             continue
         id_ = fields.get("id", row.number)
         yield row, fields | {"response": text} | ({} if number == 1 else {"id": f"{id_} (choice {number})"})
@@ -198,6 +209,22 @@ def _retrieved(fields: Fields, where: str) -> Iterable[Fields]:
     }
 
 
+def _haystack(fields: Fields, where: str) -> Iterable[Fields]:
+    answer = fields.get("init_parameters", fields)
+    held: Fields = answer if isinstance(answer, Mapping) else {}
+    yield {
+        "id": fields.get("id"),
+        "query": held.get("query"),
+        "context": parsed_list(held.get("documents")),
+        "response": held.get("data"),
+    }
+
+
+def _fits_haystack(fields: Fields) -> bool:
+    held = fields.get("init_parameters", fields)
+    return isinstance(held, Mapping) and {"data", "query", "documents"} <= held.keys()
+
+
 def _llamaindex(fields: Fields, where: str) -> Iterable[Fields]:
     answer = fields.get("response")
     nodes = fields.get("source_nodes")
@@ -245,6 +272,8 @@ def _fits_langchain(fields: Fields) -> bool:
     if not _has(("query", "question", "input"), ("source_documents", "context", "documents"))(fields):
         return False
     held = parsed_list(_first(fields, "source_documents", "context", "documents"))
+    if not held:
+        return False
     first = held[0] if isinstance(held, list) and held else None
     inner = first.get("kwargs", first) if isinstance(first, Mapping) else {}
     return _has(("input", "source_documents", "result"))(fields) or (
@@ -281,6 +310,12 @@ _ALL = (
             "user_input" in fields or ("question" in fields and "contexts" in fields and "context" not in fields)
         ),
         _renamed(_ragas),
+    ),
+    Format(
+        "haystack",
+        "an answer's query, documents as the context, data as the response",
+        _fits_haystack,
+        _renamed(_haystack),
     ),
     Format(
         "langchain",

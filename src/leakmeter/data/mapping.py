@@ -6,13 +6,18 @@ from __future__ import annotations
 import ast
 import json
 import re
+import tokenize
 import warnings
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from io import StringIO
+from itertools import pairwise
 from typing import Any
 
 from leakmeter.core.plain import half_pair
-from leakmeter.data.foreign import parsed
+from leakmeter.data.foreign import Unread, parsed
 from leakmeter.errors import DataError, UsageError
 
 _KINDS = {type(None): "null", bool: "a truth value", int: "a number", float: "a number", list: "a list"}
@@ -21,7 +26,7 @@ _KINDS = {type(None): "null", bool: "a truth value", int: "a number", float: "a 
 def checked_text(value: object, field: str, where: str) -> str:
     """A JSON value that has to be text that can be written as UTF-8."""
     if not isinstance(value, str):
-        kind = _KINDS.get(type(value), "an object")
+        kind = value.kind if isinstance(value, Unread) else _KINDS.get(type(value), "an object")
         raise DataError(f"{where}: '{field}' is {kind}, expected text")
     if (at := half_pair(value)) is not None:
         raise DataError(f"{where}: '{field}' holds half a surrogate pair at character {at}")
@@ -32,7 +37,7 @@ def parsed_json(content: str | bytes, where: str) -> Any:
     """What JSON says, one value on one line or several; of bytes in UTF-8."""
     try:
         text = content if isinstance(content, str) else content.decode()
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=partial(_of_distinct_names, where))
     except UnicodeDecodeError as error:
         raise DataError(f"{where} is not UTF-8 at byte {error.start + 1:,}") from None
     except json.JSONDecodeError as error:
@@ -40,6 +45,15 @@ def parsed_json(content: str | bytes, where: str) -> Any:
         raise DataError(f"{where} is not JSON: {error.msg} at {at}") from None
     except (RecursionError, ValueError):
         raise DataError(f"{where} is JSON nested too deep, or with a number too long, to be read") from None
+
+
+def _of_distinct_names(where: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; of two values under one name, a reader would see only the last."""
+    held = dict(pairs)
+    if len(held) < len(pairs):
+        (twice, _), *_ = Counter(name for name, _ in pairs).most_common(1)
+        raise DataError(f"{where}: an object has {listed([twice])} twice; give each value a name of its own")
+    return held
 
 
 def unused(name: str, names: Collection[str]) -> str:
@@ -56,6 +70,8 @@ Fields = Mapping[str, object]
 _STEP = re.compile(r"(?P<name>[^.\[\]]+)|\[(?P<index>(?:-?\d{1,9})?)\]")
 _MOST_LISTED = 20
 _LONGEST_CELL = 2_000_000
+_ADJACENT = re.compile(r"""['"]\s*(?:\.\.\.\s*)?[rbuRBU]?['"]""")
+"""What may be two texts of a list without a comma between them, as NumPy prints them."""
 
 
 def pairs_of(mapping: str | Iterable[str] | Mapping[str, str] | None) -> list[tuple[str, str]]:
@@ -181,16 +197,39 @@ def parsed_cell(value: object) -> object:
         # A text may have what looks like an escape sequence and is none.
         with (
             warnings.catch_warnings(action="ignore"),
-            suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError),
+            suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError, tokenize.TokenError),
         ):
-            held = ast.literal_eval(value)
-    return held if isinstance(held, list | dict) else value
+            array = _array_of_texts(value) if _ADJACENT.search(value) else None
+            held = ast.literal_eval(value) if array is None else array
+    return held if isinstance(held, list | dict | Unread) else value
+
+
+def _array_of_texts(value: str) -> list[str] | Unread | None:
+    """Texts of a list between which commas are missing, so that Python would join them: NumPy prints its arrays so, and
+    of long ones the first and last texts alone. None of anything else."""
+    tokens = [
+        token
+        for token in tokenize.generate_tokens(StringIO(value.strip()).readline)
+        if token.type not in (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER)
+    ]
+    if any(token.type == tokenize.NAME and token.string not in ("None", "True", "False") for token in tokens):
+        return None
+    texts = [token.string for token in tokens if token.type == tokenize.STRING]
+    pairs = pairwise(tokens)
+    if len(texts) > 1 and any(token.string == "..." for token in tokens):
+        return Unread("a list that NumPy shortened with '...'")
+    if not any(token.type == following.type == tokenize.STRING for token, following in pairs):
+        return None
+    if len(texts) + 2 == len(tokens) and tokens[0].string == "[":
+        held = [ast.literal_eval(text) for text in texts]
+        return held if all(isinstance(text, str) for text in held) else None
+    return Unread("a list in which a comma is missing between two texts")
 
 
 def parsed_list(value: object) -> object:
     """A list that a table holds as text; anything else as it is, an object too."""
     cell = parsed_cell(value)
-    return cell if isinstance(cell, list) else value
+    return cell if isinstance(cell, list | Unread) else value
 
 
 def steps_of(path: str) -> list[str | int | None]:

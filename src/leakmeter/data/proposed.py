@@ -33,10 +33,16 @@ _SAYING_NOTHING: Final = ("text", "content", "value", "body", "message", "page_c
 """Names that do not say what a text is; the name above does."""
 _NO_TEXTS: Final = frozenset((
     *("id", "name", "time", "timestamp", "date", "score", "rank", "type", "kind", "status", "version", "hash", "url"),
-    *("lang", "language", "token", "length", "index", "count", "number", "system", "template"),
+    *("lang", "language", "token", "length", "index", "count", "number", "system", "template", "role"),
 ))  # fmt: skip
 """Words in the names of what stands beside a text."""
+_OF_CALLS: Final = ("arguments", "args", "inputParameters", "input_parameters", "toolUse", "tool_kwargs")
+"""Names of what a tool was asked, which is no query of the user's."""
 _MOST_PLACES: Final = 2_000
+_DEEPEST: Final = 14
+_MOST_KINDS: Final = 12
+"""Elements of a list of different things that are looked into."""
+_MOST_SHOWN: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,27 +53,38 @@ class _Place:
     value: Any
 
 
-def proposed_mapping(fields: Fields, aliases: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def proposed_mapping(fields: Fields, aliases: Mapping[str, Sequence[str]], *, chats: bool = True) -> dict[str, str]:
     """Fields of a case (`ROLES`), by their other names, to paths in a record; those that are not recognised are left
-    out."""
+    out. Where `chats` are not wanted, the texts of a chat are texts like others."""
     places = list(islice(_places(fields, "", "", 0), _MOST_PLACES))
-    out = {name: name for name in ROLES if fields.get(name) not in (None, "", [], {})}
+    out: dict[str, str] = {"messages": "messages"} if chats and fields.get("messages") else {}
     # What was expected is called an answer too, and is looked for before the answer.
-    for role, fits in (("query", _is_text), ("context", _is_context), ("reference", _is_text), ("response", _is_text)):
-        if role not in out:
+    for role, fits in _FITTING.items():
+        if fits(parsed_cell(fields.get(role))):
+            out[role] = role
+        else:
             free = [place for place in places if fits(place.value) and place.path not in out.values()]
-            # The first of a list of documents is not the context.
-            free = [place for place in free if role != "context" or "[0]" not in place.path]
+            if role == "context":
+                # The first of a list of documents is not the context; lists within each of a list are it together.
+                free = [place for place in free if _words(place.name) not in _SYSTEM]
+                free = [_of_each(place) for place in free if "[0]" not in place.path or isinstance(place.value, list)]
             best_place = _named(free, (role, *aliases[role]))
             if best_place is None and role == "context":
                 # The list of texts or documents, where there is a single one.
-                lists = [place for place in free if _is_list(place.value) and _has_prose(place.value)]
+                asked = value_at(fields, out["query"], "") if "query" in out else None
+                lists = [place for place in free if _is_list(place.value) and _has_prose(place.value, asked)]
                 best_place = lists[0] if len(lists) == 1 else None
+            if best_place is not None and role == "response" and "[" in best_place.path:
+                # Of the steps of an answer, the last is what was answered.
+                steps, name = best_place.path.partition("[")[0], best_place.name
+                best_place = [p for p in free if p.path.startswith(f"{steps}[") and p.name == name][-1]
             out |= {} if best_place is None else {role: best_place.path}
     chat = None
-    if "messages" not in out and not {"query", "context"} <= out.keys():
-        chats = [place for place in places if "[0]" not in place.path and _parts_of_chat(place.value) is not None]
-        chat = _named(chats, aliases["messages"]) or next((place for place in chats if _is_of_pairs(place.value)), None)
+    if chats and "messages" not in out and not {"query", "context"} <= out.keys():
+        found = [place for place in places if "[0]" not in place.path and _parts_of_chat(place.value) is not None]
+        chat = _named(found, ("messages", *aliases["messages"])) or next(
+            (place for place in found if _is_of_pairs(place.value)), None
+        )
         out |= {} if chat is None else {"messages": chat.path}
     elif "messages" in out:
         chat = next((place for place in places if place.path == out["messages"]), None)
@@ -85,6 +102,14 @@ def proposed_mapping(fields: Fields, aliases: Mapping[str, Sequence[str]]) -> di
     if "context" in proposal:
         proposal |= _parts_of_documents(fields, proposal["context"])
     return _id_of(fields) | proposal
+
+
+def _of_each(place: _Place) -> _Place:
+    """A list within the only record of a list, as the path of those within each record."""
+    if "[0]" not in place.path or place.path.endswith("[0]"):
+        return place
+    whole = "" if "[]" in place.path else "[]"
+    return _Place(f"{place.path.replace('[0]', '[]')}{whole}", place.name, place.value)
 
 
 def proposed_cases(fields: Fields, aliases: Mapping[str, Sequence[str]]) -> tuple[str, Fields] | None:
@@ -167,7 +192,7 @@ def _names_in(messages: Sequence[Any], key: str) -> list[str]:
 
 def _parts_of_documents(fields: Fields, path: str) -> dict[str, str]:
     """What `--map` has to say so that the documents of a list keep their names; nothing where they have none."""
-    above, _, text = path.rpartition("[].")
+    above, _, text = path.rpartition("[].") if not path.endswith("[]") else ("", "", "")
     records = parsed_cell(value_at(fields, above or path, ""))
     by_name = isinstance(records, Mapping)
     records = list(records.values()) if isinstance(records, Mapping) else records
@@ -181,7 +206,8 @@ def _parts_of_documents(fields: Fields, path: str) -> dict[str, str]:
     if not above and document_of(records[0], 1, "")["name"] != "d1":
         return {}
     paths = [{place.path: place.value for place in _places(record, "", "", 1)} for record in records]
-    for name, value in paths[0].items():
+    # A name says more than an id.
+    for name, value in sorted(paths[0].items(), key=lambda held: "id" in _words(held[0])):
         is_short = isinstance(value, str | int) and is_name(str(value))
         if name != text and is_short and _TITLES & set(_words(name)) and all(name in others for others in paths):
             return parts | {"context.name": name}
@@ -208,26 +234,32 @@ def _places(value: Any, path: str, name: str, depth: int, *, every_text: bool = 
     value = parsed_cell(value)
     if path:
         yield _Place(path, name, value)
-    if depth >= 6:
+    if depth >= _DEEPEST:
         return
     if isinstance(value, Mapping):
         for key, held in value.items():
             key = str(key)
-            if _is_plain_name(key):
+            if _is_plain_name(key) and (every_text or key not in _OF_CALLS):
                 says = not name or key not in _SAYING_NOTHING
                 at, called = f"{path}.{key}" if path else key, key if says else name
                 yield from _places(held, at, called, depth + 1, every_text=every_text)
     elif isinstance(value, list) and value and all(isinstance(record, Mapping) for record in value):
         if len(value) == 1:
             yield from _places(value[0], f"{path}[0]", name, depth + 1, every_text=every_text)
+        elif not (shared := _shared_texts(value, depth + 1)):
+            # Of different things, such as the steps of an answer, each is looked into.
+            for number, record in enumerate(value[:_MOST_KINDS]):
+                yield from _places(record, f"{path}[{number}]", name, depth + 1, every_text=every_text)
         elif every_text:
             texts = [_texts_in(record, depth + 1) for record in value]
             for key in dict.fromkeys(key for held in texts for key in held):
                 yield _Place(f"{path}[].{key}", name, [held[key] for held in texts if key in held])
-        elif not _is_list(value) and (shared := _shared_texts(value, depth + 1)):
+        elif not (_is_list(value) or _is_of_blocks(value)):
             # An id may be a text too; the retrieved text is the longest.
             longest = max(shared, key=lambda key: len("".join(shared[key])))
             yield _Place(f"{path}[].{longest}", name, shared[longest])
+    elif isinstance(value, list) and len(value) == 1 and _is_text(value[0]):
+        yield _Place(f"{path}[0]", name, value[0])
 
 
 def _shared_texts(records: Sequence[Mapping[Any, Any]], depth: int = 1) -> dict[str, list[str]]:
@@ -246,14 +278,17 @@ def _texts_in(record: Mapping[Any, Any], depth: int) -> dict[str, str]:
 
 
 def text_paths(fields: Fields) -> list[str]:
-    """Paths of the texts of a record, and of the lists of texts, the first few."""
+    """Paths of the texts of a record, and of the lists of texts: the first few, and where they are many of those with
+    more than a word."""
     places = islice(_places(fields, "", "", 0, every_text=True), _MOST_PLACES)
-    paths: dict[str, None] = {}
+    paths: dict[str, list[str]] = {}
     for place in places:
         values = place.value if isinstance(place.value, list) else [place.value]
-        if values and all(map(_is_text, values)):
-            paths[place.path] = None
-    return list(paths)[:12]
+        if values and all(map(_is_text, values)) and place.path.removesuffix("[0]") not in paths:
+            paths[place.path] = values
+    if len(paths) > _MOST_SHOWN:
+        paths = {path: texts for path, texts in paths.items() if any(" " in text.strip() for text in texts)}
+    return list(paths)[:_MOST_SHOWN]
 
 
 def _is_plain_name(name: str) -> bool:
@@ -290,6 +325,16 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
+def _is_of_blocks(value: object) -> bool:
+    """Whether it is a message in blocks, as chat models give them: each says of which type it is."""
+    types = [part.get("type") for part in value if isinstance(part, Mapping)] if isinstance(value, list) else []
+    return bool(types) and all(isinstance(type_, str) and "text" in type_ for type_ in types)
+
+
+def _is_answer(value: object) -> bool:
+    return _is_text(value) or _is_of_blocks(value)
+
+
 def _is_context(value: object) -> bool:
     if isinstance(value, Mapping):
         records = [record for record in value.values() if isinstance(record, Mapping)]
@@ -298,13 +343,17 @@ def _is_context(value: object) -> bool:
     return _is_text(value) or _is_list(value)
 
 
-def _has_prose(value: Any) -> bool:
-    """Whether a list of texts or documents has more than names and values."""
-    return any(len(str(document_of(entry, 1, "")["text"])) >= 16 for entry in value)
+def _has_prose(value: Any, query: object) -> bool:
+    """Whether a list of texts or documents has more than names, values and the query."""
+    texts = [str(document_of(entry, 1, "")["text"]) for entry in value]
+    return any(len(text) >= 16 and (" " in text or not text.isascii()) and text != query for text in texts)
+
+
+_FITTING: Final = {"query": _is_text, "context": _is_context, "reference": _is_text, "response": _is_answer}
 
 
 def _is_list(value: object) -> bool:
-    if not isinstance(value, list) or not value:
+    if not isinstance(value, list) or not value or _is_of_blocks(value):
         return False
     if all(isinstance(message, Mapping) and "role" in message for message in value):
         return False

@@ -10,7 +10,8 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -143,6 +144,9 @@ def _of_object(data: Any, records_of: _Records) -> Iterator[Row]:
     rows: Iterable[Any]
     if callable(getattr(data, "collect_schema", None)) and callable(collect := getattr(data, "collect", None)):
         data = collect()  # a lazy frame of Polars
+    headings = getattr(data, "column_names", getattr(data, "columns", None))
+    if not isinstance(data, Mapping) and isinstance(headings, Iterable):
+        _check_headings(list(map(str, headings)), "the data")
     if callable(iterrows := getattr(data, "iter_rows", None)):
         return _numbered(iterrows(named=True), "data frame", "row", is_table=True)
     if callable(getattr(data, "to_dict", None)) and hasattr(data, "iloc") and hasattr(data, "columns"):
@@ -349,8 +353,7 @@ def _of_table(source: object, lines: Iterator[str], where: str, delimiter: str |
             continue
         if heading is None:
             heading = cells
-            if twice := next((name for i, name in enumerate(cells) if name.strip() and name in cells[:i]), None):
-                raise DataError(f"{where}: the heading has two columns {listed([twice])}; give each a name of its own")
+            _check_headings(heading, where)
             continue
         number += 1
         row = Row(number, f"line {start}", str(source), is_table=True)
@@ -362,6 +365,13 @@ def _of_table(source: object, lines: Iterator[str], where: str, delimiter: str |
     if not number:
         has = "is empty; expected a heading and rows" if heading is None else "has a heading and no rows"
         raise DataError(f"{where} {has}")
+
+
+def _check_headings(names: Sequence[str], where: str) -> None:
+    """Refuse two columns of one name, of which a record would keep the last alone."""
+    (twice, n), *_ = Counter(name for name in names if name.strip()).most_common(1) or [("", 1)]
+    if n > 1:
+        raise DataError(f"{where}: the heading has two columns {listed([twice])}; give each a name of its own")
 
 
 def _of_parquet(source: str | Path, opened: Opened, where: str) -> Iterator[Row]:
@@ -391,6 +401,7 @@ def parquet_rows(
     n_before = 0
     try:
         with pq.ParquetFile(source) as file:
+            _check_headings(file.schema_arrow.names, where)
             n_rows = file.metadata.num_rows
             if most_rows is not None and n_rows > most_rows:
                 raise DataError(f"{where} has {n_rows:,} rows; {most_rows:,} are read at most")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from leakmeter.core.case import SYSTEM_ROLES
-from leakmeter.data.foreign import turn_of
+from leakmeter.data.foreign import parts_of, turn_of
 from leakmeter.data.formats import documents_by_name
 from leakmeter.data.mapping import (
     Fields,
@@ -33,6 +33,8 @@ from leakmeter.errors import DataError, UsageError
 _CASES: Final = "cases"
 _SYSTEM: Final = "system"
 _NUMBERED: Final = re.compile(r"\[\d+\]")
+_BLOCK: Final = re.compile(r"(?P<blocks>.+)\[(?P<number>-?\d*)\]\.text")
+"""A path to one text, or to the texts, of an answer that may be logged in blocks."""
 _PAIR: Final = ("role", "content")
 _TURNS: Final = ("user", "assistant", *SYSTEM_ROLES, "tool")
 PARTS: Final[Mapping[str, tuple[str, ...]]] = {"context": ("text", "name"), "messages": (*_PAIR, *_TURNS)}
@@ -73,6 +75,14 @@ class Shape:
         return bool(self.fields or self.contexts)
 
     @property
+    def beside(self) -> tuple[str, ...]:
+        """Fields that are left out since others are named: a chat has query and context within."""
+        has_texts = bool(self.contexts or self.fields.get("context") or self.fields.get("query"))
+        if self.fields.get("messages"):
+            return tuple(name for name in ("query", "context") if name not in self.fields)
+        return ("messages",) if has_texts and "messages" not in self.fields else ()
+
+    @property
     def numbered(self) -> dict[str, str]:
         """Paths that take one element of a list by its number, by the path of the list."""
         paths = (*self.fields.values(), *self.contexts, self.system)
@@ -96,6 +106,16 @@ class Shape:
 
     def fields_of(self, record: Fields, where: str) -> Fields:
         fields = mapped(record, self.fields, where)
+        if block := _BLOCK.fullmatch(self.fields.get("response", "")):
+            blocks = value_at(record, block["blocks"], where)
+            n_texts = sum(part.kind == "text" for part in parts_of(blocks)) if isinstance(blocks, list) else 0
+            if not block["number"]:
+                fields["response"] = blocks
+            elif n_texts > 1:
+                raise DataError(
+                    f"{where}: --map response={block[0]}: the list has {n_texts} texts; if they are blocks of one "
+                    f"answer, response={block['blocks']} reads them all"
+                )
         if self.contexts:
             paths = enumerate(self.contexts)
             fields["context"] = [entry for n, path in paths for entry in self._texts_at(record, path, n, where)]

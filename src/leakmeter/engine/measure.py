@@ -383,6 +383,8 @@ def texts_of(prepared: Prepared, measurements: Sequence[Measurement], backend: B
     }
     if prepared.unmarked_query_tokens is not None:
         texts["unmarked_query_tokens"] = prepared.unmarked_query_tokens
+    if prepared.unmeasured_answers:
+        texts["unmeasured_answers"] = prepared.unmeasured_answers
     texts.update(prepared.texts())
     if named:
         texts["words"] = {str(token): backend.tokenizer.decode([token]) for token in sorted(named)}

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any, Final, Literal, NamedTuple, NoReturn, Self, TypeAlias, TypeVar
 
-from leakmeter.core.plain import excerpt, visible
+from leakmeter.core.plain import counted, excerpt, visible
 from leakmeter.overriding import override
 from leakmeter.report import scale
 
@@ -585,6 +585,8 @@ class Provenance:
     run_id: Phrase = ""
     version: str = ""
     facts: Sequence[tuple[Phrase, Phrase]] = ()
+    n_left_out: int = 0
+    """Cases that could not be used."""
 
     def named_facts(self) -> list[tuple[Phrase, Phrase]]:
         named = (("Model", self.model), ("Run", self.run_id), ("Version", self.version), *self.facts)
@@ -636,7 +638,10 @@ class Report:
     command: Command | None = None
 
     def signed(self, command: str | None, provenance: Provenance) -> Report:
-        """With its command line and run, where these may be told."""
+        """With how many cases are left out; and with its command line and run, where these may be told."""
+        if n := provenance.n_left_out:
+            told = _said_first(f"{counted(n, 'case')} could not be used and {'is' if n == 1 else 'are'} left out.", self)
+            return told.signed(command, replace(provenance, n_left_out=0))
         if not self.is_signed:
             return self
         notes = (*self.notes, Text(self.again, "soft")) if self.again and command is not None else self.notes
@@ -647,6 +652,17 @@ class Report:
         if n_cases is None or n_measured >= n_cases:
             return self
         return replace(self, blocks=(Warning(interrupted(n_measured, n_cases, noun)), *self.blocks))
+
+
+def _said_first(sentence: str, report: Report) -> Report:
+    """The report with a sentence before its finding, or as a warning where its cases have a finding each."""
+    at = next((i for i, block in enumerate(report.blocks) if isinstance(block, Headline)), None)
+    if at is None:
+        return replace(report, blocks=(Warning(sentence), *report.blocks))
+    found = report.blocks[at]
+    assert isinstance(found, Headline)
+    told = Headline((f"{sentence} ", *parts(found.text)), "bad" if found.verdict == "bad" else "")
+    return replace(report, blocks=(*report.blocks[:at], told, *report.blocks[at + 1 :]))
 
 
 def interrupted(n_measured: int, n: int, noun: str) -> str:

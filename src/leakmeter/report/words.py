@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from leakmeter.core.case import unmarked_context
+from leakmeter.core.case import unmarked_context, unmeasured_text
 from leakmeter.core.cost import ResultCost
 from leakmeter.core.plain import visible
 from leakmeter.report.blocks import Chart
@@ -34,12 +34,15 @@ def is_of_system_prompts(results: Sequence[Any]) -> bool:
 
 
 def scope(results: Sequence[Any]) -> str:
-    """How a headline begins, with a space at its end, where nothing of a chat was marked as retrieved; else empty."""
+    """How a headline begins, with a space at its end, where earlier answers of chats were not measured, or nothing of a
+    chat was marked as retrieved; else empty."""
+    n = sum(result.unmeasured_answers or 0 for result in results)
+    earlier = f"{unmeasured_text(n)}. " if n else ""
     unmarked = [name for result in results if (name := _unmarked(result)) is not None]
     if not unmarked:
-        return ""
+        return earlier
     where = "Only" if len(unmarked) == len(results) else f"In {len(unmarked):,} of {len(results):,} cases, only"
-    return f"{where} {' or '.join(sorted({*unmarked}))} was measured. "
+    return f"{earlier}{where} {' or '.join(sorted({*unmarked}))} was measured. "
 
 
 def _unmarked(result: Any) -> str | None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from leakmeter.core import registry
-from leakmeter.core.case import unmarked_context
+from leakmeter.core.case import unmarked_context, unmeasured_text
 from leakmeter.core.cost import ResultCost
 from leakmeter.core.measure import Measurement, Texts
 from leakmeter.core.plain import SELDOM, to_json, to_plain
@@ -75,6 +75,8 @@ class AnyResult(ABC):
     """What of it can be compared and bounded, the first that one thinks of first."""
     so_far: ClassVar[tuple[SoFar, ...]] = ()
     """What progress says of the cases that are done."""
+    is_of_given: ClassVar[bool] = False
+    """Whether it is about the response of a case, which nobody was given where it was drawn."""
     is_of_run: ClassVar[bool] = False
     """Whether each has numbers of the whole run, so that none is there before all parts are."""
     defining: ClassVar[tuple[str, ...]] = DEFINING
@@ -162,7 +164,13 @@ class AnyResult(ABC):
 
     @classmethod
     def render_page(
-        cls, results: Sequence[Any], *, command: str | None, run: Path | None, n_cases: int | None = None
+        cls,
+        results: Sequence[Any],
+        *,
+        command: str | None,
+        run: Path | None,
+        n_cases: int | None = None,
+        n_left_out: int = 0,
     ) -> str:
         """The HTML report of results: one file, no network.
 
@@ -171,10 +179,12 @@ class AnyResult(ABC):
             command: the command line they came from.
             run: the directory they lie in.
             n_cases: of how many cases they are the first, where the run was interrupted.
+            n_left_out: cases beside them that could not be used.
         """
         from leakmeter.report import html
 
-        return html.page(cls.report(results, command=command, provenance=provenance_of(run), n_cases=n_cases))
+        provenance = provenance_of(run, n_left_out)
+        return html.page(cls.report(results, command=command, provenance=provenance, n_cases=n_cases))
 
     def save_html(self, path: str | Path) -> Path:
         """Write the report of this case: one file, no network; mode 0600, unless it may be published.
@@ -283,6 +293,8 @@ def _warnings_of_case(texts: Texts) -> Iterator[str]:
             f"The only context is {unmarked_context(document['name'] for document in texts['documents'])}; the rest "
             f"of the chat, {n_tokens:,} tokens, counts as the query, and nothing in it was measured."
         )
+    if n := texts.get("unmeasured_answers"):
+        yield f"{unmeasured_text(n)}."
     yield from warnings_of(texts)
 
 
@@ -364,5 +376,6 @@ def saved(path: str | Path, page: str, *, public: bool = False) -> Path:
     return where
 
 
-def provenance_of(run: Path | None) -> Provenance:
-    return Provenance(facts=() if run is None else (("Directory", Untrusted(place_of(run))),))
+def provenance_of(run: Path | None, n_left_out: int = 0) -> Provenance:
+    facts = () if run is None else (("Directory", Untrusted(place_of(run))),)
+    return Provenance(facts=facts, n_left_out=n_left_out)

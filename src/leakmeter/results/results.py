@@ -18,7 +18,7 @@ from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Case, Number, Q
 from leakmeter.core.record import JsonObject, Record, frame_of, part_fields
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.overriding import override
-from leakmeter.report.blocks import Report
+from leakmeter.report.blocks import Provenance, Report
 from leakmeter.results.result import NAME_CHARACTERS, in_notebook, name_of, saved, show
 from leakmeter.stats.aggregates import aggregate, interval_of_aggregate, is_aggregate
 from leakmeter.stats.stats import FloatArray
@@ -205,12 +205,12 @@ class Results(Generic[R]):
 
     def report(self) -> Report:
         """What the results say, as blocks; all views are made of it."""
-        report: Report = self.kind.report(self.cases)
+        report: Report = self.kind.report(self.cases, provenance=Provenance(n_left_out=len(self.problems)))
         return report
 
     def render_page(self) -> str:
         """The page of all results as text."""
-        page: str = self.kind.render_page(self.cases, command=None, run=None)
+        page: str = self.kind.render_page(self.cases, command=None, run=None, n_left_out=len(self.problems))
         return page
 
     def save_html(self, path: str | Path) -> Path:

@@ -139,13 +139,15 @@ class Run(Results[Any]):
     @override
     def render_page(self) -> str:
         """The page of the run as text."""
-        page: str = self.kind.render_page(self.cases, command=self.spec.get("command"), run=self.path)
+        page: str = self.kind.render_page(
+            self.cases, command=self.spec.get("command"), run=self.path, n_left_out=len(self.problems)
+        )
         return page
 
     @override
     def report(self) -> Report:
         """What the run says, as blocks; all views are made of it."""
         report: Report = self.kind.report(
-            self.cases, command=self.spec.get("command"), provenance=provenance_of(self.path)
+            self.cases, command=self.spec.get("command"), provenance=provenance_of(self.path, len(self.problems))
         )
         return report

@@ -170,6 +170,7 @@ class KeptCase(Record):
     spans: tuple[KeptSpan, ...]
     cost: KeptCost
     unmarked_query_tokens: Count | None = None
+    unmeasured_answers: Count | None = None
     words: Mapping[str, str] = field(default_factory=dict)
     """Texts of tokens by id, beside those of responses."""
     self_check: KeptSelfCheck | None = None

@@ -186,7 +186,7 @@ class Reason(StrEnum):
         reason.sentence = sentence
         return reason
 
-    MALFORMED = "malformed", "The record is not JSON object, or is no UTF-8, or is nested too deep."
+    MALFORMED = "malformed", "The record is no JSON object or no UTF-8, has a field twice, or is nested too deep."
     TOO_LONG = "too-long", "The record is too long to be read."
     NOT_OF_FORMAT = "not-of-format", "The record lacks the fields of its format."
     OTHER_VERSION = "other-version", "The record comes from a newer version of leakmeter's log; update leakmeter."

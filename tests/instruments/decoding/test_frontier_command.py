@@ -271,7 +271,7 @@ def test_what_cannot_be_swept_is_one_line(cli: Call, cases: Path, more: tuple[st
         ({"reference": "  "}, "case 'c4' of '{}' has no 'reference'"),
         ({"reference": 3}, "{}, line 5: 'reference' is a number, expected text"),
         ({"response": "Anna"}, "case 'c4' of '{}' has a response, but this command draws responses; leave it out"),
-        ({"context": None}, "{}, line 5: give either 'context' or 'messages'"),
+        ({"context": None}, "{}, line 5: it has neither 'context', the retrieved texts, nor"),
         (None, "holds no case"),
     ],
 )

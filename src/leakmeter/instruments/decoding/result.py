@@ -262,6 +262,9 @@ class DecodeResult(Result):
     unmarked_query_tokens: int | None = field(default=None, metadata={SELDOM: True})
     """Where nothing of a chat is marked as retrieved: tokens of the last user message, of which nothing was
     measured. There only where it is so."""
+    unmeasured_answers: int | None = field(default=None, metadata={SELDOM: True})
+    """Earlier answers of the chat that were not measured, as no case of the run ends with them. There only where it is
+    so."""
 
     @classmethod
     def from_run(
@@ -334,6 +337,7 @@ class DecodeResult(Result):
             public=shown,
             samples=tuple(several),
             unmarked_query_tokens=texts.get("unmarked_query_tokens"),
+            unmeasured_answers=texts.get("unmeasured_answers"),
         )
 
     @property

@@ -31,16 +31,18 @@ def influence_command(
     """Measure, in nats, the influence of each piece of a context on a response.
 
     Give a context with --context-file and --query, many cases with --data, or a chat with --messages. Without a
-    response, one is sampled. The same command continues a run that was interrupted.
+    response, one is sampled; rows of --data without one are refused unless you give --samples. The same command
+    continues a run that was interrupted.
 
     Parameters
     ----------
     response
         The response to score; sampled if omitted.
     """
-    loaded = read_cases(source or Source(), response)
+    measure = measure or Influence()
+    loaded = read_cases(source or Source(), response, needs_response=measure.samples is None)
     prompts, run = prompts or PromptSettings(), run or RunOptions()
-    run_cases(Plan("influence", measure or Influence(), prompts, loaded), run, inputs=[source])
+    run_cases(Plan("influence", measure, prompts, loaded), run, inputs=[source])
 
 
 class InfluenceOptions(FunctionOptions, CallOptions, PromptSettings, Influence, CaseOptions): ...
@@ -60,7 +62,8 @@ def influence(model: KeptModel, data: Any, options: InfluenceOptions) -> Results
         model: a known name, 'hf:ORG/NAME', a directory, a .gguf file, a loaded (model, tokenizer) pair, or a back end
             from `load_backend`. What a name or path loads is kept for the next call; `forget` frees it.
         data: many cases: a file, records, a pandas or polars frame, a data set, or objects of other libraries; each
-            with 'context' and 'query', or 'messages', and optionally 'response' and 'id'.
+            with 'context' and 'query', or 'messages', with 'response', and optionally 'id'. Rows without a response are
+            refused unless `samples` is given.
         context: of a single case: one text, several documents, or documents by name.
         query: what the model is asked.
         response: what it answered; None to have answers sampled.
@@ -88,5 +91,6 @@ def influence(model: KeptModel, data: Any, options: InfluenceOptions) -> Results
         >>> many["a"].whole_nats == many[0].whole_nats
         True
     """
-    cases = options.cases(data, skip_bad=options.skip_bad)
-    return measured(model, Plan("influence", options.part(Influence), options.part(PromptSettings), cases), options)
+    measure = options.part(Influence)
+    cases = options.cases(data, skip_bad=options.skip_bad, needs_response=measure.samples is None)
+    return measured(model, Plan("influence", measure, options.part(PromptSettings), cases), options)

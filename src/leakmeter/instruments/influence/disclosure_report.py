@@ -95,7 +95,7 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
             f"{where}Whether {subject} any personal or secret data cannot be said: {doubts[0]}. None was found."
         )
     if not leaking:
-        none = "The response does not" if len(cases) == 1 else f"None of {len(cases):,} responses"
+        none = f"The {_drawn(cases)}response does not" if len(cases) == 1 else f"None of {_responses(cases)}"
         verb = "disclose" if len(cases) == 1 else "discloses"
         known = verb if sure else "is known to disclose" if len(cases) > 1 else "disclose, as far as known,"
         # What is given away and recognised by nothing may be sensitive all the same.
@@ -106,7 +106,7 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
         )
     if len(cases) > 1:
         verb = "discloses" if len(leaking) == 1 else "disclose"
-        subject = f"{len(leaking):,} of {len(cases):,} responses {verb}"
+        subject = f"{len(leaking):,} of {_responses(cases)} {verb}"
         listed: list[b.Phrase] = [
             (b.Untrusted(case.id, 32, sections.get(case.id, "")), f" {kinds_text(personal(case))}")
             for case in leaking[:_NAMED]
@@ -114,12 +114,24 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
         n_more = len(leaking) - _NAMED
     else:
         disclosed = personal(leaking[0])
-        subject = "The response discloses"
+        subject = f"The {_drawn(cases)}response discloses"
         # The words stand in the table below: a headline goes into logs and representations.
         listed = [f"{kind_text(row.kind)} ({nats_text(row.nats)}\u00a0nats)" for row in disclosed[:_NAMED]]
         n_more = len(disclosed) - _NAMED
     rest = f"; and {n_more:,} more." if n_more > 0 else "."
     return b.Headline((f"{where}{subject} personal or secret data: ", *b.joined(listed, "; "), rest), verdict="bad")
+
+
+def _responses(cases: Sequence[InfluenceResult]) -> str:
+    """'8 responses', and how many of them were drawn, where some were."""
+    n, n_drawn = len(cases), sum(case.response.sampled for case in cases)
+    if n_drawn in (0, n):
+        return f"{n:,} {_drawn(cases)}responses"
+    return f"{n:,} responses ({n - n_drawn:,} given, {n_drawn:,} drawn)"
+
+
+def _drawn(cases: Sequence[InfluenceResult]) -> str:
+    return "drawn " if all(case.response.sampled for case in cases) else ""
 
 
 def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:

@@ -56,8 +56,9 @@ class Influence(Measure):
     cid_lambda: float = 1.0
     """λ of context influence decoding: 0 ignores the context, 1 is ordinary sampling, more than 1 amplifies the
     context."""
-    samples: int = 1
-    """Number of responses to draw for a case without one."""
+    samples: int | None = None
+    """Number of responses to draw for a case without one. By default one for a single case, and rows of data without a
+    response are refused."""
     max_new_tokens: int = 50
     """Maximum number of tokens of a drawn response."""
     seed: int = 0
@@ -75,7 +76,7 @@ class Influence(Measure):
         refuse_bad(
             logspace.checked_temperature(self.temperature),
             logspace.checked_weight(self.cid_lambda),
-            bounded("samples", self.samples, 1, MOST_SAMPLES),
+            bounded("samples", self.n_samples, 1, MOST_SAMPLES),
             bounded("max-new-tokens", self.max_new_tokens, 1, MOST_NEW_TOKENS),
             (self.seed >= 0, "seed", self.seed, "0 or more"),
             bounded("audit-rounds", self.audit_rounds, 1, MOST_ROUNDS),
@@ -85,6 +86,10 @@ class Influence(Measure):
         if self.audit is None and self.audit_rounds != 1:
             raise UsageError(f"audit-rounds is {self.audit_rounds} and there is no audit; give --audit CONFIDENCE:B")
         _ = self.searching, self.auditing
+
+    @property
+    def n_samples(self) -> int:
+        return 1 if self.samples is None else self.samples
 
     @property
     def searching(self) -> Search | None:
@@ -120,7 +125,7 @@ class Influence(Measure):
 
     @override
     def record(self) -> JsonObject:
-        params = asdict(self)
+        params = {**asdict(self), "samples": self.n_samples}
         if self.search is None:
             for name in ("search", "audit", "audit_rounds"):
                 del params[name]
@@ -145,7 +150,7 @@ class Influence(Measure):
         else:
             responses = yield from sample(
                 item,
-                n=self.samples,
+                n=self.n_samples,
                 temperature=self.temperature,
                 context_weight=self.cid_lambda,
                 max_new_tokens=self.max_new_tokens,
@@ -168,7 +173,7 @@ class Influence(Measure):
         """Documents to score before their sentences, with these."""
         if self.search is not None:
             return {}
-        return sentences_by_document(item, 1 if item.response is not None else self.samples, self._n_bare)
+        return sentences_by_document(item, 1 if item.response is not None else self.n_samples, self._n_bare)
 
     @property
     def _n_bare(self) -> int:

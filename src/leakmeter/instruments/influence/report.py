@@ -191,8 +191,9 @@ def _met(cases: Sequence[InfluenceResult]) -> dict[str, Sequence[InfluenceResult
         if not any(met.values()):
             met["nothing"] = cases
     met["doubtful"] = [case for case in cases if context.doubt(case) is not None]
-    # That nothing was found says nothing where the numbers are intervals, or too uncertain.
-    is_known = _half_width(cases) is None and not met["doubtful"]
+    # That nothing was found says nothing where numbers are intervals or too uncertain, or answers were not measured.
+    is_partial = _half_width(cases) is not None or any(case.unmeasured_answers for case in cases)
+    is_known = not is_partial and not met["doubtful"]
     return {name: meeting for name, meeting in met.items() if name != "nothing" or is_known}
 
 

@@ -203,6 +203,7 @@ class Sample(Record):
 class ContextResult(Result):
     """What a response and its context are, and the influence of the whole context on it."""
 
+    is_of_given: ClassVar = True
     defining: ClassVar = (
         *DEFINING,
         *(f"prompts.{name}" for name in ("group", "region", "entity_patterns", "ner", "sensitive")),
@@ -240,6 +241,9 @@ class ContextResult(Result):
     unmarked_query_tokens: int | None = field(default=None, metadata={SELDOM: True})
     """Where nothing of a chat is marked as retrieved: tokens of the last user message, of which nothing was
     measured. There only where it is so."""
+    unmeasured_answers: int | None = field(default=None, metadata={SELDOM: True})
+    """Earlier answers of the chat that were not measured, as no case of the run ends with them. There only where it is
+    so."""
 
     @classmethod
     def of_context(
@@ -271,6 +275,7 @@ class ContextResult(Result):
             "noise_floor_per_token_nats": float(noise.max()),
             "half_width_nats": half_width,
             "unmarked_query_tokens": texts.get("unmarked_query_tokens"),
+            "unmeasured_answers": texts.get("unmeasured_answers"),
         }
 
 

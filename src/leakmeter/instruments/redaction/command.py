@@ -12,6 +12,7 @@ from leakmeter.commands import output
 from leakmeter.commands.call import CallOptions, CaseOptions, FunctionOptions, function_of_cases, measured
 from leakmeter.commands.cases import read_cases, run_cases
 from leakmeter.commands.options import RunOptions, Source, Text
+from leakmeter.core.limits import refuse_bad
 from leakmeter.core.loaded import Plan
 from leakmeter.engine.loading import LoadOptions
 from leakmeter.errors import StoreError, UsageError
@@ -37,6 +38,7 @@ def redact_command(
     *,
     source: Source | None = None,
     response: Text | None = None,
+    samples: int | None = None,
     prompts: Annotated[PromptSettings | None, Parameter(name="*", negative="")] = None,
     measure: Annotated[_Options | None, Parameter(name="*", negative="")] = None,
     run: RunOptions | None = None,
@@ -52,6 +54,8 @@ def redact_command(
     ----------
     response
         The response to score; sampled if omitted.
+    samples
+        1 draws a response for each row of --data that names none; without it such a row is refused.
     prompts.group
         Also offer each repeated value, with all its mentions, as a piece.
     prompts.swap
@@ -65,7 +69,8 @@ def redact_command(
     measure = measure or _Options()
     if prompts.swap:
         raise UsageError("--swap replaces personal data by surrogate values, and redaction cuts; leave it out")
-    loaded = read_cases(source, response)
+    _check_samples(samples)
+    loaded = read_cases(source, response, needs_response=samples is None)
     if write_redacted is not None:
         n_files = len(source.context_file or ())
         if n_files != 1:
@@ -75,6 +80,10 @@ def redact_command(
     shown = run_cases(Plan("redact", measure, prompts, loaded), run, inputs=[source])
     if write_redacted is not None and shown:
         _write(write_redacted, shown[0])
+
+
+def _check_samples(samples: int | None) -> None:
+    refuse_bad((samples in (None, 1), "samples", samples, "1: a plan is made for one response of a case"))
 
 
 def _write(path: Path, result: RedactionResult) -> None:
@@ -93,6 +102,7 @@ def _write(path: Path, result: RedactionResult) -> None:
 
 class RedactOptions(FunctionOptions, CallOptions, PromptSettings, Redaction, CaseOptions):
     max_loss: float | None = None
+    samples: int | None = None
     swap: bool = field(default=False, init=False)
     swap_seed: int = field(default=0, init=False)
 
@@ -111,6 +121,7 @@ def redact(model: KeptModel, data: Any, options: RedactOptions) -> Results[Redac
 
     Args:
         max_loss: largest influence of what is left on the response, nats, above 0; needed without `disclosures`.
+        samples: 1 draws a response for each row of data that names none; without it such a row is refused.
         measure: options of the measure; see `instruments.redaction.measure.Redaction`.
         prompts: how prompts are made and cut, but for surrogate values.
 
@@ -127,5 +138,6 @@ def redact(model: KeptModel, data: Any, options: RedactOptions) -> Results[Redac
         True
     """
     measure = replace(options.part(Redaction), max_loss=options.max_loss)
-    cases = options.cases(data, skip_bad=options.skip_bad)
+    _check_samples(options.samples)
+    cases = options.cases(data, skip_bad=options.skip_bad, needs_response=options.samples is None)
     return measured(model, Plan("redact", measure, options.part(PromptSettings), cases), options)

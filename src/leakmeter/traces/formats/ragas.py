@@ -77,4 +77,6 @@ def _format(preset: data_formats.Format) -> Format:
 FORMAT = Format(
     "ragas", "samples of ragas: user_input, retrieved_contexts, response", _fits, _sample, lambda logged: True
 )
-RETRIEVED: Final = tuple(_format(data_formats.FORMATS[name]) for name in ("llamaindex", "squad", "langchain", "rag"))
+RETRIEVED: Final = tuple(
+    _format(data_formats.FORMATS[name]) for name in ("llamaindex", "squad", "haystack", "langchain", "rag")
+)
