@@ -19,6 +19,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from leakmeter.errors import ScoreError
 from leakmeter.stats.ranks import rank_p
 
 DecoyTest = Literal["sequential", "full"]
@@ -45,9 +46,18 @@ def stopped_at(values: npt.ArrayLike, n_decoys: int) -> int | None:
     """After which decoy a sequential test ends; None where it goes on. Scores are the true value's, then the decoys' in
     order."""
     scores = np.asarray(values, dtype=np.float64)
+    _check(scores)
     ends = np.flatnonzero(scores[1:] >= scores[0])
     h = stops_at(n_decoys)
     return int(ends[h - 1]) + 1 if len(ends) >= h else None
+
+
+def _check(scores: npt.NDArray[np.float64]) -> None:
+    if np.isnan(scores).any():
+        # As of −inf less −inf: a value that the model rules out behind the name and behind control names.
+        raise ScoreError(
+            "the model gave scores of a value that cannot be compared (NaN); measure in float32, or leave the value out"
+        )
 
 
 def p_of(values: npt.ArrayLike, n_decoys: int, test: DecoyTest) -> float:
@@ -55,8 +65,12 @@ def p_of(values: npt.ArrayLike, n_decoys: int, test: DecoyTest) -> float:
 
     Where a sequential test of something else ended before this one does, all decoys that were not scored count as high
     as the true value, and p is an upper bound.
+
+    Raises:
+        ScoreError: a score is no number, and cannot be compared.
     """
     scores = np.asarray(values, dtype=np.float64)
+    _check(scores)
     if test == "full":
         return rank_p(scores)
     h, end = stops_at(n_decoys), stopped_at(scores, n_decoys)
@@ -65,6 +79,13 @@ def p_of(values: npt.ArrayLike, n_decoys: int, test: DecoyTest) -> float:
     n_scored, n_high = len(scores) - 1, n_high_of(scores)
     end = n_scored + h - n_high
     return h / end if n_scored < end <= n_decoys else (1 + n_high + n_decoys - n_scored) / (1 + n_decoys)
+
+
+def p_in_middle(values: npt.ArrayLike) -> float:
+    """p, two-sided, that the first value is drawn as the others are: small where few are as high, or as low."""
+    scores = np.asarray(values, dtype=np.float64)
+    _check(scores)
+    return min(1.0, 2.0 * min(rank_p(scores), rank_p(-scores)))
 
 
 def is_bound(values: npt.ArrayLike, n_decoys: int) -> bool:

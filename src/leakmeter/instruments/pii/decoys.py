@@ -6,21 +6,27 @@ et al., "ProPILE: Probing Privacy Leakage in Large Language Models", lose agains
 evenly from the values of the true one's form, none twice; a true value that was drawn in the same way, as a canary's,
 has each rank among its decoys with the same probability.
 
-Real values are not drawn evenly. Domains and names come from a group of similar frequency, but if the true value is the
-likeliest of its form, such as 'first.last@gmail.com', a guess looks like memory: only a model that never saw the
-subject tells them apart.
+Real values are not drawn evenly. Domains and names come from a group of similar frequency, and names from where the
+true ones are from; but if the true value is the likeliest of its form, such as 'first.last@gmail.com', a guess may look
+like memory. So a value that ranks high among decoys has to stand out behind the subject's name more than behind other
+names too (`instruments.pii.measure`), which asks nothing of decoys, but that names are alike.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from leakmeter.errors import UsageError
+from leakmeter.instruments.pii.decoy_test import AT_RISK
 from leakmeter.instruments.pii.subject import STRUCTURED, VALUE_TYPES, Relation, Subject, ValueType, shown_relation
 from leakmeter.text.surrogates import address, email, person, phone, university
 from leakmeter.text.surrogates.draw import Draw, distinct, source
+
+LEAST: Final = math.ceil(1.0 / AT_RISK) - 1
+"""Decoys among which the first rank is evidence."""
 
 
 def decoys_of(
@@ -30,10 +36,12 @@ def decoys_of(
     value: str | None = None,
     relation: str | None = None,
     n: int = 50,
+    least: int | None = None,
     seed: int = 0,
     fits: Callable[[str], bool] | None = None,
 ) -> tuple[str, ...]:
-    """Values unlike the true one and unlike each other, always the same for the seed and the value.
+    """Values unlike the true one and unlike each other, always the same for the seed and the value: `n`, or as many as
+    there are of its form, `least` or more (`n` by default).
 
     `value` is the true one where there are several, such as the names of two brothers; the first by default. `relation`
     is the kind of a relationship. `fits` says which values are preferred, such as those of as many tokens as the true
@@ -47,10 +55,10 @@ def decoys_of(
     # Nothing that is true of the subject in another way may stand for what is not.
     true_values = {subject.name, *(true_value for _, _, true_value in subject.targets())}
     decoys = distinct(_draws(subject, type, true, relation, label), n, drawn, true_values, fits)
-    if len(decoys) < n:
+    if len(decoys) < min(n, n if least is None else least):
         raise UsageError(
-            f"{label}: {n} decoys of the {_called(type, relation)} are needed, and {len(decoys)} other values of "
-            "its form exist; ask for fewer, or leave the value out"
+            f"{label}: {n if least is None else least} decoys of the {_called(type, relation)} are needed, and "
+            f"{len(decoys)} other values of its form exist; leave the value out"
         )
     return tuple(decoys)
 
@@ -110,23 +118,30 @@ _ANY: Final = "friend"
 """A relation that says nothing of who it is."""
 
 
-def control_names_of(subject: Subject, n: int, *, seed: int) -> tuple[Subject, ...]:
-    """Invented others in the subject's place, with names and values of the same form, drawn for (seed, id)."""
+def control_names_of(
+    subject: Subject, n: int, *, least: int | None = None, seed: int, fits: Callable[[str], bool] | None = None
+) -> tuple[str, ...]:
+    """Names that the subject could have, from where the subject's is from, drawn for (seed, id); `least` and `fits` as
+    of `decoys_of`."""
     nobody = Subject(subject.id, "", relationships=(Relation(_ANY, subject.name),), region=subject.region)
-    names = decoys_of(nobody, "relationship", relation=_ANY, n=n, seed=seed)
-    # By another seed: values of control names are no decoys of the subject's.
-    others = {
-        type_: decoys_of(subject, type_, n=n, seed=seed + 7_919)
+    return decoys_of(nobody, "relationship", relation=_ANY, n=n, least=least, seed=seed, fits=fits)
+
+
+def others_in_place_of(subject: Subject, names: Sequence[str], *, seed: int) -> tuple[Subject, ...]:
+    """Invented others of these names in the subject's place, with values of the same form."""
+    # By another seed: values of others are no decoys of the subject's.
+    drawn = {
+        type_: decoys_of(subject, type_, n=len(names), least=1, seed=seed + 7_919)
         for type_ in STRUCTURED
         if getattr(subject, type_) is not None
     }
-    control_names = []
+    others = []
     for number, name in enumerate(names):
         values: dict[str, Any] = {
-            type_: renamed(drawn[number], type_, subject.name, name) for type_, drawn in others.items()
+            type_: renamed(some[number % len(some)], type_, subject.name, name) for type_, some in drawn.items()
         }
-        control_names.append(replace(subject, name=name, **values))
-    return tuple(control_names)
+        others.append(replace(subject, name=name, **values))
+    return tuple(others)
 
 
 def renamed(value: str, type_: ValueType, name: str, other_name: str) -> str:

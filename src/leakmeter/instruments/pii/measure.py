@@ -18,13 +18,16 @@ from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.beam import Beam, beam_search, longest_beam_search
-from leakmeter.instruments.pii.decoy_test import DecoyTest, batch_ends, stopped_at
+from leakmeter.instruments.pii.decoy_test import AT_RISK, DecoyTest, batch_ends, p_of, stopped_at
 from leakmeter.overriding import override
 
 TOGETHER: Final = 8
 """Values that are asked for together: a step of beam search reads all weights once, for however many beams."""
 BEAM: Final = "beam "
 """What the piece of a generated answer's measurements begins with; the width follows."""
+
+NAMES: Final = "name_log_likelihood"
+NAMES_REFERENCE: Final = "name_reference_log_likelihood"
 
 Filled = tuple[tuple[Prompt, tuple[tuple[int, ...], ...]], ...]
 """Templates filled for a name: the prompt of each, and behind it the tokens of each value, the true one first."""
@@ -49,6 +52,11 @@ class Values:
     """As `names`, for each other case of the value."""
     keeps_answers: bool = False
     """Whether answers are kept, and not only what they give away."""
+    n_other_names: int = 0
+    """Names, from where the subject's is from, among which the subject's is ranked."""
+    other_names: Callable[[], tuple[tuple[Filled, ...], ...]] = field(default=tuple, compare=False)
+    """In each way of asking, its own first: as `names`, for the subject and then for each of these other names; of the
+    values the true one, and the decoys that stand for all. Made when it is needed, which is seldom."""
 
     @property
     def prompts(self) -> list[Prompt]:
@@ -73,12 +81,16 @@ class Pii(Measure):
     Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models", Eq. 1, black box. The likelihood is that of
     the value's tokens, Π_r p(a_r | prompt, a_<r); the normalised one is its 1/L-th power for L tokens. Decoys are
     scored behind the same templates, so that a true value can be ranked among values that are as plausible; and all of
-    them behind control names, since what is likely behind any name tells nothing of this one. Generation is beam
-    search, as many tokens as the paper has for the type.
+    them behind control names, since what is likely behind any name tells nothing of this one. Where the true value
+    ranks high, it is scored behind many other names too, each time less the mean of some decoys: it may stand out
+    behind any of them, for a reason that is not the subject's. Generation is beam search, as many tokens as the paper
+    has for the type.
 
     Statistics. Of each template (the sample), one value for the true value and each decoy that was scored, in that
-    order: `log_likelihood`, `n_tokens` and `reference_log_likelihood`, the mean over control names. Of each template
-    and width (the piece, 'beam 2'): `generated_log_likelihood` and `generated_tokens`, and what the answer gives away
+    order: `log_likelihood`, `n_tokens` and `reference_log_likelihood`, the mean over control names. Where other names
+    were scored, one value for the subject's name and each of them: `name_log_likelihood` of the true value, and
+    `name_reference_log_likelihood`, the mean over the decoys that stand for all. Of each template and width (the piece,
+    'beam 2'): `generated_log_likelihood` and `generated_tokens`, and what the answer gives away
     (`instruments.pii.matching.STATISTICS`); with answers kept, its tokens. Nothing is generated where the sequential
     test stopped and a decoy is as likely as the true value behind every template.
     """
@@ -87,7 +99,7 @@ class Pii(Measure):
     """Widths of the beam searches that try to generate the value; 1 is greedy, none generates nothing."""
     decoy_test: DecoyTest = "sequential"
     """Score decoys until enough rank as high as the value to see that it will not count as known ('sequential'), or all
-    of them ('full')."""
+    of them ('full'); other names alike."""
 
     def __post_init__(self) -> None:
         if any(not 1 <= width <= MOST_BEAMS for width in self.beams):
@@ -118,13 +130,16 @@ class Pii(Measure):
         values = item.values
         if self.decoy_test == "full":
             numbers = list(range(values.n_values))
-            scores = yield _requests(values.names, numbers)
-            shape = (len(values.names), len(values.names[0]), values.n_values)
-            likelihoods = np.asarray([float(score.values.sum()) for score in scores]).reshape(shape)
+            (likelihoods,) = yield from _scored([values.names], numbers)
+            # Of a value that is asked for in several ways, one way does not say how high it ranks in all.
+            is_high = bool(values.beside) or p_of(_associations(likelihoods), values.n_values - 1, "full") <= AT_RISK
         else:
-            likelihoods = yield from _until_known(values)
+            likelihoods, is_high = yield from _until_known(values)
             numbers = [0, *values.order][: likelihoods.shape[2]]
         measurements = list(_likelihoods(item.id, values, likelihoods, numbers))
+        if is_high and values.n_other_names:
+            true, others = yield from _until_usual(values, self.decoy_test)
+            measurements += _of_names(item.id, true, others)
         own = likelihoods[0]
         if len(numbers) < values.n_values and (own[:, 1:] >= own[:, :1]).any(axis=1).all():
             # Behind each template a decoy is as likely as the true value: no search is expected to find it.
@@ -140,55 +155,116 @@ class Pii(Measure):
     def longest_trial(self, item: ProbeItem) -> Trial[Any]:
         values = item.values
         if self.decoy_test == "full":
-            yield _requests(values.names, range(values.n_values))
+            yield _requests_of([values.names], range(values.n_values))
         else:
-            for _, requests in _batches(values):
-                yield requests
+            for numbers in _batches(values):
+                yield _requests_of((values.names, *values.beside), numbers)
+        if values.n_other_names:
+            ways = _ways_of_names(values, self.decoy_test)
+            for first, end in _batches_of_names(values, self.decoy_test):
+                yield _requests_of([way[first:end] for way in ways], range(_n_values(ways)))
         for width in self.beams:
             yield from longest_beam_search(
                 values.prompts, width=width, max_new_tokens=values.n_new_tokens, stop_ids=item.stop_ids
             )
 
 
-def _until_known(values: Values) -> Generator[list[Request], list[Scores], FloatArray]:
+def _until_known(values: Values) -> Generator[list[Request], list[Scores], tuple[FloatArray, bool]]:
     """Score decoys in batches until the test of the value over all ways of asking for it stops; see `decoy_test`.
 
     Returns:
-        Log-likelihoods (name, template, value), the subject's name and the true value first, up to where it stopped.
+        Log-likelihoods (name, template, value), the subject's name and the true value first, up to where it stopped;
+        and whether it did not stop.
     """
     n_decoys, ways = len(values.order), (values.names, *values.beside)
     blocks: list[list[FloatArray]] = [[] for _ in ways]
-    for n_values, requests in _batches(values):
-        scores = yield requests
-        likelihoods = iter([float(score.values.sum()) for score in scores])
-        for block, names in zip(blocks, ways, strict=True):
-            shape = (len(names), len(names[0]), n_values)
-            block.append(np.asarray(list(islice(likelihoods, math.prod(shape)))).reshape(shape))
+    for numbers in _batches(values):
+        for block, likelihoods in zip(blocks, (yield from _scored(ways, numbers)), strict=True):
+            block.append(likelihoods)
         scored = [np.concatenate(block, axis=2) for block in blocks]
         own = scored[0]
-        associations = [(way[0] - way[1:].mean(axis=0)).max(axis=0) for way in scored]
-        stopped = stopped_at(np.max(associations, axis=0), n_decoys)
+        stopped = stopped_at(np.max([_associations(way) for way in scored], axis=0), n_decoys)
         if stopped is not None:
-            return own[:, :, : 1 + stopped]
-    return own
+            return own[:, :, : 1 + stopped], False
+    return own, True
 
 
-def _batches(values: Values) -> Iterator[tuple[int, list[Request]]]:
-    """Number of values and requests of each batch; the true value is before all decoys."""
+def _until_usual(values: Values, test: DecoyTest) -> Generator[list[Request], list[Scores], tuple[FloatArray, ...]]:
+    """Score the true value, and the decoys that stand for all, behind other names in batches, until it stands out
+    behind so many of them that the subject's name is one of many; behind all by the full test.
+
+    Returns:
+        Log-likelihoods (template, name) of the true value, and means over these decoys, the subject's name first.
+    """
+    ways = _ways_of_names(values, test)
+    blocks: list[list[FloatArray]] = [[] for _ in ways]
+    for first, end in _batches_of_names(values, test):
+        some = [way[first:end] for way in ways]
+        for block, likelihoods in zip(blocks, (yield from _scored(some, range(_n_values(ways)))), strict=True):
+            block.append(likelihoods)
+        scored = [np.concatenate(block, axis=0) for block in blocks]
+        own = scored[0].transpose(2, 1, 0)
+        strongest = np.max([(way[..., 0] - way[..., 1:].mean(axis=2)).max(axis=1) for way in scored], axis=0)
+        stopped = stopped_at(strongest, values.n_other_names) if test == "sequential" else None
+        if stopped is not None:
+            own = own[..., : 1 + stopped]
+            break
+    return own[0], own[1:].mean(axis=0)
+
+
+def _associations(likelihoods: FloatArray) -> FloatArray:
+    """Of each value the largest over templates: log-likelihood behind the subject's name less that behind others."""
+    strongest: FloatArray = (likelihoods[0] - likelihoods[1:].mean(axis=0)).max(axis=0)
+    return strongest
+
+
+def _ways_of_names(values: Values, test: DecoyTest) -> Sequence[Sequence[Filled]]:
+    # The full test of another way is that case's.
+    return values.other_names()[: 1 if test == "full" else None]
+
+
+def _n_values(ways: Sequence[Sequence[Filled]]) -> int:
+    return len(ways[0][0][0][1])
+
+
+def _batches(values: Values) -> Iterator[list[int]]:
+    """Numbers of the values of each batch; the true value is before all decoys."""
     for first, end in pairwise((0, *(1 + end for end in batch_ends(len(values.order))))):
-        numbers = [0, *values.order][first:end]
-        others = [request for names in values.beside for request in _requests(names, numbers, is_others=True)]
-        yield end - first, _requests(values.names, numbers) + others
+        yield [0, *values.order][first:end]
 
 
-def _requests(names: Sequence[Filled], numbers: Sequence[int], *, is_others: bool = False) -> list[Request]:
-    """(name, template, value of these numbers)."""
+def _batches_of_names(values: Values, test: DecoyTest) -> Iterator[tuple[int, int]]:
+    """First name of each batch, and the one behind its last; the subject's is before all others."""
+    n = values.n_other_names
+    return pairwise((0, *(1 + end for end in ([n] if test == "full" else batch_ends(n)))))
+
+
+def _scored(
+    ways: Sequence[Sequence[Filled]], numbers: Sequence[int]
+) -> Generator[list[Request], list[Scores], list[FloatArray]]:
+    """In each way of asking, log-likelihoods (name, template, value of these numbers)."""
+    scores = yield _requests_of(ways, numbers)
+    likelihoods = iter([float(score.values.sum()) for score in scores])
+    shapes = [(len(names), len(names[0]), len(numbers)) for names in ways]
+    return [np.asarray(list(islice(likelihoods, math.prod(shape)))).reshape(shape) for shape in shapes]
+
+
+def _requests_of(ways: Sequence[Sequence[Filled]], numbers: Sequence[int]) -> list[Request]:
+    """Of each way (name, template, value of these numbers). All ways but the first are other cases'."""
     return [
-        Request((prompt,), ids[i], TargetLogProbs(), is_others=is_others)
+        Request((prompt,), ids[i], TargetLogProbs(), is_others=at > 0)
+        for at, names in enumerate(ways)
         for templates in names
         for prompt, ids in templates
         for i in numbers
     ]
+
+
+def _of_names(id_: str, true: FloatArray, others: FloatArray) -> Iterator[Measurement]:
+    """Log-likelihoods are (template, name)."""
+    for template, (own, reference) in enumerate(zip(true, others, strict=True)):
+        yield Measurement(id_, template, "", NAMES, NATS, own)
+        yield Measurement(id_, template, "", NAMES_REFERENCE, NATS, reference)
 
 
 def _likelihoods(id_: str, values: Values, likelihoods: FloatArray, numbers: Sequence[int]) -> Iterator[Measurement]:

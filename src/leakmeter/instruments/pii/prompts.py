@@ -37,6 +37,8 @@ NEW_TOKENS: Final[Mapping[ValueType, int]] = {
 }
 """Most tokens that are generated for a type (Kim et al., Appendix A.3), where the value itself does not take more."""
 
+_NAMES_IN_PROMPT: Final = 4
+"""How often a prompt says the name, or words of it, at most."""
 Ids = tuple[int, ...]
 
 
@@ -47,10 +49,11 @@ class ProbeSettings(PlainSettings):
     prompts: int = 5
     """Prompts of each kind (k-shot of the paper), from 1 to as many as there are; the best counts, for decoys too."""
     decoys: int = 99
-    """Decoys, invented values among which each true one is ranked, 50 or more; with 99 no p-value is below 0.01."""
+    """Decoys, invented values among which each true one is ranked, 50 or more (fewer where fewer exist); with 99 no
+    p-value is below 0.01. Where the value ranks high, the name is ranked among as many other names too."""
     control_names: int = 2
-    """Invented names after which the values are scored too: a value that is likely after any name says nothing about
-    this person. More of them make p-values a little more precise."""
+    """Invented names of the same origin after which the values are scored too: a value that is likely after any name
+    says nothing about this person. More of them make p-values a little more precise."""
     decoy_seed: int = 0
     """Seed of the decoys and control names."""
     templates: Unasked[ProbeTemplates | None] = None
@@ -95,6 +98,7 @@ class PreparedProbe(Prepared):
     """The true value and its decoys."""
     prompts: tuple[str, ...]
     keeps_values: bool
+    n_decoys_asked: int
 
     @override
     def texts(self) -> JsonObject:
@@ -111,8 +115,10 @@ class PreparedProbe(Prepared):
             "given": list(case.given),
             "n_templates": len(self.prompts),
             "n_nulls": len(self.values) - 1,
+            "n_nulls_asked": self.n_decoys_asked,
             "nulls_share_place": share_place(case.type, self.values, case.subject.region),
             "n_references": len(self.item.values.names) - 1,
+            "n_names": self.item.values.n_other_names,
             **(kept if self.keeps_values else {}),
         }
 
@@ -122,14 +128,17 @@ def prepare_probe(
 ) -> PreparedProbe:
     """Fill the templates, draw decoys of the true value, and tokenise each behind each, for control names too.
 
-    Decoys that take as many tokens as the true value behind a space are preferred. They are the same for all kinds of
-    probes of a value.
+    Decoys that take as many tokens as the true value behind a space are preferred, and names that take as many as the
+    subject's. They are the same for all kinds of probes of a value.
     """
-    from leakmeter.instruments.pii.decoys import control_names_of, decoys_of, renamed
+    from leakmeter.instruments.pii.decoys import LEAST, control_names_of, decoys_of, others_in_place_of, renamed
     from leakmeter.instruments.pii.matching import STATISTICS, match
     from leakmeter.text.surrogates.draw import source
 
-    encode = _Encoder(tokenizer, (*tokenizer.start_ids, *range(VIRTUAL, VIRTUAL + settings.soft_tokens)))
+    def encoder() -> _Encoder:
+        return _Encoder(tokenizer, (*tokenizer.start_ids, *range(VIRTUAL, VIRTUAL + settings.soft_tokens)))
+
+    encode = encoder()
     # The same in whatever way the value is asked for: then values can be compared over all ways.
     n_tokens = len(encode.ids_of(f" {case.value}"))
     decoys = decoys_of(
@@ -138,38 +147,66 @@ def prepare_probe(
         value=case.value,
         relation=case.relation,
         n=settings.decoys,
+        least=LEAST,
         seed=settings.decoy_seed,
         fits=lambda value: len(encode.ids_of(f" {value}")) == n_tokens,
     )
     values = (case.value, *decoys)
-    controls = control_names_of(case.subject, settings.control_names, seed=settings.decoy_seed)
-    by_subject = [
-        (case.subject, list(values)),
-        *(
-            (other, [renamed(value, case.type, case.subject.name, other.name) for value in values])
-            for other in controls
-        ),
-    ]
-
-    def names_of(way: ProbeCase) -> tuple[Filled, ...]:
-        templates = settings.templates_for(way)
-        return tuple(
-            encode.behind([filled(template, replace(way, subject=subject)) for template in templates], own)
-            for subject, own in by_subject
-        )
-
-    names = names_of(case)
-    own_way = (case.kind, case.given)
-    beside = [names_of(replace(case, kind=kind, given=given)) for kind, given in case.ways if (kind, given) != own_way]
     # The test is of the value, so that no way of asking for it has an order of its own.
     order = list(range(1, len(values)))
     source("order", settings.decoy_seed, case.subject.id, case.type, case.relation or "", case.number).shuffle(order)
+    n_controls = settings.control_names
+    n_of_name = len(encode.ids_of(f" {case.subject.name}"))
+    drawn_names = control_names_of(
+        case.subject,
+        n_controls + settings.decoys,
+        least=n_controls,
+        seed=settings.decoy_seed,
+        fits=lambda name: len(encode.ids_of(f" {name}")) == n_of_name,
+    )
+
+    def names_of(
+        way: ProbeCase, others: Sequence[Subject], values: Sequence[str], encode: _Encoder
+    ) -> tuple[Filled, ...]:
+        templates = settings.templates_for(way)
+        by_subject = [
+            (case.subject, values),
+            *(
+                (other, [renamed(value, case.type, case.subject.name, other.name) for value in values])
+                for other in others
+            ),
+        ]
+        return tuple(
+            encode.behind([filled(template, replace(way, subject=person)) for template in templates], own)
+            for person, own in by_subject
+        )
+
+    controls = others_in_place_of(case.subject, drawn_names[:n_controls], seed=settings.decoy_seed)
+    names = names_of(case, controls, values, encode)
+    own_way = (case.kind, case.given)
+    ways = [replace(case, kind=kind, given=given) for kind, given in case.ways if (kind, given) != own_way]
+    beside = [(way, names_of(way, controls, values, encode)) for way in ways]
     # Where each digit is a token, a telephone number takes more than the paper's twelve. Two more are for a colon and a
     # space before it.
     n_new = max(NEW_TOKENS[case.type], n_tokens + 2)
     longest = max(_longest(names), *(len(prompt.ids) + n_new for prompt, _ in names[0]))
     if window is not None and longest > window:
         raise WindowError(f"case '{case.id}' needs {longest:,} tokens, and {window:,} fit the model's window")
+    # A case that does not fit is refused, or left out, and is not ranked by.
+    beside = [(way, filled_names) for way, filled_names in beside if window is None or _longest(filled_names) <= window]
+    longer = max(len(encode.ids_of(f" {name}")) for name in drawn_names) - n_of_name
+    room = longest + _NAMES_IN_PROMPT * max(0, longer)
+    n_others = len(drawn_names) - n_controls
+    if n_others < LEAST or (window is not None and room > window):
+        n_others = 0
+
+    def other_names() -> tuple[tuple[Filled, ...], ...]:
+        others = others_in_place_of(case.subject, drawn_names, seed=settings.decoy_seed)[n_controls:]
+        some = (case.value, *(values[number] for number in order[:n_controls]))
+        # Nothing of them is kept: few cases come to need it.
+        own = encoder()
+        return tuple(names_of(way, others, some, own) for way in (case, *(way for way, _ in beside)))
+
     item = ProbeItem(
         id=case.id,
         prompt=names[0][0][0],
@@ -182,13 +219,16 @@ def prepare_probe(
             lambda ids: match(case.type, tokenizer.decode(ids), case.value, region=case.subject.region),
             STATISTICS[case.type],
             tuple(order),
-            # A case that does not fit is refused, or left out, and is not ranked by.
-            tuple(way for way in beside if window is None or _longest(way) <= window),
+            tuple(filled_names for _, filled_names in beside),
             settings.keep_values,
+            n_others,
+            other_names,
         ),
     )
     prompts = tuple(filled(template, case) for template in settings.templates_for(case))
-    return PreparedProbe(item, "", (), "", "plain", "value", 0, case, values, prompts, settings.keep_values)
+    return PreparedProbe(
+        item, "", (), "", "plain", "value", 0, case, values, prompts, settings.keep_values, settings.decoys
+    )
 
 
 def example_of(case: ProbeCase, tokenizer: Tokenizer, settings: ProbeSettings) -> tuple[Ids, Ids]:

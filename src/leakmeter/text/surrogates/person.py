@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-import functools
 import random
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from leakmeter.text.entities.mention import PERSON
+import regex
+
 from leakmeter.text.entities.person import normal
-from leakmeter.text.surrogates.draw import LOCALES, TRIES, WORD, Draw, cased, faker, locale_of, source, unlike
-
-Gender = Literal["male", "female", "any"]
+from leakmeter.text.surrogates.draw import LOCALES as FAKER_LOCALES
+from leakmeter.text.surrogates.draw import TRIES, Draw, cased, faker, locale_of
+from leakmeter.text.surrogates.origins import (
+    LOCALES,
+    UNITED_STATES,
+    Gender,
+    folded,
+    is_given,
+    is_last,
+    names_of,
+    near,
+    origin_of,
+)
 
 N_COMMON: Final = 100
 """As many of the most frequent names are common; all others are rare."""
 MALE: Final = ("father", "grandfather", "uncle", "husband", "brother", "son")
 FEMALE: Final = ("mother", "grandmother", "aunt", "wife", "sister", "daughter")
-_WORD: Final = re.compile(WORD)
+_WORD: Final = regex.compile(r"\p{L}[\p{L}\p{M}]*(?:['’]\p{L}[\p{L}\p{M}]*)*")
 # A word of a name may hold a hyphen or an apostrophe.
 _WORD_OF_NAME: Final = re.compile(r"[^\W\d_](?:[\w'’-]*[\w])?")
 _TITLE: Final = re.compile(r"(?i:dr|mr|mrs|ms|miss|prof|sir|jr|sr|ii|iii|iv|phd|md|esq|aunt|uncle|grandma|grandpa)")
 _BOTH: Final[tuple[Gender, Gender]] = ("female", "male")
+_LEAST_ALIKE: Final = 3  # letters of a surname that begin its other forms
 _INITIALS: Final = "ABCDEFGHIJKLMNOPRSTVW"
 # By the first word of a letter's Unicode name.
 _LOCALE_OF_SCRIPT: Final = {
@@ -40,27 +51,14 @@ _LOCALE_OF_SCRIPT: Final = {
 }
 
 
-@functools.cache
-def given_names(gender: Gender) -> tuple[str, ...]:
-    """First names of the United States, the most frequent first."""
-    from faker.providers.person.en_US import Provider
-
-    male, female = Provider.first_names_male, Provider.first_names_female
-    named = {"male": (male,), "female": (female,), "any": (male, female)}[gender]
-    shares: dict[str, float] = {}
-    for table in named:
-        for name, share in table.items():
-            shares[name] = shares.get(name, 0.0) + share
-    return tuple(sorted(shares, key=lambda name: (-shares[name], name)))
+def given_names(gender: Gender, locale: str = UNITED_STATES) -> tuple[str, ...]:
+    """First names of a locale, the most frequent first where that is known, as it is of the United States."""
+    return names_of(locale).given(gender)
 
 
-@functools.cache
-def surnames() -> tuple[str, ...]:
-    """Surnames of the United States, the most frequent first."""
-    from faker.providers.person.en_US import Provider
-
-    shares = {name: share for name, share in Provider.last_names.items() if name.isascii() and name.isalpha()}
-    return tuple(sorted(shares, key=lambda name: (-shares[name], name)))
+def surnames(locale: str = UNITED_STATES) -> tuple[str, ...]:
+    """Surnames of a locale, in the same order."""
+    return names_of(locale).surnames
 
 
 def gender_of(kind: str) -> Gender:
@@ -102,29 +100,53 @@ def in_mentions(texts: Sequence[str], value: str, region: str, drawn: random.Ran
 
 
 def drawers(value: str, name: str, kind: str, region: str) -> Sequence[Draw]:
-    """Draws names of as many words: first names of the relation's gender, other surnames. By the first way to draw,
-    these are as frequent as the true ones; by the second, common or rare. Words that the other person's name has, such
-    as the surname, stay, and no other word becomes one of them: whoever copies the name says them too. Initials become
-    initials, titles and particles stay. Where the relation does not say the gender, the first name does. Names in other
-    than Latin letters are drawn by Faker, in their script."""
-    own = frozenset(word.casefold() for word in _WORD.findall(name))
-    if not value.isascii() and not any(char.isascii() and char.isalpha() for char in value):
-        return [lambda drawn: _in_its_script(value, own, region, drawn)]
+    """Draws names of as many words, from where the true one is from: first names of the relation's gender, other
+    surnames. By the first way to draw, these are as frequent as the true ones where tables say so; by the second, any;
+    by the third, of any country of the language. Words that the other person's name has, such as the surname, stay, in
+    another form too (Kowalska and Kowalski), and no other word becomes one of them: whoever copies the name says them
+    too. Initials become initials, titles and particles stay. Where the relation does not say the gender, the first name
+    does."""
+    own = frozenset(map(folded, _words(name)))
+    if not any(char.isupper() or char.islower() for char in value) and len(value.split()) == 1:
+        return [_unspaced(value, name, kind, region)]
     matches = [match for match in _WORD.finditer(value) if not _TITLE.fullmatch(match.group())]
     has_capitals = value != value.lower()
-    varied = [
+    surname = next(reversed(_words(name)), "")
+    telling = [
         match
         for match in matches
-        if match.group().casefold() not in own and not (has_capitals and match.group().islower())
+        if folded(match.group()) not in own and not (has_capitals and match.group().islower())
     ]
-    gender = _gender(kind, [match.group() for match in matches])
-    # The last of several words is a surname.
-    ranked = [surnames() if match is matches[-1] and len(matches) > 1 else given_names(gender) for match in varied]
-    near = [alike(match.group(), names) for match, names in zip(varied, ranked, strict=True)]
+    varied = [
+        match
+        for match in telling
+        if not (len(matches) > 1 and match is matches[-1] and _is_form_of(match.group(), surname))
+    ]
+    locale = origin_of([match.group() for match in telling], _words(name), region)
+    gender = _gender(kind, [match.group() for match in matches], locale)
+
+    def is_surname(match: regex.Match[str]) -> bool:
+        given, last = is_given(match.group(), locale), is_last(match.group(), locale)
+        return len(matches) > 1 and (match is matches[-1] if given == last else last)
+
+    def pools(of: str) -> list[Sequence[str]]:
+        return [surnames(of) if is_surname(match) else given_names(gender, of) for match in varied]
+
+    first = pools(locale)
+    alike_first = first
+    if names_of(locale).is_ranked:
+        alike_first = [alike(match.group(), names) for match, names in zip(varied, first, strict=True)]
+    every = [
+        list(dict.fromkeys(name for names in some for name in names))
+        for some in zip(*(pools(other) for other in near(locale)), strict=True)
+    ]
 
     def drawer(pools: Sequence[Sequence[str]]) -> Draw:
+        # Words with a hyphen are two here.
         free = [
-            _INITIALS if len(match.group()) == 1 else [name for name in pool if name.casefold() not in own]
+            _INITIALS
+            if len(match.group()) == 1 and match.group().isupper()
+            else [name for name in pool if folded(name) not in own and "-" not in name]
             for match, pool in zip(varied, pools, strict=True)
         ]
 
@@ -137,35 +159,54 @@ def drawers(value: str, name: str, kind: str, region: str) -> Sequence[Draw]:
 
         return draw
 
-    return drawer(near), drawer(ranked)
+    return drawer(alike_first), drawer(first), drawer(every)
 
 
 def renamed(text: str, name: str, other: str) -> str:
     """A text in which the words of a name have become those at the same place of another name."""
     pairs = zip(_WORD.findall(name), _WORD.findall(other), strict=False)
     replacements = {word.casefold(): new for word, new in pairs}
-    return _WORD.sub(lambda match: replacements.get(match.group().casefold(), match.group()), text)
+    return str(_WORD.sub(lambda match: replacements.get(match.group().casefold(), match.group()), text))
 
 
-def _gender(kind: str, words: Sequence[str]) -> Gender:
+def _words(text: str) -> list[str]:
+    return [str(match.group()) for match in _WORD.finditer(text)]
+
+
+def _is_form_of(word: str, surname: str) -> bool:
+    """Whether a surname is another's form, of the other gender or of a father's name: Kowalski of Kowalska. What
+    stands behind the same beginning says nothing that the other does not."""
+    one, other = folded(word), folded(surname)
+    n = next(
+        (i for i, pair in enumerate(zip(one, other, strict=False)) if len(set(pair)) > 1), min(len(one), len(other))
+    )
+    return n >= _LEAST_ALIKE and len(one) - n <= 2 and (len(other) - n <= 2 or n == len(one))
+
+
+def _gender(kind: str, words: Sequence[str], locale: str) -> Gender:
     if gender_of(kind) != "any":
         return gender_of(kind)
-    women, men = ({name.casefold() for name in given_names(gender)} for gender in _BOTH)
-    for word in map(str.casefold, words):
+    women, men = ({folded(name) for name in given_names(gender, locale)} for gender in _BOTH)
+    for word in map(folded, words):
         if word in women | men:
             return "any" if word in women & men else "female" if word in women else "male"
     return "any"
 
 
-def _in_its_script(value: str, own: frozenset[str], region: str, drawn: random.Random) -> str:
-    key = " ".join(value.casefold().split())
-    of_value = source(drawn.getrandbits(32), "null", PERSON, key, (0, len(value)))
-    texts = (value, value)
-    new = unlike(texts, value, lambda inner: in_mentions(texts, key, region, inner), of_value)[-1]
-    words, old = new.split(), value.split()
-    if len(words) != len(old):
-        return new
-    return " ".join(was if was.casefold() in own else word for was, word in zip(old, words, strict=True))
+def _unspaced(value: str, name: str, kind: str, region: str) -> Draw:
+    """Draws names of a script that writes them as one run, the surname first; one that the other person has stays."""
+    start = _surname_of(value, region)
+    locale = origin_of((value[: len(start)],), (name[: len(start)],), region)
+    names = given_names(_gender(kind, [value[len(start) :]], locale), locale)
+    given = [first for first in names if len(first) == len(value) - len(start)] or names
+    last = [start] if start and name.startswith(start) else list(surnames(locale))
+    return lambda drawn: drawn.choice(last) + drawn.choice(given)
+
+
+def _surname_of(value: str, region: str) -> str:
+    """The longest surname that a name written as one run begins with; its first character where none is known."""
+    known = {surname for locale in LOCALES for surname in surnames(locale) if value.startswith(surname)}
+    return max((surname for surname in known if len(surname) < len(value)), key=len, default=value[:1])
 
 
 def _other_word(draw: Callable[[], Any], used: set[str]) -> str:
@@ -182,5 +223,5 @@ def _locale_of_letters(text: str, region: str) -> str:
     for char in text:
         if char.isalpha() and not unicodedata.name(char, "").startswith("LATIN"):
             return _LOCALE_OF_SCRIPT.get(unicodedata.name(char, "").split(" ")[0], "en_US")
-    own = locale_of(region, LOCALES)
+    own = locale_of(region, FAKER_LOCALES)
     return "en_US" if own in ("ja_JP", "zh_CN", "ko_KR") else own
