@@ -13,16 +13,20 @@ from leakmeter.core.plain import SELDOM, excerpt
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, SoFar, at, of_response
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
-from leakmeter.instruments.influence.disclosures import DisclosedSpan, Evidence
+from leakmeter.instruments.influence.disclosures import DisclosedSpan, Disclosure, Evidence
 from leakmeter.instruments.influence.result import ContextResult, KeptContext, half_width_of
 from leakmeter.instruments.influence.search import Search
 from leakmeter.instruments.influence.sources import ContextPiece, Series
 from leakmeter.instruments.redaction.disclosing import (
+    ANSWER_LOG_PROB,
+    ANSWER_NOISE,
+    ANSWER_PLACEBO,
     LEFT_WITHOUT_THIS,
     ONLY_THIS,
     WITHOUT_THIS,
     after,
     before,
+    of_answer,
     outside,
     tokens_of,
 )
@@ -56,6 +60,8 @@ class KeptRedaction(KeptContext):
         yield KeptSeries("noise", first)
         yield KeptSeries("placebo", first, None if discloses else ("",), is_needed=False)
         yield KeptSeries("all_removed", first, is_needed=False)
+        for statistic in (ANSWER_LOG_PROB, ANSWER_NOISE, ANSWER_PLACEBO):
+            yield KeptSeries(statistic, self.token_counts, is_needed=False)
         yield KeptSeries(HALF_WIDTH, first, is_needed=False)
         for statistic in (REMOVED, PUT_BACK):
             yield KeptSeries(statistic, first, names, is_needed=False)
@@ -114,6 +120,20 @@ class Answer(Record):
     """Influence on it of what is left; the limit does not bound it."""
     whole_signed_nats: Unbounded
     whole_per_token_nats: tuple[Unbounded, ...]
+    disclosures: tuple[Disclosure, ...] | None = None
+    """What it gives away of what is left, in its order, and beside it values that both say and that the model says
+    anyway: as `disclosures` of `leakmeter influence`, but that sources are pieces that have its words, which were not
+    measured on it. None where it was not searched, as in runs of earlier versions."""
+
+    @property
+    def disclosed(self) -> tuple[Disclosure, ...]:
+        """The disclosures, without the values that are none."""
+        return tuple(disclosure for disclosure in self.disclosures or () if disclosure.evidence is not None)
+
+    @property
+    def sensitive(self) -> tuple[Disclosure, ...]:
+        """Those of something personal or secret, most nats first."""
+        return tuple(sorted((row for row in self.disclosed if row.is_sensitive), key=lambda row: -row.nats))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,6 +311,7 @@ class RedactionResult(ContextResult):
                 whole_nats=_sum(answered),
                 whole_signed_nats=float(answered.sum()),
                 whole_per_token_nats=tuple(np.abs(answered).tolist()),
+                disclosures=of_answer(texts, series, cut),
             ),
             disclosed=disclosed,
         )
