@@ -16,7 +16,7 @@ from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.disclosures import DisclosedSpan, Disclosure, Evidence
 from leakmeter.instruments.influence.result import ContextResult, KeptContext, half_width_of
 from leakmeter.instruments.influence.search import Search
-from leakmeter.instruments.influence.sources import ContextPiece, Series
+from leakmeter.instruments.influence.sources import ContextPiece, Series, signed_size, signed_sum
 from leakmeter.instruments.redaction.disclosing import (
     ANSWER_LOG_PROB,
     ANSWER_NOISE,
@@ -149,7 +149,7 @@ class RedactedDisclosure(DisclosedSpan):
     """Σ_t log p̄(y_t | D) − log p̄(y_t | ∅) over its tokens, with signs."""
     after_nats: Unbounded
     """Σ_t log p̄(y_t | D∖R) − log p̄(y_t | ∅) over its tokens, with signs."""
-    floor_nats: float
+    floor_nats: Unbounded
     """Most of 3, noise, and what an irrelevant text does."""
     is_left: bool
     """Whether what is left of the context still discloses it."""
@@ -249,10 +249,10 @@ class RedactionResult(ContextResult):
             series.get(key) for key in ((0, "all_removed", ""), (0, "placebo", ""), (1, "whole", ""))
         )
         limit, context, noise_nats = params["max_loss"], texts["context"], float(noise.sum())
-        placebo_signed_nats = None if placebo is None else abs(float(placebo.sum()))
+        placebo_signed_nats = None if placebo is None else signed_size(placebo)
 
         def amounts(values: FloatArray) -> JsonObject:
-            signed = float(values.sum())
+            signed = signed_sum(values)
             posterior = posterior_of(signed, noise_nats=noise_nats, placebo_nats=placebo_signed_nats)
             return {
                 "left_nats": _sum(values),
@@ -309,7 +309,7 @@ class RedactionResult(ContextResult):
                 tokens=tuple(texts["responses"][1]["tokens"]),
                 seed=params["seed"],
                 whole_nats=_sum(answered),
-                whole_signed_nats=float(answered.sum()),
+                whole_signed_nats=signed_sum(answered),
                 whole_per_token_nats=tuple(np.abs(answered).tolist()),
                 disclosures=of_answer(texts, series, cut),
             ),
