@@ -267,6 +267,18 @@ def test_from_a_kept_run_to_a_comparison(browser: Browser, serving: Serving) -> 
     assert all(one.startswith((serving.access.origin, "data:", "blob:")) for one in browser.requests)
 
 
+def test_the_list_of_runs_is_as_wide_as_the_page(browser: Browser, serving: Serving) -> None:
+    leakmeter.influence("toy", [CASE], out=serving.runs, name="a name of several words for it")
+    for width in (1280, 1920):
+        browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        browser.open(f"{serving.access.origin}/runs")
+        browser.until("!document.querySelector('#list').innerText.includes('…')")
+        region = "document.querySelector('#list .scroll')"
+        assert browser.run(f"{region}.scrollWidth <= {region}.clientWidth")
+        assert browser.run(f"{region}.clientWidth > 0.95 * document.querySelector('main').clientWidth")
+        assert "Noise floor" in text(browser, "#list thead")
+
+
 def test_a_file_is_measured(browser: Browser, serving: Serving) -> None:
     lines = "\\n".join(json.dumps({**CASE, "id": f"c{n}"}) for n in range(3))
     browser.open(f"{serving.access.origin}/runs")

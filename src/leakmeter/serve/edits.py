@@ -97,8 +97,10 @@ def _new_answer(answer: DecodeResult, searched: InfluenceResult | None) -> Itera
     """The answer with marks on what it gives away, and a list of that."""
     disclosed = []
     if searched is not None:
-        several = len(searched.documents) > 1
-        disclosed = [disclosure_report.disclosed_span(row, {}, several=several) for row in searched.disclosed]
+        disclosed = [
+            disclosure_report.disclosed_span(row, {}, several=False, origin="what is left of the context")
+            for row in searched.disclosed
+        ]
     yield _tokens(
         f"A new answer, with its own loss of {scale.nats_text(answer.ledger.whole_nats)} nats",
         zip(answer.response.tokens, answer.ledger.per_token.loss_nats, strict=True),

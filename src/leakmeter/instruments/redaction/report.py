@@ -288,6 +288,8 @@ def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
     yield from b.warnings_of(context.warnings(case))
     if case.disclosed is not None and case.disclosed.spans:
         yield _disclosures(case.disclosed)
+    if case.after is not None and case.after.sensitive:
+        yield _disclosures_after(case.after)
     query = [b.Text(b.Untrusted(case.query), "prose", heading="Query", detail=True)] if case.query else []
     yield b.Beside([_context(case)], [*query, *_answers(case)])
     yield _steps_chart(case)
@@ -367,7 +369,6 @@ def _answers(case: RedactionResult) -> Iterator[b.Block]:
             for token, nats in zip(after.tokens, after.whole_per_token_nats, strict=True)
         ]
         yield b.ShadedText([b.Passage(segments)], "Answer after", style="tokens", disclosed=marks)
-        yield _disclosures_after(after)
     else:
         yield b.Text(b.Untrusted(after.text), "prose", heading="Answer after")
     if n := len(after.disclosed) - len(after.sensitive):
