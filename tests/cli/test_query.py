@@ -21,7 +21,7 @@ import pytest
 import leakmeter
 from helpers.command_line import NOTE
 from helpers.places import DOCS
-from leakmeter.cli.query import query
+from leakmeter.cli.query import query, write_rows
 from leakmeter.report.blocks import Text, plain
 from leakmeter.report.words import mean_text
 from leakmeter.results.query import all_views
@@ -96,7 +96,8 @@ def test_every_kind_of_value(ask: Call) -> None:
 def test_an_answer_is_cut_and_made_harmless_where_somebody_looks(ask: Call) -> None:
     sql = "select range as n, repeat('x', 500) as wide from range(150)"
     ended = ask(sql)
-    assert len(ended.out.splitlines()) == 101
+    # A text of 80 characters and a number take two lines of 80.
+    assert len(ended.out.splitlines()) == 1 + 2 * 100
     assert max(map(len, ended.out.splitlines())) <= 80
     assert ended.err == "the first 100 rows; --json or --csv writes all\n"
     assert [len(ask(option, sql).out.splitlines()) for option in ("--json", "--csv")] == [150, 151]
@@ -219,3 +220,55 @@ def test_an_example_says_what_the_report_says(sql: str, runs: Path, cli: Call) -
             assert any(mean_text(values) in plain(text) for text in texts)
     elif "seconds_a_case" not in sql and "count(*)" not in sql:
         assert len(rows) == len(cases)
+
+
+def table(capsys: pytest.CaptureFixture[str], columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> list[str]:
+    write_rows(columns, iter(rows), json=False, csv=False)
+    return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 120, 200])
+@pytest.mark.parametrize("n_columns", [1, 6, 19, 60])
+def test_no_column_is_left_out_and_no_number_cut(
+    width: int, n_columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    columns = tuple(f"largest_running_nats_{n}" for n in range(n_columns))
+    rows: list[tuple[Any, ...]] = [
+        tuple((-1234.5 - n, f"word{n} of-a.longer/text_{n}", None, 10_000 + n)[n % 4] for n in range(n_columns))
+        for _ in range(2)
+    ]
+    lines = table(capsys, columns, rows)
+    assert max(map(len, lines)) <= width
+    said = "".join("".join(lines).split())
+    for n in range(n_columns):
+        if n % 4 != 2:
+            value = str(rows[0][n]).split()[-1] if n % 4 != 1 else f"word{n}"
+            assert said.count(value) >= 2
+    words = " ".join(lines).split()
+    for n in range(n_columns):
+        assert str(n) in words or f"nats_{n}" in " ".join(words)
+        if n % 4 == 0:
+            assert words.count(str(rows[0][n])) >= 2
+
+
+def test_a_table_that_does_not_fit_shows_each_row_by_itself(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    columns = ("run", "value", "low", "high", "unit")
+    row = ("influence-38f2a9c1d0e4b7a6", 38.4085, 22.39, 53.1111, "nats")
+    assert table(capsys, columns, [row]) == [
+        "row 1", "run    influence-38f2a9c1d0e4b7a6", "value  38.4085", "low    22.39", "high   53.1111", "unit   nats",
+    ]  # fmt: skip
+    assert table(capsys, columns * 3, [])[:2] == ["no rows, of these columns:", "run"]
+    monkeypatch.setenv("COLUMNS", "60")
+    assert table(capsys, columns, [row]) == [
+        "run                           value    low     high  unit",
+        "influence-38f2a9c1d0e4b7a6  38.4085  22.39  53.1111  nats",
+    ]
+    monkeypatch.setenv("COLUMNS", "50")
+    assert table(capsys, columns, [row]) == [
+        "run                    value    low     high  unit", "influence-           38.4085  22.39  53.1111  nats",
+        "38f2a9c1d0e4b7a6",
+    ]  # fmt: skip

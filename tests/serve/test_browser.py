@@ -160,6 +160,49 @@ def test_cancel_ends_the_work(browser: Browser) -> None:
     measure(browser, **CASE, unit="sentence")
 
 
+def test_what_is_asked_while_a_new_answer_is_drawn_waits_and_nothing_is_lost(browser: Browser) -> None:
+    browser.run("document.querySelector('[name=max_new_tokens]').value = 60")
+    measure(browser, **CASE)
+    choose = "document.querySelectorAll('#context .s')[{}].click()"
+    find = "document.querySelector('#redact button').click()"
+    browser.run(choose.format(1))
+    browser.until("document.getElementById('after').textContent.includes('A new answer is being drawn')")
+    browser.run(find)
+    browser.until("document.getElementById('plan').textContent.includes('limit')")
+    after = text(browser, "#after")
+    assert "influences the same answer by" in after
+    assert "being drawn" not in after
+    assert "Searched:" in after
+    # Another cut takes the place of the first, with both; and a plan that runs is waited for.
+    browser.run(find)
+    browser.run(choose.format(0))
+    browser.run(choose.format(0))
+    browser.run(choose.format(0))
+    browser.until(_DONE)
+    browser.until("document.getElementById('after').textContent.includes('influences the same answer by')")
+    browser.until("document.getElementById('plan').textContent.includes('limit')")
+    struck = browser.run("[...document.querySelectorAll('#after del')].map((one) => one.textContent).join(' ')")
+    assert ("Ana is 41." in struck, "She sings." in struck) == (True, True)
+    # Cancelled, neither half of an answer nor a chosen piece is left.
+    browser.run(choose.format(0))
+    browser.until("document.getElementById('status').textContent.includes('…')")
+    browser.run("document.getElementById('cancel').click()")
+    browser.until("document.getElementById('status').textContent === 'Cancelled.'")
+    assert text(browser, "#after") == ""
+    assert browser.run("document.querySelectorAll('#context .gone').length") == 0
+    assert browser.run("document.getElementById('cancel').disabled")
+
+
+def test_a_cut_while_pieces_are_scored_waits_for_them(browser: Browser) -> None:
+    start(browser, **LONG)
+    browser.until("document.getElementById('status').textContent.includes('pieces scored so far')")
+    assert "may still change" in text(browser, "#floor")
+    browser.run("document.querySelectorAll('#context .s')[0].click()")
+    browser.until("document.getElementById('after').textContent.includes('influences the same answer by')")
+    assert "Noise floor" in text(browser, "#floor")
+    assert text(browser, "#found")
+
+
 def test_a_page_of_another_origin_reaches_nothing(browser: Browser, serving: Serving) -> None:
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -222,6 +265,18 @@ def test_from_a_kept_run_to_a_comparison(browser: Browser, serving: Serving) -> 
     check_page(browser)
     assert not browser.complaints
     assert all(one.startswith((serving.access.origin, "data:", "blob:")) for one in browser.requests)
+
+
+def test_the_list_of_runs_is_as_wide_as_the_page(browser: Browser, serving: Serving) -> None:
+    leakmeter.influence("toy", [CASE], out=serving.runs, name="a name of several words for it")
+    for width in (1280, 1920):
+        browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        browser.open(f"{serving.access.origin}/runs")
+        browser.until("!document.querySelector('#list').innerText.includes('…')")
+        region = "document.querySelector('#list .scroll')"
+        assert browser.run(f"{region}.scrollWidth <= {region}.clientWidth")
+        assert browser.run(f"{region}.clientWidth > 0.95 * document.querySelector('main').clientWidth")
+        assert "Noise floor" in text(browser, "#list thead")
 
 
 def test_a_file_is_measured(browser: Browser, serving: Serving) -> None:

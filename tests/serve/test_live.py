@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from helpers.report_browser import CHROMIUM, Browser
 from helpers.serving import CASE, HEADERS, asked
 from leakmeter.errors import UnknownNameError
 from leakmeter.report import scale
-from leakmeter.serve import serving
+from leakmeter.serve import live, serving
 from leakmeter.serve.live import Typed
 from leakmeter.serve.serving import Serving
 
@@ -124,6 +125,45 @@ def test_a_cut_piece_leaves_what_influence_says_of_the_rest(made: TestClient) ->
     text = asked(made, "cut", swap=["s3"], max_new_tokens=1)[-1][1]["text"]
     assert text.startswith("Ana is 41. She sings. Call ")
     assert "555-010-2231" not in text
+
+
+def test_a_new_answer_that_gives_something_away_is_named_above_all(
+    made: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw, said = live._drawn, "555-010-2231"
+
+    def drawn(kept: Any, typed: Any, watch: Any) -> Any:
+        result, _ = draw(kept, typed, watch)
+        answer = replace(result.response, text=said, tokens=tuple(said))
+        return replace(result, response=answer), kept.tokenizer.encode_data(said, first=False).ids
+
+    quiet = asked(made, "cut", cut=["s1"], max_new_tokens=len(said))[-1][1]["html"]
+    assert ("Do not ship" in quiet, "Searched: telephone numbers" in quiet) == (False, True)
+    monkeypatch.setattr(live, "_drawn", drawn)
+    told = asked(made, "cut", cut=["s1"], response="41", max_new_tokens=len(said))
+    html = told[-1][1]["html"]
+    assert html.index("The new answer discloses: phone number. Do not ship.") < html.index(
+        "What is left of the context"
+    )
+    assert "bad" in html[: html.index("The new answer")]
+    assert 'class="leak strong"' in html
+    assert "What the new answer gives away" in html
+    assert [name for name, _ in told].index("searching") > max(i for i, (name, _) in enumerate(told) if name == "token")
+
+
+@pytest.mark.parametrize("search", [{}, {"search": "top:1:1"}])
+@pytest.mark.parametrize("n", [2, 14])
+def test_nothing_is_final_before_noise_and_placebo(made: TestClient, search: dict[str, str], n: int) -> None:
+    context = " ".join(f"Number {i} is {555_010_2200 + i}." for i in range(n))
+    told = asked(made, "measure", context=context, query="Who?", response="5550102201", **search)
+    names = [name for name, _ in told]
+    assert names.count("calibrating") == 1
+    exact = [i for i, (name, data) in enumerate(told) if name == "piece" and data["exact"]]
+    assert max(exact) < names.index("calibrating") < names.index("done")
+    so_far = [data["list"] for name, data in told if name == "disclosed"]
+    assert so_far
+    assert all("so far" in listed for listed in so_far)
+    assert "so far" not in told[-1][1]["list"]
 
 
 def test_what_is_refused_is_said_in_one_line(made: TestClient) -> None:

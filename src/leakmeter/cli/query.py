@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
@@ -23,6 +24,12 @@ LimitOptions = Annotated[Limits, Parameter(name="*")]
 SCHEMA_COLUMNS: Final = ("view", "column", "type", "about")
 _SHOWN_ROWS: Final = 100
 _WIDEST: Final = 80
+_GAP: Final = 2
+"""Between two columns of a table."""
+_NARROWEST: Final = 40
+"""Width from which a part of a word is divided too."""
+_PARTS: Final = re.compile(r"[^\s_./:-]*[\s_./:-]*", re.ASCII)
+"""Parts of a text between which it may be folded."""
 
 
 def query(
@@ -135,19 +142,83 @@ def _write_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def _write_table(columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
+    first = list(islice(rows, _SHOWN_ROWS))
+    names = [excerpt(name, _WIDEST) for name in columns]
+    cells = [[_shown(value) for value in row] for row in first]
+    numeric = [
+        bool(first) and all(isinstance(row[number], (int, float, Decimal, type(None))) for row in first)
+        for number in range(len(columns))
+    ]
+    console = output.console()
+    widths = _widths(names, cells, numeric, console.width)
+    if widths is None:
+        _print_records(names, cells)
+    else:
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False)
+        for name, width, is_number in zip(names, widths, numeric, strict=True):
+            table.add_column(Text(_folded(name, width)), justify="right" if is_number else "left", min_width=width)
+        for row in cells:
+            table.add_row(*(Text(_folded(cell, width)) for cell, width in zip(row, widths, strict=True)))
+        console.print(table)
+    if next(rows, None) is not None:
+        output.tell(f"the first {_SHOWN_ROWS} rows; --json or --csv writes all")
+
+
+def _widths(
+    names: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool], width: int
+) -> list[int] | None:
+    """Of the columns of a table in which nothing is left out: numbers are whole, and names and texts are folded between
+    words and parts of words. None where they do not fit."""
+    from rich.cells import cell_len
+
+    room = width - _GAP * max(0, len(names) - 1)
+    longest = [max((cell_len(row[i]) for row in cells), default=0) for i in range(len(names))]
+    most = [max(cell_len(name), n) for name, n in zip(names, longest, strict=True)]
+    if sum(most) <= room:
+        return most
+    least = list[int]()
+    for number, (name, is_number) in enumerate(zip(names, numeric, strict=True)):
+        texts = [name] if is_number else [name, *(row[number] for row in cells)]
+        parts = (min(cell_len(part.rstrip()), _NARROWEST) for text in texts for part in _PARTS.findall(text))
+        least.append(max([longest[number] if is_number else 1, *parts]))
+    if sum(least) > room:
+        return None
+    # What is left goes to the narrowest that want more, a character at a time.
+    while sum(least) < room and (wanting := [i for i in range(len(names)) if least[i] < most[i]]):
+        least[min(wanting, key=least.__getitem__)] += 1
+    return least
+
+
+def _folded(text: str, width: int) -> str:
+    """A text in lines of at most that width, ended behind spaces and marks such as '_' where there are some."""
+    from rich.cells import cell_len, chop_cells
+
+    lines = [""]
+    for part in _PARTS.findall(text):
+        for piece in chop_cells(part, width) if cell_len(part.rstrip()) > width else [part]:
+            if lines[-1] and cell_len(lines[-1] + piece.rstrip()) > width:
+                lines.append("")
+            lines[-1] += piece
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _print_records(names: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    """Each row by itself, a line a column."""
     from rich.table import Table
     from rich.text import Text
 
-    first = list(islice(rows, _SHOWN_ROWS))
-    table = Table(box=None, pad_edge=False)
-    for number, name in enumerate(columns):
-        numeric = bool(first) and all(isinstance(row[number], (int, float, Decimal, type(None))) for row in first)
-        table.add_column(Text(excerpt(name, _WIDEST)), justify="right" if numeric else "left", no_wrap=True)
-    for row in first:
-        table.add_row(*(Text(_shown(value)) for value in row))
-    output.console().print(table)
-    if next(rows, None) is not None:
-        output.tell(f"the first {_SHOWN_ROWS} rows; --json or --csv writes all")
+    console = output.console()
+    for number, row in enumerate(cells or [[""] * len(names)], 1):
+        table = Table(box=None, pad_edge=False, show_header=False)
+        table.add_column(overflow="fold", max_width=console.width // 2)
+        table.add_column(overflow="fold")
+        for name, cell in zip(names, row, strict=True):
+            table.add_row(Text(name), Text(cell))
+        console.print(Text(f"row {number}" if cells else "no rows, of these columns:", "bold"))
+        console.print(table)
 
 
 def _shown(value: Any) -> str:

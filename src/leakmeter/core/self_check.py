@@ -8,7 +8,7 @@ case is measured again with plain passes alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol, Self, runtime_checkable
 
@@ -185,12 +185,14 @@ def noise_of_token(texts: Texts) -> float:
     return 2.0 * float((texts.get("self_check") or {}).get("nats") or 0.0)
 
 
-def with_noise_of(texts: Texts, measurements: Iterable[Measurement]) -> list[Measurement]:
-    """The measurements, of which the noise of each token is at least what the self-checks found."""
+def with_noise_of(
+    texts: Texts, measurements: Iterable[Measurement], statistics: Collection[str] = (NOISE,)
+) -> list[Measurement]:
+    """The measurements, of which the noise of each token, the `statistics`, is at least what the self-checks found."""
     least = noise_of_token(texts)
     return [
         replace(measurement, values=np.maximum(measurement.values, least))
-        if measurement.statistic == NOISE and least
+        if measurement.statistic in statistics and least
         else measurement
         for measurement in measurements
     ]

@@ -333,6 +333,8 @@ class ShadedText:
     """The floor that the legend names; where None, `floor_nats`, or as `tokens` no legend."""
     floor_name: str = "noise"
     style: Literal["pieces", "tokens"] = "pieces"
+    disclosed: Sequence[Disclosed] = ()
+    """What of a text in `tokens` is marked."""
     detail: bool = False
     """A terminal shows it with --explain only."""
 

@@ -329,11 +329,12 @@ def shaded_text(text: b.ShadedText, paint: Paint) -> Iterator[Text]:
 
 def _tokens(text: b.ShadedText, paint: Paint) -> Text:
     out = Text()
-    for segment in (segment for passage in text.passages for segment in passage.segments):
+    marked = {number for one in text.disclosed if one.is_sensitive for number in range(*one.tokens)}
+    for number, segment in enumerate(segment for passage in text.passages for segment in passage.segments):
         heat = scale.heat(segment.nats or 0.0, text.floor_nats)
         at = len(out)
         out.append(segment.text.shown, paint.style(heat))
-        if segment.line:
+        if segment.line or number in marked:
             out.stylize("underline", at)
         if heat and not paint.coloured:
             out.append(block(heat))

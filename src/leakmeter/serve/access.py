@@ -29,6 +29,8 @@ from leakmeter.serve.bodies import error_of, without_paths
 MOST_BYTES: Final = 2_000_000
 """Of the body of a request."""
 _TOO_LARGE: Final = f"at most {MOST_BYTES:,} bytes are taken at a time"
+MOST_REQUESTS: Final = 256
+"""Of those who may use the server, at a time; streams are among them, and connections without a request are not."""
 MOST_SESSIONS: Final = 64
 MOST_TOKENS: Final = 8
 """Links that are not used yet."""
@@ -183,6 +185,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, access: Access, sign_in: str = "/sign-in") -> None:
         self.app, self.access, self.sign_in = app, access, sign_in
+        self._n_requests = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -212,11 +215,16 @@ class Guard:
             await send(message)
 
         response = self._refused(scope, headers)
+        if response is None and self._n_requests >= MOST_REQUESTS:
+            response = refusal(503, "too many requests at a time; try again in a moment", scope["path"])
         if response is None:
+            self._n_requests += 1
             try:
                 await self.app(scope, bounded, guarded)
             except BodyTooLargeError:
                 response = refusal(413, _TOO_LARGE, scope["path"])
+            finally:
+                self._n_requests -= 1
         if response is not None and not is_answered:
             await response(scope, receive, guarded)
 

@@ -12,13 +12,13 @@ from urllib.parse import parse_qs
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from leakmeter.core.plain import visible
 from leakmeter.errors import LeakmeterError
-from leakmeter.serve import browse, doctor, ledger, live
+from leakmeter.serve import browse, connections, doctor, ledger, live
 from leakmeter.serve.access import BodyTooLargeError, Guard, refusal
 from leakmeter.serve.bodies import unforeseen
 from leakmeter.serve.pages import asset, show
@@ -51,7 +51,12 @@ def make_app(serving: Serving, more: Sequence[BaseRoute] = ()) -> ASGIApp:
     app = Starlette(
         routes=routes,
         lifespan=lifespan,
-        exception_handlers={LeakmeterError: _refused, HTTPException: _http, Exception: _unforeseen},
+        exception_handlers={
+            LeakmeterError: _refused,
+            HTTPException: _http,
+            ClientDisconnect: _gone,
+            Exception: _unforeseen,
+        },
     )
     app.state.serving = serving
     return Guard(app, serving.access)
@@ -95,6 +100,11 @@ async def _http(request: Request, error: Exception) -> Response:
     return refusal(error.status_code, error.detail.lower(), request.url.path)
 
 
+async def _gone(request: Request, error: Exception) -> Response:
+    """Of a client that left while it sent its request: nobody reads this."""
+    return refusal(400, "the request was not sent to its end", request.url.path)
+
+
 async def _unforeseen(request: Request, error: Exception) -> Response:
     if isinstance(error, BodyTooLargeError):
         raise error
@@ -119,7 +129,7 @@ def settings(app: ASGIApp) -> uvicorn.Config:
         date_header=False,
         proxy_headers=False,
         ws="none",
-        limit_concurrency=256,
+        http=connections.of_server(),
         timeout_graceful_shutdown=1,
         h11_max_incomplete_event_size=65_536,
     )

@@ -10,11 +10,13 @@ from leakmeter.core.item import Prepared
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.decoding.result import DecodeResult
 from leakmeter.instruments.influence import context as wording
+from leakmeter.instruments.influence import disclosure_report
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.instruments.redaction.result import merged
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
 from leakmeter.text.entities.find import find
+from leakmeter.text.entities.values import SEARCHED
 from leakmeter.text.layout import without_characters
 from leakmeter.text.surrogates.entity import surrogate_of
 
@@ -59,12 +61,20 @@ def edited(prepared: Prepared, cut: Sequence[str], swap: Sequence[str]) -> Edit:
     return Edit(prepared.context, _edited_text(prepared.context, changes), tuple(changes))
 
 
-def blocks(edit: Edit, before_nats: float, after: InfluenceResult, answer: DecodeResult) -> Iterator[b.Block]:
-    """The influence of what is left on the same answer, beside that of everything, and a new answer."""
+def blocks(
+    edit: Edit, before_nats: float, after: InfluenceResult, answer: DecodeResult, searched: InfluenceResult | None
+) -> Iterator[b.Block]:
+    """What a new answer gives away of what is left, as it was `searched`, None of an empty one; and the influence of
+    what is left on the same answer, beside that of everything."""
     left, whole = scale.nats_text(after.whole_nats), scale.nats_text(before_nats)
     floor = scale.nats_text(after.noise_floor_nats)
     swapped = any(change.instead for change in edit.changes)
     subject = "With surrogates in place, the context" if swapped else "What is left of the context"
+    leaks = [] if searched is None else disclosure_report.personal(searched)
+    if leaks:
+        yield b.Headline(
+            f"The new answer discloses: {disclosure_report.kinds_text(leaks)}. Do not ship.", verdict="bad"
+        )
     yield b.Headline(f"{subject} influences the same answer by {left}\u00a0nats; as it was typed, by {whole}.")
     yield b.Text(
         f"{wording.posterior_sentence(after, 'whole_', 'this context' if swapped else 'what is left')} "
@@ -78,19 +88,35 @@ def blocks(edit: Edit, before_nats: float, after: InfluenceResult, answer: Decod
                 after.noise_floor_per_token_nats,
             )
         ],
-        [
-            _tokens(
-                f"A new answer, with its own loss of {scale.nats_text(answer.ledger.whole_nats)} nats",
-                zip(answer.response.tokens, answer.ledger.per_token.loss_nats, strict=True),
-            )
-        ],
+        list(_new_answer(answer, searched)),
     )
     yield b.ShadedText((b.Passage(list(_diff(edit))),), heading="Context: removed text is struck out")
 
 
-def _tokens(heading: str, tokens: Iterable[tuple[str, float]], floor_nats: float = 0.0) -> b.ShadedText:
+def _new_answer(answer: DecodeResult, searched: InfluenceResult | None) -> Iterator[b.Block]:
+    """The answer with marks on what it gives away, and a list of that."""
+    disclosed = []
+    if searched is not None:
+        disclosed = [
+            disclosure_report.disclosed_span(row, {}, several=False, origin="what is left of the context")
+            for row in searched.disclosed
+        ]
+    yield _tokens(
+        f"A new answer, with its own loss of {scale.nats_text(answer.ledger.whole_nats)} nats",
+        zip(answer.response.tokens, answer.ledger.per_token.loss_nats, strict=True),
+        disclosed=disclosed,
+    )
+    if disclosed:
+        yield b.Disclosures(disclosed, "What the new answer gives away")
+    yield b.Text(f"Searched: {SEARCHED}." if searched is not None else "The new answer is empty.", "soft")
+
+
+def _tokens(
+    heading: str, tokens: Iterable[tuple[str, float]], floor_nats: float = 0.0, disclosed: Sequence[b.Disclosed] = ()
+) -> b.ShadedText:
     segments = [b.Segment(b.Untrusted(text), nats, note=scale.nats_cell(nats)) for text, nats in tokens]
-    return b.ShadedText((b.Passage(segments),), heading=heading, floor_nats=floor_nats, style="tokens")
+    passages = (b.Passage(segments),)
+    return b.ShadedText(passages, heading=heading, floor_nats=floor_nats, style="tokens", disclosed=disclosed)
 
 
 def _diff(edit: Edit) -> Iterator[b.Segment]:

@@ -118,6 +118,10 @@ class Seen(Watch):
         self.job.tell("piece", name=name, nats=scale.nats_text(nats), heat=scale.heat(nats, 0.0), exact=exact)
 
     @override
+    def on_calibration(self) -> None:
+        self.job.tell("calibrating")
+
+    @override
     def on_token(self, text: str, ledger: Mapping[str, float]) -> None:
         loss = ledger["loss"]
         self.job.tell("token", text=visible(text), nats=scale.nats_text(loss), heat=scale.heat(loss, 0.0))
@@ -155,7 +159,8 @@ class Disclosing(Seen):
         series |= {(0, "without_this", name): values for name, values in rows.items()}
         disclosed = [disclosure for disclosure in disclosures(self._texts, series) if disclosure.evidence is not None]
         tokens = list(zip(self._texts["responses"][0]["tokens"], np.abs(whole).tolist(), strict=True))
-        self.job.tell("disclosed", **self.marked(disclosed, tokens, is_complete=self._units <= {*rows}))
+        is_complete = self._units <= {*rows}
+        self.job.tell("disclosed", **self.marked(disclosed, tokens, is_complete=is_complete, is_final=False))
 
     def marked(
         self,
@@ -164,9 +169,11 @@ class Disclosing(Seen):
         floor_nats: float = 0.0,
         *,
         is_complete: bool = True,
+        is_final: bool = True,
     ) -> JsonObject:
         """The answer's tokens with the influence of the whole context, marks upon them, a list, and the words of the
-        context that they came from. Until all pieces are scored, only one that says the words is shown as a source."""
+        context that they came from. Until all pieces are scored, only one that says the words is shown as a source;
+        until noise and placebo are known too, nothing is final."""
         numbers = {name: number for number, name in enumerate(self._names)}
         if not is_complete:
             disclosed = [row if row.relation == "copied" else replace(row, sources=()) for row in disclosed]
@@ -179,7 +186,7 @@ class Disclosing(Seen):
             )
             for disclosure in disclosed
         ]
-        so_far = "" if is_complete else " so far"
+        so_far = "" if is_final else " so far"
         return {
             "tokens": [
                 {"text": visible(text), "nats": scale.nats_text(nats), "heat": scale.heat(nats, floor_nats)}
@@ -384,8 +391,16 @@ def _cut(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObje
         serving.wholes.put((job.owner, whole), before_nats)
     after = _whole_result(serving, kept, replace(whole, context=edit.text), job)
     job.tell("left", nats=scale.nats_text(after.whole_nats), before=scale.nats_text(before_nats))
-    answer, _ = _drawn(kept, replace(whole, context=edit.text), Seen(job))
-    return {"html": html.fragment(list(edits.blocks(edit, before_nats, after, answer))), "text": edit.text}
+    left = replace(whole, context=edit.text)
+    answer, ids = _drawn(kept, left, Seen(job))
+    searched = None
+    if answer.response.text.strip():
+        # It is searched as a response is: held against noise and an irrelevant text.
+        job.tell("searching")
+        drawn = replace(left, response=answer.response.text)
+        serving.answers.put(_key(drawn, job), (ids, left))
+        searched = _whole_result(serving, kept, drawn, job)
+    return {"html": html.fragment(list(edits.blocks(edit, before_nats, after, answer, searched))), "text": edit.text}
 
 
 def _whole_result(serving: Serving, kept: KeptModel, typed: Typed, job: Job) -> InfluenceResult:

@@ -53,6 +53,9 @@ class Watch:
     def on_scored(self, scored: Found) -> None:
         """More is known of the tokens of the response: the whole context, twice as many pieces as before, or all."""
 
+    def on_calibration(self) -> None:
+        """Pieces are scored; noise and placebo, which tell what of it is a finding, come next."""
+
     def on_token(self, text: str, ledger: Mapping[str, float]) -> None:
         """A token was drawn: what it adds to the text, and its entry in the ledger of the response."""
 
@@ -170,6 +173,7 @@ class _Pieces:
     exhaustive: bool
     """Whether every piece is scored, in an order of our own."""
     scored: Found = field(default_factory=Found)
+    calibrates: bool = False
 
     def __post_init__(self) -> None:
         self._hidden = {frozenset(span.pieces): span.name for span in self.item.spans}
@@ -188,6 +192,7 @@ class _Pieces:
         request = requests[-1]
         names = self._names(request) if isinstance(request, Request) else []
         if not isinstance(request, Request) or not any(names[1:]):
+            self._tell_calibration()
             return (yield requests)
         rows: dict[int, Row] = {}
         first = [1] if request.prompts[1] is self.item.prompt else []
@@ -206,6 +211,8 @@ class _Pieces:
                 todo.sort(key=lambda number: ranked.get(names[number] or "", 1.0))
         n_at_once = 1
         while todo:
+            if not any(names[number] for number in todo):
+                self._tell_calibration()
             batch, todo = todo[:n_at_once], todo[n_at_once:]
             yield from self._some(request, names, batch, rows)
             n_at_once = min(_MOST_AT_ONCE, 2 * n_at_once)
@@ -213,6 +220,12 @@ class _Pieces:
         widths = [row.half_width for row in ordered if row.half_width is not None]
         whole = Scores(np.stack([row.values for row in ordered]), half_width=np.stack(widths) if widths else None)
         return [*lead[: len(requests) - 1], whole]
+
+    def _tell_calibration(self) -> None:
+        """Once, behind the last piece."""
+        if self.scored.cuts and not self.calibrates:
+            self.calibrates = True
+            self.watch.on_calibration()
 
     def _some(
         self, request: Request, names: Sequence[str | None], numbers: Sequence[int], rows: dict[int, Row]

@@ -63,7 +63,7 @@ def planned(**more: Any) -> RedactionResult:
         ],
         "after": {
             "text": "I do not know.", "tokens": ["I", " do not know."], "seed": 3, "whole_nats": 2.5,
-            "whole_signed_nats": 2.5, "whole_per_token_nats": [0.5, 2.0],
+            "whole_signed_nats": 2.5, "whole_per_token_nats": [0.5, 2.0], "disclosures": [],
         },
         "noise_floor_nats": 0.01, "noise_floor_per_token_nats": 0.005,
         "cost": {
@@ -73,6 +73,29 @@ def planned(**more: Any) -> RedactionResult:
         },
         "warnings": [],
     } | more)  # fmt: skip
+
+
+def leaking(**more: Any) -> RedactionResult:
+    """The limit is met, and the new answer gives away two values of what is left, and something else."""
+
+    def disclosed(text: str, kind: str, start: int, token: int, nats: float, **fields: Any) -> Plain:
+        return {
+            "text": text, "start": start, "end": start + len(text), "first_token": token, "last_token": token,
+            "kind": kind, "found_by": "recogniser", "relation": "copied", "nats": nats,
+            "interval_nats": [nats, nats], "posterior": 0.9999, "surprise_nats": 20.0, "placebo_nats": 0.5,
+            "floor_nats": 3.0, "evidence": "scores", "document": "a", "source": text, "sources": [],
+        } | fields  # fmt: skip
+
+    after = {
+        "text": "Ask Ida at 555-010-1234, ill.", "tokens": ["Ask", " Ida", " at", " 555-010-1234", ",", " ill", "."],
+        "seed": 3, "whole_nats": 40.0, "whole_signed_nats": 40.0, "whole_per_token_nats": [0, 12, 0, 20, 0, 8, 0],
+        "disclosures": [
+            disclosed("Ida", "person", 4, 1, 12.0), disclosed("555-010-1234", "phone", 11, 3, 20.0),
+            disclosed("ill", "other", 25, 5, 8.0, found_by=None, relation="reworded"),
+            disclosed("Ask", "name", 0, 0, 0.5, evidence=None),
+        ],
+    }  # fmt: skip
+    return planned(**{"after": after, **more})
 
 
 def untouched(**more: Any) -> RedactionResult:
@@ -102,6 +125,7 @@ def chart_of(case: RedactionResult) -> b.Chart:
 
 def test_what_a_plan_says_is_as_reviewed() -> None:
     assert_as_reviewed(SNAPSHOTS / "one.txt", report([planned()], command="leakmeter redact"))
+    assert_as_reviewed(SNAPSHOTS / "leaking.txt", report([leaking()], command="leakmeter redact"))
     assert_as_reviewed(SNAPSHOTS / "several.txt", report([planned(id="first"), untouched(reached=False)]))
 
 
@@ -128,6 +152,36 @@ def test_the_verdict_says_what_is_cut_what_is_left_and_what_is_allowed() -> None
     hidden = after(left_posterior=None, left_posterior_note="below the placebo", placebo_nats=None)
     assert hidden == "No posterior is shown: the signed sum is 0.25 nats, below the placebo."
     assert "reveals nothing measurable" in posterior(planned(left_nats=0.005))
+
+
+@pytest.mark.parametrize("more", [{}, {"max_loss_nats": None, "disclosed": {
+    "spans": [], "n_left": 0, "n_rest_tokens": 4, "rest_change_nats": -0.5,
+}}])  # fmt: skip
+def test_a_plan_whose_new_answer_leaks_is_never_to_be_shipped(more: Plain) -> None:
+    said = "The new answer discloses: phone number, name of a person. Do not ship. "
+    assert verdict(leaking(**more)).startswith(said)
+    for cases in ([leaking(**more)], [leaking(**more), leaking(**more)]):
+        page, terminal = html.page(report(cases)), flat(printed(report(cases)))
+        for shown in (flat(re.sub("<[^>]+>", " ", page)), terminal):
+            assert "Do not ship" in shown or "do not ship" in shown
+            assert "The new answer discloses something personal or secret" in shown
+        assert "if it is useful" not in terminal
+    page = html.page(report([leaking(**more)]))
+    assert page.count('class="leak strong"') == 2
+    assert 'class="finding bad"' in page or "bad" in page[page.index("What was found") :][:400]
+    assert "It says other content of what is left (1 span)" in page
+    assert "2 of 2 new answers disclose" in RedactionResult.findings([leaking(**more)] * 2).headline
+    missed = flat(printed(report([leaking(**{**more, "reached": False})])))
+    assert "do not ship" in missed
+
+
+def test_a_new_answer_that_nobody_searched_is_no_all_clear() -> None:
+    after = planned().to_dict()["after"] | {"disclosures": None}
+    old = planned(after=after)
+    for cases in ([old], [old, planned()]):
+        shown = flat(printed(report(cases)))
+        assert "was not searched" in shown
+    assert "if it is useful" not in flat(printed(report([old])))
 
 
 def test_steps_within_the_limit_stand_out_and_nothing_below_the_noise_has_a_colour() -> None:

@@ -86,7 +86,7 @@ def test_the_plan_and_the_way_to_it() -> None:
     assert case.after is not None
     assert case.after.to_dict() == {
         "text": "He was", "tokens": ["He", " was"], "seed": 7, "whole_nats": 0.75, "whole_signed_nats": -0.25,
-        "whole_per_token_nats": [0.25, 0.5],
+        "whole_per_token_nats": [0.25, 0.5], "disclosures": None,
     }  # fmt: skip
     assert case.response.to_dict() == {"text": "She is", "tokens": ["She", " is"], "sampled": False, "seed": None}
     assert RedactionResult.from_dict(json.loads(case.to_json())) == case
@@ -157,3 +157,35 @@ def test_ranges_and_marks() -> None:
     assert marked("abc", []) == "abc"
     # What was in the text before is not taken for a mark.
     assert marked("[…] x", [(4, 5)]) == "[…] […]"
+
+
+def answered(*values: float, said: tuple[str, ...] = ("Call", " Cid", "."), **series: list[float]) -> RedactionResult:
+    """With s1 and s2 cut, of an answer with what is left does to each token, and its log-probability."""
+    rows = measurements(*STEPS, after=False)
+    own = {"token": [5.0, 6.0, 7.0], "whole": [*values], "answer_log_prob": [-1.0] * 3, "answer_noise": [0.02] * 3}
+    rows += [
+        Measurement("ana", 1, "", name, TOKEN_ID if name == "token" else NATS, np.asarray(numbers))
+        for name, numbers in (own | series).items()
+    ]
+    responses = [texts()["responses"][0], {"text": "".join(said), "tokens": said}]
+    return made(rows, responses=responses, sensitive=[(0, 3, "client"), (30, 33, "client")], region="US")
+
+
+def test_the_new_answer_is_searched_as_the_response_is() -> None:
+    case = answered(0.0, 9.0, 0.0)
+    assert case.after is not None
+    (found,) = case.after.sensitive
+    assert (found.text, found.kind, found.nats, found.surprise_nats) == ("Cid", "client", 9.0, 10.0)
+    assert (found.evidence, found.relation, found.documents, found.floor_nats) == ("scores", "copied", ["note"], 3.0)
+    # Pieces were not measured on it.
+    assert [(source.piece, source.nats) for source in found.sources] == [("s4", None)]
+    assert RedactionResult.from_dict(json.loads(case.to_json())) == case
+    # An irrelevant text does as much; then the model would not have said it by itself all the same.
+    (found,) = answered(0.0, 9.0, 0.0, answer_placebo=[0.0, 9.5, 0.0]).after.sensitive  # type: ignore[union-attr]
+    assert (found.evidence, found.floor_nats) == ("words", 9.5)
+    assert answered(0.0, 1.0, 0.0).after.sensitive == ()  # type: ignore[union-attr]
+
+
+def test_what_is_cut_is_no_source_of_the_new_answer() -> None:
+    (found,) = answered(0.0, 9.0, 0.0, said=("He", " Bo", ".")).after.disclosures or ()  # type: ignore[union-attr]
+    assert (found.text, found.sources, found.relation) == ("Bo", (), "inferred")

@@ -48,7 +48,7 @@ def redact_command(
 
     Pieces are cut one by one. Each step cuts the piece that leaves the least influence, scored together with all pieces
     cut before, until at most --max-loss nats are left. Shows the remaining text, the answer before, and an answer drawn
-    from the remaining text. The same command continues a run that was interrupted.
+    from the remaining text, with what it discloses. The same command continues a run that was interrupted.
 
     Parameters
     ----------
@@ -98,6 +98,8 @@ def _write(path: Path, result: RedactionResult) -> None:
     except OSError as error:
         raise StoreError(f"redacted text '{path}' cannot be written: {error.strerror or error}") from None
     output.tell(f"redacted text: {path} (private, readable by you alone)")
+    if result.after is not None and result.after.sensitive:
+        output.tell("an answer drawn from it discloses something personal or secret: do not ship it")
 
 
 class RedactOptions(FunctionOptions, CallOptions, PromptSettings, Redaction, CaseOptions):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakmeter.core.measure import Texts
+from leakmeter.core.record import JsonObject
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.sources import Series
@@ -18,6 +19,12 @@ ONLY_THIS: Final = "only_this"
 WITHOUT_THIS: Final = "without_this"
 LEFT_WITHOUT_THIS: Final = "left_without_this"
 """log p̄(y_t | D∖R) − log p̄(y_t | D∖R∖D_i) of a piece that is left."""
+ANSWER_LOG_PROB: Final = "answer_log_prob"
+"""log p̄(a_t | D∖R) of the answer that is drawn from what is left."""
+ANSWER_NOISE: Final = "answer_noise"
+"""The largest noise of a token of the response, for each token of that answer."""
+ANSWER_PLACEBO: Final = "answer_placebo"
+"""What irrelevant words as the only context do to that answer."""
 Tokens = tuple[int, int]
 """First of the response, and the one behind the last."""
 
@@ -34,15 +41,13 @@ def before(texts: Texts, series: Series) -> list[Disclosure]:
 
 def after(texts: Texts, series: Series, cut: Collection[str]) -> list[Disclosure]:
     """The same without some pieces: `series` has `left`, and `left_without_this` of the other pieces."""
-    cut_ranges = [part for span in texts["spans"] if span["name"] in cut for part in span["ranges"]]
     left: dict[tuple[int, str, str], FloatArray] = {
         key: values for key, values in series.items() if not key[0] and key[1] in ("noise", "placebo")
     }
     spans = []
-    for span in texts["spans"]:
+    for span, ranges in _left_of(texts, cut):
         without = series.get((0, LEFT_WITHOUT_THIS, span["name"]))
-        ranges = [part for whole in span["ranges"] for part in _outside(whole, cut_ranges)]
-        if without is None or not ranges:
+        if without is None:
             continue
         spans.append({**span, "ranges": ranges})
         left[0, WITHOUT_THIS, span["name"]] = without
@@ -53,6 +58,31 @@ def after(texts: Texts, series: Series, cut: Collection[str]) -> list[Disclosure
     with np.errstate(invalid="ignore"):
         left[0, "log_prob", ""] = series[0, "log_prob", ""] - series[0, "whole", ""] + series[0, "left", ""]
     return before({**texts, "spans": spans}, left)
+
+
+def of_answer(texts: Texts, series: Series, cut: Collection[str]) -> tuple[Disclosure, ...] | None:
+    """What the answer drawn from what is left gives away of that, and values below the floor; None where its
+    log-probabilities were not kept, as by earlier versions. Pieces were not measured on it, so that sources are those
+    that have its words."""
+    if (1, ANSWER_LOG_PROB, "") not in series:
+        return None
+    answer = {
+        (0, "whole", ""): series[1, "whole", ""],
+        (0, "log_prob", ""): series[1, ANSWER_LOG_PROB, ""],
+        (0, "noise", ""): series[1, ANSWER_NOISE, ""],
+    }
+    if (1, ANSWER_PLACEBO, "") in series:
+        answer[0, "placebo_alone", ""] = series[1, ANSWER_PLACEBO, ""]
+    spans = [{**span, "ranges": ranges} for span, ranges in _left_of(texts, cut)]
+    return disclosures({**texts, "responses": texts["responses"][1:], "spans": spans}, answer)
+
+
+def _left_of(texts: Texts, cut: Collection[str]) -> Iterator[tuple[JsonObject, list[tuple[int, int]]]]:
+    """Pieces of which something is left without those that are cut, and the characters that are."""
+    cut_ranges = [part for span in texts["spans"] if span["name"] in cut for part in span["ranges"]]
+    for span in texts["spans"]:
+        if ranges := [part for whole in span["ranges"] for part in _outside(whole, cut_ranges)]:
+            yield span, ranges
 
 
 def _outside(whole: Sequence[int], ranges: Iterable[Sequence[int]]) -> list[tuple[int, int]]:

@@ -20,6 +20,9 @@ from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.scored import check_possible
 from leakmeter.instruments.influence.search import Search, screened, states_of
 from leakmeter.instruments.redaction.disclosing import (
+    ANSWER_LOG_PROB,
+    ANSWER_NOISE,
+    ANSWER_PLACEBO,
     LEFT_WITHOUT_THIS,
     ONLY_THIS,
     WITHOUT_THIS,
@@ -178,9 +181,16 @@ class Redaction(Measure):
         ]
         if plan:
             left = item.without(plan)
-            after, (without, with_rest) = yield from self._answer(item, left)
+            after, answered = yield from self._answer(item, left)
+            without, with_rest, *irrelevant = answered.values
+            # The noise around it is not measured anew: the largest of a token of the response stands for it.
+            noisy = np.max(noise + widest) + _half_widths(answered).max(axis=0)
             measurements.append(measurement("token", np.asarray(after, dtype=np.float64), unit=TOKEN_ID, sample_=1))
             measurements.append(measurement("whole", with_rest - without, sample_=1))
+            measurements.append(measurement(ANSWER_LOG_PROB, with_rest, sample_=1))
+            measurements.append(measurement(ANSWER_NOISE, noisy, sample_=1))
+            with np.errstate(invalid="ignore"):  # a token that neither makes possible says nothing
+                measurements += [measurement(ANSWER_PLACEBO, row - without, sample_=1) for row in irrelevant]
         return measurements
 
     def longest_trial(self, item: ContextItem) -> Trial[None]:
@@ -375,11 +385,17 @@ class Redaction(Measure):
         best = int(np.argmin((np.abs(left) + widths).sum(axis=1)))
         return Step(statistic, list(removals)[best], left[best], widths[best])
 
-    def _answer(self, item: ContextItem, prompt: Prompt) -> Trial[tuple[tuple[int, ...], FloatArray]]:
-        """A response drawn from a prompt, and its scores with no context and with that prompt, (2, response)."""
+    def _answer(self, item: ContextItem, prompt: Prompt) -> Trial[tuple[tuple[int, ...], Scores]]:
+        """A response drawn from a prompt, and its scores with no context, with that prompt, and with irrelevant words
+        as the only context where they fit: (2 or 3, response)."""
         response = yield from self._draw(item, prompt)
-        (scores,) = yield [self._request(item, (prompt,), response)]
-        return response, scores.values
+        prompts = [prompt]
+        if item.placebo_alone is not None and (
+            item.window is None or item.placebo_alone.next_position + len(response) <= item.window
+        ):
+            prompts.append(item.placebo_alone)
+        (scores,) = yield [self._request(item, prompts, response)]
+        return response, scores
 
     def _draw(self, item: ContextItem, prompt: Prompt) -> Trial[tuple[int, ...]]:
         # Beside a given response, room was kept for that one alone.

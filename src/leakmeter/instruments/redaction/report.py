@@ -7,25 +7,29 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
+from leakmeter.core.plain import counted
 from leakmeter.instruments.influence import context
-from leakmeter.instruments.influence.disclosure_report import kind_text
-from leakmeter.instruments.redaction.result import RedactedDisclosures, RedactionResult, Step
+from leakmeter.instruments.influence.disclosure_report import disclosed_span, kind_text, kinds_text
+from leakmeter.instruments.influence.disclosures import Disclosure
+from leakmeter.instruments.redaction.result import Answer, RedactedDisclosures, RedactionResult, Step
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
 from leakmeter.report.scale import nats_text, range_text
 from leakmeter.report.words import mean_text, posterior_cell, scope
 from leakmeter.stats.aggregates import aggregate
 from leakmeter.stats.stats import interval_of_share
+from leakmeter.text.entities.values import SEARCHED
 
 CAVEAT: Final = (
     "This plan is for this response: it bounds the influence of the remaining context on it. The answer drawn "
-    "afterwards is another response, on which the remaining context has another influence. Pieces were chosen one by "
-    "one: no single piece can be put back, but a shorter plan may exist."
+    "afterwards is another response, on which the remaining context has another influence; it is searched for what it "
+    "discloses. Pieces were chosen one by one: no single piece can be put back, but a shorter plan may exist."
 )
 _CAVEAT_OF_DISCLOSURES: Final = (
     "This plan is for this response, and for disclosures that a list, a recogniser or a shape can find in it. The "
-    "answer drawn afterwards is another response, which may disclose something else. Pieces were chosen one by one: "
-    "no single piece can be put back, but another plan may leave the rest of the response likelier."
+    "answer drawn afterwards is another response: it is searched in the same way, and a further one may disclose "
+    "something else. Pieces were chosen one by one: no single piece can be put back, but another plan may leave the "
+    "rest of the response likelier."
 )
 _ADVICE: Final = {
     "kept": ("Nothing has to be cut", "ship the context as it is"),
@@ -33,6 +37,14 @@ _ADVICE: Final = {
         "The limit is met",
         "read the answer that the model gives afterwards; if it is useful, ship the redacted context "
         "(--write-redacted)",
+    ),
+    "leaks": (
+        "The new answer discloses something personal or secret",
+        "do not ship; cut its sources too, or show answers only to people who may read the context",
+    ),
+    "unsearched": (
+        "The new answer was not searched, as in runs of earlier versions",
+        "run the same command again with this version, and read the answer, before you ship anything",
     ),
     "missed": (
         "The limit is not met",
@@ -53,6 +65,14 @@ _ADVICE_OF_DISCLOSURES: Final = {
         "No disclosure is left",
         "read the answer that the model gives afterwards; if it is useful, ship the redacted context "
         "(--write-redacted)",
+    ),
+    "leaks": (
+        "The new answer discloses something personal or secret",
+        "do not ship; cut its sources too, or show answers only to people who may read the context",
+    ),
+    "unsearched": (
+        "The new answer was not searched, as in runs of earlier versions",
+        "run the same command again with this version, and read the answer, before you ship anything",
     ),
     "missed": (
         "A disclosure, or more than the limit, is left",
@@ -118,7 +138,13 @@ def report(cases: Sequence[RedactionResult]) -> b.Report:
 
 
 def verdict(case: RedactionResult) -> str:
-    """One sentence: what is cut, what is left, and whether that is within the limit."""
+    """What the new answer discloses; what is cut, what is left, and whether that is within the limit."""
+    if case.after is not None and case.after.sensitive:
+        return f"The new answer discloses: {kinds_text(case.after.sensitive)}. Do not ship. {_plan(case)}"
+    return _plan(case)
+
+
+def _plan(case: RedactionResult) -> str:
     if case.redacted:
         n, n_pieces = len(case.redacted), case.n_pieces
         share = f"{100 * case.redacted_share:.0f}\u00a0% of the text"
@@ -178,8 +204,23 @@ def _headline(cases: Sequence[RedactionResult]) -> str:
     return (
         f"{n:,} of {len(cases):,} plans ({share}) {goal}; they leave {mean_text(left)} and cut "
         f"{cut:.0f}\u00a0% of the text on average."
+        f"{_leaking(cases)}"
         f"{' Responses were given; the numbers are for the scoring model.' if any_given else ''}"
     )
+
+
+def _leaking(cases: Sequence[RedactionResult]) -> str:
+    """Of new answers, how many disclose something personal or secret, and how many nobody searched; a sentence each."""
+    answers = [case.after for case in cases if case.after is not None]
+    leaking, unsearched = sum(bool(one.sensitive) for one in answers), sum(one.disclosures is None for one in answers)
+    n_answers = counted(len(answers), "new answer")
+    said = ""
+    if leaking:
+        verb = "discloses" if leaking == 1 else "disclose"
+        said += f" {leaking:,} of {n_answers} {verb} personal or secret data: do not ship."
+    if unsearched:
+        said += f" {unsearched:,} of {n_answers} {'was' if unsearched == 1 else 'were'} not searched."
+    return said
 
 
 def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
@@ -188,7 +229,7 @@ def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
     if not cases:
         return
     table = _ADVICE if cases[0].disclosed is None else _ADVICE_OF_DISCLOSURES
-    met = Counter(_outcome(case) for case in cases)
+    met = Counter(name for case in cases for name in _conditions(case))
     for case in cases:
         limit = case.max_loss_nats
         if case.steps and limit is not None and case.placebo_nats is not None and limit < case.placebo_nats:
@@ -201,13 +242,25 @@ def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
     yield b.Advice(rows, [row for name, row in table.items() if name not in met])
 
 
-def _outcome(case: RedactionResult) -> str:
-    """Which row of the decision table a plan meets."""
+def _conditions(case: RedactionResult) -> list[str]:
+    """Rows of the decision table that a plan meets."""
+    answer = [] if case.after is None else ["leaks"] if case.after.sensitive else []
+    if case.after is not None and case.after.disclosures is None:
+        answer = ["unsearched"]
     if not case.reached:
-        return "missed"
+        return [*answer, "missed"]
     if context.doubt(case) is not None:
-        return "doubtful"
-    return "reached" if case.redacted else "kept"
+        return [*answer, "doubtful"]
+    return answer or ["reached" if case.redacted else "kept"]
+
+
+def _answer_text(case: RedactionResult) -> str:
+    """What of the new answer is personal or secret, in a cell."""
+    if case.after is None:
+        return ""
+    if case.after.disclosures is None:
+        return "not searched"
+    return kinds_text(case.after.sensitive) if case.after.sensitive else "nothing recognised"
 
 
 def _index(*, discloses: bool) -> b.Columns[RedactionResult]:
@@ -220,6 +273,7 @@ def _index(*, discloses: bool) -> b.Columns[RedactionResult]:
         )
         if discloses
         else (b.Column("Limit met"), lambda case: "yes" if case.reached else "no"),
+        (b.Column("New answer discloses"), _answer_text),
         (b.Column("Cut"), lambda case: f"{len(case.redacted)} of {case.n_pieces}"),
         (b.Column("Pieces"), lambda case: b.Untrusted(", ".join(piece.name for piece in case.redacted), 72)),
     ]
@@ -234,7 +288,8 @@ def _floor(case: RedactionResult) -> float:
 
 
 def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
-    yield b.Headline(f"{scope([case])}{verdict(case)}")
+    leaks = case.after is not None and case.after.sensitive
+    yield b.Headline(f"{scope([case])}{verdict(case)}", verdict="bad" if leaks else "")
     given_note = "" if case.response.sampled else " The response was given; the numbers are for the scoring model."
     effect = "" if case.disclosed is None else f"{_effect_text(case, case.disclosed)} "
     yield b.Text(f"{effect}{posterior(case)}{given_note}")
@@ -243,6 +298,8 @@ def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
     yield from b.warnings_of(context.warnings(case))
     if case.disclosed is not None and case.disclosed.spans:
         yield _disclosures(case.disclosed)
+    if case.after is not None and case.after.sensitive:
+        yield _disclosures_after(case.after)
     query = [b.Text(b.Untrusted(case.query), "prose", heading="Query", detail=True)] if case.query else []
     yield b.Beside([_context(case)], [*query, *_answers(case)])
     yield _steps_chart(case)
@@ -314,12 +371,40 @@ def _answers(case: RedactionResult) -> Iterator[b.Block]:
         return
     heading = "The same response, each token coloured by the influence of the remaining context"
     yield _tokens(case, case.left_nats, case.left_per_token_nats, heading, legend=True)
-    yield b.Text(b.Untrusted(after.text), "prose", heading="Answer after")
+    # The pieces that the page numbers are those that were cut.
+    marks = [disclosed_span(row, {}, several=len(case.documents) > 1) for row in after.disclosed]
+    if after.sensitive:
+        segments = [
+            b.Segment(b.Untrusted(token), note=scale.nats_cell(nats))
+            for token, nats in zip(after.tokens, after.whole_per_token_nats, strict=True)
+        ]
+        yield b.ShadedText([b.Passage(segments)], "Answer after", style="tokens", disclosed=marks)
+    else:
+        yield b.Text(b.Untrusted(after.text), "prose", heading="Answer after")
+    if n := len(after.disclosed) - len(after.sensitive):
+        yield b.Text(
+            f"It says other content of what is left ({counted(n, 'span')}); no recogniser can tell whether that is "
+            "sensitive."
+        )
+    searched = "It was not searched." if after.disclosures is None else f"Searched: {SEARCHED}."
     yield b.Text(
         f"Drawn from the remaining context, seed {after.seed}, which influences it by "
-        f"{nats_text(after.whole_nats)}\u00a0nats.",
+        f"{nats_text(after.whole_nats)}\u00a0nats. {searched}",
         "soft",
     )
+
+
+def _disclosures_after(after: Answer) -> b.Table:
+    columns: b.Columns[Disclosure] = [
+        (b.Column("What"), lambda row: kind_text(row.kind)),
+        (b.Column("New answer says"), lambda row: b.Untrusted(row.text, 80)),
+        (b.Column("From"), lambda row: b.Untrusted(", ".join(row.documents), 48)),
+        (b.Column("Nats", "signed_nats"), lambda row: row.nats),
+        (b.Column("Sure", "posterior"), lambda row: row.posterior),
+    ]
+    rows = [b.Row(b.cells(columns, row), strong=True) for row in after.sensitive]
+    caption = "Personal or secret disclosures of the new answer"
+    return b.Table(b.heads(columns), rows, caption, rest=("disclosure", "disclosures"))
 
 
 def _tokens(

@@ -8,22 +8,26 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.measure import HALF_WIDTH, Measurement, Params, Texts
+from leakmeter.core.measure import HALF_WIDTH, NOISE, Measurement, Params, Texts
 from leakmeter.core.plain import SELDOM, excerpt
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, SoFar, at, of_response
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.core.self_check import carried, with_noise_of
-from leakmeter.instruments.influence.disclosures import DisclosedSpan, Evidence
+from leakmeter.instruments.influence.disclosures import DisclosedSpan, Disclosure, Evidence
 from leakmeter.instruments.influence.result import ContextResult, KeptContext, half_width_of
 from leakmeter.instruments.influence.search import Search
-from leakmeter.instruments.influence.sources import ContextPiece, Series
+from leakmeter.instruments.influence.sources import ContextPiece, Series, signed_size, signed_sum
 from leakmeter.instruments.redaction.disclosing import (
+    ANSWER_LOG_PROB,
+    ANSWER_NOISE,
+    ANSWER_PLACEBO,
     LEFT_WITHOUT_THIS,
     ONLY_THIS,
     WITHOUT_THIS,
     after,
     before,
+    of_answer,
     outside,
     tokens_of,
 )
@@ -57,6 +61,8 @@ class KeptRedaction(KeptContext):
         yield KeptSeries("noise", first)
         yield KeptSeries("placebo", first, None if discloses else ("",), is_needed=False)
         yield KeptSeries("all_removed", first, is_needed=False)
+        for statistic in (ANSWER_LOG_PROB, ANSWER_NOISE, ANSWER_PLACEBO):
+            yield KeptSeries(statistic, self.token_counts, is_needed=False)
         yield KeptSeries(HALF_WIDTH, first, is_needed=False)
         for statistic in (REMOVED, PUT_BACK):
             yield KeptSeries(statistic, first, names, is_needed=False)
@@ -115,6 +121,20 @@ class Answer(Record):
     """Influence on it of what is left; the limit does not bound it."""
     whole_signed_nats: Unbounded
     whole_per_token_nats: tuple[Unbounded, ...]
+    disclosures: tuple[Disclosure, ...] | None = None
+    """What it gives away of what is left, in its order, and beside it values that both say and that the model says
+    anyway: as `disclosures` of `leakmeter influence`, but that sources are pieces that have its words, which were not
+    measured on it. None where it was not searched, as in runs of earlier versions."""
+
+    @property
+    def disclosed(self) -> tuple[Disclosure, ...]:
+        """The disclosures, without the values that are none."""
+        return tuple(disclosure for disclosure in self.disclosures or () if disclosure.evidence is not None)
+
+    @property
+    def sensitive(self) -> tuple[Disclosure, ...]:
+        """Those of something personal or secret, most nats first."""
+        return tuple(sorted((row for row in self.disclosed if row.is_sensitive), key=lambda row: -row.nats))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +150,7 @@ class RedactedDisclosure(DisclosedSpan):
     """Σ_t log p̄(y_t | D) − log p̄(y_t | ∅) over its tokens, with signs."""
     after_nats: Unbounded
     """Σ_t log p̄(y_t | D∖R) − log p̄(y_t | ∅) over its tokens, with signs."""
-    floor_nats: float
+    floor_nats: Unbounded
     """Most of 3, noise, and what an irrelevant text does."""
     is_left: bool
     """Whether what is left of the context still discloses it."""
@@ -220,7 +240,7 @@ class RedactionResult(ContextResult):
     def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
         """The results of a run's cases, each as soon as its part is there."""
         for texts, measurements in carried(parts):
-            yield cls._from_part(texts, with_noise_of(texts, measurements), params)
+            yield cls._from_part(texts, with_noise_of(texts, measurements, (NOISE, ANSWER_NOISE)), params)
 
     @classmethod
     def _from_part(cls, texts: Texts, measurements: Sequence[Measurement], params: Params) -> Self:
@@ -230,10 +250,10 @@ class RedactionResult(ContextResult):
             series.get(key) for key in ((0, "all_removed", ""), (0, "placebo", ""), (1, "whole", ""))
         )
         limit, context, noise_nats = params["max_loss"], texts["context"], float(noise.sum())
-        placebo_signed_nats = None if placebo is None else abs(float(placebo.sum()))
+        placebo_signed_nats = None if placebo is None else signed_size(placebo)
 
         def amounts(values: FloatArray) -> JsonObject:
-            signed = float(values.sum())
+            signed = signed_sum(values)
             posterior = posterior_of(signed, noise_nats=noise_nats, placebo_nats=placebo_signed_nats)
             return {
                 "left_nats": _sum(values),
@@ -290,8 +310,9 @@ class RedactionResult(ContextResult):
                 tokens=tuple(texts["responses"][1]["tokens"]),
                 seed=params["seed"],
                 whole_nats=_sum(answered),
-                whole_signed_nats=float(answered.sum()),
+                whole_signed_nats=signed_sum(answered),
                 whole_per_token_nats=tuple(np.abs(answered).tolist()),
+                disclosures=of_answer(texts, series, cut),
             ),
             disclosed=disclosed,
         )

@@ -4,7 +4,8 @@
   const by = (id) => document.getElementById(id);
   const live = by("live");
   const status = by("status");
-  let now = null;       // what runs: its AbortController
+  const jobs = [];      // what runs, and what waits for it: its kind, and how it is ended
+  let last = null;      // when the last of these is over
   let measured = null;  // the fields as they were measured
   const chosen = new Map(); // piece → "cut" or "swap"
   let spans = new Map();    // piece → its elements
@@ -37,12 +38,22 @@
     return el;
   };
 
-  // One request at a time: another ends the one before, and the server's work with it.
-  const run = async (path, body, on, doing, put) => {
-    if (now) now.abort();
-    const mine = now = new AbortController();
+  // One request at a time. A measurement, and another of the same kind, takes the place of those before, and the
+  // server's work ends with them; anything else waits until they are done.
+  const supersede = (kind) => {
+    for (const job of jobs) if (kind === "measure" || job.kind === kind) {
+      job.superseded = true;
+      job.control.abort();
+    }
+  };
+  const run = async (kind, path, body, on, doing, put) => {
+    supersede(kind);
+    const mine = { kind, control: new AbortController(), superseded: false };
+    const before = last;
+    let over;
+    last = new Promise((resolve) => { over = resolve; });
+    jobs.push(mine);
     by("cancel").disabled = false;
-    say(doing);
     const shared = {
       queued: ({ ahead }) => say(ahead ? `${ahead} before this in the queue …` : doing),
       started: () => say(doing),
@@ -50,18 +61,20 @@
       round: ({ n_prompts }) => say(`${doing} ${n_prompts} prompts scored`),
     };
     try {
-      await leakmeter.stream(path, body, { ...shared, ...on }, mine.signal);
+      await before;
+      mine.control.signal.throwIfAborted();
+      say(doing);
+      await leakmeter.stream(path, body, { ...shared, ...on }, mine.control.signal);
       say("Done.");
     } catch (error) {
-      if (now === mine) { // else another request has taken its place
+      if (!mine.superseded) {
         say(error.name === "AbortError" ? "Cancelled." : error.message, error.name !== "AbortError");
         if (put) put();
       }
     } finally {
-      if (now === mine) {
-        now = null;
-        by("cancel").disabled = true;
-      }
+      jobs.splice(jobs.indexOf(mine), 1);
+      by("cancel").disabled = !jobs.length;
+      over();
     }
   };
 
@@ -175,12 +188,13 @@
     }
   };
 
+  const SO_FAR = "So far, without noise floor and placebo: colours and what is listed may still change.";
   const measure = async () => {
     const body = fields();
     measured = null;
     still = true;
     let n = 0, of = 0, drawn = false;
-    await run("/live/measure", body, {
+    await run("measure", "/live/measure", body, {
       token: (told) => {
         if (!drawn) {
           drawn = true;
@@ -199,12 +213,16 @@
         bring();
         measured = { ...body, response: told.response };
       },
-      whole: ({ nats }) => say(`The whole context: ${nats} nats. Scoring its pieces …`),
+      whole: ({ nats }) => {
+        by("floor").textContent = SO_FAR;
+        say(`The whole context: ${nats} nats. Scoring its pieces …`);
+      },
+      calibrating: () => say("The pieces are scored. Calibrating: noise and an irrelevant text are measured …"),
       disclosed: markLeaks,
       piece: (told) => {
         piece(told);
         if (told.exact) n += 1;
-        say(told.exact ? `${n} of ${of} pieces scored exactly` : "Screening; exact values follow …");
+        say(told.exact ? `${n} of ${of} pieces scored so far` : "Screening; exact values follow …");
       },
       done: (told) => {
         for (const el of by("context").querySelectorAll(".s")) delete el.dataset.heat;
@@ -228,23 +246,21 @@
   const change = async () => {
     mark();
     by("after").replaceChildren();
-    if (!chosen.size) {
-      if (now) now.abort();
-      return;
-    }
+    if (!chosen.size) return supersede("cut");
     const names = (how) => [...chosen].filter(([, was]) => was === how).map(([name]) => name);
     const box = by("after");
     const answer = document.createElement("p");
     answer.className = "text tokens";
     const left = document.createElement("p");
-    await run("/live/cut", { ...measured, cut: names("cut"), swap: names("swap") }, {
+    await run("cut", "/live/cut", { ...measured, cut: names("cut"), swap: names("swap") }, {
       left: ({ nats, before }) => {
         left.textContent = `The same answer: ${nats} nats are left of ${before}. A new answer is being drawn:`;
         box.replaceChildren(left, answer);
       },
       token: (told) => answer.append(token(told)),
+      searching: () => say("Searching the new answer …"),
       done: ({ html }) => { box.innerHTML = html; },
-    }, "Scoring the answer without it …", () => { chosen.clear(); mark(); });
+    }, "Scoring the answer without it …", () => { chosen.clear(); mark(); box.replaceChildren(); });
   };
 
   const choose = (el) => {
@@ -281,7 +297,7 @@
   by("edit").addEventListener("submit", (event) => event.preventDefault());
 
   live.addEventListener("submit", (event) => { event.preventDefault(); measure(); });
-  by("cancel").addEventListener("click", () => { if (now) now.abort(); });
+  by("cancel").addEventListener("click", () => { for (const job of jobs) job.control.abort(); });
 
   const asking = (id, of) => by(id).addEventListener("submit", (event) => {
     event.preventDefault();
@@ -289,13 +305,13 @@
   });
   asking("redact", (elements) => {
     by("plan").replaceChildren();
-    run("/live/redact", { ...measured, max_loss: elements.max_loss.valueAsNumber }, {
+    run("redact", "/live/redact", { ...measured, max_loss: elements.max_loss.valueAsNumber }, {
       done: ({ html }) => { by("plan").innerHTML = html; },
     }, "Looking for what to cut …");
   });
   asking("keep", (elements) => {
     by("kept").textContent = "";
-    run("/live/keep", { ...measured, name: elements.name.value }, {
+    run("keep", "/live/keep", { ...measured, name: elements.name.value }, {
       done: ({ id, nats }) => {
         const to = document.createElement("a");
         to.href = "/runs/" + id;
@@ -330,7 +346,7 @@
       return row;
     }));
   };
-  asking("mix", (elements) => run("/live/mix", { ...measured, at: elements.at.valueAsNumber || 0 }, {
+  asking("mix", (elements) => run("mix", "/live/mix", { ...measured, at: elements.at.valueAsNumber || 0 }, {
     done: (told) => {
       mixes = told;
       by("mixture").hidden = false;
