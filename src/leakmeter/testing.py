@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from leakmeter.core.plain import counted, excerpt
+from leakmeter.core.plain import counted, excerpt, n_listed
 from leakmeter.errors import UsageError
 from leakmeter.models import DEFAULT_MODEL
 
@@ -157,8 +157,9 @@ def assert_no_disclosure(
 
 
 def _failure(head: str, broken: Sequence[str]) -> AssertionError:
-    more = [f"  … and {len(broken) - _LISTED} more"] if len(broken) > _LISTED else []
-    return AssertionError("\n".join([head, *broken[:_LISTED], *more]))
+    n = n_listed(len(broken), _LISTED)
+    more = [f"  … and {len(broken) - n} more"] if len(broken) > n else []
+    return AssertionError("\n".join([head, *broken[:n], *more]))
 
 
 def _disclosed(result: InfluenceResult, disclosure: Disclosure, *, show_text: bool) -> str:

@@ -68,12 +68,16 @@ def test_an_option_that_cannot_be_used(measure: Call, options: dict[str, Any], s
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["influense"], "influense"),
+        (["influense"], "no command named 'influense'; did you mean 'influence'? known: 'decode', 'demo', 'doctor', "),
+        (["zzz"], "'gate', 'generate', 'icl', 'influence', 'ledger', 'models', 'pii', 'redact', 'report', 'runs', "),
+        (["runs", "shov"], "'shov'"),
+        (["pyproject.tom"], "'pyproject.tom' is neither a file nor a command; see `leakmeter --help`"),
+        (["pii", "prob"], "no command of `leakmeter pii` named 'prob'; did you mean 'probe'? known: 'check', "),
         (["influence"], "give one of --context-file, --data and --messages"),
         (["influence", "--query"], "--query"),
         (["influence", "--query", "Who", "came?"], "'came?' is none of them; put quotes around a text"),
         (["report"], "RUN"),
-        (["report", "missing"], "holds no complete run"),
+        (["report", "missing"], "there is no 'missing'; give the directory of a run, one that `leakmeter runs list`"),
         (["models", "pull"], "NAME"),
         (["models", "pull", "toy", "now"], "`leakmeter models pull` takes NAME, and options; 'now' is none"),
         (["models", "pull", "smollm-135m"], "did you mean 'smollm2-135m'?"),

@@ -43,6 +43,32 @@ def test_a_log_as_the_first_word_is_measured_into_a_page(cli: Call) -> None:
     assert (ended.code, "none.jsonl" in ended.err) == (2, True)
 
 
+def test_help_is_a_word_too(cli: Call) -> None:
+    for words in (["help"], ["help", "influence"], ["help", "runs", "list"]):
+        ended, asked = cli(*words), cli(*words[1:], "--help")
+        assert (ended.code, ended.out) == (0, asked.out)
+    assert (cli("help", "nosuch").code, "no command named 'nosuch'" in cli("help", "nosuch").err) == (2, True)
+
+
+def test_a_file_that_is_no_log_is_told_from_a_command(cli: Call) -> None:
+    Path("my note.txt").write_text("Anna sang.", encoding="utf-8")
+    Path("folder").mkdir()
+    for word, said in (
+        (
+            "my note.txt",
+            "is a file, not a command; a text is the context of `leakmeter influence --context-file 'my note.txt'",
+        ),
+        ("my note.txt", "--query TEXT`, and a log of answers ends in .jsonl, .ndjson, .json, .csv"),
+        (
+            "folder",
+            "'folder' is a directory, not a command; the report of a run is written by `leakmeter report folder`",
+        ),
+    ):
+        ended = cli(word)
+        assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+        assert said in ended.err
+
+
 def test_samples_are_written_once_and_over_nothing_else(cli: Call) -> None:
     for _ in range(2):
         assert cli("demo", "--write-samples", "samples").code == 0

@@ -92,7 +92,7 @@ def test_figures_of_one_run_and_of_several(cli: Call, runs: list[Path]) -> None:
         (["STUDY", "--markdown", "x.md"], "table.md is Markdown"),
         (["RUN", "--latex", "x.tex"], "--latex writes the tables of a study, and 'RUN' is none; leave it out"),
         (["STUDY", "--latex", "report.html"], "--html and --latex are both 'report.html'"),
-        (["RUN", "missing"], "'missing' holds no complete run"),
+        (["RUN", "missing"], "there is no 'missing'; give the directory of a run"),
         (["RUN", "--figures", "RUN/spec.json"], "is inside the run 'influence-"),
         (["RUN", "--markdown", "RUN/spec.json"], "which is an input of this command"),
         (["RUN", "RUN", "--html", "no/page.html"], "is in a directory that does not exist"),

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+import leakmeter
 from leakmeter.cli.runs import compare, schema_of
 from leakmeter.core import registry
 from leakmeter.core.record import Record
@@ -108,6 +109,13 @@ def test_an_interrupted_run_shows_what_is_measured(cli: Call, interrupt: Call, d
     assert "Interrupted" not in Path("page.html").read_text(encoding="utf-8")
 
 
+def test_a_unit_that_was_left_to_the_kind_of_case_is_shown_as_the_one_that_was_used(cli: Call) -> None:
+    path = leakmeter.influence("toy", [{"context": "Anna sang. Bo ate.", "query": "Who?"}], out="left").path
+    shown = cli("runs", "show", path).out
+    assert "  unit          auto\n" in shown
+    assert '    unit = "auto"\n' in shown
+
+
 def test_a_run_has_a_name(cli: Call, run: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is no part of the run's identity, and is in no export."""
     named = cli("influence", *options(data, "named"), "--name", "before the change")
@@ -159,6 +167,8 @@ def test_a_run_is_shown(cli: Call, interrupt: Call, run: Path, data: Path) -> No
         assert shown.splitlines()[0] == run.name
         for said in ("max_new_tokens = 6", 'unit = "sentence"', "cases         3", "state         complete, 20"):
             assert said in shown
+        assert "    ner = not set\n" in shown
+        assert "= null" not in shown
     _, unfinished = interrupt(2, "others")
     shown = cli("runs", "show", unfinished).out
     assert "  state         unfinished\n  " in shown

@@ -368,6 +368,26 @@ def test_published_outputs_are_counted(cli: Call, generations: Callable[..., Pat
     assert json.loads(long.out)["n"] == 1
 
 
+def test_published_outputs_as_json_lines(cli: Call, generations: Callable[..., Path]) -> None:
+    lines = [json.dumps(dict(zip(HEADING, row, strict=True))) for row in ROWS]
+    Path("outputs.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    ended = cli("study", "regurgitation", "--csv", "outputs.jsonl", "--json")
+    assert (ended.code, ended.out) == (0, cli("study", "regurgitation", "--csv", generations(), "--json").out)
+    for written, told in (
+        (
+            '{"prediction": "a", "contexts": "b"}',
+            "data file 'bad.jsonl' has no column 'generations'; it has 'prediction'",
+        ),
+        (f'{lines[0]}\n{{"generations": "a"}}', "line 2 has no column 'contexts'; it has 'generations'"),
+        ('{"generations": ["a"], "contexts": "b"}', "line 1: 'generations' is no text"),
+        ("", "bad.jsonl"),
+    ):
+        Path("bad.jsonl").write_text(written, encoding="utf-8")
+        ended = cli("study", "regurgitation", "--csv", "bad.jsonl")
+        assert (ended.code, ended.err.count("\n")) == (2, 1)
+        assert told in ended.err
+
+
 def test_thresholds_are_options(cli: Call, generations: Callable[..., Path]) -> None:
     for option, value, name, hits in (
         ("--repeat-words", 30, "repeat_published", 0),

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from helpers.places import DOCS, ROOT, TESTS
+from leakmeter.cli import program
 
 SOURCE = ROOT / "src" / "leakmeter"
 PACKAGES = sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
@@ -152,3 +153,47 @@ def test_no_text_has_a_class_s_name_in_the_place_of_a_word() -> None:
     ]
     assert found == []
     assert bare("NumberOf of spans, as Counter counts", {"NumberOf"}) == ["NumberOf"]
+
+
+@cache
+def options_of() -> dict[str, set[str]]:
+    """Commands, 'runs query', and their options."""
+    found: dict[str, set[str]] = {}
+    left = [((name,), program([name])[name]) for name in program() if not name.startswith("-")]
+    for words, app in left:
+        left += [((*words, one), app[one]) for one in app if not one.startswith("-")]
+        arguments = app.assemble_argument_collection() if app.default_command else ()
+        found[" ".join(words)] = {name for argument in arguments for name in argument.names}
+    return found
+
+
+def wrong_command(line: str) -> str | None:
+    """What `leakmeter LINE` has that is no command or option; capitals and files stand for a command of the user's."""
+    words = line.split()
+    chain: list[str] = []
+    while len(chain) < len(words) and " ".join([*chain, words[len(chain)]]) in options_of():
+        chain.append(words[len(chain)])
+    if not chain:
+        return None if re.match(r"--(?:help|version)\b|[A-Z]+\b", line) else words[0]
+    known = {*options_of()[" ".join(chain)], "--help", "--help-all"}
+    if not options_of()[" ".join(chain)] and words[len(chain) :] and re.fullmatch("[a-z]+", words[len(chain)]):
+        return words[len(chain)]
+    options = (word.partition("=")[0] for word in words if word.startswith("--"))
+    return next((option for option in options if option not in known), None)
+
+
+def test_commands_that_prose_names_are_there() -> None:
+    paths = [
+        *SOURCE.rglob("*.py"),
+        *DOCS.rglob("*.md"),
+        *(path for path in ROOT.glob("*.md") if path.stem != "CHANGELOG"),
+    ]
+    lines = {
+        (str(path.relative_to(ROOT)), " ".join(line.split()))
+        for path in paths
+        for line in re.findall(r"`leakmeter ([^`{}]+)`", path.read_text(encoding="utf-8"))
+    }
+    assert len(lines) > 100
+    assert [(path, line) for path, line in sorted(lines) if wrong_command(line)] == []
+    wrong = ("query --schema", "runs quary", "runs query --scheme", "regurgitation --csv")
+    assert [wrong_command(line) for line in wrong] == ["query", "quary", "--scheme", "regurgitation"]

@@ -78,7 +78,8 @@ def test_a_page_begins_with_what_was_found() -> None:
     small = [
         {"model": name, **dict.fromkeys(("nats", "nats_low", "nats_high"), x)} for name, x in (("a", 2e-3), ("b", 1e-3))
     ]
-    assert headline(small) == "τ̂, nats: from 0.00 [0.00, 0.00] (model b) to 0.00 [0.00, 0.00] (model a)."
+    few, many = "0.0010 [0.0010, 0.0010] (model b)", "0.0020 [0.0020, 0.0020] (model a)"
+    assert headline(small) == f"τ̂, nats: from {few} to {many}."
     assert headline([{"model": "m"}]) == ""
     assert headline(rows, findings=("nothing was found",), about=["seed 0"]) == "nothing was found"
     page = page_of(tables_of(rows, about=["seed 0"]))
@@ -134,6 +135,18 @@ def test_markdown_shows_intervals_and_escapes() -> None:
 
 
 SPECIAL = '50 % of $5 & #1_a {b} ~c^ \\\\ <d> | `e` "f" --set – τ̂ ≤ −3 ± λ’s'
+
+
+def test_small_numbers_have_two_digits_of_the_largest_and_so_has_the_headline() -> None:
+    def rows_of(*means: float) -> list[dict[str, Any]]:
+        return [{"model": f"m{mean}", "nats": mean, "nats_low": mean / 2, "nats_high": 2 * mean} for mean in means]
+
+    small = tables_of(rows_of(0.0031, 0.00042))
+    assert [row[1] for row in small.tables[0].rows] == ["0.0031 [0.0015, 0.0062]", "0.0004 [0.0002, 0.0008]"]
+    assert small.headline.startswith("τ̂, nats: from 0.0004 [0.0002, 0.0008] (model m0.00042) to 0.0031 [0.00")
+    for means, shown in (((0.31, 0.0031), "0.00 [0.00, 0.01]"), ((0.0, 0.0), "0.00 [0.00, 0.00]")):
+        assert tables_of(rows_of(*means)).tables[0].rows[1][1] == shown
+    assert tables_of(rows_of(1e-12)).tables[0].rows[0][1] == "1.0e-12 [5.0e-13, 2.0e-12]"
 
 
 def in_paper(tables: StudyTables) -> str:

@@ -180,8 +180,11 @@ def test_a_wrong_engine_a_missing_library_and_no_run(monkeypatch: pytest.MonkeyP
         with pytest.raises(UsageError, match="pip install matplotlib"):
             draw()
     assert not Path("none").exists()
-    with pytest.raises(StoreError, match="holds no complete run"):
+    with pytest.raises(StoreError, match="there is no 'nowhere'; give the directory of a run"):
         leakmeter.load_run("nowhere")
+    Path("notes").mkdir()
+    with pytest.raises(StoreError, match=r"'notes' is no run: it has neither spec.json nor begun.json; give the dir"):
+        leakmeter.load_run("notes")
 
 
 def test_polars_has_the_same_rows() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -11,7 +12,15 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final, NoReturn
 
-from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError, UnusedCliTokensError
+from cyclopts import (
+    App,
+    CycloptsError,
+    Group,
+    Parameter,
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
 
 from leakmeter.cli import process
 from leakmeter.cli.short_help import Formatter
@@ -19,7 +28,7 @@ from leakmeter.commands import output
 from leakmeter.core import registry
 from leakmeter.core.plain import excerpt, visible
 from leakmeter.core.urls import as_given
-from leakmeter.errors import LeakmeterError
+from leakmeter.errors import LeakmeterError, UnknownNameError
 
 _GROUPS: Final = ("Measure", "Act", "Follow up", "Set up")
 _COMMANDS: Final = {
@@ -98,6 +107,8 @@ def program(words: Sequence[str] = (), *, all_options: bool = False) -> App:
 
 def expanded(words: Sequence[str]) -> tuple[Sequence[str], bool]:
     """The words as commands understand them, and whether all options are to be shown."""
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     if "--help-all" in words:
         return ["--help" if word == "--help-all" else word for word in words], True
     if not words or words[0].startswith("-") or Path(words[0]).suffix not in _LOGS:
@@ -168,6 +179,8 @@ def _why_refused(error: Exception) -> str | None:
     """What is expected in the place of a word too many, or of an option that other tools have and this one cannot."""
     if isinstance(error, UnusedCliTokensError):
         return _word_too_many(error)
+    if isinstance(error, UnknownCommandError):
+        return _no_command(error)
     if not isinstance(error, UnknownOptionError) or error.token.keyword not in _CHOOSING:
         return None
     return (
@@ -175,6 +188,26 @@ def _why_refused(error: Exception) -> str | None:
         "an infinite loss (Flemings et al., Section 3.2); responses are sampled from the whole distribution. To score "
         "a response chosen otherwise, give it as 'response' of a case with 'decoding'"
     )
+
+
+def _no_command(error: UnknownCommandError) -> str:
+    word, chain = (error.unused_tokens or [""])[0], error.command_chain or ()
+    path, shown = Path(word), shlex.quote(excerpt(word, 60))
+    if not chain and path.is_file():
+        return (
+            f"'{excerpt(word, 60)}' is a file, not a command; a text is the context of `leakmeter influence "
+            f"--context-file {shown} --query TEXT`, and a log of answers ends in {', '.join(_LOGS)}"
+        )
+    if not chain and path.is_dir():
+        return (
+            f"'{excerpt(word, 60)}' is a directory, not a command; the report of a run is written by `leakmeter report "
+            f"{shown}`"
+        )
+    if not chain and (path.suffix or len(path.parts) > 1):
+        return f"'{excerpt(word, 60)}' is neither a file nor a command; see `leakmeter --help`"
+    commands = [name for name in error.app or () if not name.startswith("-")]
+    group = f" of `{' '.join(('leakmeter', *chain))}`" if chain else ""
+    return str(UnknownNameError(f"command{group}", word, commands))
 
 
 def _word_too_many(error: UnusedCliTokensError) -> str:

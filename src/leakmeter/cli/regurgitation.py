@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.options import Flag
 from leakmeter.core.record import JsonObject
+from leakmeter.data.mapping import listed
 from leakmeter.errors import DataError, LeakmeterError
 from leakmeter.studies.quality import COLUMNS, Quality, Regurgitation
+
+if TYPE_CHECKING:
+    from leakmeter.data.rows import Row
 
 _COLUMNS = ("generations", "contexts")
 _REFERENCES = "references"
@@ -35,23 +39,25 @@ def regurgitation(
     Parameters
     ----------
     csv
-        A CSV file with columns 'generations' and 'contexts', and 'references' for quality.
+        A CSV, JSON lines, JSON or Parquet file with columns 'generations' and 'contexts', and 'references' for quality.
     seed
         Seed of the bootstrap.
     json
         Print one JSON object instead of the table.
     """
-    from leakmeter.data.records import read_csv
+    from leakmeter.data.rows import kind_of_name, read_rows
     from leakmeter.report.blocks import interrupted
 
-    rows = read_csv(csv)
-    for column in _COLUMNS:
-        if column not in rows[0]:
-            raise DataError(f"CSV file '{csv}' has no column '{column}'; it has {', '.join(map(repr, rows[0]))}")
-    responses, contexts = ([row[column] for row in rows] for column in _COLUMNS)
-    references = [row[_REFERENCES] for row in rows] if _REFERENCES in rows[0] else None
+    kind = kind_of_name(csv) or "csv"
+    where = f"{'CSV' if kind == 'csv' else 'data'} file '{csv}'"
+    rows = list(read_rows(csv, kind=kind, noun=where.partition(" '")[0]))
+    if not rows:
+        raise DataError(f"{where} has no rows; expected one or more with {' and '.join(map(repr, _COLUMNS))}")
+    responses, contexts = ([_text(row, column, where) for row in rows] for column in _COLUMNS)
+    has_references = _REFERENCES in rows[0].fields
+    references = [_text(row, _REFERENCES, where) for row in rows] if has_references else None
     if references is None:
-        output.tell(f"CSV file '{csv}' has no column '{_REFERENCES}'; quality against references is left out")
+        output.tell(f"{where} has no column '{_REFERENCES}'; quality against references is left out")
     table_rows, verdicts, rouge = list[_Row](), list[dict[str, bool]](), list[float]()
     try:
         _count(responses, contexts, references, thresholds or Regurgitation(), verdicts, rouge)
@@ -66,6 +72,16 @@ def regurgitation(
         output.print_json({"n": len(rows), **{row.name: row.to_dict() for row in table_rows}})
     else:
         _print(len(rows), table_rows)
+
+
+def _text(row: Row, column: str, where: str) -> str:
+    if column not in row.fields:
+        place = where if row.number == 1 else row.where
+        raise DataError(f"{place} has no column '{column}'; it has {listed(row.fields)}")
+    value = row.fields[column]
+    if value is not None and not isinstance(value, str):
+        raise DataError(f"{row.where}: '{column}' is no text")
+    return value or ""
 
 
 @dataclass(frozen=True, slots=True)

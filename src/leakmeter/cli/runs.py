@@ -343,6 +343,8 @@ def _lines(path: Path, summary: Summary) -> Iterator[str]:
     for heading in _GROUPS:
         yield f"  {heading}"
         for name, value in getattr(summary, heading).items():
-            yield f"    {name} = {json_format.dumps(value, ensure_ascii=False)}"
+            # A unit that was left to the kind of case is the one above.
+            known = entry.unit if name == "unit" and value is None else value
+            yield f"    {name} = {'not set' if known is None else json_format.dumps(known, ensure_ascii=False)}"
     for warning in _warnings(summary):
         yield f"  warning: {warning}"

@@ -127,8 +127,9 @@ def study(
 def _as_argument(name: str, value: str | None) -> str | None:
     """An option of `leakmeter study run` as an argument of `study`."""
     setting, equals, level = (value or "").partition("=")
-    if name == "set" and equals:
-        return f"settings={{'{setting}': {level if level == '…' else repr(level)}}}"
+    if name in ("set", "data") and equals:
+        shown = level if level in ("…", "FILE") else repr(level)
+        return f"{'settings' if name == 'set' else name}={{'{setting}': {shown}}}"
     return as_keyword(name, value) if name in ("data", "device", "dtype", "size") else None
 
 

@@ -43,6 +43,11 @@ def excerpt(text: str, characters: int) -> str:
     return f"{line[: characters - tail - 1].rstrip()}…{line[-tail:].lstrip()}"
 
 
+def n_listed(n: int, most: int) -> int:
+    """How many of `n` a sentence lists that has room for `most`: 'and 1 more' takes as much room as the last one."""
+    return n if n == most + 1 else min(n, most)
+
+
 def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 

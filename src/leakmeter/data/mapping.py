@@ -16,7 +16,7 @@ from io import StringIO
 from itertools import pairwise
 from typing import Any
 
-from leakmeter.core.plain import half_pair
+from leakmeter.core.plain import half_pair, n_listed
 from leakmeter.data.foreign import Unread, parsed
 from leakmeter.errors import DataError, UsageError
 
@@ -178,8 +178,9 @@ def listed(names: Iterable[object]) -> str:
     shown = [str(name) for name in names]
     if not all(map(is_name, shown)):
         return "names that are texts, perhaps because the table has no heading"
-    more = f" and {len(shown) - _MOST_LISTED} more" if len(shown) > _MOST_LISTED else ""
-    return (", ".join(f"'{name}'" for name in shown[:_MOST_LISTED]) or "nothing") + more
+    n = n_listed(len(shown), _MOST_LISTED)
+    more = f" and {len(shown) - n} more" if len(shown) > n else ""
+    return (", ".join(f"'{name}'" for name in shown[:n]) or "nothing") + more
 
 
 def is_name(text: str) -> bool:

@@ -13,6 +13,7 @@ from leakmeter.core.drive import Cost, drive
 from leakmeter.core.item import Prepared
 from leakmeter.core.loaded import Preparations
 from leakmeter.core.measure import RESPONSE, TOKEN_ID, Measure, Measurement
+from leakmeter.core.plain import n_listed
 from leakmeter.core.record import JsonObject
 from leakmeter.core.self_check import Recomputed, SelfCheckingBackend, WrongPassError, is_checked, record_of
 from leakmeter.engine.prediction import EXACT_CASES, Predictor, predictor_of, shares, with_noise
@@ -213,9 +214,10 @@ def _ended(writing: Mapping[Future[None], Any], *, at_most: int) -> list[Future[
 
 
 def _failed(failed: Mapping[int, Failure], ids: Sequence[str], group_size: int, n_kept: int) -> LeakmeterError:
-    groups = [ids[number * group_size : (number + 1) * group_size] for number in sorted(failed)[:_MOST_NAMED]]
+    n = n_listed(len(failed), _MOST_NAMED)
+    groups = [ids[number * group_size : (number + 1) * group_size] for number in sorted(failed)[:n]]
     names = ", ".join(f"'{_named(group)}'" for group in groups)
-    more = f" and {len(failed) - _MOST_NAMED:,} more" if len(failed) > _MOST_NAMED else ""
+    more = f" and {len(failed) - n:,} more" if len(failed) > n else ""
     error = rebuilt(failed[min(failed)])
     message = f"{names}{more} could not be measured: {error}"
     if n_kept:

@@ -464,14 +464,20 @@ class RunDirectory:
     def _check_files(self, files: Sequence[Path]) -> None:
         """Refuse files that differ from those written or fetched; a directory checks nothing."""
 
+    def _why_there_is_no_spec(self) -> str:
+        listed = "give the directory of a run, one that `leakmeter runs list` shows"
+        if not self.path.exists():
+            return f"there is no '{self.place}'; {listed}"
+        if not self._begun.exists():
+            return f"'{self.place}' is no run: it has neither {SPEC} nor {self._begun.name}; {listed}"
+        return f"'{self.place}' holds no complete run (no {SPEC}); run the same command again"
+
     def read_spec(self) -> JsonObject:
         with self.reading(SPEC):
             try:
                 content = read_whole(self._spec)
             except FileNotFoundError:
-                raise StoreError(
-                    f"'{self.place}' holds no complete run (no spec.json); run the same command again"
-                ) from None
+                raise StoreError(self._why_there_is_no_spec()) from None
             except ForeignFileError:
                 raise
             except OSError as error:

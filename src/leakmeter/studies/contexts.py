@@ -35,7 +35,7 @@ from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Tables, at_least_one, field_types, lines_over
 from leakmeter.studies.quality import COLUMNS, Regurgitation
 from leakmeter.studies.table import quantile_columns, responses, responses_of
-from leakmeter.studies.tables import Column, Row, counted, decimals, heading_of, measured
+from leakmeter.studies.tables import NUMBER, Column, Row, counted, decimals, heading_of, measured
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.units import AUTO, parse
 
@@ -67,7 +67,7 @@ class Contexts(Kind):
         "nats_per_token": Column("nats a token", decimals(3)),
         "difference_nats": Column("less the first x, paired, nats"),
         "n_responses": Column("responses"),
-        "pieces_median": Column("pieces, median", decimals()),
+        "pieces_median": Column("pieces, median", NUMBER),
         "peak_piece": Column("peak at i"),
         "peak_nats": Column("peak τ̂_i, nats"),
         "early_nats": Column("first half, nats"),

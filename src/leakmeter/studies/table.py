@@ -11,7 +11,7 @@ from leakmeter.stats.ranks import holm
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.expected import LEVELS, Estimate, whole_by_token
 from leakmeter.studies.grid import Study
-from leakmeter.studies.tables import P_VALUE, Column, Columns, Row, decimals, measured
+from leakmeter.studies.tables import NUMBER, P_VALUE, Column, Columns, Row, decimals, measured
 
 SEEDS_COLUMNS: Final[Columns] = {name: Column(name, decimals(3)) for name in ("mean", "least", "most")}
 SEEDS_TITLE: Final = "Over seeds"
@@ -74,7 +74,7 @@ def quantile_columns(name: str) -> Columns:
     """The quartiles stand in CSV alone."""
     headings = {0.05: "5 %", 0.5: "median", 0.95: "95 %"}
     return {
-        f"{name}_q{round(level * 100):02}": Column(headings.get(level, ""), decimals(), level not in headings)
+        f"{name}_q{round(level * 100):02}": Column(headings.get(level, ""), NUMBER, level not in headings)
         for level in LEVELS
     }
 

@@ -21,6 +21,8 @@ Form = Callable[[Any], str]
 _INTERVAL = ("_low", "_high")
 _SHARE = ("_share_low", "_share_high")
 _STD = "_std"
+_MOST_DECIMALS: Final = 6
+_TINY: Final = "{:.1e}".format
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class Column:
 
     heading: str
     form: Form | None = None
-    """Of a value and of the ends of its interval. None: two decimals with an interval, else as it is."""
+    """Of a value and of the ends of its interval. None: `NUMBER` with an interval, else as it is."""
     in_csv_only: bool = False
 
 
@@ -52,6 +54,8 @@ def decimals(digits: int = 2, scale: float = 1.0) -> Form:
     return lambda value: f"{scale * value:z.{digits}f}"
 
 
+NUMBER = decimals()
+"""The usual form of a number. A column of smaller ones has two digits of the largest: they would all be 0.00."""
 HUNDREDTHS = decimals(scale=100.0)
 """Tables of the field show some scores times 100."""
 P_VALUE = "{:.2g}".format
@@ -105,13 +109,26 @@ def items_to_csv(rows: Iterable[Row]) -> str:
 
 
 def readable(title: str, about: Iterable[str], rows: Sequence[Row], columns: Columns) -> ReadableTable:
-    names, forms = shown_names(rows, columns), {name: column.form for name, column in columns.items()}
+    names = shown_names(rows, columns)
+    forms = {name: _form(rows, name, columns[name].form if name in columns else None) for name in names}
     return ReadableTable(
         title,
         tuple(map(one_line, about)),
         tuple(one_line(heading_of(name, columns)) for name in names),
-        tuple(tuple(cell_text(row, name, forms.get(name)) for name in names) for row in rows),
+        tuple(tuple(cell_text(row, name, forms[name]) for name in names) for row in rows),
     )
+
+
+def _form(rows: Sequence[Row], name: str, form: Form | None) -> Form | None:
+    has_interval = any(f"{name}{_INTERVAL[0]}" in row for row in rows)
+    if form is not NUMBER and (form is not None or not has_interval):
+        return form
+    sizes = [abs(row[name]) for row in rows if isinstance(row.get(name), float) and math.isfinite(row[name])]
+    largest = max(sizes, default=0.0)
+    if largest == 0.0:
+        return NUMBER
+    digits = max(2, 1 - math.floor(math.log10(largest)))
+    return decimals(digits) if digits <= _MOST_DECIMALS else _TINY
 
 
 def to_markdown(table: ReadableTable, *, level: int = 1) -> str:
@@ -215,7 +232,7 @@ def cell_text(row: Row, name: str, form: Form | None = None) -> str:
     low, high = (row.get(f"{name}{end}") for end in _SHARE)
     if low is not None and high is not None:
         return f"{value} ({100.0 * low:.1f} to {100.0 * high:.1f} %)"
-    form = form or (decimals() if f"{name}{_INTERVAL[0]}" in row else str)
+    form = form or (NUMBER if f"{name}{_INTERVAL[0]}" in row else str)
     text = one_line(form(value))
     if not is_missing(row.get(f"{name}{_STD}")):
         text += f" ± {form(row[f'{name}{_STD}'])}"

@@ -368,7 +368,7 @@ def test_bertscore_is_a_utility_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_is_context_in_chats_can_be_said_in_both_doors(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     said = [[{"role": "system", "content": f"Anna {i} called."}, {"role": "user", "content": "Who?"}] for i in range(2)]
     chats = [{"id": f"c{i}", "reference": "Anna a e i", "messages": one} for i, one in enumerate(said)]
-    with pytest.raises(DataError, match="--context-from system"):
+    with pytest.raises(DataError, match="context_from='system'"):
         leakmeter.frontier(ToyChat(), chats, lambdas=[0, 1], max_new_tokens=2)
     found = leakmeter.frontier(ToyChat(), chats, lambdas=[0, 1], max_new_tokens=2, context_from="system")
     monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *given, **options: ToyChat())

@@ -48,7 +48,10 @@ def test_a_line_says_what_was_given_away_and_where_it_came_from() -> None:
         "phone number 32.00 <- s1, s3, by wording only; the scores do not confirm it"
     ]
     many = replace(case.disclosures[1], sources=case.disclosures[1].sources * 2)
-    assert lines(replace(one, disclosures=(many,))) == ["phone number 32.00 <- s1, s3, s1 and 1 more"]
+    # The fourth takes as much room as 'and 1 more'.
+    assert lines(replace(one, disclosures=(many,))) == ["phone number 32.00 <- s1, s3, s1, s3"]
+    many = replace(many, sources=many.sources[:1] * 5)
+    assert lines(replace(one, disclosures=(many,))) == ["phone number 32.00 <- s1, s1, s1 and 2 more"]
 
 
 def test_the_page_marks_spans_and_their_sources_without_a_script() -> None:

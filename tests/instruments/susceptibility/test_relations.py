@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from helpers.places import SHARED
+from helpers.docs_blocks import blocks
+from helpers.places import DOCS, SHARED
 from leakmeter.errors import DataError, LeakmeterError, UnknownNameError, UsageError
 from leakmeter.instruments.susceptibility import relations
 from leakmeter.instruments.susceptibility.case import QueryCase
@@ -167,7 +168,7 @@ def test_files_that_are_no_relations(tmp_path: Path) -> None:
     for path, names, kind, told in (
         ("none.toml", None, DataError, r"none\.toml. cannot be read"),
         ("relations.yaml", None, DataError, r"of no known kind; expected \.toml, or \.json"),
-        ("templates.json", None, UsageError, "contain no names"),
+        ("templates.json", None, UsageError, "contain no names; .* with --data relations.names=FILE"),
         ("own.toml", "names.json", UsageError, "is for JSON templates"),
     ):
         with pytest.raises(kind, match=told):
@@ -234,6 +235,15 @@ def test_a_bad_published_file_is_one_line(tmp_path: Path, templates: Any, names:
     with pytest.raises(LeakmeterError, match=told) as ended:
         published(tmp_path, templates, names)
     assert not re.search("\n|Anna", str(ended.value))
+
+
+def test_the_files_that_the_documentation_shows_are_relations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for block in blocks("toml", "json", page=DOCS / "studies.md"):
+        Path(str(block.title)).write_text(block.text, encoding="utf-8")
+    for found in (load_relations("relations.toml"), load_relations("templates.json", names="names.json")):
+        assert [relation.name for relation in found] == ["captain"]
+        assert len(draw_queries(found, entities=2, contexts=3, mentioning=1)) == 6
 
 
 @pytest.mark.skipif(not YAGO.is_dir(), reason="the shared samples are not here")

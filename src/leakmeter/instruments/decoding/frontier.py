@@ -32,7 +32,7 @@ from leakmeter.studies.contexts import Contexts
 from leakmeter.studies.expected import estimate, whole_by_token, whole_context_nats
 from leakmeter.studies.quality import Quality
 from leakmeter.studies.table import columns, responses_of
-from leakmeter.studies.tables import HUNDREDTHS, Column, Columns, Row, decimals, share_text
+from leakmeter.studies.tables import HUNDREDTHS, NUMBER, Column, Columns, Row, share_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -170,9 +170,9 @@ ROUGE: Final = "rouge_l_f1"
 BERTSCORE: Final = "bertscore_f1"
 COLUMNS: Final[Columns] = {
     **Contexts.columns,
-    "n_tokens": Column("tokens, mean", decimals()),
-    "guaranteed_nats_most": Column("guaranteed n·ε, most", decimals()),
-    "spent_nats_most": Column("spent, most", decimals()),
+    "n_tokens": Column("tokens, mean", NUMBER),
+    "guaranteed_nats_most": Column("guaranteed n·ε, most", NUMBER),
+    "spent_nats_most": Column("spent, most", NUMBER),
     f"{ROUGE}_less_best": Column("ROUGE-L F1 less the best's, paired", HUNDREDTHS),
     f"{ROUGE}_knee_share": Column("knee by ROUGE-L", share_text),
     f"{BERTSCORE}_less_best": Column("BERTScore F1 less the best's, paired", HUNDREDTHS),

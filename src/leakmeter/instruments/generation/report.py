@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
+from leakmeter.core.plain import n_listed
 from leakmeter.instruments.generation import words
 from leakmeter.instruments.generation.result import (
     AtOrder,
@@ -108,10 +109,11 @@ def _summary(cases: Sequence[PrivateGenerationResult]) -> Iterator[b.Block]:
         for case in cases
         for failure in case.verdict.failures
     ]
-    for failure in failures[:_FAILURES]:
+    n = n_listed(len(failures), _FAILURES)
+    for failure in failures[:n]:
         yield b.Text(failure)
-    if len(failures) > _FAILURES:
-        yield b.Text(f"And {len(failures) - _FAILURES:,} more.")
+    if len(failures) > n:
+        yield b.Text(f"And {len(failures) - n:,} more.")
     if not failures:
         yield b.Text(words.measured(cases))
     yield b.Advice.from_table(words.DECISIONS, words.decisions(cases))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from leakmeter.core.plain import counted
+from leakmeter.core.plain import counted, n_listed
 from leakmeter.instruments.influence import findings
 from leakmeter.instruments.influence.context import Stretch, doubt
 from leakmeter.instruments.influence.disclosures import OTHER, Disclosure
@@ -109,15 +109,16 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
         subject = f"{len(leaking):,} of {_responses(cases)} {verb}"
         listed: list[b.Phrase] = [
             (b.Untrusted(case.id, 32, sections.get(case.id, "")), f" {kinds_text(personal(case))}")
-            for case in leaking[:_NAMED]
+            for case in leaking[: n_listed(len(leaking), _NAMED)]
         ]
-        n_more = len(leaking) - _NAMED
+        n_more = len(leaking) - len(listed)
     else:
         disclosed = personal(leaking[0])
         subject = f"The {_drawn(cases)}response discloses"
         # The words stand in the table below: a headline goes into logs and representations.
-        listed = [f"{kind_text(row.kind)} ({nats_text(row.nats)}\u00a0nats)" for row in disclosed[:_NAMED]]
-        n_more = len(disclosed) - _NAMED
+        shown = disclosed[: n_listed(len(disclosed), _NAMED)]
+        listed = [f"{kind_text(row.kind)} ({nats_text(row.nats)}\u00a0nats)" for row in shown]
+        n_more = len(disclosed) - len(listed)
     rest = f"; and {n_more:,} more." if n_more > 0 else "."
     return b.Headline((f"{where}{subject} personal or secret data: ", *b.joined(listed, "; "), rest), verdict="bad")
 
@@ -185,8 +186,9 @@ def ids_of(cases: Sequence[InfluenceResult], n: int) -> tuple[str | b.Untrusted,
     """The ids of some of n cases, in brackets; none where n is 1."""
     if n == 1:
         return ()
-    more = f" and {len(cases) - _LISTED:,} more)" if len(cases) > _LISTED else ")"
-    return (" (", *b.joined(b.Untrusted(case.id, 24) for case in cases[:_LISTED]), more)
+    n_shown = n_listed(len(cases), _LISTED)
+    more = f" and {len(cases) - n_shown:,} more)" if len(cases) > n_shown else ")"
+    return (" (", *b.joined(b.Untrusted(case.id, 24) for case in cases[:n_shown]), more)
 
 
 def sections_of(cases: Sequence[InfluenceResult], weights: Sequence[float]) -> dict[str, str]:
@@ -292,8 +294,9 @@ def _marked_origin(disclosure: Disclosure, *, several: bool) -> b.Phrase:
     names = disclosure.documents if by_document else [source.piece for source in disclosure.sources]
     if not names:
         return "no single piece"
-    listed = b.joined(b.Untrusted(name, 40) for name in names[:3])
-    n_more = len(names) - 3
+    n = n_listed(len(names), 3)
+    listed = b.joined(b.Untrusted(name, 40) for name in names[:n])
+    n_more = len(names) - n
     more = f" and {n_more} more" if n_more > 0 else ""
     if disclosure.relation == "inferred" and len(disclosure.sources) > 1:
         return (*listed, f"{more} together")

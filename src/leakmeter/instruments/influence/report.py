@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from leakmeter.core.plain import excerpt
+from leakmeter.core.plain import excerpt, n_listed
 from leakmeter.instruments.influence import context, disclosure_report, findings, ladder, search_report
 from leakmeter.instruments.influence.disclosures import LEAST_NATS
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
@@ -449,8 +449,9 @@ def _remarks(case: InfluenceResult, piece: Piece) -> list[b.Phrase]:
         flags.append(f"surrogate: {excerpt(piece.surrogate, 60)}")
     repeats = piece.repeats
     if repeats:
-        more = f" and {len(repeats) - 4} more" if len(repeats) > 4 else ""
-        flags.append(f"repeated elsewhere ({', '.join(excerpt(name, 24) for name in repeats[:4])}{more})")
+        n = n_listed(len(repeats), 4)
+        more = f" and {len(repeats) - n} more" if len(repeats) > n else ""
+        flags.append(f"repeated elsewhere ({', '.join(excerpt(name, 24) for name in repeats[:n])}{more})")
     elif piece.redundant:
         flags.append("said elsewhere too")
     if piece.redundant:

@@ -35,7 +35,7 @@ from leakmeter.storage.pseudonym import pseudonym, subject_key
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Tables, at_least_one, of_kind, seeds_text
-from leakmeter.studies.tables import P_VALUE, Column, Row, decimals, measured
+from leakmeter.studies.tables import NUMBER, P_VALUE, Column, Row, measured
 
 PEOPLE: Final = "people"
 """The data set: a file of subjects; without one, canaries."""
@@ -84,14 +84,14 @@ class People(Kind):
         "n_values": Column("values"),
         ABOVE: Column("association less decoys', nats"),
         KNOWN: Column("share with p ≤ 0.05"),
-        "exposure_bits_mean": Column("exposure, bits", decimals()),
+        "exposure_bits_mean": Column("exposure, bits", NUMBER),
         "ranks_p": Column("p of ranks", P_VALUE),
         "rank_sum_p": Column("rank-sum p", P_VALUE),
         "likelihood_rank_sum_p": Column("rank-sum p of likelihood, as published", P_VALUE),
         **{f"{test}_holm_p": Column("Holm", P_VALUE) for test in _TESTS},
         LIKELIHOOD: Column("normalised log-likelihood, nats a token"),
-        f"{LIKELIHOOD}_mean": Column("likelihood, nats a token", decimals()),
-        f"decoy_{LIKELIHOOD}_mean": Column("decoys', nats a token", decimals()),
+        f"{LIKELIHOOD}_mean": Column("likelihood, nats a token", NUMBER),
+        f"decoy_{LIKELIHOOD}_mean": Column("decoys', nats a token", NUMBER),
         PART: Column("what of it"),
         EXTRACTED: Column("share of values"),
     }

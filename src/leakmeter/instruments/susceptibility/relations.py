@@ -162,14 +162,20 @@ def _template(value: object, key: str, places: Collection[str], where: str) -> s
     return text
 
 
-def load_relations(path: str | None = None, *, names: str | None = None) -> tuple[Relation, ...]:
+def load_relations(
+    path: str | None = None, *, names: str | None = None, source: str = "relations.names"
+) -> tuple[Relation, ...]:
     """Relations of a file, in its order: a TOML file, a JSON file of published templates, or by default what ships.
 
-    Relations of a TOML file may be between kinds of the set that ships; a JSON file of templates needs one of `names`.
+    Relations of a TOML file may be between kinds of the set that ships; a JSON file of templates needs one of `names`,
+    which is the data `source` of a study.
     """
     if path is not None and path.lower().endswith(".json"):
         if names is None:
-            raise UsageError(f"templates '{path}' contain no names; give the JSON file of names by relation too")
+            raise UsageError(
+                f"templates '{path}' contain no names; give the JSON file of names by relation too, with "
+                f"--data {source}=FILE"
+            )
         return _published(Path(path), Path(names))
     if names is not None:
         raise UsageError(f"file of names '{names}' is for JSON templates; a TOML file brings its own names as kinds")

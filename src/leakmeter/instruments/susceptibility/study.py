@@ -143,7 +143,8 @@ class Susceptibilities(Kind):
             name, choice = cell.dataset, of_kind(cell.choice, Drawn)
             if name not in relations:
                 path = paths.get(name, None if name == _SHIPPED else name)
-                relations[name] = load_relations(path, names=paths.get(name + _NAMES))
+                source = name + _NAMES
+                relations[name] = load_relations(path, names=paths.get(source), source=source)
             if (name, choice) not in drawn:
                 seed, names = choice.choice_seed or 0, choice.relation_names
                 n = min(choice.n_records, len(names)) if names else choice.n_records
