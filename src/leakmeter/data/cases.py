@@ -160,7 +160,7 @@ def cases_of(
     references: list[str | None] = []
     seen: dict[str, Row] = {}
     left_out: dict[str, None] = {}
-    n_reasoned = 0
+    n_hidden = 0
     contents: Iterable[tuple[Row, Made]] = good
     if preset is not None:
         contents = preset.read((row, {} if isinstance(fields, Case) else fields) for row, fields in good)
@@ -182,7 +182,8 @@ def cases_of(
                 if case.response is None:
                     _check_unanswered(row, shape, hint, needs_response=needs_response)
             if case.messages or preset is not None:
-                n_reasoned += has_reasoned(row.content if isinstance(row.content, dict) else None)
+                held = row.content if isinstance(row.content, dict) else {}
+                n_hidden += bool(held.get("n_hidden")) or has_reasoned(held)
             if case.id in seen:
                 where = seen[case.id].place or seen[case.id].where
                 raise DataError(f"{row.where}: id '{case.id}' was already used in {where}")
@@ -202,10 +203,10 @@ def cases_of(
     n_unanswered = sum(case.response is None for case in cases)
     if n_unanswered and (preset is not None or n_unanswered < len(cases)):
         notes.append(f"data: {n_unanswered:,} of {counted(len(cases), 'case')} {_have(n_unanswered)} no response")
-    if n_reasoned:
+    if n_hidden:
         notes.append(
-            f"data: in {n_reasoned:,} of {counted(len(cases), 'case')} the model reasoned out of sight, which is no "
-            "part of prompt or response here"
+            f"data: in {n_hidden:,} of {counted(len(cases), 'case')} the log has reasoning or other calls before the "
+            "response that its reader did not see; they are not measured"
         )
     if unmeasured := sum(unmeasured_answers(cases)):
         notes.append(f"data: {unmeasured_text(unmeasured)}")
