@@ -76,6 +76,8 @@ _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 _INDEX = re.compile(r"\s*|Unnamed: .*|__index_level_0__", re.DOTALL)
 _TRIED: Final = 8
 """Rows, and cases of each, on which a map is tried before it is proposed."""
+_MOST_NAMES: Final = 1000
+"""Unknown names that are compared with known ones."""
 _SHORT: Final = 40
 """Characters of a context below which it may be an id."""
 
@@ -220,7 +222,7 @@ def cases_of(
         if len(lengths) > 1
     )
     if left_out:
-        notes.append(f"data: columns left out: {', '.join(left_out)}")
+        notes.append(f"data: columns left out: {listed(left_out)}")
     return Loaded(
         tuple(cases), tuple(problems), tuple(references), NATIVE if preset is None else preset.name, tuple(notes)
     )
@@ -297,12 +299,15 @@ def _known(fields: Fields, row: Row, shape: Shape, left_out: dict[str, None], hi
         return {name: value for name, value in fields.items() if name in FIELDS and name not in others}
     if not unknown:
         return dict(fields)
+    if row.is_table and left_out and not _needed(fields) and all(name in left_out for name in unknown):
+        return {name: value for name, value in fields.items() if name in FIELDS}
     has_chat = "messages" in fields
     missing = [name for name in FIELDS if name not in fields and not (has_chat and name in ("query", "context"))]
     aliases = {field: _ALIASES[field] for field in missing}
-    is_misspelled = any(renamed([name], aliases) or nearest(name, missing) is not None for name in unknown)
+    looked_at = unknown[:_MOST_NAMES]
+    is_misspelled = any(renamed([name], aliases) or nearest(name, missing) is not None for name in looked_at)
     if row.is_table and not _needed(fields) and not is_misspelled:
-        left_out.update(dict.fromkeys(f"'{name}'" for name in unknown))
+        left_out.update(dict.fromkeys(unknown))
         return {name: value for name, value in fields.items() if name in FIELDS}
     if not is_name(unknown[0]):
         # It may be a text, and is not repeated.

@@ -122,6 +122,7 @@ def open_stdin(noun: str) -> Opened:
 def _unpacked(raw: Any, start: bytes, where: str, most: int) -> Opened:
     inner: Any = raw
     if start == _ZIP:
+        raw.close()
         raise DataError(
             f"{where} is a ZIP archive; unpack it and give a file within (of an .eval file, what `inspect log dump` "
             "writes)"

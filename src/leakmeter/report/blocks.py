@@ -640,7 +640,9 @@ class Report:
     def signed(self, command: str | None, provenance: Provenance) -> Report:
         """With how many cases are left out; and with its command line and run, where these may be told."""
         if n := provenance.n_left_out:
-            told = _said_first(f"{counted(n, 'case')} could not be used and {'is' if n == 1 else 'are'} left out.", self)
+            told = _said_first(
+                f"{counted(n, 'case')} could not be used and {'is' if n == 1 else 'are'} left out.", self
+            )
             return told.signed(command, replace(provenance, n_left_out=0))
         if not self.is_signed:
             return self

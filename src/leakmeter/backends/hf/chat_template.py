@@ -109,7 +109,7 @@ class _Bounded(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     @override
-    def call(self, context: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+    def call(self, context: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         # The sandbox wraps the method that formats.
         method = getattr(function, "__wrapped__", function)
         if isinstance(owner := getattr(method, "__self__", None), str):

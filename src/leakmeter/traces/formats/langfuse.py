@@ -54,13 +54,19 @@ def _span(row: Record, about: Record, where: str) -> Span:
         tools = first(row, "tool_definitions", "toolDefinitions") if tools is None else tools
         span.n_tools = len(tools) if isinstance(tools := parsed(tools), list | dict) else 0
         span.response_id = named(at_path(row.get("metadata"), "response_id"))
-    elif span.kind in ("retriever", "reranker") or (row.get("type") == "SPAN" and _RETRIEVAL.search(str(row.get("name")))):
-        # Older clients have no type for retrievals.
-        span.kind = "retriever" if span.kind == "other" else span.kind
-        outputs = parsed(row.get("output"))
-        held = first(outputs, "documents", "results", "nodes", "output") if is_record(outputs) else outputs
-        span.documents = documents_of(held)
+    elif span.kind in ("retriever", "reranker"):
+        span.documents = _documents(row)
+    elif row.get("type") == "SPAN" and _RETRIEVAL.search(str(row.get("name"))):
+        # Older clients have no type of retrievals.
+        documents = _documents(row)
+        if documents and all(text is not None for _, text in documents):
+            span.kind, span.documents = "retriever", documents
     return span
+
+
+def _documents(row: Record) -> list[list[str | None]]:
+    outputs = parsed(row.get("output"))
+    return documents_of(first(outputs, "documents", "results", "nodes", "output") if is_record(outputs) else outputs)
 
 
 FORMAT = Format(
