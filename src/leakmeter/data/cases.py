@@ -177,12 +177,13 @@ def cases_of(
                     )
                 case, reference = content, None
             else:
-                hint = partial(_hint_of_row, row, shape, _Tried(tried, needs_response))
+                on_rows = _Tried(tried, needs_response)
+                hint = partial(_hint_of_row, row, shape, on_rows)
                 if preset is None:
                     content = _known(content, row, shape, left_out, hint)
                 case, reference = case_of_fields(content, row.number, row.where, marker, hint)
                 if case.response is None:
-                    _check_unanswered(row, shape, hint, needs_response=needs_response)
+                    _check_unanswered(row, shape, on_rows)
             if case.messages or preset is not None:
                 held = row.content if isinstance(row.content, dict) else {}
                 n_hidden += bool(held.get("n_hidden")) or has_reasoned(held)
@@ -260,13 +261,14 @@ def _filled(fields: Fields) -> JsonObject:
     return kept | {name: parsed_list(kept[name]) for name in ("context", "messages") if name in kept}
 
 
-def _check_unanswered(row: Row, shape: Shape, hint: Callable[[Fields], str], *, needs_response: bool) -> None:
+def _check_unanswered(row: Row, shape: Shape, tried: _Tried) -> None:
     """Refuse a row in which no response was found, where one is needed or `--map` says where it is."""
     if path := shape.fields.get("response"):
         raise DataError(f"{row.where}: --map response={path}: there is no response")
-    if needs_response:
+    if tried.needs_response:
+        hint = _hint_of_row(row, shape, replace(tried, is_read=True), row.fields)
         raise DataError(
-            f"{row.where}: the row names no response{hint(row.fields)}; to have responses drawn from the model, give "
+            f"{row.where}: the row names no response{hint}; to have responses drawn from the model, give "
             "--samples 1 (samples=1 in Python)"
         )
 
@@ -327,6 +329,8 @@ class _Tried:
 
     rows: Sequence[Row] = ()
     needs_response: bool = False
+    is_read: bool = False
+    """Whether all but the response is read as it is."""
 
     def reads(self, proposal: Mapping[str, str], *, needs_response: bool | None = None) -> bool:
         """Whether a whole map gives a case of each row; what of a chat is context is asked later."""
@@ -395,6 +399,9 @@ def _hint(fields: Fields, within: str = "", known: Mapping[str, str] | None = No
         lacking.append("response")  # of a chat that ends with a question
     if not lacking:
         return _texts_at(fields)
+    if tried.is_read and lacking == ["response"]:
+        others = _texts_at(fields, besides=proposal.values())
+        return others and f"; if it has one under another name, name it with --map response=PATH{others}"
     pairs = _pairs(dict.fromkeys(lacking, "…") | proposal)
     rows = "; --skip-bad leaves out rows that are no answers" if {"query", "context", "response"} <= {*lacking} else ""
     within_query = "; if the query holds the retrieved text, give --context-from REGEX in place of context"
@@ -458,8 +465,9 @@ def _hint_of_row(row: Row, shape: Shape, tried: _Tried, fields: Fields) -> str:
     return _hint(fields, shape.cases, {name: path for name, path in shape.fields.items() if path}, tried)
 
 
-def _texts_at(fields: Fields) -> str:
-    paths = [path for path in text_paths(fields) if path != "id"]
+def _texts_at(fields: Fields, besides: Iterable[str] = ()) -> str:
+    known = (*filter(None, besides), "id")
+    paths = [path for path in text_paths(fields) if not path.startswith(known)]
     return f"; the texts are at {', '.join(paths)}" if paths else ""
 
 
