@@ -42,7 +42,7 @@ class Meter:
         >>> result = meter.influence(context="Ana is 41.", query="How old is Ana?", response="41")
         >>> result.id
         'case'
-        >>> many = meter.influence([{"context": "Ana is 41.", "query": "How old is Ana?"}], max_new_tokens=2)
+        >>> many = meter.influence([{"context": "Ana is 41.", "query": "How old is Ana?"}], samples=1, max_new_tokens=2)
         >>> len(many)
         1
     """

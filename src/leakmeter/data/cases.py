@@ -76,6 +76,8 @@ _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 _INDEX = re.compile(r"\s*|Unnamed: .*|__index_level_0__", re.DOTALL)
 _TRIED: Final = 8
 """Rows, and cases of each, on which a map is tried before it is proposed."""
+_MOST_NAMES: Final = 1000
+"""Unknown names that are compared with known ones."""
 _SHORT: Final = 40
 """Characters of a context below which it may be an id."""
 
@@ -160,7 +162,7 @@ def cases_of(
     references: list[str | None] = []
     seen: dict[str, Row] = {}
     left_out: dict[str, None] = {}
-    n_reasoned = 0
+    n_hidden = 0
     contents: Iterable[tuple[Row, Made]] = good
     if preset is not None:
         contents = preset.read((row, {} if isinstance(fields, Case) else fields) for row, fields in good)
@@ -175,14 +177,16 @@ def cases_of(
                     )
                 case, reference = content, None
             else:
-                hint = partial(_hint_of_row, row, shape, _Tried(tried, needs_response))
+                on_rows = _Tried(tried, needs_response)
+                hint = partial(_hint_of_row, row, shape, on_rows)
                 if preset is None:
                     content = _known(content, row, shape, left_out, hint)
                 case, reference = case_of_fields(content, row.number, row.where, marker, hint)
                 if case.response is None:
-                    _check_unanswered(row, shape, hint, needs_response=needs_response)
+                    _check_unanswered(row, shape, on_rows)
             if case.messages or preset is not None:
-                n_reasoned += has_reasoned(row.content if isinstance(row.content, dict) else None)
+                held = row.content if isinstance(row.content, dict) else {}
+                n_hidden += bool(held.get("n_hidden")) or has_reasoned(held)
             if case.id in seen:
                 where = seen[case.id].place or seen[case.id].where
                 raise DataError(f"{row.where}: id '{case.id}' was already used in {where}")
@@ -202,10 +206,10 @@ def cases_of(
     n_unanswered = sum(case.response is None for case in cases)
     if n_unanswered and (preset is not None or n_unanswered < len(cases)):
         notes.append(f"data: {n_unanswered:,} of {counted(len(cases), 'case')} {_have(n_unanswered)} no response")
-    if n_reasoned:
+    if n_hidden:
         notes.append(
-            f"data: in {n_reasoned:,} of {counted(len(cases), 'case')} the model reasoned out of sight, which is no "
-            "part of prompt or response here"
+            f"data: in {n_hidden:,} of {counted(len(cases), 'case')} the log has reasoning or other calls before the "
+            "response that its reader did not see; they are not measured"
         )
     if unmeasured := sum(unmeasured_answers(cases)):
         notes.append(f"data: {unmeasured_text(unmeasured)}")
@@ -219,7 +223,7 @@ def cases_of(
         if len(lengths) > 1
     )
     if left_out:
-        notes.append(f"data: columns left out: {', '.join(left_out)}")
+        notes.append(f"data: columns left out: {listed(left_out)}")
     return Loaded(
         tuple(cases), tuple(problems), tuple(references), NATIVE if preset is None else preset.name, tuple(notes)
     )
@@ -257,13 +261,14 @@ def _filled(fields: Fields) -> JsonObject:
     return kept | {name: parsed_list(kept[name]) for name in ("context", "messages") if name in kept}
 
 
-def _check_unanswered(row: Row, shape: Shape, hint: Callable[[Fields], str], *, needs_response: bool) -> None:
+def _check_unanswered(row: Row, shape: Shape, tried: _Tried) -> None:
     """Refuse a row in which no response was found, where one is needed or `--map` says where it is."""
     if path := shape.fields.get("response"):
         raise DataError(f"{row.where}: --map response={path}: there is no response")
-    if needs_response:
+    if tried.needs_response:
+        hint = _hint_of_row(row, shape, replace(tried, is_read=True), row.fields)
         raise DataError(
-            f"{row.where}: the row names no response{hint(row.fields)}; to have responses drawn from the model, give "
+            f"{row.where}: the row names no response{hint}; to have responses drawn from the model, give "
             "--samples 1 (samples=1 in Python)"
         )
 
@@ -296,12 +301,15 @@ def _known(fields: Fields, row: Row, shape: Shape, left_out: dict[str, None], hi
         return {name: value for name, value in fields.items() if name in FIELDS and name not in others}
     if not unknown:
         return dict(fields)
+    if row.is_table and left_out and not _needed(fields) and all(name in left_out for name in unknown):
+        return {name: value for name, value in fields.items() if name in FIELDS}
     has_chat = "messages" in fields
     missing = [name for name in FIELDS if name not in fields and not (has_chat and name in ("query", "context"))]
     aliases = {field: _ALIASES[field] for field in missing}
-    is_misspelled = any(renamed([name], aliases) or nearest(name, missing) is not None for name in unknown)
+    looked_at = unknown[:_MOST_NAMES]
+    is_misspelled = any(renamed([name], aliases) or nearest(name, missing) is not None for name in looked_at)
     if row.is_table and not _needed(fields) and not is_misspelled:
-        left_out.update(dict.fromkeys(f"'{name}'" for name in unknown))
+        left_out.update(dict.fromkeys(unknown))
         return {name: value for name, value in fields.items() if name in FIELDS}
     if not is_name(unknown[0]):
         # It may be a text, and is not repeated.
@@ -321,6 +329,8 @@ class _Tried:
 
     rows: Sequence[Row] = ()
     needs_response: bool = False
+    is_read: bool = False
+    """Whether all but the response is read as it is."""
 
     def reads(self, proposal: Mapping[str, str], *, needs_response: bool | None = None) -> bool:
         """Whether a whole map gives a case of each row; what of a chat is context is asked later."""
@@ -389,6 +399,9 @@ def _hint(fields: Fields, within: str = "", known: Mapping[str, str] | None = No
         lacking.append("response")  # of a chat that ends with a question
     if not lacking:
         return _texts_at(fields)
+    if tried.is_read and lacking == ["response"]:
+        others = _texts_at(fields, besides=proposal.values())
+        return others and f"; if it has one under another name, name it with --map response=PATH{others}"
     pairs = _pairs(dict.fromkeys(lacking, "…") | proposal)
     rows = "; --skip-bad leaves out rows that are no answers" if {"query", "context", "response"} <= {*lacking} else ""
     within_query = "; if the query holds the retrieved text, give --context-from REGEX in place of context"
@@ -452,8 +465,9 @@ def _hint_of_row(row: Row, shape: Shape, tried: _Tried, fields: Fields) -> str:
     return _hint(fields, shape.cases, {name: path for name, path in shape.fields.items() if path}, tried)
 
 
-def _texts_at(fields: Fields) -> str:
-    paths = [path for path in text_paths(fields) if path != "id"]
+def _texts_at(fields: Fields, besides: Iterable[str] = ()) -> str:
+    known = (*filter(None, besides), "id")
+    paths = [path for path in text_paths(fields) if not path.startswith(known)]
     return f"; the texts are at {', '.join(paths)}" if paths else ""
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from leakmeter.text.entities import pattern
 
 _ROLE = re.compile(r"[a-z][a-z_]*")
 _LONGEST_NAME = 60
+_FREE_SECONDS: Final = 0.05
 SYSTEM: Final = "system"
 """In the place of a pattern: the system prompt is what is meant."""
 ContextMarker = Callable[[tuple[Message, ...], str], tuple[Message, ...]]
@@ -158,7 +160,7 @@ def context_marker(context_from: str | None) -> ContextMarker | None:
         )
     named = compiled.groupindex
     groups: tuple[str | int, ...] = ("context",) if "context" in named else (*named,) or (1,)
-    return partial(_matches_marked, compiled, groups)
+    return partial(_matches_marked, compiled, groups, _Patience())
 
 
 def _system_marked(messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
@@ -171,8 +173,24 @@ def _system_marked(messages: tuple[Message, ...], where: str) -> tuple[Message, 
     )
 
 
+@dataclass(slots=True)
+class _Patience:
+    """Seconds that a pattern may take over all rows, beyond what each has for nothing: where rows may be skipped, each
+    could take its own limit."""
+
+    seconds: float = 10.0
+
+    def add(self, seconds: float) -> None:
+        self.seconds -= max(seconds - _FREE_SECONDS, 0.0)
+        if self.seconds < 0:
+            raise UsageError(
+                "--context-from takes too long over the rows; the usual cause is nested repetition, as in (a+)+: give "
+                "a simpler pattern"
+            )
+
+
 def _matches_marked(
-    compiled: Any, groups: Sequence[str | int], messages: tuple[Message, ...], where: str
+    compiled: Any, groups: Sequence[str | int], patience: _Patience, messages: tuple[Message, ...], where: str
 ) -> tuple[Message, ...]:
     """The chat with what the pattern finds in its last user message marked as context; the text of the turn stays as it
     was, so that the model reads what it read. Refused also where nothing is left as the query, or it takes too long."""
@@ -185,7 +203,12 @@ def _matches_marked(
     parts: list[Document] = []
     retrieved: list[int] = []
     cursor = 0
-    for start, end, group in _matches(compiled, groups, text, where):
+    began = time.monotonic()
+    try:
+        found = list(_matches(compiled, groups, text, where))
+    finally:
+        patience.add(time.monotonic() - began)
+    for start, end, group in found:
         if text[cursor:start]:
             parts.append(Document(turn.name, text[cursor:start]))
         retrieved.append(len(parts))

@@ -21,6 +21,7 @@ _ANYWAY: Final = 2**30
 """Bytes that even a small file may unpack to."""
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
+_ZIP = b"PK\x03\x04"
 
 
 class Opened(io.BufferedIOBase):
@@ -120,6 +121,12 @@ def open_stdin(noun: str) -> Opened:
 
 def _unpacked(raw: Any, start: bytes, where: str, most: int) -> Opened:
     inner: Any = raw
+    if start == _ZIP:
+        raw.close()
+        raise DataError(
+            f"{where} is a ZIP archive; unpack it and give a file within (of an .eval file, what `inspect log dump` "
+            "writes)"
+        )
     if start.startswith(_GZIP):
         inner = gzip.GzipFile(fileobj=raw)
     elif start == _ZSTD:

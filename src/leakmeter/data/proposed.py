@@ -254,7 +254,7 @@ def _places(value: Any, path: str, name: str, depth: int, *, every_text: bool = 
             texts = [_texts_in(record, depth + 1) for record in value]
             for key in dict.fromkeys(key for held in texts for key in held):
                 yield _Place(f"{path}[].{key}", name, [held[key] for held in texts if key in held])
-        elif not (_is_list(value) or _is_of_blocks(value)):
+        elif not (_is_list(value) or _is_of_blocks(value) or "role" in value[0]):
             # An id may be a text too; the retrieved text is the longest.
             longest = max(shared, key=lambda key: len("".join(shared[key])))
             yield _Place(f"{path}[].{longest}", name, shared[longest])

@@ -40,6 +40,8 @@ _HOLDERS = ("data", "rows", "records", "examples", "samples", "items", "cases")
 # What has one of these is a record itself, whatever else it holds.
 _OF_A_CASE = {"query", "question", "context", "messages"}
 _MOST_ROWS: Final = 2_000_000
+_MOST_COLUMNS: Final = 10_000
+"""Of a table of text."""
 PARQUET: Final = b"PAR1"
 """What a Parquet file begins with."""
 _Records = Callable[[Mapping[Any, Any]], list[Any]]
@@ -241,8 +243,13 @@ def suffix_of(source: str | Path) -> str:
 
 def text_lines(opened: Opened, where: str, newline: str) -> Iterator[str]:
     """A file's lines as text, read as they are wanted; `newline` as of `io.TextIOWrapper`."""
+    n_blank = 0
     try:
-        yield from io.TextIOWrapper(cast(IO[bytes], opened), encoding="utf-8-sig", newline=newline)
+        for line in io.TextIOWrapper(cast(IO[bytes], opened), encoding="utf-8-sig", newline=newline):
+            if line.isspace() and (n_blank := n_blank + 1) > _MOST_ROWS:
+                # A packed file of some kilobytes may have hundreds of millions.
+                raise DataError(f"{where} has more than {_MOST_ROWS:,} blank lines; remove them")
+            yield line
     except UnicodeDecodeError as error:
         # The decoder had all bytes up to the end of what it was given last.
         offset = opened.n_bytes - len(error.object) + error.start
@@ -353,6 +360,11 @@ def _of_table(source: object, lines: Iterator[str], where: str, delimiter: str |
             continue
         if heading is None:
             heading = cells
+            if len(heading) > _MOST_COLUMNS:
+                raise DataError(
+                    f"{where} has {len(heading):,} columns; {_MOST_COLUMNS:,} are read at most, leave out those that "
+                    "are not needed"
+                )
             _check_headings(heading, where)
             continue
         number += 1

@@ -23,6 +23,8 @@ MOST_WHOLE: Final = 2**28
 """Largest JSON file that is not in lines, bytes."""
 MOST_PARTS: Final = 2**24
 """Of which it may consist: each takes far more memory than its bytes."""
+MOST_BLANK: Final = 2_000_000
+"""Lines without a record, of which a small packed file may have any number."""
 _CHUNK = 2**20
 _BOM = b"\xef\xbb\xbf"
 _AS_LINES = "write one record per line, as with: jq -c '.[]'"
@@ -75,17 +77,22 @@ def _of_bytes(
         yield from _whole(first, opened, noun, name, on_bytes)
         return
     behind = f" behind byte {start:,}" if start else ""
+    n_blank = 0
     for number, (line, end, is_finished) in enumerate(lines_of(opened, on_bytes, first, start), 1):
+        stripped = b"" if line is None else line.removeprefix(_BOM).strip() if number == 1 else line.strip()
+        if line is not None and not stripped:
+            n_blank += 1
+            if n_blank > MOST_BLANK:
+                raise DataError(f"{noun} has more than {MOST_BLANK:,} blank lines; remove them")
+            continue
         row = Row(number, f"line {number}{behind}", name, end=end)
         if line is None:
             problem = DataError(f"{row.where} is longer than {MOST_LINE:,} bytes")
             yield replace(row, problem=problem, is_too_long=True)
             continue
-        stripped = line.removeprefix(_BOM).strip() if number == 1 else line.strip()
-        if stripped:
-            row = _record(parsed_row(row, stripped))
-            # A line that is still being written is to be read again.
-            yield row if is_finished or row.problem is None else replace(row, end=end - len(line))
+        row = _record(parsed_row(row, stripped))
+        # A line that is still being written is to be read again.
+        yield row if is_finished or row.problem is None else replace(row, end=end - len(line))
 
 
 def lines_of(

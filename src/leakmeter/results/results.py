@@ -53,7 +53,7 @@ class Results(Generic[R]):
     Examples:
         >>> import leakmeter
         >>> cases = [{"id": name, "context": f"{name} is 41.", "query": "Who?"} for name in ("Ana", "Bo")]
-        >>> many = leakmeter.influence("toy", cases, max_new_tokens=2)
+        >>> many = leakmeter.influence("toy", cases, samples=1, max_new_tokens=2)
         >>> len(many), many["Bo"].id, [result.id for result in many]
         (2, 'Bo', ['Ana', 'Bo'])
         >>> list(many.to_frame()["id"])

@@ -29,6 +29,8 @@ NAMED = {
 }
 _SLOT = re.compile(r"\{(context|query)\}")
 _ROLES = {"context": CONTEXT, "query": QUERY}
+_MOST_CHARACTERS: Final = 200_000
+"""Of a template that is given as text; each of its characters is in every prompt."""
 _GIVE_PLAIN: Final = "give --template plain"
 _GIVE_ANOTHER_MODEL: Final = "messages need one, so give another model"
 _SENTINEL = "LEAKMETERSLOT{}Q"
@@ -322,6 +324,8 @@ def _opening(rendered: str, tokenizer: Tokenizer, first_role: str) -> int:
 
 
 def _checked(text: str) -> str:
+    if len(text) > _MOST_CHARACTERS:
+        raise UsageError(f"a template of {len(text):,} characters; {_MOST_CHARACTERS:,} are read at most")
     slots = _SLOT.findall(text)
     if slots.count("context") != 1 or slots.count("query") > 1:
         raise UsageError("a template holds {context} exactly once and {query} at most once")

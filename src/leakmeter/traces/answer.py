@@ -195,9 +195,13 @@ class Reason(StrEnum):
     INCOMPLETE = "incomplete", "The prompt or the retrieved texts were cut before they were logged."
     NO_PROMPT = "no-prompt", "The call's messages were not logged."
     RAW_PROMPT = "raw-prompt", "The prompt is a single text without messages; only chats are measured."
-    NOT_TEXT = "not-text", "The prompt has an image, a file or another part that is not text."
+    NOT_TEXT = "not-text", "A message has a part that is not text, such as an image or a file."
     NOT_UNICODE = "not-unicode", "A text is not valid Unicode: it has half a surrogate pair."
-    TOOL_CALL = "tool-call", "A message or the answer calls a tool; the model read or wrote more than the texts show."
+    TOOL_CALL = (
+        "tool-call",
+        "A message or the answer calls a tool; the model read or wrote more than the texts show. A chat with the "
+        "results as messages of role 'tool', and without the calls, can be measured.",
+    )
     BAD_ROLE = "bad-role", "A message has a role that is not a plain word."
     NO_QUESTION = "no-question", "The prompt has no message of role 'user'."
     NO_ANSWER = "no-answer", "The call has no answer, or an empty one."

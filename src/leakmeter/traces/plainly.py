@@ -7,13 +7,13 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TypeGuard
 
 from leakmeter.core.plain import half_pair
 from leakmeter.data import foreign
-from leakmeter.data.foreign import CALL_PARTS, RESULT_PARTS, ROLES, parsed, parts_of, turn_of
+from leakmeter.data.foreign import CALL_PARTS, RESULT_PARTS, ROLES, joined_answer, parsed, parts_of, spoken, turn_of
 from leakmeter.text.templates import PART_SEPARATOR
 from leakmeter.traces.answer import LoggedMessage, Reason, Sampling, Unusable
 
@@ -176,9 +176,9 @@ def _answers(value: Any, depth: int) -> list[tuple[str, str | None]]:
     if depth > 4:
         return []
     if isinstance(value, list):
-        parts = parts_of(value) if all(is_record(item) and "type" in item for item in value) else []
+        parts = spoken(parts_of(value)) if all(is_record(item) and "type" in item for item in value) else []
         if parts and all(part.kind == "text" and part.text is not None for part in parts):
-            return [("".join(part.text or "" for part in parts), None)]
+            return [(joined_answer(part.text or "" for part in parts), None)]
         return [answer for item in value for answer in _answers(item, depth + 1)]
     if not is_record(value):
         return []
@@ -197,7 +197,7 @@ def _answers(value: Any, depth: int) -> list[tuple[str, str | None]]:
     if "content" in value or "parts" in value or "role" in value:
         if isinstance(value.get("response_metadata"), Mapping):
             ended = ended or value["response_metadata"].get("finish_reason")
-        return [(_message({**value, "role": value.get("role") or "assistant"}).content, _word(ended))]
+        return [(_message({**value, "role": value.get("role") or "assistant"}, joined_answer).content, _word(ended))]
     if isinstance(value.get("messages"), list) and value["messages"]:
         return _answers(value["messages"][-1], depth + 1)
     for name in _ANSWERS:
@@ -210,9 +210,12 @@ def _word(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _message(value: object) -> LoggedMessage:
+def _message(value: object, join: Callable[[Iterable[str]], str] = PART_SEPARATOR.join) -> LoggedMessage:
     turn = turn_of(value)
     parts = parts_of(turn.content)
+    if turn.role == "assistant":
+        # What it reasoned out of sight is counted, and no part of what it said.
+        parts = spoken(parts)
     if turn.role is None and not is_record(value):
         raise Unusable(Reason.NOT_OF_FORMAT)
     if turn.calls or any(part.kind in (*CALL_PARTS, *RESULT_PARTS) for part in parts):
@@ -222,4 +225,4 @@ def _message(value: object) -> LoggedMessage:
     texts = [part.text for part in parts if part.kind == "text" and part.text is not None]
     if len(texts) < len(parts):
         raise Unusable(Reason.NOT_TEXT)
-    return LoggedMessage(turn.role, PART_SEPARATOR.join(texts))
+    return LoggedMessage(turn.role, join(texts))

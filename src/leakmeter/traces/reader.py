@@ -277,7 +277,8 @@ def as_case(answer: LoggedAnswer, *, by_id: bool = False) -> Case:
 def _read(name: str, rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Case | DataError]]:
     reader = TraceReader((), format=name)
     for outcome in reader.answers_of(("", Row(0, "", row.where, fields)) for row, fields in rows):
-        row = Row(0, "", outcome.where)
+        n_hidden = 0 if isinstance(outcome, Refused) else outcome.n_hidden_calls
+        row = Row(0, "", outcome.where, {"n_hidden": n_hidden})
         yield (
             row,
             DataError(f"{outcome.where}: {outcome.reason.sentence}")

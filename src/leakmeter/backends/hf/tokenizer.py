@@ -15,6 +15,7 @@ from typing import Any
 from jinja2 import TemplateError
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
 
+from leakmeter.backends.hf.chat_template import Rendering, TooMuchError
 from leakmeter.core.backend import Encoded
 from leakmeter.errors import CapabilityError, UsageError
 from leakmeter.models.local import FROM_DISK, foreign_errors
@@ -125,9 +126,9 @@ class HfTokenizer:
         if not self.has_chat_template:
             raise UsageError("this model has no chat template; give --template plain, or a template of your own")
         try:
-            text: str = self.library.apply_chat_template(
-                [dict(message) for message in messages], tokenize=False, add_generation_prompt=answer
-            )
+            return Rendering(self.library)(messages, answer=answer)
+        except TooMuchError as error:
+            raise UsageError(f"the model's chat template {error}; repair it, or give another model") from None
         except TemplateError as error:
             roles = ", ".join(f"'{message['role']}'" for message in messages)
             raise UsageError(f"the model's chat template refuses the roles {roles}: {error}") from None
@@ -135,7 +136,6 @@ class HfTokenizer:
             raise UsageError(
                 f"the model's chat template fails ({type(error).__name__}: {error}); repair it, or give another model"
             ) from None
-        return text
 
     @property
     def identity(self) -> dict[str, str | None]:

@@ -40,7 +40,7 @@ def influence_command(
         The response to score; sampled if omitted.
     """
     measure = measure or Influence()
-    loaded = read_cases(source or Source(), response, needs_response=measure.samples is None)
+    loaded = read_cases(source or Source(), response, needs_response=not measure.samples)
     prompts, run = prompts or PromptSettings(), run or RunOptions()
     run_cases(Plan("influence", measure, prompts, loaded), run, inputs=[source])
 
@@ -92,5 +92,5 @@ def influence(model: KeptModel, data: Any, options: InfluenceOptions) -> Results
         True
     """
     measure = options.part(Influence)
-    cases = options.cases(data, skip_bad=options.skip_bad, needs_response=measure.samples is None)
+    cases = options.cases(data, skip_bad=options.skip_bad, needs_response=not measure.samples)
     return measured(model, Plan("influence", measure, options.part(PromptSettings), cases), options)

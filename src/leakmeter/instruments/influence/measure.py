@@ -56,9 +56,9 @@ class Influence(Measure):
     cid_lambda: float = 1.0
     """λ of context influence decoding: 0 ignores the context, 1 is ordinary sampling, more than 1 amplifies the
     context."""
-    samples: int | None = None
-    """Number of responses to draw for a case without one. By default one for a single case, and rows of data without a
-    response are refused."""
+    samples: int = 0
+    """Number of responses to draw for a case without one; 0 draws one for a single case, and none for rows of data, of
+    which one without a response is refused."""
     max_new_tokens: int = 50
     """Maximum number of tokens of a drawn response."""
     seed: int = 0
@@ -76,7 +76,7 @@ class Influence(Measure):
         refuse_bad(
             logspace.checked_temperature(self.temperature),
             logspace.checked_weight(self.cid_lambda),
-            bounded("samples", self.n_samples, 1, MOST_SAMPLES),
+            bounded("samples", self.samples, 0, MOST_SAMPLES),
             bounded("max-new-tokens", self.max_new_tokens, 1, MOST_NEW_TOKENS),
             (self.seed >= 0, "seed", self.seed, "0 or more"),
             bounded("audit-rounds", self.audit_rounds, 1, MOST_ROUNDS),
@@ -89,7 +89,7 @@ class Influence(Measure):
 
     @property
     def n_samples(self) -> int:
-        return 1 if self.samples is None else self.samples
+        return max(self.samples, 1)
 
     @property
     def searching(self) -> Search | None:

@@ -38,7 +38,7 @@ def redact_command(
     *,
     source: Source | None = None,
     response: Text | None = None,
-    samples: int | None = None,
+    samples: int = 0,
     prompts: Annotated[PromptSettings | None, Parameter(name="*", negative="")] = None,
     measure: Annotated[_Options | None, Parameter(name="*", negative="")] = None,
     run: RunOptions | None = None,
@@ -55,7 +55,7 @@ def redact_command(
     response
         The response to score; sampled if omitted.
     samples
-        1 draws a response for each row of --data that names none; without it such a row is refused.
+        1 draws a response for each row of --data that names none; at 0 such a row is refused.
     prompts.group
         Also offer each repeated value, with all its mentions, as a piece.
     prompts.swap
@@ -70,7 +70,7 @@ def redact_command(
     if prompts.swap:
         raise UsageError("--swap replaces personal data by surrogate values, and redaction cuts; leave it out")
     _check_samples(samples)
-    loaded = read_cases(source, response, needs_response=samples is None)
+    loaded = read_cases(source, response, needs_response=not samples)
     if write_redacted is not None:
         n_files = len(source.context_file or ())
         if n_files != 1:
@@ -82,8 +82,8 @@ def redact_command(
         _write(write_redacted, shown[0])
 
 
-def _check_samples(samples: int | None) -> None:
-    refuse_bad((samples in (None, 1), "samples", samples, "1: a plan is made for one response of a case"))
+def _check_samples(samples: int) -> None:
+    refuse_bad((samples in (0, 1), "samples", samples, "0 or 1: a plan is made for one response of a case"))
 
 
 def _write(path: Path, result: RedactionResult) -> None:
@@ -104,7 +104,7 @@ def _write(path: Path, result: RedactionResult) -> None:
 
 class RedactOptions(FunctionOptions, CallOptions, PromptSettings, Redaction, CaseOptions):
     max_loss: float | None = None
-    samples: int | None = None
+    samples: int = 0
     swap: bool = field(default=False, init=False)
     swap_seed: int = field(default=0, init=False)
 
@@ -123,7 +123,7 @@ def redact(model: KeptModel, data: Any, options: RedactOptions) -> Results[Redac
 
     Args:
         max_loss: largest influence of what is left on the response, nats, above 0; needed without `disclosures`.
-        samples: 1 draws a response for each row of data that names none; without it such a row is refused.
+        samples: 1 draws a response for each row of data that names none; at 0 such a row is refused.
         measure: options of the measure; see `instruments.redaction.measure.Redaction`.
         prompts: how prompts are made and cut, but for surrogate values.
 
@@ -141,5 +141,5 @@ def redact(model: KeptModel, data: Any, options: RedactOptions) -> Results[Redac
     """
     measure = replace(options.part(Redaction), max_loss=options.max_loss)
     _check_samples(options.samples)
-    cases = options.cases(data, skip_bad=options.skip_bad, needs_response=options.samples is None)
+    cases = options.cases(data, skip_bad=options.skip_bad, needs_response=not options.samples)
     return measured(model, Plan("redact", measure, options.part(PromptSettings), cases), options)

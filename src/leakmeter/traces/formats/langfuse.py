@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from leakmeter.traces.span import Kind, Span, documents_of
 _KINDS: Mapping[str, Kind] = {"GENERATION": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
 _TYPES = (*_KINDS, "SPAN", "EVENT", "AGENT", "CHAIN", "EMBEDDING", "EVALUATOR", "GUARDRAIL")
 _TRACE = ("trace_id", "traceId")
+_RETRIEVAL = re.compile("retriev", re.IGNORECASE)
 
 
 def _fits(logged: Record) -> bool:
@@ -53,10 +55,18 @@ def _span(row: Record, about: Record, where: str) -> Span:
         span.n_tools = len(tools) if isinstance(tools := parsed(tools), list | dict) else 0
         span.response_id = named(at_path(row.get("metadata"), "response_id"))
     elif span.kind in ("retriever", "reranker"):
-        outputs = parsed(row.get("output"))
-        held = first(outputs, "documents", "results", "nodes", "output") if is_record(outputs) else outputs
-        span.documents = documents_of(held)
+        span.documents = _documents(row)
+    elif row.get("type") == "SPAN" and _RETRIEVAL.search(str(row.get("name"))):
+        # Older clients have no type of retrievals.
+        documents = _documents(row)
+        if documents and all(text is not None for _, text in documents):
+            span.kind, span.documents = "retriever", documents
     return span
+
+
+def _documents(row: Record) -> list[list[str | None]]:
+    outputs = parsed(row.get("output"))
+    return documents_of(first(outputs, "documents", "results", "nodes", "output") if is_record(outputs) else outputs)
 
 
 FORMAT = Format(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from leakmeter.data.foreign import first, has_reasoned, parsed, record
+from leakmeter.data.mapping import parsed_cell
 from leakmeter.traces.answer import Reason, Unusable
 from leakmeter.traces.formats.base import Format, Found, Record
 from leakmeter.traces.plainly import is_record, named, seconds
@@ -24,7 +25,8 @@ _END = ("end_time_unix_nano", "end_time_ns", "end_time")
 
 def _spans(logged: Record) -> Any:
     held = record(logged.get("data")).get("spans", logged.get("spans"))
-    return parsed(held)
+    # A table has them as Python writes them.
+    return parsed_cell(held)
 
 
 def _fits(logged: Record) -> bool:
@@ -38,7 +40,8 @@ def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
     trace_id = named(first(info, "trace_id", "request_id"))
     if trace_id is None:
         raise Unusable(Reason.NOT_OF_FORMAT)
-    about = {**record(info.get("tags")), **record(first(info, "trace_metadata", "request_metadata"))}
+    metadata = parsed_cell(first(info, "trace_metadata", "request_metadata"))
+    about = {**record(parsed_cell(info.get("tags"))), **record(metadata)}
     for number, held in enumerate(_spans(logged), 1):
         context = record(held.get("context"))
         span_id = named(held.get("span_id")) or named(context.get("span_id")) or str(number)

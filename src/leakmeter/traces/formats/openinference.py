@@ -7,11 +7,16 @@ from typing import Any
 
 from leakmeter.core.record import JsonObject
 from leakmeter.data.foreign import first, has_reasoned, n_listed, parsed, record
+from leakmeter.data.mapping import parsed_cell
 from leakmeter.traces.formats.base import Format, Found, Record, span_of
 from leakmeter.traces.plainly import at_path, is_record, named, seconds
 from leakmeter.traces.span import Kind, Span, documents_of
 
 _KINDS: Mapping[str, Kind] = {"LLM": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
+_LISTS = (
+    *("retrieval.documents", "reranker.input_documents", "reranker.output_documents"),
+    *("llm.input_messages", "llm.output_messages"),
+)
 _STARTS: Mapping[Kind, str] = {"llm": "llm", "retriever": "retrieval", "reranker": "reranker"}
 
 
@@ -57,7 +62,7 @@ def fill(span: Span, attributes: Record) -> None:
     span.kind = _KINDS.get(kind, "other")
     span.user, span.session = named(at_path(attributes, "user.id")), named(at_path(attributes, "session.id"))
     start = _STARTS.get(span.kind)
-    held = nested({name: value for name, value in attributes.items() if start and str(name).startswith(start)})
+    held = nested(_lists({name: value for name, value in attributes.items() if start and str(name).startswith(start)}))
     if span.kind == "llm":
         llm = record(held.get("llm"))
         input_messages, output_messages = parsed(llm.get("input_messages")), parsed(llm.get("output_messages"))
@@ -84,9 +89,14 @@ def fill(span: Span, attributes: Record) -> None:
         span.documents = documents_of(at_path(held, "reranker.output_documents"), _document)
 
 
+def _lists(attributes: Record) -> JsonObject:
+    """Attributes with their lists, which a table holds as texts; in a message such a text is one."""
+    return {name: parsed_cell(value) if name in _LISTS else value for name, value in attributes.items()}
+
+
 def replaced(attributes: Record) -> list[list[str | None]]:
     """Documents that a reranker was given, in place of which its own stand."""
-    held = nested({name: value for name, value in attributes.items() if str(name).startswith("reranker")})
+    held = nested(_lists({name: value for name, value in attributes.items() if str(name).startswith("reranker")}))
     return documents_of(at_path(held, "reranker.input_documents"), _document)
 
 
