@@ -130,7 +130,7 @@ def incomparable_line(settings: Sequence[JsonObject]) -> str:
 def comparison_headline(comparison: JsonObject, first: str = "A", second: str = "B") -> str:
     """What `gating.compare.Comparison.to_dict` says in one sentence of two runs by their names."""
     if comparison["incomparable"]:
-        return f"{incomparable_line(comparison['incomparable'])}."
+        return incomparable_line(comparison["incomparable"])
     tested = [row for row in comparison["quantities"] if row["p_value"] is not None]
     found = [
         f"{verdict} in {', '.join(map(_by, rows))}"
