@@ -170,7 +170,7 @@ def test_a_largest_number_is_called_that_and_a_count_is_told_with_its_total() ->
     found = check("leak.spans <= 0", run([1.0] * 6, spans=counts))
     assert found.explained == "leak.spans: 5 disclosures in 3 of 5 answers, at most 2 in one answer: more than 0."
     assert check_lines([found]) == [
-        f"BROKEN  {found.explained} 1 without it.", "        worst: case 0 2, case 4 2, case 3 1"
+        f"BROKEN  {found.explained} 1 without it.", "        worst: case 0 (2), case 4 (2), case 3 (1)"
     ]  # fmt: skip
     for spans, said in (
         ([0.0, 0.0], "none in 2 answers: at most 0, as asked."),

@@ -53,7 +53,7 @@ def test_lines() -> None:
     assert words.check_lines(CHECKS) == [
         f"holds   run 1: {HELD.explained}",
         f"BROKEN  run 2: {BROKEN.explained} 3 without it.",
-        "        worst: q␛2 0, case 7 ∞",
+        "        worst: q␛2 (0), case 7 (∞)",
     ]
 
 

@@ -97,7 +97,7 @@ def check_lines(checks: Sequence[Check]) -> list[str]:
         missing = f" {check.n_missing:,} without it." if check.n_missing else ""
         lines.append(f"{_TOLD[check.verdict]}  {run}{check.explained}{missing}")
         if check.worst:
-            cases = ", ".join(f"{_case(item)} {_own(item.value, check.found.unit)}" for item in check.worst)
+            cases = ", ".join(f"{_case(item)} ({_own(item.value, check.found.unit)})" for item in check.worst)
             lines.append(f"        worst: {cases}")
     return lines
 
