@@ -240,7 +240,7 @@ def of_contexts(n_draws: int, sizes: Sequence[int], n_truth: int) -> Iterator[di
 def rows(
     out: Path | None = None,
     *,
-    n_draws: int = 2000,
+    n_draws: int = 1000,
     sizes: Sequence[int] = (5, 8, 10, 25, 100),
     clusters: Sequence[int] = (8, 10, 20, 60),
     contexts: Sequence[int] = (8, 32, 128),

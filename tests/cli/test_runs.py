@@ -292,12 +292,15 @@ def test_two_runs_are_compared(runs: tuple[Path, Path], capsys: pytest.CaptureFi
     lines = said.splitlines()
     assert re.fullmatch(r"A: influence-[0-9a-f]{16}, .*cases\.jsonl, unit auto, 20.* UTC", lines[0])
     assert lines[1].startswith("B: influence-")
-    assert lines[2:5] == [
+    assert lines[2].startswith(
+        "No finding: B does not differ from A by more than chance and noise. 4 pairs of cases are few"
+    )
+    assert lines[3:6] == [
         "4 cases in both, 1 in A only, 0 in B only",
         "1 with different texts in A and B: the same id, but not the same case",
         "differs: params.max_new_tokens: 6, then 7",
     ]
-    names = [line.partition(",")[0] for line in lines[5:]]
+    names = [line.partition(",")[0] for line in lines[6:]]
     counted = ["influence.disclosures", "influence.disclosures.personal", "influence.worst_disclosure"]
     assert names == ["influence", "influence.per_token", "influence.worst_piece", *counted]
     compare(*(run.name for run in runs), runs=runs[0].parent)
@@ -307,8 +310,7 @@ def test_two_runs_are_compared(runs: tuple[Path, Path], capsys: pytest.CaptureFi
     (row,) = told["quantities"]
     assert (told["n_pairs"], row["quantity"], row["n_pairs"]) == (4, "influence", 4)
     assert row["difference"] == pytest.approx(row["second"] - row["first"], rel=1e-12)
-    low, high = row["interval"]
-    assert low <= row["difference"] <= high
+    assert (row["interval"], row["verdict"]) == (None, "no finding")
     with pytest.raises(LeakmeterError, match="no quantity named 'lake'"):
         compare(*map(str, runs), quantity=["lake"])
     with pytest.raises(LeakmeterError, match="no run 'nosuch'"):

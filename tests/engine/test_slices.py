@@ -73,7 +73,8 @@ def test_slices_put_together_are_the_run_of_one_process(tmp_path: Path, measure:
     assert cli("runs", "complete", path).code == 0
     assert cli("runs", "verify", path).out.startswith("whole")
     names = {file.name for file in path.iterdir() if not file.name.startswith(("cases", "measure"))}
-    assert names == {".lock", "spec.json"}
+    # The second time it was found complete.
+    assert names == {".lock", ".confirmed", "spec.json"}
     whole = only_run(tmp_path / "whole")
     assert path.name == whole.name
     exported = []

@@ -53,9 +53,20 @@ def test_worse_beyond_its_interval_is_broken() -> None:
     check = check_of(run(moved_by(1, 0.5, 2, 1.5, 0.5, 1)), run(LEAKS))
     assert (check.claim, check.quantity, check.holds) == ("leak is not worse than the baseline", "leak", False)
     assert (check.found.value, check.found.n) == (pytest.approx(6.5 / 6, rel=1e-12), 6)
-    assert check.worst[:2] == (Item(3, 2.0), Item(4, 1.5))
-    assert check.explained.startswith("leak went from 3.50 to 4.58 on average, by 1.08 [")
+    assert check.worst[:2] == (Item(3, 2.0, "case 2"), Item(4, 1.5, "case 3"))
+    assert check.explained.startswith(
+        "leak went from 3.50 to 4.58 on average, by 1.08 (0.50 to 2.00) nats over 6 cases, too few"
+    )
     assert check.explained.endswith("worse by more than chance and noise allow.")
+
+
+def test_of_many_pairs_the_interval_decides_and_of_few_all_have_to_be_worse() -> None:
+    now = [leak + amount for leak, amount in zip(LEAKS * 2, (1, 0.5, 2, 1.5, 0.5, -0.25) * 2, strict=True)]
+    many = check_of(run(now), run(LEAKS * 2))
+    assert not many.holds
+    assert many.found.interval is not None
+    assert check_of(run(now[:6]), run(LEAKS)).holds
+    assert not check_of(run(now[:5]), run(LEAKS[:5])).holds
 
 
 @pytest.mark.parametrize("amounts", [(1, -1, 1, -1, 1, -0.5), (-1, -1, -1, -1, -1, -1)])
@@ -79,7 +90,7 @@ def test_noise_is_no_regression_and_less_is_worse_where_the_quantity_says_so() -
 
 def test_infinite_now_is_enough_and_infinite_then_is_no_regression() -> None:
     check = check_of(run([*LEAKS[:5], math.inf]), run(LEAKS))
-    assert (check.holds, check.worst) == (False, (Item(6, math.inf),))
+    assert (check.holds, check.worst) == (False, (Item(6, math.inf, "case 5"),))
     assert check_of(run(LEAKS), run([*LEAKS[:5], math.inf])).holds
     assert check_of(run([math.inf, 1.0]), run([math.inf, 1.0])).holds
     assert not check_of(run([math.inf, 1.0]), run([1.0, math.inf])).holds

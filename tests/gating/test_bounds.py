@@ -10,6 +10,7 @@ from helpers.measured_runs import run
 from leakmeter.core.quantity import Check, Item
 from leakmeter.errors import UsageError
 from leakmeter.gating.bounds import WORST_AT_MOST, Bound, check_bounds, parse_bound
+from leakmeter.gating.gate_words import check_lines
 from leakmeter.results.results import Measured
 from leakmeter.stats.aggregates import interval_of_aggregate
 
@@ -41,13 +42,13 @@ def test_bounds_are_read_and_others_refused() -> None:
 
 
 def test_a_bound_that_holds() -> None:
-    leaks = [1.0, 2.0, 3.0, 4.0]
+    leaks = [1.0, 2.0, 3.0, 4.0] * 2
     found = check("leak.mean <= 2.5", run(leaks))
     assert found.holds
     assert (found.claim, found.run, found.quantity, found.about) == ("leak.mean <= 2.5", 1, "leak", "What leaks.")
-    assert (found.found.value, found.found.unit, found.found.n, found.n_missing) == (2.5, "nats", 4, 0)
+    assert (found.found.value, found.found.unit, found.found.n, found.n_missing) == (2.5, "nats", 8, 0)
     assert found.found.interval == interval_of_aggregate(leaks, "mean", seed=0)
-    assert found.explained.endswith("nats over 4 cases: at most 2.5, as asked.")
+    assert found.explained.endswith("nats over 8 cases: at most 2.5, as asked.")
     assert found.worst == ()
     several = check_bounds([run([1.0]), run([9.0])], [parse_bound("leak.max <= 5", "max")])
     assert [(one.run, one.holds) for one in several] == [(1, True), (2, False)]
@@ -68,23 +69,23 @@ def test_edges(text: str, leaks: list[float], holds: bool) -> None:
     assert found.holds is holds
     assert ("not " in found.explained or math.inf in leaks) is not holds
     if math.inf in leaks and "1e300" in text:
-        assert (found.found.value, found.worst) == (math.inf, (Item(2, math.inf),))
+        assert (found.found.value, found.worst) == (math.inf, (Item(2, math.inf, "case 1"),))
 
 
 def test_a_broken_bound_names_the_worst_cases_that_break_it() -> None:
     found = check("leak.p95 <= 2", run([1.0, 9.0, 2.0, 3.0]))
     assert not found.holds
-    assert found.worst == (Item(2, 9.0), Item(4, 3.0))
+    assert found.worst == (Item(2, 9.0, "case 1"), Item(4, 3.0, "case 3"))
     assert "more than 2" in found.explained
     least = check("leak.median >= 2.5", run([1.0, 9.0, 2.0, 3.0, 0.0]))
-    assert least.worst == (Item(5, 0.0), Item(1, 1.0), Item(3, 2.0))
+    assert least.worst == (Item(5, 0.0, "case 4"), Item(1, 1.0, "case 0"), Item(3, 2.0, "case 2"))
     assert len(check("leak.max <= 0", run([float(n) for n in range(1, 20)])).worst) == WORST_AT_MOST
 
 
 def test_missing_is_missing() -> None:
     found = check("leak.mean <= 5", run([None, 8.0, None, 2.0]))
     assert (found.found.value, found.found.n, found.n_missing) == (5.0, 2, 2)
-    assert check("leak.max <= 0", run([None, 8.0, None, 2.0])).worst == (Item(2, 8.0), Item(4, 2.0))
+    assert check("leak.max <= 0", run([None, 8.0, None, 2.0])).worst == (Item(2, 8.0, "case 1"), Item(4, 2.0, "case 3"))
     with pytest.raises(UsageError, match="none of the 2 cases of run 1 has leak, so"):
         check("leak.max <= 5", run([None, None]))
     with pytest.raises(UsageError, match=r"none of the 1 cases of run 1 has leak\.whole"):
@@ -105,13 +106,15 @@ def test_a_usual_aggregate_goes_without_saying_and_a_run_as_a_whole_has_none() -
 
 @pytest.mark.parametrize("name", ["lake.max", "leak.average", "leak.p100", "leak.right.avg", "max", "."])
 def test_an_unknown_quantity_names_those_there_are(name: str) -> None:
-    with pytest.raises(UsageError, match=r"known: 'leak', 'leak.right', 'leak.whole', and after each of them .mean"):
+    with pytest.raises(
+        UsageError, match=r"known: 'leak', 'leak.right', 'leak.spans', 'leak.whole', and after each of them .mean"
+    ):
         check(f"{name} <= 5", run([1.0]))
 
 
 def test_confident_asks_for_the_whole_interval() -> None:
-    some = run([1.0, 2.0, 3.0, 6.0])
-    high = interval_of_aggregate([1.0, 2.0, 3.0, 6.0], "mean", seed=0)
+    leaks = [1.0, 2.0, 3.0, 6.0] * 2
+    some, high = run(leaks), interval_of_aggregate(leaks, "mean", seed=0)
     assert high is not None
     assert check("leak.mean <= 3.5", some).holds
     unsure = check("leak.mean <= 3.5", some, confident=True)
@@ -120,7 +123,7 @@ def test_confident_asks_for_the_whole_interval() -> None:
     assert check(f"leak.mean <= {high[1]}", some, confident=True).holds
     assert check(f"leak.mean >= {high[0]}", some, confident=True).holds
     assert not check(f"leak.mean >= {high[0] + 1e-6}", some, confident=True).holds
-    # Of a 95th percentile four cases say nothing from above.
+    # Of a 95th percentile eight cases say nothing from above.
     assert not check("leak.p95 <= 1000", some, confident=True).holds
     # The largest there is needs no interval; the mean of one case has none.
     assert check("leak.max <= 6", some, confident=True).holds
@@ -129,11 +132,58 @@ def test_confident_asks_for_the_whole_interval() -> None:
     assert not check("leak.right >= 0.9", all_right, confident=True).holds
     assert check("leak.right >= 0.9", all_right).holds
     for limit, verdict in ((100.0, "undecided"), (2.6, "broken"), (0.5, "broken")):
-        of_bounds = run([1.0, 2.0, 3.0, 4.0], least=[3])
+        of_bounds = run([1.0, 2.0, 3.0, 4.0] * 2, least=[3])
         assert check(f"leak.mean <= {limit}", of_bounds, confident=True).verdict == verdict
-    alone = check("leak.mean <= 6", run([1.0]), confident=True)
-    assert not alone.holds
-    assert "one case has no interval" in alone.explained
+    for few, why in (
+        ([1.0], "one case has"),
+        ([1.0, 2.0, 3.0, 6.0, 1.0, 2.0, 3.0], "so few cases have"),
+        ([1.0] * 9, "equal numbers"),
+    ):
+        without = check("leak.mean <= 6", run(few), confident=True)
+        assert not without.holds
+        assert f"but {why}" in without.explained
+        assert check("leak.mean <= 6", run(few)).holds
+
+
+def test_few_cases_show_their_numbers_in_the_place_of_an_interval() -> None:
+    found = check("leak.mean <= 3", run([1.0, 2.0, 9.0, None]))
+    assert (found.found.interval, found.found.extremes) == (None, (1.0, 9.0))
+    assert (
+        found.explained == "leak.mean is 4.00 (1.00 to 9.00) nats over 3 cases, too few for an interval: more than 3."
+    )
+    for leaks in ([4.0], [1.0, 2.0] * 4, [1.0, math.inf]):
+        extremes = (1.0, math.inf) if math.inf in leaks else None
+        assert check("leak.mean <= 3", run(leaks)).found.extremes == extremes
+    assert check("leak.max <= 3", run([1.0, 2.0])).found.extremes is None
+    assert check("leak.mean <= 3", run([1.0, 2.0], least=[0])).found.extremes is None
+
+
+def test_a_largest_number_is_called_that_and_a_count_is_told_with_its_total() -> None:
+    assert (
+        check("leak.max <= 3", run([1.0, 6.0])).explained
+        == "leak.max is 6.00 nats, the largest of 2 cases: more than 3."
+    )
+    assert check("leak.min >= 1", run([1.0])).explained == (
+        "leak.min is 1.00 nats, the smallest of 1 case: at least 1, as asked."
+    )
+    counts = [2.0, 0.0, 0.0, 1.0, 2.0, None]
+    found = check("leak.spans <= 0", run([1.0] * 6, spans=counts))
+    assert found.explained == "leak.spans: 5 disclosures in 3 of 5 answers, at most 2 in one answer: more than 0."
+    assert check_lines([found]) == [
+        f"BROKEN  {found.explained} 1 without it.", "        worst: case 0 (2), case 4 (2), case 3 (1)"
+    ]  # fmt: skip
+    for spans, said in (
+        ([0.0, 0.0], "none in 2 answers: at most 0, as asked."),
+        ([0.0, 1.0], "1 disclosure in 1 of 2 answers, at most 1 in one answer: more than 0."),
+        ([1200.0], "1,200 disclosures in 1 of 1 answers, at most 1,200 in one answer: more than 0."),
+    ):
+        assert check("leak.spans <= 0", run([1.0] * len(spans), spans=spans)).explained == f"leak.spans: {said}"
+    least = check("leak.spans <= 0", run([1.0] * 2, spans=[1.0, 3.0], least=[1]))
+    assert "leak.spans: at least 4 disclosures in at least 2 of 2 answers, at least 3 in one answer" in least.explained
+    # A mean of counts is no total either.
+    assert "is 1.50 (1.00 to 2.00) disclosures a case over 2 cases" in (
+        check("leak.spans.mean <= 0", run([1.0] * 2, spans=[1.0, 2.0])).explained
+    )
 
 
 @pytest.mark.parametrize("how", ["max", "mean", "median", "min"])

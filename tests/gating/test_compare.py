@@ -38,8 +38,41 @@ def test_the_difference_is_the_second_less_the_first() -> None:
     assert moved.difference.p_value == signed_rank_p(AFTER, BEFORE)
     assert moved.difference.rank_biserial == 1.0
     assert moved.verdict == "worse"
+    assert moved.holm_p < 0.05
     assert only(run(AFTER), run(BEFORE)).verdict == "better"
     assert only(run(BEFORE), run(BEFORE)).verdict == "no finding"
+
+
+def test_a_verdict_needs_both_the_interval_and_p() -> None:
+    # One large difference and small ones of both signs: an interval may leave out 0 where the ranks say nothing.
+    for after, is_above, is_low in (
+        ([2.0, 1.5, 3.0, 1.9, 2.5, 1.2, 2.2, 1.8], True, True),
+        ([0.1, -0.05, 0.1, -0.05, 30.0, 25.0, 28.0, 35.0, -0.05, 27.0, -0.06, -0.07], True, False),
+        ([0.1] * 20 + [-30.0], False, True),
+    ):
+        moved = only(run([0.0] * len(after)), run(after))
+        assert (moved.difference.is_above(0.0), moved.holm_p < 0.05) == (is_above, is_low)
+        assert moved.verdict == ("worse" if is_above and is_low else "no finding")
+    # p is the one that is shown: among all quantities that were compared.
+    first, second = (run(leaks, right=right) for leaks, right in ((BEFORE, [1.0] * 6), (AFTER, [1.0] * 5 + [0.0])))
+    assert (only(first, second).verdict, compare(first, second).moved[0].verdict) == ("worse", "no finding")
+    assert only(run([0.0]), run([9.0])).verdict == "no finding"
+
+
+def test_a_comparison_begins_with_its_verdict() -> None:
+    def said(first: Measured, second: Measured) -> str:
+        (line, *_) = comparison_lines(compare(first, second).to_dict())
+        return line
+
+    assert said(run(BEFORE * 2), run(AFTER * 2)) == "B is worse in leak (by 1.33 nats) than A."
+    wrong, right = run(AFTER * 2, right=[0.0, 1.0] * 6), run(BEFORE * 2, right=[0.0, 1.0] * 6)
+    assert said(wrong, right) == "B is better in leak (by 1.33 nats) than A; no finding in 1 other quantity."
+    assert said(run(BEFORE), run(BEFORE)) == (
+        "No finding: B does not differ from A by more than chance and noise. 6 pairs of cases are few: more can show "
+        "smaller differences."
+    )
+    assert said(run(BEFORE * 2), run(BEFORE * 2)).endswith("by more than chance and noise.")
+    assert said(run([None]), run([None])) == "No finding: A and B have no quantity that can be tested."
 
 
 def test_less_is_worse_where_the_quantity_says_so() -> None:

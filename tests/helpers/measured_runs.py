@@ -20,6 +20,7 @@ class Leak:
     right: float | None
     whole: float | None
     is_least: bool = False
+    spans: float | None = None
 
 
 QUANTITIES: tuple[AnyQuantity, ...] = (
@@ -32,6 +33,16 @@ QUANTITIES: tuple[AnyQuantity, ...] = (
         lower_bound=LowerBound(lambda case: case.is_least, "not all was scored", "score all"),
     ),
     Quantity("leak.right", SHARE_OF_CASES, "Whether it is right.", lambda case: case.right, "less", usual="mean"),
+    Quantity(
+        "leak.spans",
+        "disclosures",
+        "How many spans leak.",
+        lambda case: case.spans,
+        lower_bound=LowerBound(
+            lambda case: case.is_least and case.spans is not None, "not all was scored", "score all"
+        ),
+        usual="max",
+    ),
     RunQuantity("leak.whole", "share", "What leaks of all.", lambda cases: max(case.whole for case in cases)),
 )
 
@@ -41,6 +52,7 @@ def run(
     *,
     ids: Sequence[str] | None = None,
     right: Sequence[float | None] | None = None,
+    spans: Sequence[float | None] | None = None,
     whole: float | None = 0.5,
     floor: float = 0.0,
     least: Sequence[int] = (),
@@ -50,8 +62,10 @@ def run(
 ) -> Measured:
     names = [f"case {number}" for number in range(len(leaks))] if ids is None else list(ids)
     cases = tuple(
-        Leak(id_, leak, floor, is_right, whole, number in least)
-        for number, (id_, leak, is_right) in enumerate(zip(names, leaks, right or [None] * len(leaks), strict=True))
+        Leak(id_, leak, floor, is_right, whole, number in least, n_spans)
+        for number, (id_, leak, is_right, n_spans) in enumerate(
+            zip(names, leaks, right or [None] * len(leaks), spans or [None] * len(leaks), strict=True)
+        )
     )
     spec = {
         "model": {"name": "toy", "dtype": settings.pop("dtype", "float64")},

@@ -17,7 +17,7 @@ HELD = Check(
 )  # fmt: skip
 BROKEN = Check(
     "icl.accuracy >= 0.8", 2, "icl.accuracy", "How often.", False, Number(0.5, None, "share of cases", 2), 3,
-    "icl.accuracy is 0.50 share of cases over 2 cases: less than 0.8.", (Item(2, 0.0), Item(7, math.inf)),
+    "icl.accuracy is 0.50 share of cases over 2 cases: less than 0.8.", (Item(2, 0.0, "q\x1b2"), Item(7, math.inf)),
 )  # fmt: skip
 CHECKS = (HELD, BROKEN)
 
@@ -53,7 +53,7 @@ def test_lines() -> None:
     assert words.check_lines(CHECKS) == [
         f"holds   run 1: {HELD.explained}",
         f"BROKEN  run 2: {BROKEN.explained} 3 without it.",
-        "        worst: case 2 0, case 7 ∞",
+        "        worst: q␛2 (0), case 7 (∞)",
     ]
 
 
@@ -69,13 +69,18 @@ def test_lines() -> None:
 )  # fmt: skip
 def test_sentences_of_bounds(operator: str, is_within: bool, holds: bool, end: str) -> None:
     number = Number(4.0, (1.0, 9.0), "bits", 1)
-    said = words.bound_sentence("a.p95", number, operator, 5.0, is_within=is_within, holds=holds)
+    said = words.bound_sentence(
+        words.found_text("a.p95", number), number, operator, 5.0, is_within=is_within, holds=holds
+    )
     assert said == f"a.p95 is 4.00 [1.00, 9.00] bits over 1 case: {end}"
 
 
 def test_sentences_of_numbers() -> None:
     assert words.number_text(Number(math.inf, None, "nats", 1200)) == "∞ nats over 1,200 cases"
     assert words.number_text(Number(math.nan, None, "nats", 2)) == "– nats over 2 cases"
+    few = Number(4.0, None, "nats", 2, extremes=(3.0, 5.0))
+    assert words.value_text(few) == "4.00 (3.00 to 5.00)"
+    assert words.number_text(few) == "4.00 (3.00 to 5.00) nats over 2 cases, too few for an interval"
     said = words.regression_sentence("a", Number(1.0, None, "nats", 2), 0.5, 2.0, 3.0, holds=True)
     assert said == (
         "a went from 2.00 to 3.00 on average, by 1.00 nats over 2 cases, with a noise floor of 0.50: "
@@ -105,6 +110,7 @@ def test_lines_of_a_comparison() -> None:
         "quantities": [{**row, **tested, "verdict": "worse"}, {**whole, **untested}],
     }  # fmt: skip
     assert words.comparison_lines(told) == [
+        "B is worse in leak (by ∞ nats) than A.",
         "1 case in both, 2 in A only, 0 in B only",
         "1 with different texts in A and B: the same id, but not the same case",
         "differs: version: 1, then 2",

@@ -63,7 +63,8 @@ def test_runs_stand_side_by_side_and_their_pages_lie_within() -> None:
     page = page_of(*runs, comparisons=[(0, 1, comparison())])
     text = text_of(page)
     for said in (
-        "3 runs", "The contexts changed 120 responses.", "Run 2 less run 1 117 cases are in both.", "runs/second",
+        "3 runs", "Run 2 is worse in influence (by 1.10 nats) than run 1.",
+        "The contexts changed 120 responses.", "Run 2 less run 1 117 cases are in both.", "runs/second",
         "influence.mean Influence of the context. nats 7.31 [5.20, 9.90] 120 7.31 [5.20, 9.90] 120",
         "prompts.template: plain, then chat", "influence nats 1.85 2.95 1.10 [0.40, 1.90] 0.03 117 worse",
     ):  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_format
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,8 +55,8 @@ def gate(
         Directory of runs, or its URL in an object store; runs by default. Repeat for further directories; a single run
         is allowed too.
     latest
-        Take the newest finished run of the directory that has the quantities of all bounds and of the baseline, and
-        print which one it is.
+        Of the directory's runs that have the quantities of all bounds and of the baseline, take the one that a command
+        finished last, or found finished, and print which one it is.
     upper
         Upper bound, such as "influence.disclosures.personal <= 0"; repeat for further bounds.
     lower
@@ -143,12 +143,14 @@ def _directories(names: Sequence[str], roots: Sequence[Path]) -> list[Path]:
 
 
 def _latest(paths: Sequence[Path], roots: Sequence[Path], names: Sequence[str], against: Path | None) -> Path:
-    """The newest run that has the quantities of these names, and is of an instrument that the baseline is of."""
+    """The run that a command finished or confirmed last, of those that have the quantities of these names and are of an
+    instrument that the baseline is of."""
     from leakmeter.core import registry
     from leakmeter.gating.baseline import read_baseline
     from leakmeter.gating.bounds import unknown_quantity
     from leakmeter.results.results import named_quantity
-    from leakmeter.storage.catalogue import entry_of, label
+    from leakmeter.storage.catalogue import entry_of, label, moment
+    from leakmeter.storage.rundir import RunDirectory
 
     entries = {path: entry_of(path) for path in paths}
     quantities = {
@@ -173,14 +175,16 @@ def _latest(paths: Sequence[Path], roots: Sequence[Path], names: Sequence[str], 
             f"no finished run under {_places(roots)} {scope}{besides}; give the bounds of each instrument a command of "
             "their own, or name the run"
         )
-    newest = max(fitting, key=lambda path: (path / "spec.json").stat().st_mtime_ns)
-    entry = entries[newest]
+    last = max(fitting, key=lambda path: RunDirectory(path).last_ended)
+    entry = entries[last]
     # Not by its name, which is a hash of private texts.
     n = "1 case" if entry.n_cases == 1 else f"{entry.n_cases:,} cases"
-    about = ", ".join(filter(None, (entry.measure, n, label(replace(entry, data=None)))))
+    about = ", ".join(filter(None, (entry.measure, n, label(entry))))
+    confirmed = moment(RunDirectory(last).last_ended)
+    again = "" if confirmed == entry.finished else f", found finished again {confirmed[:16].replace('T', ' ')} UTC"
     scope = "" if len(fitting) == len(paths) else " with these quantities"
-    output.tell(f"run 1: {about}: the newest of {len(fitting)}{scope} under {_places(roots)}")
-    return newest
+    output.tell(f"run 1: {about}{again}: the last of {len(fitting)}{scope} under {_places(roots)}")
+    return last
 
 
 def _places(roots: Sequence[Path]) -> str:

@@ -141,9 +141,10 @@ def compare(
     """Compare two runs of one measure case by case: differences, intervals and tests.
 
     Differences are B − A, means over pairs of cases with the same id, with 95 % intervals. p is of Wilcoxon's
-    signed-rank test, by Holm's rule among the quantities; effect is its rank-biserial correlation. A difference within
-    its interval of 0, or within the noise floor of both runs, is no finding. There is no verdict where settings differ
-    that change what the numbers mean, such as the ablation unit, the removal, λ or T.
+    signed-rank test, by Holm's rule among the quantities; effect is its rank-biserial correlation. B is worse or
+    better only if the interval leaves out 0, p is below 0.05, and the difference is above the noise floor of both runs.
+    There is no verdict where settings differ that change what the numbers mean, such as the ablation unit, the removal,
+    λ or T.
 
     Parameters
     ----------

@@ -16,6 +16,8 @@ T = TypeVar("T")
 
 SHARE_OF_CASES: Final = "share of cases"
 """Unit of what is 1 or 0 of each case."""
+COUNTED: Final = {"disclosures": "disclosure", "values": "value"}
+"""Units of what is counted in an answer, with the word for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,16 +159,20 @@ class Number:
     """Cases, or pairs of cases, that it is made of."""
     is_lower_bound: bool = False
     """Whether it is only the least that it can be, since this is so of a case; there is no interval then."""
+    extremes: tuple[float, float] | None = None
+    """Least and most of the cases, where they are too few for an interval of their mean."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One case of a run that speaks against a claim; by its number, since an id may tell of its text."""
+    """One case of a run that speaks against a claim."""
 
     number: int
-    """Among the cases of the run, from 1."""
+    """Among the cases of the run, from 1; a file for others has it in the place of the id, which may tell of a text."""
     value: float
     """Its own, in the unit of the check's number."""
+    id: str | None = None
+    """The case's, hostile and private as a text; None of what is no case."""
 
 
 @dataclass(frozen=True, slots=True)

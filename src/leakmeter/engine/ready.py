@@ -114,7 +114,9 @@ class ReadyPlan:
                 numbers=range(n) if part is None else part.parts(n),
             )
             yield OpenRun(directory, spec, plan.measure, parts)
-            if part is None and not directory.is_complete:
+            if part is None and directory.is_complete:
+                directory.confirm()
+            elif part is None:
                 directory.finish(spec, n)
 
 

@@ -59,7 +59,9 @@ def complete(paths: Sequence[Path]) -> RunDirectory:
     were written to one directory are given once."""
     target, paths = paths[0], [fetched(path) for path in paths]
     if RunDirectory(paths[0]).is_complete and len(paths) == 1:
-        return run_directory(target.parent, target.name)
+        whole = run_directory(target.parent, target.name)
+        whole.confirm()
+        return whole
     for path in paths:
         if not RunDirectory(path).sliced:
             fault = "is complete" if RunDirectory(path).is_complete else "holds no slices of a run (see --part)"

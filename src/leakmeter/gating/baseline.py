@@ -33,7 +33,7 @@ from leakmeter.gating.gate_words import left_out_sentence, regression_sentence, 
 from leakmeter.results.results import Measured, case_quantities
 from leakmeter.stats.aggregates import aggregate
 from leakmeter.stats.ranks import paired_difference
-from leakmeter.stats.stats import FloatArray
+from leakmeter.stats.stats import FEWEST_FOR_INTERVAL, FloatArray
 from leakmeter.storage.pseudonym import pseudonym
 from leakmeter.storage.spec import is_word
 
@@ -199,8 +199,8 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes) -> 
     """Check a run, by its number from 1, against its baseline.
 
     A quantity is worse where the mean of now − then over pairs of cases is on its worse side by more than its 95 %
-    interval and the noise floor; of one pair there is no interval, and the noise floor alone decides. A case that was
-    finite and is infinitely bad now is enough.
+    interval and the noise floor; of few pairs, which have no interval, all have to be worse. A case that was finite and
+    is infinitely bad now is enough.
     """
     if number > len(baseline.runs) or baseline.runs[number - 1].measure != run.measure:
         measures = excerpt(", ".join(baseline_run.measure for baseline_run in baseline.runs), 100) or "nothing"
@@ -272,7 +272,11 @@ def _regression(
     rounding = _ROUNDING * float(np.abs(finite).mean()) if finite.size else 0.0
     floor = run.floor(quantity, mine.tolist()) + kept.noise_floor + rounding
     is_worse = difference.is_above(floor) if quantity.worse == "more" else difference.is_below(floor)
-    change = Number(difference.mean, difference.interval, quantity.unit, len(both))
+    extremes = (float(difference.differences.min()), float(difference.differences.max()))
+    has_extremes = difference.interval is None and 1 < len(both) < FEWEST_FOR_INTERVAL
+    change = Number(
+        *(difference.mean, difference.interval, quantity.unit, len(both)), extremes=extremes if has_extremes else None
+    )
     means = (aggregate(side, "mean") for side in (then[theirs], values[mine]))
     sentence = regression_sentence(quantity.name, change, floor, *means, holds=not is_worse)
     return Check(
@@ -284,15 +288,19 @@ def _regression(
         change,
         len(pairs) - len(both) - n_lower,
         " ".join(filter(None, (sentence, left_out and f"{left_out}."))),
-        _worst(quantity, mine, difference.differences, floor) if is_worse else (),
+        _worst(quantity, mine, difference.differences, floor, run.ids) if is_worse else (),
         n_lower_bounds=n_lower,
     )
 
 
-def _worst(quantity: Quantity, numbers: IntArray, differences: FloatArray, floor: float) -> tuple[Item, ...]:
+def _worst(
+    quantity: Quantity, numbers: IntArray, differences: FloatArray, floor: float, ids: Sequence[str]
+) -> tuple[Item, ...]:
     wrong = differences if quantity.worse == "more" else -differences
     order = np.argsort(-wrong, kind="stable")[:WORST_AT_MOST]
-    return tuple(Item(int(numbers[i]) + 1, float(differences[i])) for i in order if wrong[i] > floor)
+    return tuple(
+        Item(int(numbers[i]) + 1, float(differences[i]), ids[int(numbers[i])]) for i in order if wrong[i] > floor
+    )
 
 
 def _key_name(key: bytes) -> str:

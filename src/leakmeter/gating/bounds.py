@@ -11,12 +11,12 @@ from typing import Final
 
 import numpy as np
 
-from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Check, Item, Number, RunQuantity
+from leakmeter.core.quantity import AnyQuantity, Check, Item, Number, RunQuantity
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.gating.gate_words import bound_sentence, undecided_sentence
+from leakmeter.gating.gate_words import bound_sentence, found_text, undecided_sentence
 from leakmeter.overriding import override
-from leakmeter.results.results import Measured
-from leakmeter.stats.aggregates import EXTREMES, FORMS, aggregate, interval_of_aggregate
+from leakmeter.results.results import Measured, number_of
+from leakmeter.stats.aggregates import EXTREMES, FORMS
 from leakmeter.stats.stats import FloatArray
 
 WORST_AT_MOST: Final = 5
@@ -70,7 +70,7 @@ def check_bounds(runs: Sequence[Measured], bounds: Sequence[Bound], *, confident
     """Check each bound in every run that has its quantity.
 
     Where `confident`, the whole interval has to be within the bound. Extremes, and quantities of a run as a whole, have
-    none and are judged by their value; the mean of one case has none and does not hold. Of some cases only a lower
+    none and are judged by their value; the mean of few cases has none and does not hold. Of some cases only a lower
     bound of a quantity may be known. An aggregate grows with each of its numbers, so that one of lower bounds is a
     lower bound: it may break an upper bound and reach a lower one, and else decides nothing.
     """
@@ -98,7 +98,8 @@ def _check(
         if whole is None:
             raise _no_case_has(quantity, number, run)
         observed, holds = Number(whole, None, quantity.unit, len(run.cases)), bound.allows(whole)
-        sentence = bound_sentence(bound.name, observed, bound.operator, bound.limit, is_within=holds, holds=holds)
+        found = found_text(bound.name, observed)
+        sentence = bound_sentence(found, observed, bound.operator, bound.limit, is_within=holds, holds=holds)
         return Check(*about, holds, observed, 0, sentence)
     how = named or quantity.usual
     if how is None:
@@ -111,15 +112,14 @@ def _check(
     known_values = values[~np.isnan(values)]
     if not known_values.size:
         raise _no_case_has(quantity, number, run)
-    interval = interval_of_aggregate(known_values, how, seed=0, is_share=quantity.unit == SHARE_OF_CASES)
     n_lower = int(run.lower_bounds(quantity).sum())
-    observed = Number(
-        aggregate(known_values, how), None if n_lower else interval, quantity.unit, known_values.size, n_lower > 0
-    )
+    observed = number_of(known_values, how, quantity, is_least=n_lower > 0)
+    # What is known of lower bounds alone is no interval of the true numbers, but may break a bound.
+    interval = number_of(known_values, how, quantity, is_least=False).interval
     is_within = holds = bound.allows(observed.value)
     if confident and how not in EXTREMES:
         holds = holds and interval is not None and bound.allows(interval[1 if bound.is_upper else 0])
-    words = bound.name, observed, bound.operator, bound.limit
+    words = found_text(bound.name, observed, how, known_values), observed, bound.operator, bound.limit
     undecided = n_lower > 0 and holds == bound.is_upper
     if undecided and quantity.lower_bound is not None:
         why, advice = quantity.lower_bound.why, quantity.lower_bound.advice
@@ -127,15 +127,17 @@ def _check(
     else:
         sentence = bound_sentence(*words, is_within=is_within, holds=holds)
     n_missing = len(run.cases) - observed.n
-    worst = () if holds or undecided else _worst(bound, values)
+    worst = () if holds or undecided else _worst(bound, values, run.ids)
     return Check(*about, holds and not undecided, observed, n_missing, sentence, worst, undecided, n_lower)
 
 
-def _worst(bound: Bound, values: FloatArray) -> tuple[Item, ...]:
+def _worst(bound: Bound, values: FloatArray, ids: Sequence[str]) -> tuple[Item, ...]:
     """Cases that break the bound by themselves."""
     order = np.argsort(-values if bound.is_upper else values, kind="stable")[:WORST_AT_MOST]
     return tuple(
-        Item(int(i) + 1, float(values[i])) for i in order if not np.isnan(values[i]) and not bound.allows(values[i])
+        Item(int(i) + 1, float(values[i]), ids[i])
+        for i in order
+        if not np.isnan(values[i]) and not bound.allows(values[i])
     )
 
 

@@ -19,6 +19,7 @@ from leakmeter.stats.ranks import PairedDifference, holm, paired_difference
 Verdict = Literal["worse", "better", "no finding"]
 HIDDEN: Final = "not shown"
 """Stands for a setting that has to stay secret."""
+_LEVEL: Final = 0.05
 _UNTESTED: Final = dict.fromkeys(("interval", "p_value", "holm_p_value", "rank_biserial", "noise_floor"))
 
 
@@ -53,9 +54,11 @@ class Moved:
 
     @property
     def verdict(self) -> Verdict:
-        """Direction by more than chance and noise; 'no finding' for neither, and for both."""
+        """Direction in which the mean differs by more than its interval and noise, where p agrees: it is below 0.05 as
+        shown, among all quantities. Where a difference is infinite, neither is needed; 'no finding' for both sides."""
         up, down = self.difference.is_above(self.noise_floor), self.difference.is_below(self.noise_floor)
-        if up == down:
+        is_finite = bool(np.isfinite(self.difference.differences).all())
+        if up == down or (is_finite and self.holm_p >= _LEVEL):
             return "no finding"
         return "worse" if up == (self.worse == "more") else "better"
 

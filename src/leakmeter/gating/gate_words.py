@@ -1,4 +1,5 @@
-"""Sentences and lines of a gate and of two compared runs, for the terminal and JUnit XML; they repeat no text."""
+"""Sentences and lines of a gate and of two compared runs, for the terminal and JUnit XML; they repeat no text. Ids are
+in lines for the terminal alone."""
 
 from __future__ import annotations
 
@@ -8,44 +9,67 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from leakmeter.core.plain import counted, excerpt
-from leakmeter.core.quantity import Check, Number
+from leakmeter.core.quantity import COUNTED, Check, Item, Number
 from leakmeter.core.record import JsonObject
 from leakmeter.report.scale import nats_in, nats_text
+from leakmeter.stats.aggregates import EXTREMES
+from leakmeter.stats.stats import FEWEST_FOR_INTERVAL, FloatArray
 
 _WITHIN: Final = {"<=": "at most", "<": "below", ">=": "at least", ">": "above"}
 _TOLD: Final = {"holds": "holds ", "broken": "BROKEN", "undecided": "UNDECIDED"}
 _BEYOND: Final = {"<=": "more than", "<": "not below", ">=": "less than", ">": "not above"}
 _VALUE_AT_MOST: Final = 60
+_ID_AT_MOST: Final = 40
 
 
 def number_text(number: Number) -> str:
-    """'7.31 [5.2, 9.9] nats over 120 cases'."""
-    return f"{value_text(number)} {number.unit} over {counted(number.n, 'case')}"
+    """'7.31 [5.2, 9.9] nats over 120 cases', or '7.31 (5.2 to 9.9) nats over 3 cases, too few for an interval'."""
+    unit = f"{number.unit} a case" if number.unit in COUNTED else number.unit
+    few = "" if number.extremes is None else ", too few for an interval"
+    return f"{value_text(number)} {unit} over {counted(number.n, 'case')}{few}"
 
 
 def value_text(number: Number) -> str:
-    """'7.31 [5.2, 9.9]', or 'at least 7.31'."""
+    """'7.31 [5.2, 9.9]', '7.31 (5.2 to 9.9)' where the ends are the least and the most of few, or 'at least 7.31'."""
     least = "at least " if number.is_lower_bound else ""
-    return f"{least}{nats_in(number.value, number.interval)}"
+    ends = "" if number.extremes is None else f" ({' to '.join(map(nats_text, number.extremes))})"
+    return f"{least}{nats_in(number.value, number.interval)}{ends}"
 
 
-def bound_sentence(name: str, number: Number, operator: str, limit: float, *, is_within: bool, holds: bool) -> str:
-    """A bound that holds may ask for more than a value within it."""
-    beginning = f"{name} is {number_text(number)}"
+def found_text(name: str, number: Number, how: str = "", values: FloatArray | None = None) -> str:
+    """What a bound is held against. Of a largest or smallest one it says so, and of a largest count the total too, so
+    that nobody reads a maximum as a sum."""
+    if how not in EXTREMES or values is None:
+        return f"{name} is {number_text(number)}"
+    least, of_all = "at least " * number.is_lower_bound, f"of {counted(number.n, 'case')}"
+    if how == "max" and number.unit in COUNTED:
+        n_with, total, most = int((values > 0).sum()), f"{values.sum():,.0f}", f"{number.value:,.0f}"
+        if not n_with:
+            return f"{name}: none {'known ' * number.is_lower_bound}in {number.n:,} answers"
+        noun = COUNTED[number.unit] if total == "1" else number.unit
+        answers = f"{least}{n_with:,} of {number.n:,} answers"
+        return f"{name}: {least}{total} {noun} in {answers}, {least or 'at most '}{most} in one answer"
+    which = "the largest" if how == "max" else "the smallest"
+    return f"{name} is {value_text(number)} {number.unit}, {which} {of_all}"
+
+
+def bound_sentence(found: str, number: Number, operator: str, limit: float, *, is_within: bool, holds: bool) -> str:
+    """`found` is a `found_text`. A bound that holds may ask for more than a value within it."""
     if holds:
-        return f"{beginning}: {_WITHIN[operator]} {limit:.12g}, as asked."
+        return f"{found}: {_WITHIN[operator]} {limit:.12g}, as asked."
     if not is_within:
-        return f"{beginning}: {_BEYOND[operator]} {limit:.12g}."
+        return f"{found}: {_BEYOND[operator]} {limit:.12g}."
     if number.interval is None and not number.is_lower_bound:
-        return f"{beginning}: {_WITHIN[operator]} {limit:.12g}, but one case has no interval to check."
-    return f"{beginning}: {_WITHIN[operator]} {limit:.12g}, but its interval is not entirely."
+        why = "one case has" if number.n == 1 else "so few cases have" if number.extremes else "equal numbers have"
+        return f"{found}: {_WITHIN[operator]} {limit:.12g}, but {why} no interval to check; bound the maximum instead."
+    return f"{found}: {_WITHIN[operator]} {limit:.12g}, but its interval is not entirely."
 
 
 def undecided_sentence(
-    name: str, number: Number, operator: str, limit: float, *, n_lower: int, why: str, advice: str
+    found: str, number: Number, operator: str, limit: float, *, n_lower: int, why: str, advice: str
 ) -> str:
     return (
-        f"{name} is {number_text(number)}, and whether it is {_WITHIN[operator]} {limit:.12g} is undecided: for "
+        f"{found}, and whether it is {_WITHIN[operator]} {limit:.12g} is undecided: for "
         f"{counted(n_lower, 'case')} only a lower bound is known ({why}); {advice}."
     )
 
@@ -73,9 +97,17 @@ def check_lines(checks: Sequence[Check]) -> list[str]:
         missing = f" {check.n_missing:,} without it." if check.n_missing else ""
         lines.append(f"{_TOLD[check.verdict]}  {run}{check.explained}{missing}")
         if check.worst:
-            cases = ", ".join(f"case {item.number} {nats_text(item.value)}" for item in check.worst)
+            cases = ", ".join(f"{_case(item)} ({_own(item.value, check.found.unit)})" for item in check.worst)
             lines.append(f"        worst: {cases}")
     return lines
+
+
+def _case(item: Item) -> str:
+    return f"case {item.number}" if item.id is None else excerpt(item.id, _ID_AT_MOST)
+
+
+def _own(value: float, unit: str) -> str:
+    return f"{value:,.0f}" if unit in COUNTED else nats_text(value)
 
 
 def setting_line(name: str, first: Any, second: Any) -> str:
@@ -95,20 +127,45 @@ def incomparable_line(settings: Sequence[JsonObject]) -> str:
     return f"No verdict: the numbers mean different things ({listed})"
 
 
+def comparison_headline(comparison: JsonObject, first: str = "A", second: str = "B") -> str:
+    """What `gating.compare.Comparison.to_dict` says in one sentence of two runs by their names."""
+    if comparison["incomparable"]:
+        return incomparable_line(comparison["incomparable"])
+    tested = [row for row in comparison["quantities"] if row["p_value"] is not None]
+    found = [
+        f"{verdict} in {', '.join(map(_by, rows))}"
+        for verdict in ("worse", "better")
+        if (rows := [row for row in tested if row["verdict"] == verdict])
+    ]
+    n_other = sum(row["verdict"] == "no finding" for row in tested)
+    if found:
+        others = f"; no finding in {counted(n_other, 'other quantity')}" if n_other else ""
+        return f"{second} is {' and '.join(found)} than {first}{others.replace('quantitys', 'quantities')}."
+    if not tested:
+        return f"No finding: {first} and {second} have no quantity that can be tested."
+    few = ""
+    if (n := comparison["n_pairs"]) < FEWEST_FOR_INTERVAL:
+        few = f" {counted(n, 'pair')} of cases {'is' if n == 1 else 'are'} few: more can show smaller differences."
+    return f"No finding: {second} does not differ from {first} by more than chance and noise.{few}"
+
+
+def _by(row: JsonObject) -> str:
+    return f"{excerpt(row['quantity'], _VALUE_AT_MOST)} (by {nats_text(abs(row['difference']))} {row['unit']})"
+
+
 def comparison_lines(comparison: JsonObject) -> list[str]:
-    """Lines of what `gating.compare.Comparison.to_dict` gives."""
+    """Lines of what `gating.compare.Comparison.to_dict` gives, the headline first."""
     n, first, second, other = (
         comparison[name] for name in ("n_pairs", "n_only_first", "n_only_second", "n_other_texts")
     )
-    lines = [f"{counted(n, 'case')} in both, {first:,} in A only, {second:,} in B only"]
+    lines = [comparison_headline(comparison)]
+    lines.append(f"{counted(n, 'case')} in both, {first:,} in A only, {second:,} in B only")
     if other:
         lines.append(f"{other:,} with different texts in A and B: the same id, but not the same case")
     lines += [
         f"differs: {setting_line(setting['name'], setting['first'], setting['second'])}"
         for setting in comparison["settings"]
     ]
-    if comparison["incomparable"]:
-        lines.append(incomparable_line(comparison["incomparable"]))
     return [*lines, *map(_moved, comparison["quantities"]), *map(left_out_line, comparison["left_out"])]
 
 

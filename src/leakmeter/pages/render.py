@@ -14,7 +14,7 @@ from leakmeter.core.quantity import Number
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import UsageError
 from leakmeter.gating.compare import compare
-from leakmeter.gating.gate_words import incomparable_line, left_out_line, setting_line, value_text
+from leakmeter.gating.gate_words import comparison_headline, left_out_line, setting_line, value_text
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html
 from leakmeter.report.scale import NOT_MEASURED, nats_in, nats_text
@@ -99,6 +99,7 @@ def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[Comparison] = ()
         f"{len(runs):,} runs",
         "runs",
         [
+            *_headlines(comparisons),
             _table(runs),
             *_measures(runs),
             *map(_comparison, comparisons),
@@ -121,6 +122,13 @@ def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[Comparison] = ()
             )
         ],
     )
+
+
+def _headlines(comparisons: Sequence[Comparison]) -> Iterator[b.Block]:
+    sentences = (comparison_headline(row, f"run {i + 1}", f"run {j + 1}") for i, j, row in comparisons)
+    for number, sentence in enumerate(sentences):
+        shown = b.Untrusted(f"{sentence[0].upper()}{sentence[1:]}")
+        yield b.Text(shown) if number else b.Headline(shown)
 
 
 def _table(runs: Sequence[ShownRun]) -> b.Table:
@@ -190,10 +198,11 @@ def _comparison(comparison: Comparison) -> b.Part:
     ]
     title = f"Run {second} less run {first}"
     if record["incomparable"]:
-        return b.Part(title, [b.Text((b.Untrusted(incomparable_line(record["incomparable"])),)), *about])
+        return b.Part(title, about)
     caption = (
         "Paired differences, means over cases with 95\u00a0% intervals; p of Wilcoxon’s signed-rank test, "
-        "by Holm’s rule"
+        "by Holm’s rule. Worse or better: the interval leaves out 0, p is below 0.05, and the difference is above the "
+        "noise floor"
     )
     table = b.table_of(record["quantities"], columns, caption, rest=("quantity", "quantities"))
     return b.Part(title, [*about, table])

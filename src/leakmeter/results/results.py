@@ -21,7 +21,7 @@ from leakmeter.overriding import override
 from leakmeter.report.blocks import Provenance, Report
 from leakmeter.results.result import NAME_CHARACTERS, in_notebook, name_of, saved, show
 from leakmeter.stats.aggregates import aggregate, interval_of_aggregate, is_aggregate
-from leakmeter.stats.stats import FloatArray
+from leakmeter.stats.stats import FEWEST_FOR_INTERVAL, FloatArray
 from leakmeter.storage.parts import PartReader
 from leakmeter.storage.rundir import RunDirectory
 
@@ -150,13 +150,7 @@ class Results(Generic[R]):
             values, is_least = measured.least_values(quantity), bool(measured.lower_bounds(quantity).any())
             known_values, how = values[~np.isnan(values)], quantity.usual or "mean"
             if known_values.size:
-                interval = (
-                    None
-                    if is_least
-                    else interval_of_aggregate(known_values, how, seed=0, is_share=quantity.unit == SHARE_OF_CASES)
-                )
-                number = Number(aggregate(known_values, how), interval, quantity.unit, known_values.size, is_least)
-                summed[f"{quantity.name}.{how}"] = quantity, number
+                summed[f"{quantity.name}.{how}"] = quantity, number_of(known_values, how, quantity, is_least=is_least)
         return summed
 
     # ---- as data -----------------------------------------------------------------------------------------------------
@@ -312,6 +306,17 @@ class Measured:
         if units := dict.fromkeys(unit for case in self.cases if (unit := getattr(case, "unit", None))):
             settings["prompts.unit"] = ", ".join(units)
         return {**settings, "version": self.spec.get("version")}
+
+
+def number_of(values: FloatArray, how: str, quantity: Quantity, *, is_least: bool) -> Number:
+    """An aggregate of a quantity of cases, (case,), one or more, none NaN; `is_least` where some are lower bounds."""
+    value, n = aggregate(values, how), values.size
+    if is_least:
+        return Number(value, None, quantity.unit, n, is_lower_bound=True)
+    interval = interval_of_aggregate(values, how, seed=0, is_share=quantity.unit == SHARE_OF_CASES)
+    is_few = how == "mean" and interval is None and 1 < n < FEWEST_FOR_INTERVAL
+    extremes = (float(values.min()), float(values.max())) if is_few else None
+    return Number(value, interval, quantity.unit, n, extremes=extremes)
 
 
 def named_quantity(quantities: Iterable[AnyQuantity], name: str) -> tuple[AnyQuantity, str | None] | None:

@@ -147,8 +147,7 @@ def entry_of(path: Path) -> Entry:
         if run.is_complete:
             record = run.read_spec()
             n_cases = n_finished = len(record["cases"])
-            when = datetime.fromtimestamp((path / "spec.json").stat().st_mtime, UTC)
-            finished = when.isoformat(timespec="seconds")
+            finished = moment((path / "spec.json").stat().st_mtime)
         else:
             record = run.read_begun()
             n_cases = record.get("n_cases")
@@ -184,6 +183,11 @@ def _unit(path: Path, prompts: JsonObject) -> str | None:
         # Nothing is finished yet, or a part is damaged, which `runs verify` tells.
         return None
     return unit if isinstance(unit, str) else None
+
+
+def moment(seconds: float) -> str:
+    """A time since 1970 as '2026-03-04T05:06:07+00:00', UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def minute(entry: Entry) -> str:

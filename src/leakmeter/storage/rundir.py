@@ -6,6 +6,7 @@
       begun.json                   what is being measured, without texts; gone once the run is complete
       sliced.json                  the same with texts, where the run is measured in slices; gone likewise
       spec.json                    last: its presence means the run is complete
+      .confirmed                   empty; written when a command found the run complete, and by its time alone
 
 Once finished parts that follow each other have 8 MB of numbers, they are put into a group: one file of texts and one of
 numbers (see `storage.schema`). A run of a million cases is a few thousand files then; a run below 8 MB has no groups.
@@ -68,6 +69,7 @@ from leakmeter.storage.spec import RunSpec, is_word
 _T = TypeVar("_T")
 
 SPEC: Final = "spec.json"
+CONFIRMED: Final = ".confirmed"
 ALL: Final = "all of it"
 """In the place of a field's name, where a whole file is damaged."""
 _TEXT_OR_NONE: Final = (str, type(None))
@@ -260,6 +262,21 @@ class RunDirectory:
         nats = None if noise is None else noise.get("nats")
         is_number = isinstance(nats, int | float) and not isinstance(nats, bool) and nats >= 0
         return dict(noise) if noise is not None and is_number else None
+
+    def confirm(self) -> None:
+        """Write down that a command found the run complete, as if it had just measured it (see `last_ended`).
+
+        No lock is needed: of several processes each says the same.
+        """
+        with self._writing():
+            self._write(self.path / CONFIRMED, b"")
+
+    @property
+    def last_ended(self) -> float:
+        """When a command last finished this complete run or confirmed it, seconds since 1970."""
+        confirmed = self.path / CONFIRMED
+        times = (path.stat().st_mtime_ns / 1e9 for path in (self._spec, confirmed) if path.exists())
+        return max(times, default=0.0)
 
     def rename(self, name: str | None) -> None:
         """Give the run another name, or none."""

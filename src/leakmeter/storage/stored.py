@@ -23,7 +23,7 @@ from leakmeter.core.urls import as_given, copy_of, forget_copy, url_of
 from leakmeter.errors import LeakmeterError, StoreError
 from leakmeter.models import cache_dir
 from leakmeter.overriding import override
-from leakmeter.storage.rundir import RunDirectory
+from leakmeter.storage.rundir import CONFIRMED, RunDirectory
 from leakmeter.storage.schema import NUMBERS, TEXTS, parts_in
 from leakmeter.storage.spec import RunSpec
 
@@ -173,6 +173,10 @@ class StoredRun(RunDirectory):
                 f"the lease on run '{self.place}' ran out and could not be renewed; finished parts are kept, and the "
                 "same command continues"
             )
+
+    @override
+    def confirm(self) -> None:
+        self._objects.put(CONFIRMED, b"")
 
     @override
     def _remove(self, path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Literal
 from leakmeter.core.files import read_whole, store_errors
 from leakmeter.errors import DamagedError, StoreError
 from leakmeter.storage.parts import PartReader
-from leakmeter.storage.rundir import RunDirectory
+from leakmeter.storage.rundir import CONFIRMED, RunDirectory
 from leakmeter.storage.schema import NUMBERS, TEXTS, names_of, parts_in
 from leakmeter.storage.spec import RunSpec
 
@@ -108,7 +108,7 @@ def _damaged(run: RunDirectory) -> Iterator[str]:
 
 
 def _foreign(names: list[str], expected: list[str], *, unfinished: bool = False) -> Iterator[str]:
-    ours = {*expected, ".lock", "begun.json", "sliced.json", "spec.json"}
+    ours = {*expected, ".lock", CONFIRMED, "begun.json", "sliced.json", "spec.json"}
     for name in names:
         if name in ours or (name.startswith(".slice-") and name.endswith(".lock")):
             continue

@@ -18,7 +18,7 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
@@ -102,6 +102,8 @@ def finished_cell(cell: Cell, records: Sequence[Any], directory: Path) -> Finish
         measured = list(cases_of_run(where))
     except StoreError:
         return None
+    with suppress(StoreError):  # what cannot be written can still be read
+        where.confirm()
     return FinishedCell(cell, model, run, records, measured)
 
 

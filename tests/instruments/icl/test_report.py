@@ -166,7 +166,7 @@ def test_tables_hold_the_numbers_of_the_summary() -> None:
     assert [row.cells[3] for row in rows] == [one.answers.mean_nats for one in by_mean]
     assert [row.cells[5:] for row in rows] == [(one.mean_nats, one.max_nats, one.worst_share) for one in by_mean]
     ends = [row.cells[4] for row in rows]
-    assert ends == [b.Interval(*one.answers.interval_nats) for one in by_mean if one.answers.interval_nats]
+    assert ends == [one.answers.interval_nats and b.Interval(*one.answers.interval_nats) for one in by_mean]
     own = {"cat": math.log(2), "dog": 0.2}  # of the second exemplar; of the first and the third
     for row, one in zip(table(shown, "Labels").rows, told.labels, strict=True):
         assert row.cells[1:5] == (one.n_right_label, "1.00" if one.f1 else None, one.n_predicted, one.mean_nats)
@@ -186,7 +186,9 @@ def test_figures_are_means_with_their_intervals() -> None:
     assert list(IclResult.findings(cases[:1]).figures) == ["positions", "exemplars"]
     positions, each = (figures[name].panels[0].series[0] for name in figures)  # type: ignore[union-attr]
     assert list(positions.y) == [row.mean_nats for row in told.positions]
-    assert list(zip(positions.low, positions.high, strict=True)) == [row.interval_nats for row in told.positions]
+    assert list(zip(positions.low, positions.high, strict=True)) == [
+        row.interval_nats or (row.mean_nats, row.mean_nats) for row in told.positions
+    ]
     assert list(each.y) == sorted((row.answers.mean_nats for row in told.exemplars or ()), reverse=True)
     (drawn,) = charts.figure(figures["positions"]).axes  # type: ignore[arg-type]
     assert [bar.get_height() for bar in drawn.patches] == list(positions.y)

@@ -189,15 +189,19 @@ def test_the_mean_is_that_of_each_query_s_largest_loss() -> None:
     assert total.n == 4
     assert total.mean_nats == pytest.approx(np.mean(losses))
     assert total.std_nats == pytest.approx(math.sqrt(sum((x - np.mean(losses)) ** 2 for x in losses) / 4))
-    assert total.interval_nats == interval_of_mean(losses, seed=4)
+    assert total.interval_nats is None
+    many = summary([case(str(number), (float(number), 0.5)) for number in range(1, 10)], seed=4)
+    assert many.interval_nats is not None
+    assert many.interval_nats == interval_of_mean(range(1, 10), seed=4)
     assert total.quantiles_nats["0.5"] == 2.5
     assert [(p.position, p.n, p.mean_nats) for p in total.positions] == [(1, 4, 1.5625), (2, 4, 1.40625)]
-    assert total.positions[1].interval_nats == interval_of_mean([2, 0.5, 0.125, 3], seed=4)
+    assert many.positions[0].interval_nats == many.interval_nats
+    assert many.positions[1].interval_nats is None  # all are 0.5
     assert total.share_below_noise_floor == 0.0
     assert (total.median_tree_tokens, total.median_naive_tokens) == (90.0, 300.0)
     # The first label's losses are those of the exemplars, the third's half of them; the second has none.
     assert [label.mean_nats for label in total.labels] == pytest.approx([1.484375, 0.0, 0.7421875])
-    # One query has a mean and no interval, and fewer exemplars reach fewer positions.
+    # Few queries have a mean and no interval, and fewer exemplars reach fewer positions.
     total = summary([case("a", (1.0, 2.0))])
     assert (total.mean_nats, total.std_nats, total.interval_nats) == (2.0, 0.0, None)
     total = summary([case("a", (1.0, 2.0, 3.0)), case("b", (5.0,))])

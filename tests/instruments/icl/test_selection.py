@@ -299,6 +299,10 @@ def test_the_verdict_is_of_the_queries_that_did_not_choose() -> None:
     assert selection(lower.tolist(), before.tolist()).verdict == "not lower"
     for n, verdict in ((FEWEST - 1, "too few"), (FEWEST, "lower"), (1, "too few")):
         assert selection(before[:n].tolist(), lower[:n].tolist()).verdict == verdict
+    # Without an interval all of them have to be lower.
+    few = selection([2.0] * 7, [1.0, 1.2, 1.1, 0.9, 0.8, 1.3, 1.4])
+    assert (few.verdict, few.loss_difference_interval_nats) == ("lower", None)
+    assert selection([2.0] * 7, [1.0, 1.2, 1.1, 0.9, 0.8, 1.3, 2.01]).verdict == "not lower"
     # Not even differences of one sign would show anything with fewer.
     assert signed_rank_p(before[: FEWEST - 1] - 1.0, before[: FEWEST - 1]) > 0.05
 

@@ -22,7 +22,7 @@ from leakmeter.core.plain import visible
 from leakmeter.instruments.influence.context import by_nats, leader, stretches
 from leakmeter.instruments.influence.disclosures import Disclosure
 from leakmeter.instruments.influence.findings import is_finding
-from leakmeter.instruments.influence.report import posterior, verdict
+from leakmeter.instruments.influence.report import _remarks, posterior, verdict
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown, scale
@@ -185,9 +185,9 @@ def test_equal_input_gives_equal_bytes_and_a_thousand_cases_stay_small() -> None
 def test_pieces_of_several_cases_are_means_with_their_intervals() -> None:
     cases = [
         replace(case, pieces=tuple(replace(piece, nats=piece.nats * (1 + number)) for piece in case.pieces))
-        for number, case in enumerate(map(small, range(4)))
+        for number, case in enumerate(map(small, range(8)))
     ]
-    another = replace(cases[0].pieces[0], name="s3")  # which a quarter of the cases have
+    another = replace(cases[0].pieces[0], name="s3")  # which an eighth of the cases have
     cases[0] = replace(cases[0], pieces=(*cases[0].pieces, another))
     panel = charts.figure(chart("pieces", *cases)).axes[0]
     for place, name in enumerate(("s0", "s1", "s2")):
@@ -206,6 +206,13 @@ def test_pieces_of_one_case_have_intervals_where_responses_were_drawn() -> None:
     series = chart("pieces", case).panels[0].series
     drawn = {x: ends for one in series for x, *ends in zip(one.x, one.low, one.high, strict=True)}
     assert [tuple(drawn[place]) for place in range(len(case.pieces))] == [piece.interval_nats for piece in case.pieces]
+    # Of few responses there are means alone.
+    few = replace(case, pieces=tuple(replace(piece, interval_nats=None) for piece in case.pieces))
+    series_of_few = chart("pieces", few).panels[0].series
+    means = {x: y for one in series_of_few for x, y in zip(one.x, one.y, strict=True)}
+    assert [means[place] for place in range(len(few.pieces))] == [piece.mean_nats for piece in few.pieces]
+    assert not any(one.low or one.high for one in series_of_few)
+    assert "9.25, worst 15.8" in flat(printed(report([few])))
     # What is no finding is faded, and told apart in the legend.
     assert [one.faded for one in series] == [False, True][: len(series)]
     panel = charts.figure(chart("pieces", small(1))).axes[0]
@@ -243,8 +250,8 @@ def test_headlines() -> None:
     found = InfluenceResult.findings([small(1), small(2)])
     assert found.headline == "None of 2 responses discloses any recognisable personal or secret data."
     assert (
-        "The contexts changed 2 responses by 16.0 [16.0, 16.0] nats on average, and one by 16.0 nats; 2 of 2 (100 % "
-        "[34, 100]) by more than an irrelevant text."
+        "The contexts changed 2 responses by 16.0 nats (all are equal: no interval) on average, and one by 16.0 nats; "
+        "2 of 2 (100 % [34, 100]) by more than an irrelevant text."
     ) in flat(" ".join(printed(report([small(1), small(2)])).split()))
     phone = leaking(replace(small(1), id="a"), "phone", "555 0199")
     person = leaking(replace(small(2), id="b"), "person", "Ada Vale", nats=20.0)
@@ -365,6 +372,39 @@ def test_a_character_takes_its_strongest_piece() -> None:
             strongest = max(covering, key=lambda piece: (is_finding(case, piece), piece.nats))
             assert segment.nats == (strongest.nats if is_finding(case, strongest) else 0.0)
             assert case.pieces[segment.pieces[0]] == strongest
+
+
+def test_a_row_says_which_of_its_sums_is_within_the_placebo() -> None:
+    case = replace(overlapping(), placebo_nats=2.0, placebo_signed_nats=1.5, noise_floor_nats=0.1)
+    weak = {"posterior": None, "below_noise_floor": False}
+    for nats, signed, note, said in (
+        (1.9, -1.2, "below the placebo", "below the placebo"),
+        (4.7, -1.2, "below the placebo", "with signs −1.20, within the placebo’s 1.50"),
+        (4.7, 0.05, "below the noise floor", "with signs below the noise floor"),
+    ):
+        piece = replace(case.pieces[0], nats=nats, signed_nats=signed, posterior_note=note, **weak)
+        shown = replace(case, pieces=(piece, *case.pieces[1:]))
+        flags = [b.plain(remark) for remark in _remarks(shown, piece)]
+        assert [flag for flag in flags if "placebo" in flag or "noise" in flag] == [said]
+
+
+@pytest.mark.long
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: the page was not opened in a browser")
+def test_a_page_ranks_last_what_is_no_finding(tmp_path: Path) -> None:
+    case = overlapping()
+    weak = replace(case.pieces[3], nats=50.0, posterior=None, posterior_note="below the placebo")
+    strong = [replace(piece, nats=float(n), posterior=0.9) for n, piece in enumerate(case.pieces[:3], 5)]
+    shown = replace(case, pieces=(*strong, weak))
+    file = tmp_path / "page.html"
+    file.write_text(page_of(shown), encoding="utf-8")
+    with Browser() as browser:
+        browser.open(file.as_uri())
+        order = "[...document.querySelector('.pieces').tBodies[0].rows].map(row => +row.dataset.p)"
+        # As the page was written, and as its script sorts it by default.
+        assert browser.run(order) == by_nats(shown, "unit") == [2, 1, 0, 3]
+        browser.run("document.querySelectorAll('.tokens b')[0].click()")
+        browser.press("Escape")
+        assert browser.run(order) == [2, 1, 0, 3]
 
 
 def test_an_undefined_number_ranks_last_and_a_weak_piece_leads_nothing() -> None:

@@ -211,7 +211,7 @@ def test_the_curve_has_its_limit_and_the_baseline() -> None:
 def test_the_figure_is_of_all_cases() -> None:
     found = RedactionResult.findings([planned(), planned(reached=False, max_loss_nats=0.5)])
     assert found.headline.startswith(
-        "1 of 2 plans (50\u00a0% [9, 91]) reach their limit; they leave 0.75 [0.75, 0.75]\u00a0nats and cut 65"
+        "1 of 2 plans (50\u00a0% [9, 91]) reach their limit; they leave 0.75\u00a0nats (all are equal: no interval) "
     )
     assert list(found.figures) == ["left"]
     panel = charts.figure(found.figures["left"]).axes[0]  # type: ignore[arg-type]

@@ -99,10 +99,12 @@ def test_what_no_context_moves_is_deaf_and_half_precision_is_widened_before_anyt
 
 def test_too_few_contexts_say_nothing_of_others() -> None:
     assert spread(0.5, np.zeros(2)) is spread(0.4, np.asarray([0.1, 0.3])) is None
-    assert spread(0.4, np.asarray([0.1, 0.3, 0.2])) is not None
+    few = spread(0.4, np.asarray([0.1, 0.3, 0.2]))
+    assert few is not None
+    assert (few.interval, few.bias) == (None, pytest.approx(0.4 - (3 * 0.4 - 2 * 0.2)))
     still = spread(0.0, np.zeros(9))
     assert still is not None
-    assert (still.bias, still.standard_error, still.interval) == (0.0, 0.0, (0.0, 0.0))
+    assert (still.bias, still.standard_error, still.interval) == (0.0, 0.0, None)
     assert entropy(np.asarray([0.0, 1.0])) == 0.0
 
 

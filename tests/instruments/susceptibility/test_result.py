@@ -12,6 +12,7 @@ import pytest
 
 from leakmeter.core.measure import NATS, Measurement
 from leakmeter.errors import UsageError
+from leakmeter.instruments.susceptibility.math import spread
 from leakmeter.instruments.susceptibility.result import SusceptibilityResult, kinds_of
 from leakmeter.stats.stats import interval_of_mean, interval_of_share
 
@@ -86,19 +87,24 @@ def test_bias_error_and_interval_are_the_jackknifes() -> None:
     pseudo = [4 * 0.375 - 3 * nats for nats in without]
     assert made.bias_nats == pytest.approx(-0.003)
     assert made.standard_error_nats == pytest.approx(np.std(pseudo, ddof=1) / 2)
-    assert made.interval_nats == pytest.approx(interval_of_mean(pseudo, seed=0))
-    assert (made.bias_is_small, made.warnings) == (True, ())
+    assert (made.interval_nats, made.bias_is_small) == (None, True)
+    assert made.warnings == ("4 contexts are too few for statements about others: there is no interval.",)
+    susceptibility, left_out = 0.375, np.random.default_rng(0).normal(0.3, 0.05, size=9)
+    known = spread(susceptibility, left_out)
+    assert known is not None
+    assert known.interval == pytest.approx(interval_of_mean(9 * susceptibility - 8 * left_out, seed=0))
 
 
 def test_what_narrows_a_result_is_said() -> None:
     biased = case_object(texts(), measurements(without=(0.3, 0.1, 0.35, 0.2)))
-    (said,) = biased.warnings
+    few, said = biased.warnings
+    assert few.startswith("4 contexts are too few")
     assert biased.bias_is_small is False
     assert "the value from 4 contexts is too small by 0.41 nats on average" in said
     deaf = case_object(texts(), measurements((0.0,) * 4, without=(1e-9, 0.0, 0.0, 0.0)))
-    assert (deaf.below_noise_floor, deaf.warnings) == (True, ())
+    assert (deaf.below_noise_floor, deaf.warnings) == (True, (few,))
     full = case_object(texts(), measurements(ceiling=0.4))
-    assert "near 0.40 nats, the most that 4 contexts can show" in full.warnings[0]
+    assert "near 0.40 nats, the most that 4 contexts can show" in full.warnings[1]
     two = case_object(texts(2), measurements((0.25, 0.75), without=(0.0, 0.0)))
     assert (two.interval_nats, two.bias_nats, two.bias_is_small, two.standard_error_nats) == (None,) * 4
     assert "2 contexts are too few for statements about others" in two.warnings[0]
@@ -111,7 +117,7 @@ def test_what_is_infinite_is_told_so_and_contexts_that_are_all_alike_have_nothin
     json.dumps(summary([made]).to_dict(), allow_nan=False)
     assert summary([made, case()]).mean_from_bare_nats == math.inf
     made = case_object(texts(), measurements((0.0,) * 4, without=(0.0,) * 4, ceiling=0.0))
-    assert (made.share_of_ceiling, made.bias_nats, made.interval_nats) == (None, 0.0, (0.0, 0.0))
+    assert (made.share_of_ceiling, made.bias_nats, made.interval_nats) == (None, 0.0, None)
     with pytest.raises(UsageError, match="there are no queries"):
         summary([])
 

@@ -13,6 +13,7 @@ from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_in, nats_text
 from leakmeter.report.words import posterior_cell
+from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
 
 _MUCH_NATS: Final = 1.0
 """From which an answer multiplies or divides odds by 2.7 or more."""
@@ -293,7 +294,10 @@ def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
 
 # ---- figures --------------------------------------------------------------------------------------------------------
 def _charts(results: Sequence[IclResult], total: Summary) -> Iterator[b.Chart]:
-    about = f"Means over {len(results):,} queries with 95 % intervals" if len(results) > 1 else ""
+    about = ""
+    if len(results) > 1:
+        ends = "with 95 % intervals" if len(results) >= FEWEST_FOR_INTERVAL else "too few for intervals"
+        about = f"Means over {len(results):,} queries, {ends}"
     places = [exemplar for exemplar in total.positions if math.isfinite(exemplar.mean_nats)]
     if places:
         # Exemplars that all queries have go by the ids that they have in the tables.

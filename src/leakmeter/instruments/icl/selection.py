@@ -31,7 +31,7 @@ from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplar
 from leakmeter.instruments.icl.result import IclResult, Summary, summary
 from leakmeter.instruments.icl.search import Exemplars, MeasuredList, Round, Scope, Search, search
 from leakmeter.stats import stats
-from leakmeter.stats.ranks import signed_rank_p
+from leakmeter.stats.ranks import paired_difference
 from leakmeter.storage.spec import device_of
 from leakmeter.studies.cells import Progress, directory_of, used_directory
 from leakmeter.text.exemplars import Example, Task
@@ -104,7 +104,7 @@ class Selection(Record):
     loss_difference_nats: float | None
     """Of ICLInf, after less before; None where a loss is infinite."""
     loss_difference_interval_nats: tuple[float, float] | None
-    """95 %, paired over queries; None of fewer than eight."""
+    """95 %, paired over queries; None of few, of which all have to be lower."""
     wilcoxon_p: float
     accuracy_difference: float
     """From −1 to 1."""
@@ -191,8 +191,8 @@ def selection_of(
     """`before` and `after`: the queries that report, behind the exemplars as given and at the end."""
     first, second = ([result.loss_nats for result in results] for results in (before, after))
     is_finite = all(map(math.isfinite, (*first, *second)))
-    interval = stats.interval_of_mean_difference(second, first, seed=scope.seed) if is_finite else None
-    p, backend = signed_rank_p(second, first), lists.backend
+    difference, backend = paired_difference(second, first, seed=scope.seed), lists.backend
+    p = difference.p_value
     pairs = [(first_result.is_right, other.is_right) for first_result, other in zip(before, after, strict=True)]
     gained, lost = pairs.count((False, True)), pairs.count((True, False))
     if len(outcome.path) == 1:
@@ -200,7 +200,7 @@ def selection_of(
     elif len(before) < FEWEST:
         verdict = "too few"
     else:
-        verdict = "lower" if interval is not None and interval[1] < 0.0 and p < 0.05 else "not lower"
+        verdict = "lower" if is_finite and difference.is_below(0.0) and p < 0.05 else "not lower"
     steps = ({name: getattr(measured, name) for name in MeasuredList.__slots__} for measured in outcome.path)
     return Selection(
         **asdict(lists.measure),
@@ -227,7 +227,7 @@ def selection_of(
         after=summary(after, seed=scope.seed),
         verdict=verdict,
         loss_difference_nats=stats.mean(second) - stats.mean(first) if is_finite else None,
-        loss_difference_interval_nats=interval,
+        loss_difference_interval_nats=difference.interval,
         wilcoxon_p=p,
         accuracy_difference=(gained - lost) / len(pairs),
         accuracy_difference_interval=difference_of_shares(gained, lost, len(pairs)),

@@ -15,6 +15,7 @@ from leakmeter.instruments.icl.selection import Selection
 from leakmeter.report import blocks as b
 from leakmeter.report import markdown
 from leakmeter.report.scale import nats_in, nats_text
+from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
 from leakmeter.studies.cells import write
 from leakmeter.studies.tables import share_text
 
@@ -122,7 +123,8 @@ def sentences(selection: Selection) -> list[str]:
         lead += f"it was {nats_text(before.mean_nats)}"
         if selection.loss_difference_nats is not None:
             difference = nats_in(selection.loss_difference_nats, selection.loss_difference_interval_nats)
-            lead += f", a difference of {difference}"
+            few = ", of too few for an interval" if n < FEWEST_FOR_INTERVAL else ""
+            lead += f", a difference of {difference}{few}"
         lines = [
             f"{lead} (Wilcoxon p = {selection.wilcoxon_p:.2g}).",
             f"Accuracy is {share_text(after.accuracy or 0.0)} where it was {share_text(before.accuracy or 0.0)}, a "

@@ -17,7 +17,7 @@ from leakmeter.report import scale
 from leakmeter.report.scale import nats_text
 from leakmeter.report.words import GIVEN_RESPONSE, NO_GUARANTEE, is_of_system_prompts, mean_text, posterior_cell
 from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
-from leakmeter.stats.stats import BELOW_NOISE, interval_of_share
+from leakmeter.stats.stats import BELOW_NOISE, BELOW_PLACEBO, FEWEST_FOR_INTERVAL, interval_of_share
 from leakmeter.text.exemplars import EXEMPLAR
 
 _LISTED: Final = 12
@@ -440,7 +440,7 @@ def _remarks(case: InfluenceResult, piece: Piece) -> list[b.Phrase]:
     if piece.below_noise_floor:
         flags.append("below noise")
     elif not findings.is_finding(case, piece):
-        flags.append("below the placebo")
+        flags.append(_placebo_flag(case, piece))
     if piece.entity_type:
         n = piece.n_mentions
         repetition = "not repeated" if piece.repeated == "no" else f"repeated {piece.repeated}"
@@ -457,6 +457,17 @@ def _remarks(case: InfluenceResult, piece: Piece) -> list[b.Phrase]:
     if piece.redundant:
         flags.append(f"“alone” {nats_text(piece.alone_nats)}\u00a0nats")
     return [*remarks, *map(b.Untrusted, flags)]
+
+
+def _placebo_flag(case: InfluenceResult, piece: Piece) -> str:
+    """Which of its sums is not above the placebo's: the one without signs stands beside it, the other need not."""
+    if piece.nats <= findings.floor_nats(case, piece):
+        return "below the placebo"
+    if piece.posterior_note != BELOW_PLACEBO:
+        return f"with signs {piece.posterior_note}"
+    is_whole = piece.signed_per_token_nats == case.whole_signed_per_token_nats
+    placebo = case.placebo_alone_signed_nats if is_whole else case.placebo_signed_nats
+    return f"with signs {nats_text(piece.signed_nats)}, within the placebo’s {nats_text(placebo)}"
 
 
 def _posterior(case: InfluenceResult, piece: Piece) -> b.Cell:
@@ -543,7 +554,7 @@ def _over_samples(numbers: InfluenceResult | Piece, prefix: str) -> str | None:
     mean, interval, worst = (getattr(numbers, f"{prefix}{name}_nats") for name in ("mean", "interval", "worst"))
     if mean is None:
         return None
-    return f"{nats_text(mean)} [{nats_text(interval[0])}, {nats_text(interval[1])}], worst {nats_text(worst)}"
+    return f"{scale.nats_in(mean, interval)}, worst {nats_text(worst)}"
 
 
 _PIECES_AT_MOST: Final = 30
@@ -582,7 +593,7 @@ def _of_one(case: InfluenceResult) -> b.Chart | None:
         return None
     means = [piece.mean_nats for piece in shown if piece.mean_nats is not None]
     intervals = [piece.interval_nats for piece in shown if piece.interval_nats is not None]
-    is_mean = len(means) == len(intervals) == len(shown)
+    is_mean, has_intervals = len(means) == len(shown), len(intervals) == len(shown)
     left_out = len(_units(case)) - len(shown)
     unknown = len(units_left(case))
     nats = means if is_mean else [piece.nats for piece in shown]
@@ -591,8 +602,8 @@ def _of_one(case: InfluenceResult) -> b.Chart | None:
             "rows",
             [nats[i] for i in places],
             [float(i) for i in places],
-            low=[intervals[i][0] for i in places] if is_mean else (),
-            high=[intervals[i][1] for i in places] if is_mean else (),
+            low=[intervals[i][0] for i in places] if has_intervals else (),
+            high=[intervals[i][1] for i in places] if has_intervals else (),
             name=name,
             faded=not of_finding,
             colour=0,
@@ -610,7 +621,7 @@ def _of_one(case: InfluenceResult) -> b.Chart | None:
         "Influence of each piece of the context",
         [b.Panel(x, b.Axis("", names=[_name(piece) for piece in shown]), series, guides=guides)],
         footer=_in_one_line(
-            "Bars: 95 % intervals over responses that were drawn" if is_mean else "",
+            "Bars: 95 % intervals over responses that were drawn" if has_intervals else "",
             f"{left_out:,} weaker pieces left out" if left_out else "",
             f"{unknown:,} without an exact value are not shown" if unknown else "",
         ),
@@ -646,12 +657,13 @@ def _over_cases(cases: Sequence[InfluenceResult]) -> b.Chart | None:
         ("piece (", b.Untrusted(cases[0].unit, 40), "), by its place"), names=[b.Untrusted(name) for name in shown]
     )
     later = len(enough) - len(shown)
+    intervals = "with 95 % intervals" if len(cases) >= FEWEST_FOR_INTERVAL else "too few for intervals"
     return b.Chart(
         "pieces",
         "Influence by place in the context",
         [b.Panel(x, b.Axis("influence of the piece", "nats"), (series,))],
         footer=_in_one_line(
-            f"Means over {len(cases):,} cases with 95 % intervals; pieces that at least half of them have",
+            f"Means over {len(cases):,} cases, {intervals}; pieces that at least half of them have",
             f"{later:,} later ones left out" if later else "",
         ),
         panel_inches=(max(4.8, 1.0 + 0.32 * len(shown)), 3.8),

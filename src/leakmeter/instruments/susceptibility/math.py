@@ -83,9 +83,8 @@ class Spread:
     χ of n contexts is too small on average, by about (1/2n) Σ_v Var p_c(v) / p̂(v): its mixture has been made of the
     very contexts that are held against it. The jackknife's pseudo-values n χ − (n − 1) χ₋c say by how much, and their
     spread is that of χ: to first order they are χ + n w (ψ(c) − χ), as ψ − χ is the influence function of χ. The
-    interval is that of their mean, hence of χ less its bias. Intervals of 95 % cover in 91 % of draws of 32 contexts,
-    in 95 % of 128, and in 84 % of 128 of which one in 32 does most of it (simulated); those of a bootstrap of χ itself
-    in 82, 93 and 78 %, since a resample has fewer different contexts still.
+    interval is that of their mean, hence of χ less its bias. What it covers is in docs/results/intervals.md. A
+    bootstrap of χ itself covers less, since a resample has fewer different contexts still.
     """
 
     bias: float

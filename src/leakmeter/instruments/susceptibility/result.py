@@ -404,11 +404,11 @@ def _warnings(
 ) -> Iterator[str]:
     if known is None or (known.interval is None and n < stats.FEWEST_FOR_INTERVAL):
         yield f"{n} contexts are too few for statements about others: there is no interval."
-    elif is_small is False and value > floor:
+    if known is not None and is_small is False and value > floor:
+        allowed = "The interval allows for this bias; more" if known.interval is not None else "More"
         yield (
             f"Over contexts that were not measured, the susceptibility is likely higher: the value from {n} contexts "
-            f"is too small by {abs(known.bias):.2g} nats on average. The interval allows for this bias; more contexts "
-            "reduce it."
+            f"is too small by {abs(known.bias):.2g} nats on average. {allowed} contexts reduce it."
         )
     if ceiling > 0 and value > 0.9 * ceiling:
         yield (

@@ -130,7 +130,7 @@
     lightLeaks(state.box, leak !== null ? [leak] : token !== null ? leaksOf(state.tokens[token].closest(".leak") || state.box)
       : piece !== null ? leaksFrom(state.box, piece) : [], leak);
     for (const table of new Set(state.rows.map((row) => row.closest("table")))) {
-      sort(table, [...table.tHead.rows[0].cells].findIndex((head) => head.dataset.r === "nats"), -1);
+      sort(table, [...table.tHead.rows[0].cells].findIndex((head) => head.dataset.r === "nats"), -1, true);
     }
     // Noise floor and placebo are those of the whole response: beside one token they would mislead.
     state.box.classList.toggle("one", token !== null);
@@ -176,12 +176,14 @@
     const n = parseFloat(text.replace("−", "-").replace(/[^0-9.e+-]/g, ""));
     return Number.isNaN(n) ? -Infinity : n;
   };
-  const sort = (table, column, direction) => {
+  // Without a reader's choice of a column, what is no finding comes last, whatever its number.
+  const sort = (table, column, direction, quietLast = false) => {
     const heads = [...table.tHead.rows[0].cells];
     const numeric = heads[column].classList.contains("n");
     const key = (row) => row.cells[column].textContent.trim();
     const order = numeric ? (a, b) => number(key(a)) - number(key(b)) : (a, b) => key(a).localeCompare(key(b), "en", { numeric: true });
-    table.tBodies[0].append(...[...table.tBodies[0].rows].sort((a, b) => direction * order(a, b)));
+    const quiet = (row) => Number(quietLast && row.classList.contains("q"));
+    table.tBodies[0].append(...[...table.tBodies[0].rows].sort((a, b) => quiet(a) - quiet(b) || direction * order(a, b)));
     heads.forEach((head, i) => i === column
       ? head.setAttribute("aria-sort", direction < 0 ? "descending" : "ascending") : head.removeAttribute("aria-sort"));
   };
