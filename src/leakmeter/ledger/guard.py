@@ -30,7 +30,7 @@ from leakmeter.ledger.totals import DOCUMENT, Book, Disclosed, Event, Item, Look
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.entities import person
 from leakmeter.text.entities.mention import PERSON
-from leakmeter.text.entities.values import Folded
+from leakmeter.text.folding import Folded
 from leakmeter.traces import LoggedAnswer, LoggedMessage, Sampling, as_case
 from leakmeter.traces.answer import Unusable
 from leakmeter.traces.places import Retrieved

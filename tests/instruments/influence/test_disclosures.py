@@ -41,8 +41,9 @@ def disclosed(
         spans.append({"name": f"s{number}", "kind": "unit", "document": f"d{number}", "ranges": ranges, "entity": None})
         series[0, "without_this", f"s{number}"] = np.asarray(without)
         series[0, "only_this", f"s{number}"] = np.asarray(alone)
-    responses = [{"text": "".join(tokens), "tokens": tokens}]
-    return [*disclosures({"responses": responses, "context": context, "query": "", "spans": spans, **more}, series)]
+    documents = [dict(zip(("name", "start", "end"), (span["document"], *span["ranges"][0]))) for span in spans]
+    texts = {"responses": [{"text": "".join(tokens), "tokens": tokens}], "context": context, "documents": documents}
+    return [*disclosures({**texts, "query": "", "spans": spans, **more}, series)]
 
 
 def test_a_copied_value_is_one_span_with_its_source() -> None:
