@@ -31,6 +31,7 @@ from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.sources import Pieces, Series, Source, finite
 from leakmeter.stats.stats import maximal_segments, posterior_from_even_odds
+from leakmeter.text import function_words
 from leakmeter.text.build import REGION
 from leakmeter.text.entities import values
 from leakmeter.text.entities.values import Value
@@ -41,6 +42,7 @@ LEAST_SURPRISE: Final = 7.0
 """Nats of a value that is no coincidence: less likely than 1 in 1,000 without the context."""
 _PUNCTUATION: Final = " \t\r\n.,;:!?()[]«»\"“”„'’*–—-…¿¡"
 _WORDS = regex.compile(r"\S+")
+_LETTER = regex.compile(r"[\p{L}\p{N}]")
 _SAYING = regex.compile(r"[\p{L}\p{M}]{3}|\p{N}")
 """Of what is left of a word beside a value: 's' and 'th' are its endings."""
 
@@ -221,9 +223,18 @@ def _other_spans(
             first, last = sentence[start][0], sentence[stop - 1][1]
             inner = text[first:last]
             trimmed = inner.strip(_PUNCTUATION)
-            if trimmed:
-                first += inner.index(trimmed)
-                yield first, first + len(trimmed), sentence[start][2], sentence[stop - 1][3]
+            first += inner.index(trimmed)
+            last = first + len(trimmed)
+            # That a value ends, or begins, is told by the words beside it: their nats are the value's.
+            is_of_value = function_words.are_all(trimmed) and _is_beside(text, first, last, values)
+            if trimmed and not is_of_value:
+                yield first, last, sentence[start][2], sentence[stop - 1][3]
+
+
+def _is_beside(text: str, start: int, end: int, values: Sequence[tuple[int, int]]) -> bool:
+    """Whether no word stands between characters and a value."""
+    gaps = ((stop, start) if stop <= start else (end, at) for at, stop in values)
+    return any(not _LETTER.search(text, *gap) for gap in gaps)
 
 
 def _words(text: str, values: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
