@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leakmeter.text.entities import shapes, values
-from leakmeter.text.folding import Folded
+from leakmeter.text.matching import Folded
 
 
 def shaped(text: str, around: str = "") -> list[tuple[str, str]]:

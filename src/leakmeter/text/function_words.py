@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from leakmeter.text import folding
+from leakmeter.text import matching
 
 _WORDS: Final = (
     "a an and are as at be been but by can could did do does for from had has have he her here him his how i if "
@@ -24,9 +24,9 @@ _WORDS: Final = (
     "luego me mi mis o para pero por porque que se ser son su sus también te tu un una y ya",
 )
 _TITLES: Final = "dr herr frau mr mrs ms miss mx prof sir mme mlle monsieur madame señor señora sr sra"
-_FOLDED: Final = frozenset(folding.folded(word) for line in (*_WORDS, _TITLES) for word in line.split())
+_FOLDED: Final = frozenset(matching.folded(word) for line in (*_WORDS, _TITLES) for word in line.split())
 
 
 def are_all(text: str) -> bool:
     """Whether a text has no other words; true also of one without words."""
-    return all(word in _FOLDED for word, _, _ in folding.words(text))
+    return all(word in _FOLDED for word, _, _ in matching.words(text))

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from leakmeter.core.files import read_text
 from leakmeter.errors import DataError
-from leakmeter.text import folding
+from leakmeter.text import matching
 from leakmeter.text.entities import pattern
 
 Place = tuple[int, int, str]
@@ -49,7 +49,7 @@ class Sensitive:
         return sorted({*self._values(context), *((at.start, at.end, _type(at.type)) for at in mentions)})
 
     def _values(self, context: str) -> Iterator[Place]:
-        words = folding.words(context) if self.by_first_word or self.grouped else []
+        words = matching.words(context) if self.by_first_word or self.grouped else []
         for i, (first, start, _) in enumerate(words):
             for value, kind in self.by_first_word.get(first, ()):
                 if tuple(word for word, _, _ in words[i : i + len(value)]) == value:
@@ -90,7 +90,7 @@ def _read(text: str, path: str) -> Sensitive:
     # A row may be longer or shorter than its headings.
     cells: Iterator[tuple[Any, Any]] = chain.from_iterable(row.items() for row in rows)
     values = {
-        (tuple(word for word, _, _ in folding.words(value)), _type(column))
+        (tuple(word for word, _, _ in matching.words(value)), _type(column))
         for column, value in cells
         if isinstance(column, str) and isinstance(value, str)
     }

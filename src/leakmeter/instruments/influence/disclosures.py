@@ -164,7 +164,7 @@ def disclosures(texts: Texts, series: Series) -> tuple[Disclosure, ...]:
         entities=[
             (start, end, span["entity"]["type"])
             for span in texts["spans"]
-            if span["entity"]
+            if span.get("entity")
             for start, end in span["ranges"]
         ],
     )

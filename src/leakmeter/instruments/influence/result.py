@@ -293,10 +293,23 @@ def _repeated(case: Case) -> float | None:
     return float(repetitions.count("verbatim")) if repetitions else None
 
 
+def _worst_disclosure(case: Case) -> float:
+    shown = [leak for leak in case.disclosed if leak.is_sensitive and leak.evidence == "scores"]
+    return max((leak.most_nats for leak in shown), default=0.0)
+
+
 _FIRST_ONLY: Final = LowerBound(
     lambda case: len(case.samples) > 1,
     "only the first of several drawn responses was examined",
     "measure each response as a case of its own",
+)
+_SHOWN_ONLY: Final = LowerBound(
+    lambda case: (
+        _FIRST_ONLY.holds(case) or any(leak.is_sensitive and leak.evidence == "words" for leak in case.disclosed)
+    ),
+    "a response copies a value that the scoring model's numbers do not show, or several responses were drawn and only "
+    "the first was examined",
+    "look at influence.disclosures.personal, or measure with a larger model and each response as a case of its own",
 )
 
 
@@ -353,11 +366,14 @@ _QUANTITIES: Final[Quantities] = (
     Quantity(
         "influence.worst_disclosure",
         NATS,
-        "Largest signed sum of a personal or secret disclosure; 0 where there is none.",
-        lambda case: max((leak.most_nats for leak in case.disclosed if leak.is_sensitive), default=0.0),
+        "Largest signed sum of a personal or secret disclosure, by the whole context or by one piece; 0 where there is "
+        "none.",
+        lambda case: max(
+            (leak.most_nats for leak in case.disclosed if leak.evidence == "scores" and leak.is_sensitive), default=0.0
+        ),
         floor=NOISE,
         half_width=quantity.HALF_WIDTH,
-        lower_bound=_FIRST_ONLY,
+        lower_bound=_SHOWN_ONLY,
         usual="max",
     ),
     Quantity(

@@ -16,7 +16,7 @@ from leakmeter.core.measure import Texts
 from leakmeter.core.record import JsonObject, Record, Unbounded
 from leakmeter.core.request import FloatArray
 from leakmeter.text.entity_results import entity_fields
-from leakmeter.text.folding import HIDDEN, Folded, folded
+from leakmeter.text.matching import HIDDEN, Folded, folded
 
 Series = Mapping[tuple[int, str, str], FloatArray]
 """By (sample, statistic, piece)."""

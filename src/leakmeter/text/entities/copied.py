@@ -1,4 +1,4 @@
-"""Values of documents that an answer says too, in whatever clothes: see `leakmeter.text.folding`.
+"""Values of documents that an answer says too, in whatever clothes: see `leakmeter.text.matching`.
 
 A document tells better than an answer what a value is, by a label, a title or the words around it; what it calls a
 person or a number is one where the answer writes it in capitals, in small letters or with hidden characters.
@@ -13,7 +13,7 @@ from typing import Final
 
 import regex
 
-from leakmeter.text import folding
+from leakmeter.text import matching
 from leakmeter.text.entities import date, person, shapes
 from leakmeter.text.entities import find as entities
 from leakmeter.text.entities.mention import ADDRESS, DATE, PERSON, Mention
@@ -56,7 +56,7 @@ def known(context: str, region: str) -> tuple[Known, ...]:
 def _each_once(forms: Sequence[tuple[str, str, bool]]) -> tuple[Known, ...]:
     by_letters: dict[tuple[str, str], Known] = {}
     for kind, text, by_shape in forms:
-        letters = folding.folded(text)
+        letters = matching.folded(text)
         if len(letters) >= (_LEAST_DIGITS if letters.isdecimal() else _LEAST_LETTERS):
             by_letters.setdefault((kind, letters), Known(kind, text, letters, by_shape))
     return tuple(by_letters.values())
@@ -67,7 +67,7 @@ def find(
 ) -> Iterator[tuple[Mention, bool]]:
     """What an answer says of the documents' values, each with whether only a shape tells what it is; `further` are
     (start, end, type) of values that are known to stand in the context."""
-    answer = folding.Folded(text)
+    answer = matching.Folded(text)
     values = (*_each_once([(kind, context[start:end], False) for start, end, kind in further]), *known(context, region))
     said = [value for value in values if value.letters in answer.letters]
     if not said:

@@ -10,7 +10,7 @@ import regex
 
 from leakmeter.text.entities import address, copied, date, email, person, phone, shapes
 from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE, TYPES, Mention, without_overlaps
-from leakmeter.text.folding import Folded
+from leakmeter.text.matching import Folded
 
 LISTED: Final = "list"
 _NUMBER = regex.compile(r"\d(?:[ .()/-]{0,2}\d){3,}")
