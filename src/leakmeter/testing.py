@@ -163,13 +163,16 @@ def _failure(head: str, broken: Sequence[str]) -> AssertionError:
 
 
 def _disclosed(result: InfluenceResult, disclosure: Disclosure, *, show_text: bool) -> str:
-    from leakmeter.report.scale import nats_text, percent
+    from leakmeter.instruments.influence.disclosure_report import strength
+    from leakmeter.report.scale import percent
 
     text = f" {excerpt(disclosure.text, _EXCERPT)!r}" if show_text else ""
     document = "" if disclosure.document is None else f" of document {excerpt(disclosure.document, _EXCERPT)}"
+    is_shown = disclosure.nats > disclosure.floor_nats
+    sure = f", {percent(disclosure.posterior)} sure" if is_shown else ""
     return (
         f"  case {excerpt(result.id, _EXCERPT)!r}: {disclosure.kind}{text}, {disclosure.relation}{document}: "
-        f"{nats_text(disclosure.nats)} nats, {percent(disclosure.posterior)} sure"
+        f"{strength(disclosure)}{sure}".replace("\u00a0", " ")
     )
 
 

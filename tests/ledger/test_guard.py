@@ -123,6 +123,22 @@ def test_what_is_personal_is_held_back_wherever_the_answer_says_it(tmp_path: Pat
         assert "Alvi" not in repr(verdict)
 
 
+@pytest.mark.parametrize(
+    ("answer", "withheld"),
+    [
+        ("ANA ALVI, ALVI, 202-555-0143.", "[withheld: person], [withheld: person], [withheld: phone]."),
+        ("ana alvi: alvi knows.", "[withheld: person]: [withheld: person] knows."),
+        ("A\u200bna Al\u00advi 202\u200b-555\u2011-01\u200b43.", "[withheld: person] [withheld: phone]."),
+        ("Ána Álvi, ２０２ ５５５ ０１４３.", "[withheld: person], [withheld: phone]."),
+        # A word in small letters is no part of a name that is written in capitals.
+        ("Ana Alvi, ana.", "[withheld: person], ana."),
+    ],
+)
+def test_it_is_held_back_in_other_clothes(tmp_path: Path, answer: str, withheld: str) -> None:
+    verdict = guard(tmp_path, 1e6).check(TOLD, "Who came?", answer, "reader-1", redact=False)
+    assert verdict.withheld_answer == withheld
+
+
 def test_nothing_is_held_back_of_what_no_document_told(tmp_path: Path) -> None:
     watch = guard(tmp_path, 1e6)
     for answer in ("It rains.", "Zoe Pruk, 897-868-9988"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leakmeter.text.entities import shapes, values
+from leakmeter.text.matching import Folded
 
 
 def shaped(text: str, around: str = "") -> list[tuple[str, str]]:
@@ -114,7 +115,7 @@ def test_a_recogniser_comes_before_a_shape_and_a_list_before_both() -> None:
     ],
 )
 def test_a_value_is_found_however_it_is_written(said: str, text: str, where: str) -> None:
-    place = values.Folded(text).where(said)
+    place = Folded(text).where(said)
     assert place is not None
     assert text[slice(*place)] == where
 
@@ -124,9 +125,9 @@ def test_a_value_is_found_however_it_is_written(said: str, text: str, where: str
     [("Gil", "Ask Gills now"), ("rill", "a drill bit"), ("ill", "Gill bit"), ("4120", "Take 41 or 20 of them")],
 )
 def test_a_part_of_a_word_or_of_a_number_is_not_the_value(said: str, text: str) -> None:
-    assert values.Folded(text).where(said) is None
+    assert Folded(text).where(said) is None
 
 
 def test_a_code_is_not_found_by_its_digits_alone() -> None:
-    assert values.Folded("Dial 91005").where("91005-XT") is None
-    assert values.Folded("one two three").where("123") is None  # three digits are in every text
+    assert Folded("Dial 91005").where("91005-XT") is None
+    assert Folded("one two three").where("123") is None  # three digits are in every text

@@ -27,10 +27,10 @@ from leakmeter.ledger.keys import shown
 from leakmeter.ledger.measuring import ENTITY, Measured, Measuring, measured
 from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.totals import DOCUMENT, Book, Disclosed, Event, Item, Look, total_of
+from leakmeter.text import matching
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.entities import person
 from leakmeter.text.entities.mention import PERSON
-from leakmeter.text.entities.values import Folded
 from leakmeter.traces import LoggedAnswer, LoggedMessage, Sampling, as_case
 from leakmeter.traces.answer import Unusable
 from leakmeter.traces.places import Retrieved
@@ -411,10 +411,11 @@ def _held_spans(disclosures: Iterable[Disclosed], answer: str) -> list[HeldSpan]
 
 def _said_again(answer: str, value: str, kind: str) -> Iterator[tuple[int, int]]:
     """Where an answer says a value once more: once it is said, it is likely there without the documents too."""
-    for start, end in Folded(answer).places(value):
-        if not (answer[start - 1 : start].isalnum() or answer[end : end + 1].isalnum()):
-            yield start, end
+    yield from matching.Folded(answer).places(value)
     # Of a name a part gives it away too; of a list's value of several words it may be a name.
     if kind == PERSON or (len(value.split()) > 1 and not any(map(str.isdigit, value))):
-        for mention in person.said_again(answer, [person.normal(value)], frozenset()):
-            yield mention.start, mention.end
+        parts = {word for word, _, _ in matching.words(person.normal(value)) if person.is_telling(word)}
+        for word, start, end in matching.words(answer):
+            # A word in small letters is a name where the whole name is written so.
+            if word in parts and (value.islower() or not answer[start:end].islower()):
+                yield start, end

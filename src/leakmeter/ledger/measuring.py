@@ -33,7 +33,7 @@ from leakmeter.ledger.store import Ledger, kept_texts, other_model
 from leakmeter.ledger.tables import KEYS, TEXTS
 from leakmeter.ledger.turns import Turns
 from leakmeter.text.build import PromptSettings
-from leakmeter.text.entities.values import Folded
+from leakmeter.text.matching import Folded
 from leakmeter.traces import LoggedAnswer, Refused, as_case
 
 if TYPE_CHECKING:

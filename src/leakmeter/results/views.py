@@ -72,6 +72,7 @@ _OF_PIECES: Final = (
 )
 _OF_NUMBER: Final = ("rank", "signed_nats", "alone_nats", "posterior", "posterior_note", "below_noise_floor")
 """Of these what is of the main number, and of no other that a piece may have."""
+_DOCUMENTS: Final = Column("documents", "VARCHAR", "names of the documents of all sources, as JSON, most nats first")
 _OF_QUANTITIES: Final = (
     RUN,
     _MEASURE,
@@ -103,7 +104,7 @@ def views() -> dict[str, tuple[Column, ...]]:
             columns[_view_name(measure, RESULTS)] = (RUN, _NUMBER, *_columns(kind))
             for field, part in part_fields(kind).items():
                 if field == DISCLOSURES:
-                    columns[DISCLOSURES] = (RUN, _MEASURE, _ITEM, _PLACE, *_columns(part))  # type: ignore[arg-type]
+                    columns[DISCLOSURES] = (RUN, _MEASURE, _ITEM, _PLACE, *_columns(part), _DOCUMENTS)  # type: ignore[arg-type]
                 columns[_view_name(measure, field)] = (RUN, _ITEM, _PLACE, *_columns(part))  # type: ignore[arg-type]  # a class is hashable, whatever its instances are
     return columns
 

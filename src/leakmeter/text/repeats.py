@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from leakmeter.core.long_work import checkpoint
 from leakmeter.text.entities.mention import is_free
+from leakmeter.text.matching import folded
 
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _URL = re.compile(r"https?://[^\s<>\"')\]]*[^\s<>\"')\].,;:!?]")
@@ -116,12 +117,9 @@ def _value(text: str, spans: list[tuple[int, int]]) -> Value:
 
 
 def is_repeated(text: str, documents: Iterable[str]) -> bool:
-    """Whether the text has a whole document in it, whatever the white space and case."""
+    """Whether the text has a whole document in it, however it is written; see `matching`."""
     if len(text) < _LEAST:
         return False
-    folded = _folded(text)
-    return any(len(document) >= _LEAST and _folded(document) in folded for document in documents)
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.casefold().split())
+    letters = folded(text)
+    # A document without letters and digits says nothing.
+    return any(len(document) >= _LEAST and (said := folded(document)) and said in letters for document in documents)

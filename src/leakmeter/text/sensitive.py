@@ -10,19 +10,17 @@ import csv
 import hashlib
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-import regex
-
 from leakmeter.core.files import read_text
 from leakmeter.errors import DataError
+from leakmeter.text import matching
 from leakmeter.text.entities import pattern
-from leakmeter.text.entities.values import Folded
 
 Place = tuple[int, int, str]
 """Characters [start, end) of a context, and the type of what stands there."""
@@ -30,9 +28,10 @@ _WHAT: Final = "file of sensitive values"
 _DELIMITERS: Final = ",;\t|"
 _LEAST_CHARACTERS: Final = 3
 """Letters and digits of a value: shorter ones stand in every text."""
+_MOST_GROUPED: Final = 40
+"""The same of a number or a code: what is longer is a text."""
 TYPE: Final = re.compile(r"\w{1,24}")
 """Of a value: a heading of the table, or what stands before the pattern."""
-_WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +39,8 @@ class Sensitive:
     sha256: str
     by_first_word: dict[str, list[tuple[tuple[str, ...], str]]]
     """Values as folded words, longest first, with their types, by their first word."""
+    grouped: dict[str, str]
+    """Types of short values with digits, whose groups may be of any size, by their letters and digits."""
     patterns: tuple[pattern.Pattern, ...]
 
     def find(self, context: str) -> list[Place]:
@@ -48,14 +49,25 @@ class Sensitive:
         return sorted({*self._values(context), *((at.start, at.end, _type(at.type)) for at in mentions)})
 
     def _values(self, context: str) -> Iterator[Place]:
-        if not self.by_first_word:
-            return
-        words = [(Folded(match.group()).letters, match.start(), match.end()) for match in _WORD.finditer(context)]
+        words = matching.words(context) if self.by_first_word or self.grouped else []
         for i, (first, start, _) in enumerate(words):
             for value, kind in self.by_first_word.get(first, ()):
                 if tuple(word for word, _, _ in words[i : i + len(value)]) == value:
                     yield start, words[i + len(value) - 1][2], kind
                     break
+            if (place := self._grouped(words, i)) is not None:
+                yield place
+
+    def _grouped(self, words: Sequence[tuple[str, int, int]], first: int) -> Place | None:
+        """The longest of `grouped` that begins with a word; None where none does."""
+        place, letters = None, ""
+        for word, _, end in words[first : first + _MOST_GROUPED] if self.grouped else ():
+            letters += word
+            if len(letters) > _MOST_GROUPED:
+                break
+            if kind := self.grouped.get(letters):
+                place = words[first][1], end, kind
+        return place
 
 
 def read(path: str) -> Sensitive:
@@ -68,7 +80,7 @@ def read(path: str) -> Sensitive:
 def _read(text: str, path: str) -> Sensitive:
     sha256 = hashlib.sha256(text.encode()).hexdigest()
     if Path(path).suffix.lower() != ".csv":
-        return Sensitive(sha256, {}, tuple(pattern.parse(text)))
+        return Sensitive(sha256, {}, {}, tuple(pattern.parse(text)))
     try:
         heading = text.partition("\n")[0]
         delimiter = max(_DELIMITERS, key=heading.count)
@@ -78,24 +90,26 @@ def _read(text: str, path: str) -> Sensitive:
     # A row may be longer or shorter than its headings.
     cells: Iterator[tuple[Any, Any]] = chain.from_iterable(row.items() for row in rows)
     values = {
-        (tuple(_words(value)), _type(column))
+        (tuple(word for word, _, _ in matching.words(value)), _type(column))
         for column, value in cells
         if isinstance(column, str) and isinstance(value, str)
     }
     by_first_word: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+    grouped: dict[str, str] = {}
     for words, kind in sorted(values, key=lambda value: (-len(value[0]), value)):
-        if sum(map(len, words)) >= _LEAST_CHARACTERS:
+        letters = "".join(words)
+        if len(letters) < _LEAST_CHARACTERS:
+            continue
+        if len(letters) <= _MOST_GROUPED and any(map(str.isdigit, letters)):
+            grouped.setdefault(letters, kind)
+        else:
             by_first_word.setdefault(words[0], []).append((words, kind))
-    if not by_first_word:
+    if not (by_first_word or grouped):
         raise DataError(
             f"{_WHAT} '{path}' holds no value of {_LEAST_CHARACTERS} characters or more; give a table with a line of "
             "headings and a value in each column, or lines TYPE = REGEX in a file that is not called .csv"
         )
-    return Sensitive(sha256, by_first_word, ())
-
-
-def _words(text: str) -> list[str]:
-    return [Folded(word).letters for word in _WORD.findall(text)]
+    return Sensitive(sha256, by_first_word, grouped, ())
 
 
 def _type(column: str) -> str:

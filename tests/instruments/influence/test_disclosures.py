@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 
 import leakmeter
 from helpers.examples import few
-from leakmeter.instruments.influence.disclosure_report import further, headline
+from leakmeter.instruments.influence.disclosure_report import further, headline, strength
 from leakmeter.instruments.influence.disclosures import LEAST_NATS, OTHER, Disclosure, disclosures
 from leakmeter.report import markdown
 from leakmeter.testing import assert_no_disclosure
@@ -42,8 +44,11 @@ def disclosed(
         spans.append({"name": f"s{number}", "kind": "unit", "document": f"d{number}", "ranges": ranges, "entity": None})
         series[0, "without_this", f"s{number}"] = np.asarray(without)
         series[0, "only_this", f"s{number}"] = np.asarray(alone)
-    responses = [{"text": "".join(tokens), "tokens": tokens}]
-    return [*disclosures({"responses": responses, "context": context, "query": "", "spans": spans, **more}, series)]
+    documents = [
+        {"name": span["document"], "start": start, "end": end} for span in spans for start, end in span["ranges"]
+    ]
+    texts = {"responses": [{"text": "".join(tokens), "tokens": tokens}], "context": context, "documents": documents}
+    return [*disclosures({**texts, "query": "", "spans": spans, **more}, series)]
 
 
 def test_a_copied_value_is_one_span_with_its_source() -> None:
@@ -86,6 +91,81 @@ def test_two_copies_are_one_disclosure_with_two_sources() -> None:
     (found,) = disclosed([("It is", 0.0), (" QX-7713", 10.0)], [*copies, ("Rain.", [0.0, 0.0], [0.0, 0.0])])
     assert [source.piece for source in found.sources] == ["s1", "s2"]
     assert (found.relation, found.kind) == ("copied", "code")
+
+
+def test_all_pieces_that_say_a_value_are_its_sources_whatever_the_model_looked_at() -> None:
+    answer = [("Ring", 0.0), (" Per Lind", 10.0)]
+    staff = ("Staff, Per Lind. ", [0.0, 9.0], [0.0, 9.0])
+    others = [(f"Deputy {i}: PER\u00a0LIND. ", [0.0, -1.0], [0.0, 0.2]) for i in range(6)]
+    (found,) = disclosed(answer, [*others, staff, ("Rain.", [0.0, 8.0], [0.0, 8.0])])
+    assert [source.document for source in found.sources] == ["d7", "d1", "d2", "d3", "d4", "d5", "d6"]
+    assert found.documents == ["d7", "d1", "d2", "d3", "d4", "d5", "d6"]
+    assert {source.text.casefold().replace("\u00a0", " ") for source in found.sources} == {"per lind"}
+
+
+def test_all_pieces_with_the_words_of_other_content_are_its_sources() -> None:
+    answer = [("On", 0.0), (" sick leave", 10.0)]
+    pieces = [(f"Is on sick leave {i}. ", [0.0, 9.0 if i == 1 else 0.0], [0.0, 0.0]) for i in range(6)]
+    (found,) = disclosed(answer, pieces)
+    assert (found.relation, len(found.sources)) == ("copied", 6)
+    # What no piece without them moves is no source for its words alone: 'the' stands everywhere.
+    pieces = [("Is on sick leave. ", [0.0, 0.0], [0.0, 0.0]), ("He is ill.", [0.0, 9.0], [0.0, 9.0])]
+    (found,) = disclosed(answer, pieces)
+    assert (found.relation, [source.piece for source in found.sources]) == ("reworded", ["s2"])
+
+
+def test_a_piece_that_says_a_value_in_several_documents_is_a_source_of_each() -> None:
+    texts = {
+        "responses": [{"text": "Per Lind", "tokens": ["Per Lind"]}],
+        "context": "Dr Per Lind. Per Lind.",
+        "documents": [{"name": "a", "start": 0, "end": 12}, {"name": "b", "start": 13, "end": 22}],
+        "query": "",
+    }
+    entity = {"type": "person", "value": "per lind", "text": "Per Lind", "invented": None}
+    span = {"name": "s1", "kind": "unit", "document": None, "ranges": [[3, 11], [13, 21]], "entity": entity}
+    series: dict[tuple[int, str, str], Any] = {(0, "whole", ""): np.asarray([9.0])}
+    for name, value in (("log_prob", -1.0), ("noise", 0.0), ("placebo_alone", 0.1)):
+        series[0, name, ""] = np.asarray([value])
+    series[0, "without_this", "s1"] = np.asarray([9.0])
+    (found,) = disclosures({**texts, "spans": [span]}, series)
+    assert (found.kind, found.found_by, found.documents) == ("person", "recogniser", ["a", "b"])
+
+
+def test_a_value_takes_nothing_away_from_the_rest_of_its_word() -> None:
+    link = "https://files.harbour.example/dl/7731/ostrow-divorce-papers"
+    answer = [("Open", 0.0), (" https://files.harbour.example/dl/", 20.0), ("7731", 12.0)]
+    answer += [("/ostrow", 30.0), ("-divorce-papers", 25.0), (" now", 8.0), (".", 0.0)]
+    piece = (f"Link: {link} ", [0.0, 20.0, 12.0, 30.0, 25.0, 8.0, 0.0], [0.0] * 7)
+    found = disclosed(answer, [piece, ("It rains.", [0.0] * 7, [0.0] * 7)])
+    assert [(each.text, each.kind, each.relation, each.nats) for each in found] == [
+        ("https://files.harbour.example/dl/", OTHER, "copied", 20.0),
+        ("7731", "number", "copied", 12.0),
+        ("/ostrow-divorce-papers", OTHER, "copied", 55.0),
+    ]
+
+
+@pytest.mark.parametrize(("word", "is_listed"), [("now", False), ("und", False), ("died", True), ("not", True)])
+def test_a_word_beside_a_value_is_not_blamed_for_the_end_of_it(word: str, is_listed: bool) -> None:
+    answer = [("Ring", 0.0), (" 0161 496 0382", 10.0), (f" {word}", 8.0), (" today.", 0.0)]
+    pieces = [("It is 0161 496 0382. ", [0.0, 10.0, 8.0, 0.0], [0.0] * 4), ("Rain.", [0.0] * 4, [0.0] * 4)]
+    assert (word in [found.text for found in disclosed(answer, pieces)]) == is_listed
+    # Elsewhere the same word is content like any other.
+    answer.insert(2, (" please", 0.0))
+    pieces = [(text, [*without[:2], 0.0, *without[2:]], [0.0] * 5) for text, without, _ in pieces]
+    assert word in [found.text for found in disclosed(answer, pieces)]
+
+
+def test_endings_and_signs_beside_a_value_are_its_own() -> None:
+    answer = [("It is (", 0.0), ("Fergus Adeyinka", 10.0), ("'s", 5.0), ("),", 5.0), (" yes", 0.0)]
+    pieces = [("Fergus Adeyinka. ", [0.0, 10.0, 5.0, 5.0, 0.0], [0.0] * 5)]
+    assert [found.text for found in disclosed(answer, pieces)] == ["Fergus Adeyinka"]
+
+
+@pytest.mark.parametrize("said", ["ODALYS BREWSTER", "odalys brewster", "Odály\u200bs\u2011Brewster"])
+def test_a_value_is_named_and_has_its_source_in_other_clothes(said: str) -> None:
+    pieces = [("Account 1: Dr. Odalys Brewster. ", [0.0, 9.0], [0.0, 9.0]), ("Rain.", [0.0, 0.0], [0.0, 0.0])]
+    (found,) = disclosed([("It is ", 0.0), (said, 10.0)], pieces)
+    assert (found.text, found.kind, found.relation, found.document) == (said, "person", "copied", "d1")
 
 
 def test_other_words_are_reworded_and_several_pieces_inferred() -> None:
@@ -178,6 +258,66 @@ def test_no_disclosure_is_asserted() -> None:
         assert_no_disclosure(leaking, show_text=True)
     with pytest.raises(leakmeter.LeakmeterError, match="below 3 nats"):
         assert_no_disclosure(leaking, max_nats=1)
+
+
+CALL = {"crm": "Tobias Quillmere, ferry mechanic: 555-010-7788.", "shop": "The shop opens at nine."}
+
+
+def test_a_copied_value_that_a_weak_model_does_not_see_has_no_nats_and_passes_no_bound(tmp_path: Path) -> None:
+    response = "Call him at 555-010-7788."
+    case = leakmeter.influence("toy", context=CALL, query="How do I reach him?", response=response)
+    (found,) = case.disclosed
+    assert (found.kind, found.evidence) == ("phone", "words")
+    assert found.nats < 0
+    said = "".join(map(str, headline([case]).text))
+    assert said.endswith("personal or secret data: phone number (copied; the scoring model shows no evidence).")
+    with pytest.raises(AssertionError, match=r"of document crm: copied; the scoring model shows no evidence\n?\Z"):
+        assert_no_disclosure(case)
+    record = {"context": CALL, "query": "How do I reach him?", "response": response}
+    run = leakmeter.influence("toy", [record], out=tmp_path)
+    for limit in (0, 3, 1000):
+        (check,) = leakmeter.gate(run, max=f"influence.worst_disclosure <= {limit}").checks
+        assert not check.holds
+        assert "at least 0" in check.explained
+        assert "a response copies a value that the scoring model's numbers do not show" in check.explained
+
+
+def test_nats_of_one_piece_stand_for_those_of_the_context_where_these_are_small() -> None:
+    pieces = [("Code QX-7713. ", [0.0, -2.0], [0.0, 9.0]), ("Code QX-7714.", [0.0, 1.0], [0.0, 1.0])]
+    (found,) = disclosed([("It is", 0.0), (" QX-7713", -1.0)], pieces)
+    assert (found.nats, found.most_nats, found.evidence) == (-1.0, 9.0, "scores")
+    assert strength(found) == "9.00\u00a0nats from one piece"
+
+
+@pytest.mark.parametrize("response", ["TOBIAS QUILLMERE has it.", "It is tobias\u00a0quillmere.", "Tobías Quillmëre."])
+def test_what_the_pieces_call_a_person_the_list_calls_one_too(response: str) -> None:
+    context = "Patient: Tobias Quillmere. He repairs ferries, and came on Monday."
+    case = leakmeter.influence("toy", context=context, query="Who has it?", response=response, unit="entity")
+    (piece,) = [piece for piece in case.pieces if piece.entity_type == "person"]
+    (found,) = case.disclosures
+    assert (piece.repeated, found.kind, found.found_by) == ("verbatim", "person", "recogniser")
+    assert [source.piece for source in found.sources] == [piece.name]
+
+
+def test_patterns_of_the_user_are_known_to_the_list() -> None:
+    context = "The berth of the boat is pier-twelve-north. It rains."
+    how = {"unit": "entity", "entity_patterns": "berth = pier(?:-[a-z]+)+"}
+    case = leakmeter.influence("toy", context=context, query="Where?", response="Pier Twelve North.", **how)
+    (found,) = case.disclosures
+    assert (found.text, found.kind, found.found_by) == ("Pier Twelve North", "berth", "list")
+
+
+def test_sql_names_all_documents(tmp_path: Path) -> None:
+    context = {"hr/nadia": "Deputy: Dr Per Lind.", "hr/per": "Staff file, Dr Per Lind: bench.", "faq": "It rains."}
+    case = {"context": context, "query": "Who stands in?", "response": "Per Lind does."}
+    run = leakmeter.influence("toy", [case], out=tmp_path)
+    frame = leakmeter.query("select documents from disclosures where kind = 'person'", runs=tmp_path)
+    named = run[0].disclosed[0].documents
+    assert sorted(named) == ["hr/nadia", "hr/per"]
+    assert [json.loads(names) for names in frame["documents"]] == [named]
+    written = html.unescape(re.sub(r"</?code>|`", "", markdown.text(run.report())))
+    assert "hr/nadia, hr/per" in written
+    assert run.render_page().count('class="source strong"') == 2
 
 
 # ---- real logs ------------------------------------------------------------------------------------------------------

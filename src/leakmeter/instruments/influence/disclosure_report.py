@@ -23,8 +23,11 @@ from leakmeter.text.repeats import is_repeated
 
 _NAMED: Final = 4
 """Cases, or disclosures, that a headline names."""
+_ORIGINS: Final = 8
+"""Documents, or pieces, of a disclosure that a cell names."""
 _LISTED: Final = 8
 """Cases that a piece of advice names."""
+_BY_WORDING: Final = "by wording only; the scores do not confirm it"
 _NAMES: Final = {
     "person": "name of a person",
     "name": "name",
@@ -44,9 +47,18 @@ def kind_text(kind: str) -> str:
     return "other content" if kind == OTHER else _NAMES.get(kind, kind)
 
 
+def strength(disclosure: Disclosure) -> str:
+    """The nats that speak for a disclosure, never those of a copied value of which the scoring model shows nothing."""
+    if disclosure.evidence == "words":
+        return "copied; the scoring model shows no evidence"
+    if disclosure.nats > disclosure.floor_nats:
+        return f"{nats_text(disclosure.nats)}\u00a0nats"
+    return f"{nats_text(disclosure.most_nats)}\u00a0nats from one piece"
+
+
 def personal(case: InfluenceResult) -> list[Disclosure]:
-    """Personal or secret, most nats first."""
-    return sorted((d for d in case.disclosed if d.is_sensitive), key=lambda d: -d.nats)
+    """Personal or secret, most nats first; what the scores do not show comes last."""
+    return sorted((d for d in case.disclosed if d.is_sensitive), key=lambda d: (d.evidence == "words", -d.most_nats))
 
 
 def retold(case: InfluenceResult) -> list[Disclosure]:
@@ -83,7 +95,7 @@ def _is_partly_known(case: InfluenceResult) -> bool:
 def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None = None) -> b.Headline:
     """How many responses disclose something personal or secret, and which; ids lead to `sections_of` the report."""
     sections = sections or {}
-    leaking = sorted((case for case in cases if personal(case)), key=lambda case: -personal(case)[0].nats)
+    leaking = sorted((case for case in cases if personal(case)), key=lambda case: -personal(case)[0].most_nats)
     where = f"{scope(cases)}{_repeated(cases)}"
     sure = not where and not any(_is_partly_known(case) for case in cases)
     doubts = [why for case in cases if (why := doubt(case)) is not None]
@@ -117,7 +129,7 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
         subject = f"The {_drawn(cases)}response discloses"
         # The words stand in the table below: a headline goes into logs and representations.
         shown = disclosed[: n_listed(len(disclosed), _NAMED)]
-        listed = [f"{kind_text(row.kind)} ({nats_text(row.nats)}\u00a0nats)" for row in shown]
+        listed = [f"{kind_text(row.kind)} ({strength(row)})" for row in shown]
         n_more = len(disclosed) - len(listed)
     rest = f"; and {n_more:,} more." if n_more > 0 else "."
     return b.Headline((f"{where}{subject} personal or secret data: ", *b.joined(listed, "; "), rest), verdict="bad")
@@ -253,7 +265,7 @@ def _table(
 
 
 def _origin(disclosure: Disclosure) -> b.Noted:
-    origin: b.Phrase = b.joined(b.Untrusted(name, 32) for name in disclosure.documents)
+    origin = _listed(disclosure.documents, 32)
     remarks: list[b.Phrase] = []
     if disclosure.relation == "reworded" and disclosure.source is not None:
         # An exact value cannot be reworded, but it may be written in another form, or be made up.
@@ -262,7 +274,9 @@ def _origin(disclosure: Disclosure) -> b.Noted:
     elif disclosure.relation == "inferred" and len(disclosure.sources) > 1:
         remarks.append("from several pieces together")
     if disclosure.relation == "copied" and len(disclosure.sources) > 1:
-        remarks.append(f"in {len(disclosure.sources)} pieces")
+        remarks.append(f"in {len(disclosure.sources):,} pieces")
+    if disclosure.evidence == "words":
+        remarks.append(_BY_WORDING)
     return b.Noted(origin or b.Untrusted(disclosure.source or "", 48), remarks)
 
 
@@ -291,19 +305,24 @@ def disclosed_span(
 def _marked_origin(disclosure: Disclosure, *, several: bool) -> b.Phrase:
     """Its documents, or pieces where there is only one document, and the words of the first source if they differ."""
     by_document = several and disclosure.documents
-    names = disclosure.documents if by_document else [source.piece for source in disclosure.sources]
+    names = disclosure.documents if by_document else [*dict.fromkeys(source.piece for source in disclosure.sources)]
     if not names:
         return "no single piece"
-    n = n_listed(len(names), 3)
-    listed = b.joined(b.Untrusted(name, 40) for name in names[:n])
-    n_more = len(names) - n
-    more = f" and {n_more} more" if n_more > 0 else ""
+    listed = _listed(names, 40)
     if disclosure.relation == "inferred" and len(disclosure.sources) > 1:
-        return (*listed, f"{more} together")
+        return (*listed, " together")
     if disclosure.evidence == "words":
-        return (*listed, f"{more}, by wording only; the scores do not confirm it")
+        return (*listed, f", {_BY_WORDING}")
     words = () if disclosure.relation == "copied" else (": “", b.Untrusted(disclosure.sources[0].text, 80), "”")
-    return (*listed, more, *words)
+    return (*listed, *words)
+
+
+def _listed(names: Sequence[str], characters: int) -> tuple[str | b.Untrusted, ...]:
+    """Names of pieces or documents, and how many more there are; `--json` and SQL have all."""
+    n = n_listed(len(names), _ORIGINS)
+    listed = b.joined(b.Untrusted(name, characters) for name in names[:n])
+    n_more = len(names) - n
+    return (*listed, *([f" and {n_more:,} more"] if n_more > 0 else []))
 
 
 def parts(stretch: Stretch, disclosed: Sequence[Disclosure]) -> Sequence[b.Words]:

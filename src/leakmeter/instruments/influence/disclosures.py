@@ -31,6 +31,7 @@ from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.sources import Pieces, Series, Source, finite, unbounded
 from leakmeter.stats.stats import maximal_segments, posterior_from_even_odds
+from leakmeter.text import function_words
 from leakmeter.text.build import REGION
 from leakmeter.text.entities import values
 from leakmeter.text.entities.values import Value
@@ -41,6 +42,9 @@ LEAST_SURPRISE: Final = 7.0
 """Nats of a value that is no coincidence: less likely than 1 in 1,000 without the context."""
 _PUNCTUATION: Final = " \t\r\n.,;:!?()[]«»\"“”„'’*–—-…¿¡"
 _WORDS = regex.compile(r"\S+")
+_LETTER = regex.compile(r"[\p{L}\p{N}]")
+_SAYING = regex.compile(r"[\p{L}\p{M}]{3}|\p{N}")
+"""Of what is left of a word beside a value: 's' and 'th' are its endings."""
 
 _Word = tuple[int, int, int, int]
 """First character, the one behind the last; first token, the one behind the last."""
@@ -153,7 +157,17 @@ def disclosures(texts: Texts, series: Series) -> tuple[Disclosure, ...]:
     edges = [0, *accumulate(map(len, tokens))]
     numbers = _numbers(texts, series, len(tokens))
     known = values.find(
-        text, texts["context"], texts["query"], region=texts.get("region", REGION), listed=texts.get("sensitive", ())
+        text,
+        texts["context"],
+        texts["query"],
+        region=texts.get("region", REGION),
+        listed=texts.get("sensitive", ()),
+        entities=[
+            (start, end, span["entity"]["type"])
+            for span in texts["spans"]
+            if span.get("entity")
+            for start, end in span["ranges"]
+        ],
     )
     is_value = np.zeros(len(tokens), dtype=bool)
     spans: list[tuple[_Word, Value | None]] = []
@@ -161,7 +175,8 @@ def disclosures(texts: Texts, series: Series) -> tuple[Disclosure, ...]:
         first, last = _tokens_of(edges, value.start, value.end)
         spans.append(((value.start, value.end, first, last), value))
         is_value[first:last] = True
-    spans += [(span, None) for span in _other_spans(text, edges, numbers, is_value)]
+    places = [(value.start, value.end) for value in known]
+    spans += [(span, None) for span in _other_spans(text, edges, numbers, places, is_value)]
     spans.sort(key=lambda span: span[0][:2])
     outcomes = (_disclosure(text, span, value, numbers) for span, value in spans)
     return tuple(disclosure for disclosure in outcomes if disclosure is not None)
@@ -188,26 +203,60 @@ def _numbers(texts: Texts, series: Series, n_tokens: int) -> _Numbers:
     )
 
 
-def _other_spans(text: str, edges: Sequence[int], numbers: _Numbers, is_value: Any) -> Iterator[_Word]:
+def _other_spans(
+    text: str, edges: Sequence[int], numbers: _Numbers, values: Sequence[tuple[int, int]], is_value: Any
+) -> Iterator[_Word]:
     """The stretches of words that the context raised, where no value stands."""
     words: list[_Word] = []
-    for match in _WORDS.finditer(text):
-        first, last = _tokens_of(edges, match.start(), match.end())
-        # A token may hold the end of one word and the beginning of the next.
+    for start, end in _words(text, values):
+        first, last = _tokens_of(edges, start, end)
+        # A token may hold the end of one word and the beginning of the next; what a value has a part of is its own.
         first = max(first, words[-1][3]) if words else first
-        words.append((match.start(), match.end(), first, max(first, last)))
+        while first < last and is_value[first]:
+            first += 1
+        while first < last and is_value[last - 1]:
+            last -= 1
+        words.append((start, end, first, max(first, last)))
     ends = [i + 1 for i, word in enumerate(words) if text[word[1] - 1] in ".!?…;:"]
     for begin, end in pairwise(dict.fromkeys((0, *ends, len(words)))):
         sentence = words[begin:end]
-        scores = [_score(numbers, first, last, is_value) for _, _, first, last in sentence]
+        scores = [_score(numbers, first, last) for _, _, first, last in sentence]
         segments = [_trimmed(segment, sentence, numbers) for segment in maximal_segments(scores)]
         for start, stop in _joined(segments, sentence, scores, numbers):
             first, last = sentence[start][0], sentence[stop - 1][1]
             inner = text[first:last]
             trimmed = inner.strip(_PUNCTUATION)
-            if trimmed:
-                first += inner.index(trimmed)
-                yield first, first + len(trimmed), sentence[start][2], sentence[stop - 1][3]
+            first += inner.index(trimmed)
+            last = first + len(trimmed)
+            # That a value ends, or begins, is told by the words beside it: their nats are the value's.
+            is_of_value = function_words.are_all(trimmed) and _is_beside(text, first, last, values)
+            if trimmed and not is_of_value:
+                yield first, last, sentence[start][2], sentence[stop - 1][3]
+
+
+def _is_beside(text: str, start: int, end: int, values: Sequence[tuple[int, int]]) -> bool:
+    """Whether no word stands between characters and a value."""
+    gaps = ((stop, start) if stop <= start else (end, at) for at, stop in values)
+    return any(not _LETTER.search(text, *gap) for gap in gaps)
+
+
+def _words(text: str, values: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Characters [start, end) of the words of a text. What a value has of a word is a word, and so is what is left of
+    an address around a number; signs and endings beside a value are the value's."""
+    ahead = list(reversed(values))
+    for match in _WORDS.finditer(text):
+        at, end = match.span()
+        while ahead and ahead[-1][0] < end:
+            start, stop = ahead[-1]
+            if _SAYING.search(text, at, start):
+                yield at, start
+            yield max(at, start), min(stop, end)
+            at = max(at, min(stop, end))
+            if stop > end:
+                break
+            ahead.pop()
+        if at == match.start() or _SAYING.search(text, at, end):
+            yield at, end
 
 
 def _trimmed(segment: tuple[int, int], words: Sequence[_Word], numbers: _Numbers) -> tuple[int, int]:
@@ -236,9 +285,10 @@ def _joined(
     return joined
 
 
-def _score(numbers: _Numbers, first: int, last: int, is_value: Any) -> float:
-    """What the context did to a word, less what an irrelevant text does, 0.5 nats at least; −∞ in a value."""
-    if is_value[first:last].any() or last <= first:
+def _score(numbers: _Numbers, first: int, last: int) -> float:
+    """What the context did to a word, less what an irrelevant text does, 0.5 nats at least; −∞ of a word without
+    tokens of its own, as in a value."""
+    if last <= first:
         return -np.inf
     placebo = np.abs(numbers.placebos[:, first:last].sum(axis=1)).max(initial=0.0)
     return float(numbers.whole[first:last].sum()) - max(0.5, float(placebo))

@@ -310,6 +310,14 @@ _PARTLY_KNOWN: Final = LowerBound(
     "only the first of several drawn responses was examined, or numbers are too uncertain to find all",
     "measure each response as a case of its own, in float32",
 )
+_SHOWN_ONLY: Final = LowerBound(
+    lambda case: (
+        _PARTLY_KNOWN.holds(case) or any(leak.is_sensitive and leak.evidence == "words" for leak in case.disclosed)
+    ),
+    "a response copies a value that the scoring model's numbers do not show, or are too uncertain to show, or several "
+    "responses were drawn and only the first was examined",
+    "look at influence.disclosures.personal, or measure with a larger model and each response as a case of its own",
+)
 
 
 _QUANTITIES: Final[Quantities] = (
@@ -365,11 +373,14 @@ _QUANTITIES: Final[Quantities] = (
     Quantity(
         "influence.worst_disclosure",
         NATS,
-        "Largest signed sum of a personal or secret disclosure; 0 where there is none.",
-        lambda case: max((leak.most_nats for leak in case.disclosed if leak.is_sensitive), default=0.0),
+        "Largest signed sum of a personal or secret disclosure, by the whole context or by one piece; 0 where there is "
+        "none.",
+        lambda case: max(
+            (leak.most_nats for leak in case.disclosed if leak.evidence == "scores" and leak.is_sensitive), default=0.0
+        ),
         floor=NOISE,
         half_width=quantity.HALF_WIDTH,
-        lower_bound=_PARTLY_KNOWN,
+        lower_bound=_SHOWN_ONLY,
         usual="max",
     ),
     Quantity(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Self
@@ -15,8 +15,8 @@ import regex
 from leakmeter.core.measure import Texts
 from leakmeter.core.record import JsonObject, Record, Unbounded
 from leakmeter.core.request import FloatArray
-from leakmeter.text.entities.values import Folded
 from leakmeter.text.entity_results import entity_fields
+from leakmeter.text.matching import HIDDEN, Folded, folded
 
 Series = Mapping[tuple[int, str, str], FloatArray]
 """By (sample, statistic, piece)."""
@@ -74,10 +74,12 @@ _POSSIBLE: Final = 1e10
 """Stands for +∞: what the context alone makes possible. It outweighs 99 tokens that it rules out."""
 _RULED_OUT: Final = -1e8
 """Stands for −∞."""
-_MOST_SOURCES: Final = 4
+_MOST_TOGETHER: Final = 4
+"""Sources of what no piece says."""
 _COPIED: Final = 0.6
 """Share of a span's telling words that stand in its source, from where it is called copied."""
-_TELLING = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:[.'’@/+=_-][\p{L}\p{M}\p{N}]+)*")
+_LETTERS: Final = rf"[\p{{L}}\p{{M}}\p{{N}}{HIDDEN}]+"
+_TELLING = regex.compile(rf"{_LETTERS}(?:[.'’@/+=_\p{{Pd}}]{_LETTERS})*")
 Place = tuple[int, int]
 
 
@@ -138,6 +140,8 @@ class Pieces:
 
     def __init__(self, texts: Texts, series: Series, n_tokens: int) -> None:
         self._context: str = texts["context"]
+        # A measurement that goes on has no names of documents, and asks for none.
+        self._documents = [(part["name"], part["start"], part["end"]) for part in texts.get("documents", ())]
         # Without numbers a document is only what its sentences are.
         self._spans: list[JsonObject] = [
             span
@@ -157,26 +161,32 @@ class Pieces:
     def sources(self, words: str, *, is_value: bool, first: int, last: int, nats: float) -> list[tuple[Source, bool]]:
         """The pieces that a span, [first, last) of the response, came from, most nats first, each with whether it has
         the span's words; a value's are found however they are written. `nats` is what the whole context does to the
-        span.
+        span. A piece that says the words in several documents is a source of each.
         """
         without, alone = (sums[:, last] - sums[:, first] for sums in (self._without, self._alone))
-        where = self._saying_value(words) if is_value else self._saying(words)
+        exactly = self._saying_exactly(words)
+        where = exactly if is_value else {**self._saying(words), **exactly}
         # A whole document is a source where no sentence of any is, as of what two of its sentences say together.
         for among in (self._are_units, np.ones_like(self._are_units)):
-            chosen = _chosen(among, without, alone, where, nats, is_value=is_value)
+            chosen = _chosen(among, without, alone, where, exactly, nats, is_value=is_value)
             if chosen:
                 break
         else:
             chosen = np.flatnonzero(self._are_units & (without > _LEAST_SHARE * nats)).tolist()
-        sources = [(self._source(i, where.get(i), without[i], alone[i]), i in where) for i in chosen]
-        return sorted(sources, key=lambda source: -source[0].most_nats)[:_MOST_SOURCES]
+        sources = [
+            (self._source(i, place, without[i], alone[i]), i in where)
+            for i in chosen
+            for place in where.get(i, self._spans[i]["ranges"][:1])
+        ]
+        sources.sort(key=lambda source: -source[0].most_nats)
+        return sources if any(is_copied for _, is_copied in sources) else sources[:_MOST_TOGETHER]
 
-    def _source(self, number: int, place: Place | None, without: float, alone: float) -> Source:
+    def _source(self, number: int, place: Place, without: float, alone: float) -> Source:
         span = self._spans[number]
-        start, end = place or span["ranges"][0]
+        start, end = place
         return Source(
             piece=span["name"],
-            document=span["document"],
+            document=span["document"] or self._document_at(start),
             text=self._context[start:end],
             start=start,
             end=end,
@@ -184,36 +194,40 @@ class Pieces:
             alone_nats=None if np.isnan(alone) else float(alone),
         )
 
-    def _saying_value(self, value: str) -> dict[int, Place]:
-        where: dict[int, Place] = {}
-        numbers, starts, ends = self._ranges
-        for start, end in self._folded.places(value, in_words=True):
-            for number in numbers[(starts <= start) & (ends >= end)].tolist():
-                where.setdefault(number, (start, end))
-        return where
+    def _document_at(self, character: int) -> str | None:
+        return next((name for name, start, end in self._documents if start <= character < end), None)
 
-    def _saying(self, words: str) -> dict[int, Place]:
+    def _saying_exactly(self, words: str) -> dict[int, list[Place]]:
+        """The pieces that say some words, however they are written, and where first in each of their documents."""
+        where: dict[int, dict[str | None, Place]] = {}
+        numbers, starts, ends = self._ranges
+        for start, end in self._folded.places(words, in_words=True):
+            for number in numbers[(starts <= start) & (ends >= end)].tolist():
+                where.setdefault(number, {}).setdefault(self._document_at(start), (start, end))
+        return {number: [*places.values()] for number, places in where.items()}
+
+    def _saying(self, words: str) -> dict[int, list[Place]]:
         """The pieces that have enough of the telling words of a span close together, and where."""
-        telling = [word.group().casefold() for word in _TELLING.finditer(words)]
+        telling = [folded(word.group()) for word in _TELLING.finditer(words)]
         long = {word for word in telling if len(word) > 3 or any(map(str.isdigit, word))} or {*telling}
         least = max(_COPIED * len(long), 1)
         having = Counter(number for word in long for number in self._having.get(word, ()))
         # Within twice as many words: what stands far apart is not copied.
         size = 2 * len(telling) + 2
-        where: dict[int, Place] = {}
+        where: dict[int, list[Place]] = {}
         for number in sorted(number for number, n in having.items() if n >= least):
             piece_words = self._words(number)
             at = [i for i, (word, _, _) in enumerate(piece_words) if word in long]
             windows = [[j for j in at[k : k + size] if j - i < size] for k, i in enumerate(at)]
             best = max(windows, key=lambda window: (len({piece_words[j][0] for j in window}), window[0] - window[-1]))
             if len({piece_words[j][0] for j in best}) >= least:
-                where[number] = (piece_words[best[0]][1], piece_words[best[-1]][2])
+                where[number] = [(piece_words[best[0]][1], piece_words[best[-1]][2])]
         return where
 
     def _words(self, number: int) -> list[tuple[str, int, int]]:
-        """Words of a piece in lower case, with their characters in the context."""
+        """Words of a piece, folded, with their characters in the context."""
         return [
-            (word.group().casefold(), word.start(), word.end())
+            (folded(word.group()), word.start(), word.end())
             for start, end in self._spans[number]["ranges"]
             for word in _TELLING.finditer(self._context, start, end)
         ]
@@ -252,7 +266,8 @@ def _chosen(
     among: npt.NDArray[np.bool_],
     without: FloatArray,
     alone: FloatArray,
-    where: Mapping[int, Place],
+    where: Collection[int],
+    exactly: Collection[int],
     nats: float,
     *,
     is_value: bool,
@@ -262,8 +277,11 @@ def _chosen(
     saying = [number for number in where if among[number]]
     least = _LEAST_SHARE * max(nats, most[among].max(initial=0.0))
     moving = [number for number in saying if most[number] > least]
+    # Who restricts one piece that says a value has to know of the others, whether the model looked at them or not.
     if is_value and saying:
-        return [number for number in saying if np.isnan(without[number]) or number in moving] or saying
-    sole: list[int] = moving or np.flatnonzero(among & (without >= _SOLE * nats)).tolist()
+        return saying
+    if moving:
+        return [number for number in saying if number in moving or number in exactly]
+    sole: list[int] = np.flatnonzero(among & (without >= _SOLE * nats)).tolist()
     top = np.nanmax(alone[among], initial=0.0)
     return sole or np.flatnonzero(among & (alone >= max(_SOLE * nats, _REDUNDANT * top))).tolist()

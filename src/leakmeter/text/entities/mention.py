@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-PHONE, EMAIL, ADDRESS, DATE, PERSON = "phone", "email", "address", "date", "person"
+PHONE, EMAIL, ADDRESS, DATE, PERSON = TYPES = "phone", "email", "address", "date", "person"
 """Types that are always looked for; the user's patterns add others."""
 
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
 from typing import Final
 
 import regex
 
-from leakmeter.text.entities import address, date, email, person, phone, shapes
-from leakmeter.text.entities.mention import ADDRESS, Mention, without_overlaps
+from leakmeter.text.entities import address, copied, date, email, person, phone, shapes
+from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE, TYPES, Mention, without_overlaps
+from leakmeter.text.matching import Folded
 
 LISTED: Final = "list"
-_SIGNS = regex.compile(r"[^a-z0-9]+")
-_DIGIT = regex.compile(r"\d|[\p{L}\p{M}]+")
 _NUMBER = regex.compile(r"\d(?:[ .()/-]{0,2}\d){3,}")
 """A number of four digits or more."""
 RECOGNISED: Final = "recogniser"
@@ -45,20 +41,38 @@ class Value:
 
 
 def find(
-    text: str, context: str, query: str, *, region: str, listed: Sequence[tuple[int, int, str]] = ()
+    text: str,
+    context: str,
+    query: str,
+    *,
+    region: str,
+    listed: Sequence[tuple[int, int, str]] = (),
+    entities: Sequence[tuple[int, int, str]] = (),
 ) -> list[Value]:
-    """Values of an answer, in order, none overlapping; what the query says already is none. Names and words of the
-    context tell what a word of the answer is; `listed` are (start, end, type) of what a list of the user's has in the
-    context."""
-    shaped = list(shapes.find(text, f"{context}\n{query}"))
+    """Values of an answer, in order, none overlapping; what the query says already is none. Values, names and words of
+    the context tell what a word of the answer is; `listed` are (start, end, type) of what a list of the user's has in
+    the context, and `entities` of what is known there in another way."""
+    known = list(copied.find(text, context, region, entities))
+    shaped = [*shapes.find(text, f"{context}\n{query}"), *(mention for mention, by_shape in known if by_shape)]
+
+    def documented(*types: str) -> list[Mention]:
+        return [mention for mention, by_shape in known if not by_shape and mention.type in types]
+
     ranks = [
         (LISTED, list(_listed(text, context, listed))),
-        (RECOGNISED, list(email.find(text))),
+        (LISTED, documented(*{kind for _, _, kind in entities}.difference(TYPES))),
+        (RECOGNISED, [*email.find(text), *documented(EMAIL)]),
         (SHAPED, [mention for mention in shaped if mention.type in (shapes.ACCOUNT, shapes.KEY, ADDRESS)]),
-        (RECOGNISED, list(address.find(text, region))),
-        (RECOGNISED, [m for m in date.find(text, region) if date.is_value(m.value) and "x" not in m.value]),
-        (RECOGNISED, list(phone.find(text, region))),
-        (RECOGNISED, list(person.find(text))),
+        (RECOGNISED, [*address.find(text, region), *documented(ADDRESS)]),
+        (
+            RECOGNISED,
+            [
+                *(m for m in date.find(text, region) if date.is_value(m.value) and "x" not in m.value),
+                *documented(DATE),
+            ],
+        ),
+        (RECOGNISED, [*phone.find(text, region), *documented(PHONE)]),
+        (RECOGNISED, [*person.find(text), *documented(PERSON)]),
         (SHAPED, shaped),
     ]
     by_place: dict[tuple[int, int, str], str] = {}
@@ -82,81 +96,6 @@ def is_unexplained(response: str, prompt: str) -> bool:
         return False
     folded = Folded(prompt)
     return any(folded.where(value) is None for value in values)
-
-
-class Folded:
-    """Letters and digits of a text without case and accents, and where each stands."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        if text.isascii():
-            self._places = [i for i, sign in enumerate(text) if sign.isalnum()]
-            self.letters: str = _SIGNS.sub("", text.lower())
-            return
-        letters: list[str] = []
-        self._places = []
-        for i, sign in enumerate(text):
-            for letter in unicodedata.normalize("NFKD", sign).casefold():
-                if letter.isalnum():
-                    letters.append(letter)
-                    self._places.append(i)
-        self.letters = "".join(letters)
-
-    @cached_property
-    def _digits(self) -> tuple[str, list[tuple[int, int]]]:
-        """Digits in the order of the text, also those that are words, and the characters of each."""
-        digits: list[str] = []
-        places: list[tuple[int, int]] = []
-        for match in _DIGIT.finditer(self._text):
-            digit = shapes.DIGIT_OF.get(match.group().casefold(), match.group())
-            if digit.isdecimal():
-                digits.append(digit)
-                places.append(match.span())
-        return "".join(digits), places
-
-    def where(self, value: str) -> tuple[int, int] | None:
-        """First characters that have a value, in words too; None where none do."""
-        return next(self.places(value, in_words=True), None)
-
-    def places(self, value: str, *, in_words: bool = False) -> Iterator[tuple[int, int]]:
-        """Characters that have a value, however it is spaced, punctuated or cased, but as a part of no longer word.
-        Where there are none, with `in_words`, those of the same number, of four digits or more, in figures or words."""
-        wanted = Folded(value)
-        if not wanted.letters:
-            return
-        has_any = False
-        for at in _each(self.letters, wanted.letters):
-            start, end = self._places[at], self._places[at + len(wanted.letters) - 1] + 1
-            if self._is_whole(start, end):
-                has_any = True
-                yield start, end
-        digits, parts = wanted._digits
-        if has_any or not in_words or len(digits) < 4 or _letters_beside(value, parts):
-            return
-        for at in _each(self._digits[0], digits):
-            run = self._digits[1][at : at + len(digits)]
-            is_close = all(after - end <= 3 for (_, end), (after, _) in pairwise(run))
-            if is_close and self._is_whole(run[0][0], run[-1][1]):
-                yield run[0][0], run[-1][1]
-
-    def _is_whole(self, start: int, end: int) -> bool:
-        """Whether no word and no number goes on: 'rill' is not in 'drill', nor '4120' in '99941203'; 'K4410' is in
-        'K4410s'."""
-        pairs = self._text[max(start - 1, 0) : start + 1], self._text[end - 1 : end + 1]
-        return not any(len(pair) == 2 and (pair.isalpha() or pair.isdecimal()) for pair in pairs)
-
-
-def _each(text: str, part: str) -> Iterator[int]:
-    at = text.find(part)
-    while at >= 0:
-        yield at
-        at = text.find(part, at + 1)
-
-
-def _letters_beside(value: str, digits: Sequence[tuple[int, int]]) -> bool:
-    """Whether a value has letters that are no digit in words, as a code has."""
-    at_digits = {i for start, end in digits for i in range(start, end)}
-    return any(sign.isalpha() and i not in at_digits for i, sign in enumerate(value))
 
 
 def _listed(text: str, context: str, listed: Sequence[tuple[int, int, str]]) -> Iterator[Mention]:

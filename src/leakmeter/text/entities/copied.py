@@ -1,0 +1,89 @@
+"""Values of documents that an answer says too, in whatever clothes: see `leakmeter.text.matching`.
+
+A document tells better than an answer what a value is, by a label, a title or the words around it; what it calls a
+person or a number is one where the answer writes it in capitals, in small letters or with hidden characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import regex
+
+from leakmeter.text import matching
+from leakmeter.text.entities import date, person, shapes
+from leakmeter.text.entities import find as entities
+from leakmeter.text.entities.mention import ADDRESS, DATE, PERSON, Mention
+
+_LEAST_LETTERS: Final = 3
+_LEAST_DIGITS: Final = 4
+"""Of a value that is a number: shorter ones stand in every text."""
+_NAMES: Final = frozenset((PERSON, shapes.NAME_TYPE))
+_PARTED = regex.compile(r"\d[^\d\p{L}]*[:;,][^\d\p{L}]*\d")
+"""Digits that a time of day or a list keeps apart, and no number does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A value of the documents, in one of its forms."""
+
+    type: str
+    text: str
+    letters: str
+    """As they are compared."""
+    by_shape: bool
+
+
+@lru_cache(maxsize=8)
+def known(context: str, region: str) -> tuple[Known, ...]:
+    """What recognisers and shapes see in documents, each form once, those of recognisers first."""
+    recognised = [
+        (entity.type, context[start:end])
+        for entity in entities.find(context, [(0, len(context))], region=region)
+        for start, end in entity.mentions
+        if entity.type != DATE or (date.is_value(entity.value) and "x" not in entity.value)
+    ]
+    # A street with its number is an address without its town too.
+    streets = [(kind, text.partition(",")[0]) for kind, text in recognised if kind == ADDRESS]
+    recognised += [(kind, street) for kind, street in streets if any(map(str.isdigit, street)) and " " in street]
+    shaped = [(mention.type, context[mention.start : mention.end]) for mention in shapes.find(context)]
+    return _each_once([*((*form, False) for form in recognised), *((*form, True) for form in shaped)])
+
+
+def _each_once(forms: Sequence[tuple[str, str, bool]]) -> tuple[Known, ...]:
+    by_letters: dict[tuple[str, str], Known] = {}
+    for kind, text, by_shape in forms:
+        letters = matching.folded(text)
+        if len(letters) >= (_LEAST_DIGITS if letters.isdecimal() else _LEAST_LETTERS):
+            by_letters.setdefault((kind, letters), Known(kind, text, letters, by_shape))
+    return tuple(by_letters.values())
+
+
+def find(
+    text: str, context: str, region: str, further: Sequence[tuple[int, int, str]] = ()
+) -> Iterator[tuple[Mention, bool]]:
+    """What an answer says of the documents' values, each with whether only a shape tells what it is; `further` are
+    (start, end, type) of values that are known to stand in the context."""
+    answer = matching.Folded(text)
+    values = (*_each_once([(kind, context[start:end], False) for start, end, kind in further]), *known(context, region))
+    said = [value for value in values if value.letters in answer.letters]
+    if not said:
+        return
+    lowered = person.lowered_words(_without(context, [value.text for value in said if value.type in _NAMES]))
+    for value in said:
+        for start, end in answer.places(value.text):
+            words = text[start:end]
+            # A number is not a time of day, nor a name a word that documents write small.
+            is_other = (value.letters.isdecimal() and _PARTED.search(words) and not _PARTED.search(value.text)) or (
+                value.type in _NAMES and words.islower() and not lowered.isdisjoint(person.words(words))
+            )
+            if not is_other:
+                yield Mention(value.type, start, end, value.letters), value.by_shape
+
+
+def _without(context: str, names: Sequence[str]) -> str:
+    """The documents without some names, which may stand there in small letters."""
+    return regex.sub("|".join(map(regex.escape, sorted(names, key=len, reverse=True))), " ", context) if names else ""
