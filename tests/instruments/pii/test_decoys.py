@@ -267,6 +267,27 @@ def test_addresses_of_mail_keep_the_name(email: str, form: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("address", "region", "form"),
+    [
+        # An address says where it is, whatever the region.
+        *(("Via Garibaldi 12, 20121 Milano", of, r"Via [\w' -]+ \d\d, 20121 Milano") for of in ("US", "IT")),
+        *(("Hauptstr. 5, 10115 Berlin", of, r"[\w' -]+str\. \d, 10115 Berlin") for of in ("US", "DE", "AT")),
+        ("825, boulevard Voltaire, 75011 Paris", "US", r"\d{3}, boulevard [\w' -]+, 75011 Paris"),
+        ("Calle Mayor 5, 28013 Madrid", "GB", r"Calle [\w' -]+ \d, 28013 Madrid"),
+        ("ul. Polna 79/19, 02-931 Gdynia", "PL", r"ul\. [\w. -]+ \d\d/\d\d, 02-931 Gdynia"),
+        ("Atatürk Caddesi 5, Kadıköy, İstanbul", "US", r"\w+ Caddesi \d, Kadıköy, İstanbul"),
+        ("H.No. 97, Bhatt Nagar, Nandyal-833788", "IN", r"H\.No\. \d\d, [\w ]+ Nagar, Nandyal-833788"),
+        ("Vicolo Stella, 59, 30010, Mira (VE)", "IT", r"Vicolo [\w' -]+, \d\d, 30010, Mira \(VE\)"),
+        ("12 Plaza Drive, Troy, NY 12180", "US", r"\d\d [A-Z]\w+ Drive, Troy, NY 12180"),
+    ],
+)
+def test_addresses_keep_what_streets_are_called_where_they_are(address: str, region: str, form: str) -> None:
+    decoys = addresses(address, region, n=40)
+    assert all(re.fullmatch(form, decoy) for decoy in decoys), decoys
+    assert len({re.sub(r"\d", "", decoy) for decoy in decoys}) > 10
+
+
+@pytest.mark.parametrize(
     ("address", "form"),
     [
         ("742 Evergreen Ln, Troy, NY 12180", r"[1-9]\d\d [A-Z][a-z]+ Ln, Troy, NY 12180"),
