@@ -7,7 +7,8 @@ times all its ways in turn instead of pairs, and prints one object a setting, wi
 `store`, `extraction` and `traces` need no model: they write ten million measurements and ask for them, find people in
 80 MB of documents, and read logged traffic. `ledger-day` puts a day of logged answers into a ledger. `scale` simulates
 fleets of workers; `many` writes very large runs, and very many. `jobs` times the main commands from start to end.
-`int8` says what weights in eight bits save and change. `pages` asks a server for its pages. `--tiny` makes any of them
+`int8` says what weights in eight bits save and change. `pii-origins` counts people whom no model can know and whose
+values are called known. `pages` asks a server for its pages. `--tiny` makes any of them
 as small as it can be and still do all that it does, to see that it runs.
 """
 
@@ -25,7 +26,20 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import base, extraction, int8, jobs, ledger_day, many, pages, scale, scenarios, store, traces
+from benchmarks import (
+    base,
+    extraction,
+    int8,
+    jobs,
+    ledger_day,
+    many,
+    pages,
+    pii_origins,
+    scale,
+    scenarios,
+    store,
+    traces,
+)
 from benchmarks.disclosures import run as disclosures
 from benchmarks.estimates import Estimates, rows
 from benchmarks.machine import forget_peak_rss, operations, peak_rss_mib
@@ -44,6 +58,7 @@ _OWN = (
     scale.NAME,
     many.NAME,
     pages.NAME,
+    pii_origins.NAME,
 )
 
 
@@ -118,6 +133,8 @@ def _without_a_model(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         return jobs.rows(**jobs.TINY) if options.tiny else jobs.rows(options.model)
     if options.scenario == int8.NAME:
         return int8.rows(**int8.TINY) if options.tiny else int8.rows(options.model)
+    if options.scenario == pii_origins.NAME:
+        return pii_origins.rows(**pii_origins.TINY) if options.tiny else pii_origins.rows(options.model)
     if options.scenario == store.NAME:
         return store.rows(*_TINY_RUN) if options.tiny else store.rows()
     if options.scenario == many.NAME:
