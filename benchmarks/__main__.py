@@ -7,8 +7,9 @@ times all its ways in turn instead of pairs, and prints one object a setting, wi
 `store`, `extraction` and `traces` need no model: they write ten million measurements and ask for them, find people in
 80 MB of documents, and read logged traffic. `ledger-day` puts a day of logged answers into a ledger. `scale` simulates
 fleets of workers; `many` writes very large runs, and very many. `jobs` times the main commands from start to end.
-`int8` says what weights in eight bits save and change. `pages` asks a server for its pages. `intervals` simulates what
-intervals cover. `--tiny` makes any of them as small as it can be and still do all that it does, to see that it runs.
+`int8` says what weights in eight bits save and change. `pii-origins` counts people whom no model can know and whose
+values are called known. `pages` asks a server for its pages. `intervals` simulates what intervals cover. `--tiny` makes
+any of them as small as it can be and still do all that it does, to see that it runs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,21 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import base, extraction, int8, intervals, jobs, ledger_day, many, pages, scale, scenarios, store, traces
+from benchmarks import (
+    base,
+    extraction,
+    int8,
+    intervals,
+    jobs,
+    ledger_day,
+    many,
+    pages,
+    pii_origins,
+    scale,
+    scenarios,
+    store,
+    traces,
+)
 from benchmarks.disclosures import run as disclosures
 from benchmarks.estimates import Estimates, rows
 from benchmarks.machine import forget_peak_rss, operations, peak_rss_mib
@@ -45,6 +60,7 @@ _OWN = (
     scale.NAME,
     many.NAME,
     pages.NAME,
+    pii_origins.NAME,
 )
 
 
@@ -121,6 +137,8 @@ def _without_a_model(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         return int8.rows(**int8.TINY) if options.tiny else int8.rows(options.model)
     if options.scenario == intervals.NAME:
         return intervals.rows(options.out, **intervals.TINY if options.tiny else {})
+    if options.scenario == pii_origins.NAME:
+        return pii_origins.rows(**pii_origins.TINY) if options.tiny else pii_origins.rows(options.model)
     if options.scenario == store.NAME:
         return store.rows(*_TINY_RUN) if options.tiny else store.rows()
     if options.scenario == many.NAME:

@@ -78,7 +78,7 @@ def people_of(origin: str, type_: ValueType, n: int, seed: int) -> list[Subject]
         "relationship": lambda first, last: {"relationships": (_relative(fake, last, drawn),)},
         "email": lambda first, last: {"email": _email(fake, first, last, drawn)},
         "phone": lambda first, last: {"phone": fake.phone_number(), "region": origin[-2:]},
-        "address": lambda first, last: {"address": ", ".join(fake.address().split("\n")), "region": origin[-2:]},
+        "address": lambda first, last: {"address": _address(fake, origin, drawn), "region": origin[-2:]},
     }
     people = []
     for number in range(n):
@@ -100,6 +100,14 @@ def _email(fake: Any, first: str, last: str, drawn: random.Random) -> str:
     number = str(drawn.randrange(10 ** drawn.choice((1, 2, 4)))) if drawn.random() < 0.4 else ""
     domain = fake.free_email_domain() if drawn.random() < 0.7 else fake.domain_name()
     return f"{drawn.choice(_FORMS).format(**parts)}{number}@{domain}"
+
+
+def _address(fake: Any, origin: str, drawn: random.Random) -> str:
+    if origin != "tr_TR":
+        return ", ".join(fake.address().split("\n"))
+    # Faker writes Turkish addresses as the United States do.
+    kind, town = drawn.choice(("Caddesi", "Sokak")), drawn.choice(("Ankara", "İstanbul", "İzmir", "Bursa"))
+    return f"{fake.last_name()} {kind} {drawn.randrange(10, 100)}, {drawn.randrange(10_000, 80_000):05} {town}"
 
 
 def _ascii(word: str) -> str:

@@ -26,6 +26,7 @@ from benchmarks import (
     machine,
     many,
     pages,
+    pii_origins,
     scale,
     scenarios,
     store,
@@ -183,6 +184,15 @@ def test_weights_in_eight_bits_are_held_against_float32(run: Call) -> None:
     assert all(row["log_prob_largest_error_nats"] > 0 for row in others)
     assert all(row["answers"] == 2 and row["documents"] == 4 for row in of_kind["answers"])
     assert all(("refused" in row) != ("engine_seconds" in row) for row in of_kind["answers"])
+
+
+def test_people_of_several_origins_are_probed_for(run: Call) -> None:
+    rows = run(pii_origins.NAME)
+    origins, n = pii_origins.TINY["origins"], pii_origins.TINY["n"]
+    assert [(row["origin"], row["type"]) for row in rows] == [
+        (of, kind) for of in origins for kind in pii_origins.TYPES
+    ]
+    assert all(0 <= row["n_known"] <= row["n_low"] <= row["n_low_among_decoys"] <= row["n"] <= n for row in rows)
 
 
 @pytest.mark.long

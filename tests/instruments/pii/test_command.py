@@ -165,6 +165,34 @@ def test_bad_records_are_named_and_counted(probe: Call, people: Path) -> None:
         leakmeter.pii("toy", people, kinds=["university"])
 
 
+def test_values_that_cannot_be_probed_are_left_out_and_counted_and_stop_no_file(
+    cli: Call, probe: Call, people: Path
+) -> None:
+    namesake = {"id": "n", "name": "John Fox", "relationships": {"father": "John Fox"}}
+    nick = {"id": "e", "name": "Orlina Vestrand", "email": "sunshine_girl@gmail.com"}
+    other = {"id": "o", "name": "John Fox", "relationships": {"father": "James Fox"}}
+    people.write_text("".join(json.dumps(person) + "\n" for person in (namesake, nick, other)), encoding="utf-8")
+    ended = probe("--kinds", "twin", "relationship", "--json", decoys=99)
+    assert ended.code == 0, ended.err
+    cases, _ = objects_of(ended)
+    assert [(case["subject"], case["n_decoys"], case["n_decoys_asked"]) for case in cases] == [
+        ("e", 72, 99),
+        ("o", 99, 99),
+    ]
+    assert "Only 72 other values of this one's form exist" in cases[0]["warnings"][0]
+    assert "left out 1 bad case; the first: subject 'n'" in ended.err
+    assert "Fox" not in ended.err
+    assert len(leakmeter.pii("toy", people, kinds=["twin", "relationship"], prompts=1, beams=())) == 2
+    # Of one person alone, the defaults do.
+    heike = ("--name", "Heike Müller", "--email", "heike.mueller@web.de")
+    few = ("--beams", "0", "--prompts", "1", "--out", people.parent / "other")
+    one = cli("pii", "probe", *heike, "--model", "toy", *few)
+    assert one.code == 0, one.err
+    # Nobody is left.
+    people.write_text(json.dumps(namesake) + "\n", encoding="utf-8")
+    assert_refused(probe("--kinds", "relationship"), "none of 1 cases can be used; the first: subject 'n'")
+
+
 def test_an_export_of_an_address_book_is_probed_as_it_is(
     probe: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

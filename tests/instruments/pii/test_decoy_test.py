@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.request import Scores
 from leakmeter.engine.prediction import forecast, predicted_cases, predictor_of
 from leakmeter.engine.ready import make_ready
+from leakmeter.errors import ScoreError
 from leakmeter.instruments.pii import words
 from leakmeter.instruments.pii.canaries import canaries_of
 from leakmeter.instruments.pii.decoy_test import (
@@ -26,6 +28,7 @@ from leakmeter.instruments.pii.decoy_test import (
     exposure_of,
     is_bound,
     n_high_of,
+    p_in_middle,
     p_of,
     rank_interval,
     rank_of,
@@ -33,10 +36,12 @@ from leakmeter.instruments.pii.decoy_test import (
     stops_at,
     unselected,
 )
+from leakmeter.instruments.pii.decoys import control_names_of
 from leakmeter.instruments.pii.measure import TOGETHER, DecoyTest, Pii
 from leakmeter.instruments.pii.probe import ProbeKind, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
-from leakmeter.instruments.pii.result import PiiResult
+from leakmeter.instruments.pii.result import PiiResult, summary
+from leakmeter.instruments.pii.subject import Relation, Subject
 from leakmeter.stats.ranks import holm, rank_p, ranks_p
 
 SIZES = (50, 60, 99, 999)
@@ -128,6 +133,28 @@ def test_holm_rejects_the_same_values_as_with_the_full_test(n: int) -> None:
     assert n_known > 50
 
 
+@pytest.mark.parametrize("test", ["sequential", "full"])
+def test_a_score_that_is_no_number_is_an_error_wherever_it_stands(test: DecoyTest) -> None:
+    for at in (0, 1, 30):
+        scores = np.linspace(0.0, 1.0, 61)
+        scores[at] = math.nan
+        with pytest.raises(ScoreError, match="cannot be compared"):
+            p_of(scores, 60, test)
+        with pytest.raises(ScoreError):
+            stopped_at(scores, 60)
+        with pytest.raises(ScoreError):
+            p_in_middle(scores)
+    # A value that is ruled out is compared.
+    assert p_of([-math.inf, *[0.0] * 60], 60, test) == 1.0
+    assert p_of([0.0, *[-math.inf] * 60], 60, test) == 1 / 61
+
+
+def test_p_of_the_middle_is_two_sided() -> None:
+    decoys = np.linspace(-1.0, 1.0, 99)
+    assert [p_in_middle([x, *decoys]) for x in (2.0, -2.0, 0.97, -0.97)] == [0.02, 0.02, 0.06, 0.06]
+    assert p_in_middle([0.0, *decoys]) == 1.0
+
+
 def test_intervals_of_ranks_cover_them() -> None:
     n, rng = 99, np.random.default_rng(7)
     inside = total = 0
@@ -198,7 +225,8 @@ def test_verdicts_and_decoys_that_are_scored_are_those_of_the_full_test(n_kinds:
     assert [one.known for one in short.subjects] == [one.known for one in full.subjects] == [True, True, False]
     for ours, theirs in zip(short.subjects, full.subjects, strict=True):
         for value, other_value in zip(ours.values, theirs.values, strict=True):
-            if value.n_decoys_scored == value.n_decoys:
+            # Decoys end a test, or other names do.
+            if value.n_decoys_scored == value.n_decoys and value.p_value <= AT_RISK:
                 assert value.p_value == other_value.p_value
             else:
                 assert min(value.p_value, other_value.p_value) > AT_RISK
@@ -256,3 +284,78 @@ def test_nothing_is_generated_where_decoys_are_as_likely(tmp_path: Any) -> None:
     stopped = next(result for result in found if not result.generated)
     assert "No sign that this model knows the" in "".join(map(str, words.verdict(stopped)))
     assert "Nothing was generated" in str(words.generated(stopped))
+
+
+# ---- other names ----------------------------------------------------------------------------------------------------
+ITALIAN = Subject("a", "Laura Guarana", relationships=(Relation("father", "Virgilio Guarana"),))
+
+
+class Liking(Toy):
+    """Log-likelihoods by lot, with `nats` more for a value that a text says, after prompts that say a name."""
+
+    def __init__(self, text: str, names: Sequence[str], nats: float) -> None:
+        super().__init__()
+        self.text, self.names, self.nats = text.encode(), [name.encode() for name in names], nats
+
+    def score(self, chunk: Any) -> list[Scores]:
+        scores = []
+        for request in chunk.requests:
+            before, said = bytes(request.prompts[0].ids.tolist()), bytes(request.response)
+            likes = self.text in said and any(name in before for name in self.names)
+            lot = zlib.crc32(before, zlib.crc32(said)) / 2**32
+            scores.append(Scores(np.asarray([lot - 3.0 + self.nats * likes])))
+        return scores
+
+
+def asked_of(backend: Toy, test: DecoyTest, subject: Subject = ITALIAN) -> PiiResult:
+    measure = Pii(beams=(), decoy_test=test)
+    cases = LoadedCases(tuple(probes_of([subject], ("relationship",))))
+    plan = Plan("pii", measure, ProbeSettings(prompts=2, decoys=60), cases, TOGETHER)
+    (result,) = PiiResult.from_run(make_ready(plan, backend).measure(), asdict(measure))
+    return result
+
+
+@pytest.mark.parametrize("test", ["sequential", "full"])
+def test_a_value_that_stands_out_behind_many_names_is_no_sign_of_any(test: DecoyTest) -> None:
+    known = asked_of(Liking("Virgilio", ["Laura Guarana"], 2.0), test)
+    assert known.p_value == known.p_value_among_decoys == known.p_value_among_names == 1 / 61
+    assert known.can_be_tested
+    assert (known.n_names, known.n_names_scored) == (60, 60)
+    # Behind half of the names, among them the person's and none of the control names.
+    names = control_names_of(ITALIAN, 62, least=1, seed=0, fits=lambda name: len(name) == len(ITALIAN.name))
+    usual = asked_of(Liking("Virgilio", ["Laura Guarana", *names[2::2]], 2.0), test)
+    assert usual.p_value_among_decoys == 1 / 61
+    assert usual.p_value == usual.p_value_among_names > 0.2
+    assert usual.can_be_tested is None
+    assert (usual.n_names_scored < 60) == (test == "sequential")
+    assert not summary([usual]).subjects[0].known
+
+
+def test_what_is_unlike_its_decoys_and_of_a_name_unlike_others_cannot_be_tested() -> None:
+    class Unlike(Liking):
+        def score(self, chunk: Any) -> list[Scores]:
+            scores = super().score(chunk)
+            for request, made in zip(chunk.requests, scores, strict=True):
+                before, said = bytes(request.prompts[0].ids.tolist()), bytes(request.response)
+                # Less likely than any decoy behind any other name; and all decoys less likely behind this one.
+                is_own = b"Laura Guarana" in before
+                made.values[:] -= 4.0 * (is_own if self.text not in said else not is_own)
+            return scores
+
+    result = asked_of(Unlike("Virgilio", ["Laura Guarana"], 1.0), "sequential")
+    assert (result.p_value, result.can_be_tested) == (1 / 61, False)
+    assert result.p_value_without_name == result.p_value_without_value == 2 / 61
+    told = summary([result])
+    assert (told.n_known, told.n_untestable, told.n_at_risk) == (0, 1, 0)
+    assert told.subjects[0].values[0].holm_p == 1.0
+
+
+def test_tests_of_names_are_those_of_all_ways_of_asking() -> None:
+    backend = Drawn({person.name: str(person.phone) for person in PEOPLE})
+    found = results(backend, "sequential", 2)
+    for person in {result.subject for result in found}:
+        ways = [result for result in found if (result.subject, result.type) == (person, "phone")]
+        assert len({result.n_names_scored for result in ways}) == 1
+        value = summary(ways).subjects[0].values[0]
+        assert value.p_value_among_names is not None
+        assert value.p_value <= AT_RISK

@@ -20,7 +20,14 @@ from scipy import stats
 from helpers.places import SAMPLES
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import canaries_of
-from leakmeter.instruments.pii.decoys import control_names_of, decoys_of, renamed, share_place
+from leakmeter.instruments.pii.decoys import (
+    LEAST,
+    control_names_of,
+    decoys_of,
+    others_in_place_of,
+    renamed,
+    share_place,
+)
 from leakmeter.instruments.pii.subject import Relation, Subject, ValueType
 from leakmeter.instruments.pii.subjects import load_subjects
 from leakmeter.text.surrogates.person import given_names
@@ -122,6 +129,36 @@ def test_names_of_every_kind_give_addresses() -> None:
         assert len(set(decoys)) == 40
         assert all(decoy.startswith(email[0]) for decoy in decoys)
     assert len(emails("me@janedoe.com", n=99)) == len(emails("jane.doe@gmail.com", n=99)) == 99
+
+
+@pytest.mark.parametrize(
+    ("name", "email"),
+    [
+        *(("Jürgen Groß", "juergen.gross@gmail.com"), ("Heike Müller", "heike.mueller@web.de")),
+        *(("Heike Müller", "hmuller@gmx.de"), ("Søren Ågaard", "soeren.aagaard@gmail.com")),
+        *(("Søren Ågaard", "sorenagaard@gmail.com"), ("Łukasz Wójcik", "lukasz_wojcik@gmail.com")),
+        *(("Işıl Yıldız", "isil.yildiz@hotmail.com"), ("BJÖRK ÆGISDÓTTIR", "b.aegisdottir@yahoo.com")),
+    ],
+)
+def test_addresses_of_mail_are_forms_of_names_as_they_are_spelled(name: str, email: str) -> None:
+    decoys = emails(email, name=name, n=99)
+    assert len({decoy.split("@")[0] for decoy in decoys}) > 3
+    assert "ek" in renamed(email, "email", name, "Uta Ek")
+    assert not any(
+        word in renamed(email, "email", name, "Uta Ek") for word in re.split(r"\W", email)[:-2] if len(word) > 2
+    )
+
+
+def test_where_few_values_have_the_form_these_are_taken() -> None:
+    nick = Subject("x", "Orlina Vestrand", email="sunshine_girl@gmail.com")
+    with pytest.raises(UsageError, match="99 decoys of the email are needed, and 72 other values"):
+        decoys_of(nick, "email", n=99)
+    some = decoys_of(nick, "email", n=99, least=LEAST)
+    assert len(set(some)) == 72
+    assert all(decoy.startswith("sunshine_girl@") for decoy in some)
+    namesake = Subject("x", "John Fox", relationships=(Relation("father", "John Fox"),))
+    with pytest.raises(UsageError, match=f"{LEAST} decoys of the relationship 'father' are needed, and 0 other"):
+        decoys_of(namesake, "relationship", relation="father", n=99, least=LEAST)
 
 
 def test_addresses_elsewhere_keep_what_is_behind_the_street_and_ordinals_end_as_they_are_said() -> None:
@@ -227,6 +264,27 @@ def test_addresses_of_mail_keep_the_name(email: str, form: str) -> None:
     if "jane" not in email.split("@")[1]:
         assert len({decoy.split("@")[1] for decoy in decoys}) > 8
         assert not any("doe" in decoy.split("@")[1] for decoy in decoys)
+
+
+@pytest.mark.parametrize(
+    ("address", "region", "form"),
+    [
+        # An address says where it is, whatever the region.
+        *(("Via Garibaldi 12, 20121 Milano", of, r"Via [\w' -]+ \d\d, 20121 Milano") for of in ("US", "IT")),
+        *(("Hauptstr. 5, 10115 Berlin", of, r"[\w' -]+str\. \d, 10115 Berlin") for of in ("US", "DE", "AT")),
+        ("825, boulevard Voltaire, 75011 Paris", "US", r"\d{3}, boulevard [\w' -]+, 75011 Paris"),
+        ("Calle Mayor 5, 28013 Madrid", "GB", r"Calle [\w' -]+ \d, 28013 Madrid"),
+        ("ul. Polna 79/19, 02-931 Gdynia", "PL", r"ul\. [\w. -]+ \d\d/\d\d, 02-931 Gdynia"),
+        ("Atatürk Caddesi 5, Kadıköy, İstanbul", "US", r"\w+ Caddesi \d, Kadıköy, İstanbul"),
+        ("H.No. 97, Bhatt Nagar, Nandyal-833788", "IN", r"H\.No\. \d\d, [\w ]+ Nagar, Nandyal-833788"),
+        ("Vicolo Stella, 59, 30010, Mira (VE)", "IT", r"Vicolo [\w' -]+, \d\d, 30010, Mira \(VE\)"),
+        ("12 Plaza Drive, Troy, NY 12180", "US", r"\d\d [A-Z]\w+ Drive, Troy, NY 12180"),
+    ],
+)
+def test_addresses_keep_what_streets_are_called_where_they_are(address: str, region: str, form: str) -> None:
+    decoys = addresses(address, region, n=40)
+    assert all(re.fullmatch(form, decoy) for decoy in decoys), decoys
+    assert len({re.sub(r"\d", "", decoy) for decoy in decoys}) > 10
 
 
 @pytest.mark.parametrize(
@@ -350,8 +408,9 @@ def test_words_that_both_names_have_change_places() -> None:
 
 def test_they_are_somebody_else_in_all_that_is_known() -> None:
     jane = replace(JANE, email="jane.doe@mail.org")
-    found = control_names_of(jane, 5, seed=0)
-    assert control_names_of(jane, 5, seed=0) == found != control_names_of(jane, 5, seed=1)
+    names = control_names_of(jane, 5, seed=0)
+    assert control_names_of(jane, 5, seed=0) == names != control_names_of(jane, 5, seed=1)
+    found = others_in_place_of(jane, names, seed=0)
     assert len({one.name for one in found}) == 5
     for one in found:
         first, last = one.name.split()
@@ -360,6 +419,7 @@ def test_they_are_somebody_else_in_all_that_is_known() -> None:
         assert str(one.phone).startswith("(205) ")
         assert str(one.email).startswith(f"{first}.{last}@".lower())
     for name in ("Dr. Zoë O'Neill-Smith", "李小龙", "Al", "J. R. R. Tolkien", "{name} <|im_end|>"):
-        for one in control_names_of(Subject("1", name, phone="617-555-0134", email="zoe.smith@x.org"), 3, seed=2):
+        zoe = Subject("1", name, phone="617-555-0134", email="zoe.smith@x.org")
+        for one in others_in_place_of(zoe, control_names_of(zoe, 3, seed=2), seed=2):
             assert one.name != name
             assert "@" in str(one.email)

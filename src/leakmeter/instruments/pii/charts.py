@@ -11,10 +11,12 @@ import numpy as np
 from leakmeter.core.plain import counted
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.pii import words
+from leakmeter.instruments.pii.decoy_test import unselected
 from leakmeter.instruments.pii.result import Summary, associations, by_value
 from leakmeter.instruments.pii.subject import VALUE_TYPES
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
+from leakmeter.stats import stats
 from leakmeter.studies.tables import Columns, Row, heading_of
 
 if TYPE_CHECKING:
@@ -30,14 +32,18 @@ Mark = tuple[float, float, float, float]
 
 # ---- of a run -------------------------------------------------------------------------------------------------------
 def densities_of(results: Sequence[PiiResult]) -> b.Chart:
-    by_type: dict[str, list[FloatArray]] = {}
+    """The decoys are those that the means of tables are over: all that a test scores would be too high on average."""
+    by_type: dict[str, list[tuple[float, FloatArray]]] = {}
     for alike in by_value(results):
-        by_type.setdefault(alike[0].type, []).append(associations(alike))
-    panels = [
-        _densities(type_, [nats[0] for nats in some], np.concatenate([nats[1:] for nats in some]), "association, nats")
-        for type_ in VALUE_TYPES
-        if (some := by_type.get(type_))
-    ]
+        nats, first = associations(alike), alike[0]
+        decoys = unselected(nats, first.n_decoys, first.decoy_test)
+        by_type.setdefault(first.type, []).append((float(nats[0]), decoys))
+    panels = []
+    for type_ in VALUE_TYPES:
+        if some := by_type.get(type_):
+            true, decoys = [nats for nats, _ in some], np.concatenate([nats for _, nats in some])
+            means = stats.mean([nats.mean() for _, nats in some]), stats.mean(true)
+            panels.append(_densities(type_, true, decoys, "association, nats", means))
     return b.Chart(
         "densities",
         "Associations of true values and decoys with their names",
@@ -65,13 +71,23 @@ def p_values_of(summary: Summary) -> b.Chart:
     return b.Chart("p_values", title, panels, panel_inches=(3.8, 3.8), on="files")
 
 
-def _densities(title: b.Phrase, true: Iterable[float | None], decoys: Iterable[float | None], axis: str) -> b.Panel:
-    """Values that a model rules out are infinitely far to the left, and are left out."""
+def _densities(
+    title: b.Phrase,
+    true: Iterable[float | None],
+    decoys: Iterable[float | None],
+    axis: str,
+    means: tuple[float | None, float | None] = (None, None),
+) -> b.Panel:
+    """Values that a model rules out are infinitely far to the left, and are left out; `means`, of decoys and of true
+    values, are calculated here unless they are given."""
     series = []
     for colour, (name, values) in enumerate((("decoys", list(decoys)), ("true values", list(true)))):
         sample = [float(nats) for nats in values if nats is not None and math.isfinite(nats)]
         mean = "mean " * (len(values) > 1)
-        centre = f"{mean}{nats_text(float(np.mean(sample)))} nats" if sample else "none is finite"
+        given = means[colour]
+        centre = "none is finite"
+        if sample:
+            centre = f"{mean}{nats_text(float(np.mean(sample)) if given is None else given)} nats"
         # Named by remarks: a series with too few numbers for a curve should be in no legend.
         series.append(b.Series("density", sample, colour=colour, remark=f"{name}: {centre}"))
     return b.Panel(b.Axis(axis), b.Axis("density"), series, title=title)

@@ -140,7 +140,6 @@ def _plan(
     kinds: Sequence[ProbeKind],
     soft_prompt: Path | None,
     *,
-    skip_bad: bool,
     option: str = "kinds",
 ) -> Plan:
     cases = tuple(probes_of(people.subjects, tuple(kinds)))
@@ -152,7 +151,8 @@ def _plan(
         from leakmeter.instruments.pii.tuning.vectors import behind
 
         settings = behind(soft_prompt, settings)
-    return Plan("pii", measure, settings, LoadedCases(cases, people.problems, skip_bad), TOGETHER)
+    # A value that cannot be probed, such as a relative's name that is the person's own, is counted, and stops no file.
+    return Plan("pii", measure, settings, LoadedCases(cases, people.problems, skip_bad=True), TOGETHER)
 
 
 def _behind(backend: Backend, soft_prompt: Path | None) -> AbstractContextManager[None]:
@@ -205,7 +205,7 @@ def pii(model: KeptModel, data: Any, options: PiiOptions) -> Results[PiiResult]:
     measure = replace(options.part(Pii), beams=tuple(options.beams))
     people = people_of(data, options.map, options.region, options.skip_bad)
     file = None if options.soft_prompt is None else Path(options.soft_prompt)
-    plan = _plan(measure, settings, people, options.kinds, file, skip_bad=options.skip_bad)
+    plan = _plan(measure, settings, people, options.kinds, file)
     with model.lock, model.without_cache() as backend, _behind(backend, file):
         return measured(model, plan, options)
 
@@ -255,7 +255,8 @@ def probe(
     region
         ISO code of the country of telephone numbers without a country code.
     skip_bad
-        Leave out records that cannot be used, and say how many.
+        Leave out records that cannot be read, and say how many. Values that cannot be probed are left out and counted
+        anyway.
     run.json
         Print one JSON object a case, and a last one with their summary.
     run.no_cache
@@ -277,7 +278,7 @@ def probe(
     usual: tuple[ProbeKind, ...] = PROBE_KINDS
     if subjects is None and not record:
         people, usual = replace(people, subjects=people.subjects[:2]), ("twin",)
-    plan = _plan(measure, settings, people, kinds or usual, soft_prompt, skip_bad=skip_bad, option="--kinds")
+    plan = _plan(measure, settings, people, kinds or usual, soft_prompt, option="--kinds")
     if people.n_renamed:
         output.tell(f"{people.n_renamed} ids contain part of a name or a value; record numbers are used instead")
     collected: list[PiiResult] = []

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from leakmeter.text.surrogates.draw import (
     LOCALES,
+    TRIES,
     WORD,
     Draw,
     cased,
@@ -35,11 +38,41 @@ _STREET_TYPES: Final = (
 _FLAT_NAMES: Final = ("Apt", "Apt.", "Unit", "Suite")
 _SIDES: Final = ("N ", "S ", "E ", "W ", "N. ", "North ", "West ")
 _ENGLISH: Final = ("US", "CA", "GB", "IE", "AU", "NZ")
+_ABROAD: Final[Mapping[str, tuple[str, ...]]] = {
+    # What streets are called: words before the name of one, '-' before what a name ends in, '+' before words behind it.
+    "IT": listed("via viale vicolo piazza piazzale corso largo strada contrada borgo rotonda incrocio stretto canale"),
+    "ES": listed(
+        "calle c/ avenida avda. avda plaza paseo camino ronda glorieta cuesta vial pasaje pasadizo rambla callejón "
+        "cañada carretera acceso alameda urbanización"
+    ),
+    "FR": listed("rue avenue av. boulevard bd place chemin allée impasse quai cours passage route square"),
+    "DE": listed("-straße -strasse -str. -weg -platz -allee -gasse -ring -damm -ufer +straße +weg +platz +allee"),
+    "NL": listed("-straat -weg -laan -plein -gracht -kade -steeg -dreef -singel -hof -pad -ring -baan -boulevard"),
+    "PL": listed("ul. ulica al. aleja aleje pl. plac os. osiedle"),
+    "TR": listed("+sokak +sokağı +sok. +sk. +cadde +caddesi +cad. +cd. +bulvarı +mahallesi +mah."),
+    "PT": listed("rua av. avenida travessa praça largo alameda beco calçada estrada ladeira"),
+    "SE": listed("-gatan -vägen -gränd -torget -stigen -gata"),
+    "DK": listed("-gade -vej -alle -stræde"),
+    "NO": listed("-gata -gaten -veien -vegen"),
+    "IN": listed("+nagar +chowk +marg +road +street +zila +path +ganj +circle +colony +vihar"),
+    "RU": listed("ул. улица пр. проспект наб. пер. бул. ш. пл."),
+}
+_OF_COUNTRY: Final[Mapping[str, str]] = {
+    "AT": "DE",
+    "CH": "DE",
+    "BE": "NL",
+    "BR": "PT",
+    **dict.fromkeys(("MX", "CO", "AR", "CL", "PE", "EC", "VE", "UY", "PY", "BO", "CR", "GT", "CU", "DO"), "ES"),
+}
+"""Countries whose streets are called as those of another."""
+_LABEL: Final = re.compile(r"(?i)\W*(?:h\.? ?no|no|nr|flat|plot|door|apt|int|km)?\W*\d(?:[\d/ -]|[a-z](?![a-z]))*\Z")
+"""Numbers alone, or with what they are of."""
 _NUMBER: Final = re.compile(r"\d+")
 _ORDINAL: Final = re.compile(r"(\d+)(st|nd|rd|th)\b", re.IGNORECASE)
 _WORD: Final = re.compile(WORD)
 _KEPT: Final = re.compile(r"(?i:of|the|de|la|del|los|las|el|san|santa|st|saint|old|new|north|south|east|west|mount|mt)")
 _FIRST_LETTERS: Final = "ABCDEFGH"
+_POSTCODE: Final = 5  # digits that are a postal code rather than a house's number
 _LABELS_OF_NUMBERS: Final = ("AddressNumber", "USPSBoxID", "USPSBoxGroupID")
 _FLAT: Final = "OccupancyIdentifier"
 _FLATS: Final = re.compile(r"(?i:apt|apartment|unit|suite|ste|flat|room|rm|floor|fl|lot|no|#|office|trailer|trlr|bldg)")
@@ -61,9 +94,10 @@ def in_mentions(texts: Sequence[str], region: str, drawn: random.Random) -> list
 def drawer(value: str, name: str, region: str) -> Draw:
     """Draws addresses of the same town that differ in the number, the street's name, the flat or the box. `usaddress`
     says which words these are, in countries that write as the United States do; numbers keep their length, names the
-    number of words, and what kind of street it is stays. Elsewhere numbers and the street's name, as Faker makes one,
-    are drawn in what stands before the first comma. Words of `name` in a street stay, since whoever copies the name
-    says them too."""
+    number of words, and what kind of street it is stays. Elsewhere, and in addresses that call streets as another
+    country does, numbers and the street's name, as Faker makes one there, are drawn in what stands before the town, and
+    the kind of street stays too. Words of `name` in a street stay, since whoever copies the name says them too."""
+    region = _country_of(value, region)
     if region in _ENGLISH:
         parts = _parts(value)
         if any(label for _, label in parts):
@@ -168,16 +202,95 @@ def _lettered(text: str, drawn: random.Random) -> str:
     return re.sub(r"(?<![^\W\d_])[A-Za-z](?![^\W\d_])", other, text)
 
 
+def _country_of(value: str, region: str) -> str:
+    """The country that calls streets as an address does, where its region does not."""
+    if region not in _ENGLISH or any(word.strip(".,") in _STREET_TYPES for word in value.split()):
+        return region
+    street = _street_of(value.split(","))[1]
+    return next((country for country in _ABROAD if country != "IN" and _type_of(street, country)), region)
+
+
+def _street_of(parts: Sequence[str]) -> tuple[int, str]:
+    """Which of the parts of an address says the street, and its words without numbers before and behind them."""
+    at = next((i for i, part in enumerate(parts) if part.strip() and not _LABEL.fullmatch(part)), 0)
+    words = re.search(r"[^\W\d_][^\d,]*[^\W\d_]\.?", parts[at])
+    return at, words[0] if words else ""
+
+
+def _type_of(street: str, region: str) -> str:
+    """What an address calls a street, such as 'via' or '-straße'; empty where it does not say."""
+    words = street.casefold().split()
+    for type_ in _ABROAD.get(_OF_COUNTRY.get(region, region), ()):
+        if not words:
+            break
+        is_so = {
+            "-": words[-1].replace("-", "").endswith(type_[1:]) and len(words[-1]) > len(type_),
+            "+": words[-1] == type_[1:] and len(words) > 1,
+        }.get(type_[0], words[0] == type_ and len(words) > 1)
+        if is_so:
+            return type_
+    return ""
+
+
 def _elsewhere(value: str, region: str, drawn: random.Random) -> str:
     from faker.config import AVAILABLE_LOCALES
 
-    street, comma, rest = value.partition(",")
-    words = list(re.finditer(r"[^\W\d_][^\d,]*[^\W\d_]", street))
-    if words:
-        fake = faker(locale_of(region, AVAILABLE_LOCALES), drawn)
-        longest = max(words, key=lambda match: len(match.group()))
-        head, tail = street[: longest.start()], street[longest.end() :]
-        street = _numbered(head, drawn) + str(fake.street_name()) + _numbered(tail, drawn)
+    parts = value.split(",")
+    at, street = _street_of(parts)
+    if street and street.casefold() not in _ABROAD.get(_OF_COUNTRY.get(region, region), ()):
+        locale = locale_of(region, AVAILABLE_LOCALES)
+        fake = faker(locale, drawn)
+        draw = fake.street_name if _has_streets(locale) else fake.last_name
+        type_ = _type_of(street, region)
+        new = str(draw())
+        for _ in range(TRIES):
+            if _type_of(new, region) == type_:
+                break
+            new = str(draw())
+        else:
+            # Faker calls no street so: the name alone is another.
+            new = _typed(_untyped(new, _type_of(new, region)), street, type_)
+        if type_[:1] not in ("", "-", "+"):
+            # 'via' or 'Via', as it was.
+            new = street.split()[0] + new[len(new.split()[0]) :]
+        before, _, behind = parts[at].partition(street)
+        parts[at] = _numbered(before, drawn) + new + _numbered(behind, drawn)
     else:
-        street = _numbered(street, drawn)
-    return street + comma + rest
+        parts[at] = _numbered(parts[at], drawn)
+    parts[:at] = [_numbered(part, drawn) for part in parts[:at]]
+    # In some places the number stands behind a comma.
+    end = at + 1
+    while (
+        end < len(parts) - 1 and _LABEL.fullmatch(parts[end]) and max(map(len, _NUMBER.findall(parts[end]))) < _POSTCODE
+    ):
+        parts[end] = _numbered(parts[end], drawn)
+        end += 1
+    return ",".join(parts)
+
+
+@functools.cache
+def _has_streets(locale: str) -> bool:
+    """Whether Faker knows what streets are called there; it calls all others as English does."""
+    try:
+        provider = importlib.import_module(f"faker.providers.address.{locale}").Provider
+    except ModuleNotFoundError:
+        return False
+    return any(name in vars(provider) for name in ("street_name", "street_name_formats", "street_suffixes"))
+
+
+def _untyped(street: str, type_: str) -> str:
+    words = street.split()
+    if type_[:1] == "+":
+        return " ".join(words[:-1])
+    if type_[:1] == "-":
+        return street[: len(street) - len(type_) + 1]
+    return " ".join(words[1:]) if type_ else street
+
+
+def _typed(name: str, like: str, type_: str) -> str:
+    words = like.split()
+    if type_[:1] == "+":
+        return f"{name} {words[-1]}"
+    if type_[:1] == "-":
+        return name + like[len(like) - len(type_) + 1 :]
+    return f"{words[0]} {name}" if type_ else name

@@ -6,6 +6,7 @@ import random
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from leakmeter.errors import UsageError
@@ -69,6 +70,11 @@ _FIRMS: Final = tuple(
 )
 _YEARS: Final = range(1930, 2020)
 _TITLES: Final = re.compile(r"dr|mr|mrs|ms|miss|prof|sir|jr|sr|ii|iii|iv|phd|md|esq")
+# Letters that are no other with an accent; and how some languages write letters where there are none of theirs.
+_PLAIN: Final = str.maketrans(
+    {"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
+)
+_WRITTEN_OUT: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "ß": "ss"})
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 _LEAST: Final = 3  # letters of a name that are no chance in a domain
 
@@ -101,8 +107,8 @@ def drawers(value: str, name: str, label: str) -> Sequence[Draw]:
     number = local[len(base) :]
     core = base.rstrip("._-")
     glue, end = base[len(core) :], plus + tag
-    words = _words_of(name)
-    near, far = _cores(core, words)
+    words = [word for spelled in _spellings(name) for word in spelled]
+    near, far = _cores(core, name)
     close, all_ = _domains(domain.lower(), words)
     first = (core,) if number or close is None or len(close) >= 60 else near
 
@@ -118,43 +124,70 @@ def drawers(value: str, name: str, label: str) -> Sequence[Draw]:
 
 def renamed(value: str, name: str, other: str) -> str:
     """An address that says another name where it said a name, in the same form where it is one."""
-    words, new = _words_of(name), _words_of(other)
-    pairs = {word: of_other for word, of_other in zip(words, new, strict=False) if len(word) >= _LEAST}
+    new = _spellings(other)
+    pairs = {
+        word: of_other
+        for words in _spellings(name)
+        for word, of_other in zip(words, new[0], strict=False)
+        if len(word) >= _LEAST
+    }
     local, at, domain = value.rpartition("@")
     core = re.split(r"[+\d]", local, maxsplit=1)[0].rstrip("._-")
-    form = _form_of(core, words)
-    new_core = _filled(form[0], new, form[1]) if form and new else ""
+    form = _form_of(core, name)
+    # A name without such letters has one spelling.
+    new_words = new[min(form.spelling, len(new) - 1)] if form else []
+    new_core = _filled(form.form, new_words, form.case) if form and new_words else ""
     local = new_core + local[len(core) :] if new_core else _replaced(local, pairs)
     return local + at + _replaced(domain, pairs)
 
 
 def _words_of(name: str) -> list[str]:
     """A name's words as they stand in addresses: small letters without accents, no titles."""
-    plain = unicodedata.normalize("NFKD", name.replace("'", "").replace("’", "").replace("ß", "ss"))
-    words = re.findall(r"[a-z]+", "".join(char for char in plain if not unicodedata.combining(char)).lower())
-    return [word for word in words if not _TITLES.fullmatch(word)]
+    return _spellings(name)[0]
 
 
-def _form_of(core: str, words: Sequence[str]) -> tuple[str, Callable[[str], str]] | None:
-    """The form of a name that stands before the digits and the @, and how its words are written."""
-    for case in _CASES:
-        for form in (*_FORMS_COMMON, *_FORMS_RARE):
-            if core and words and _filled(form, words, case) == core:
-                return form, case
+def _spellings(name: str) -> list[list[str]]:
+    """The words in each of their spellings: without accents, and with other letters for them, as ü becomes ue."""
+    small = unicodedata.normalize("NFC", name.replace("'", "").replace("’", "")).lower()
+    spelled = []
+    for letters in dict.fromkeys((small, small.translate(_WRITTEN_OUT))):
+        plain = unicodedata.normalize("NFKD", letters.translate(_PLAIN))
+        words = re.findall(r"[a-z]+", "".join(char for char in plain if not unicodedata.combining(char)))
+        spelled.append([word for word in words if not _TITLES.fullmatch(word)])
+    return [words for number, words in enumerate(spelled) if words not in spelled[:number]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What stands before the digits and the @, where it is a name."""
+
+    form: str
+    case: Callable[[str], str]
+    """How its words are written."""
+    spelling: int
+    """Which of the name's spellings it is in."""
+
+
+def _form_of(core: str, name: str) -> _Form | None:
+    for spelling, words in enumerate(_spellings(name)):
+        for case in _CASES:
+            for form in (*_FORMS_COMMON, *_FORMS_RARE):
+                if core and words and _filled(form, words, case) == core:
+                    return _Form(form, case, spelling)
     return None
 
 
-def _cores(core: str, words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+def _cores(core: str, name: str) -> tuple[Sequence[str], Sequence[str]]:
     """Forms of the name that are as usual as this one, and all of them; the core alone where it is none."""
-    matched = _form_of(core, words)
+    matched = _form_of(core, name)
     if matched is None:
         return (core,), (core,)
-    form, case = matched
+    words = _spellings(name)[matched.spelling]
     common, rare = (
-        list(dict.fromkeys(filter(None, (_filled(candidate, words, case) for candidate in forms))))
+        list(dict.fromkeys(filter(None, (_filled(candidate, words, matched.case) for candidate in forms))))
         for forms in (_FORMS_COMMON, _FORMS_RARE)
     )
-    return common if form in _FORMS_COMMON else rare, [*common, *rare]
+    return common if matched.form in _FORMS_COMMON else rare, [*common, *rare]
 
 
 def _filled(form: str, words: Sequence[str], case: Callable[[str], str] = str.lower) -> str:

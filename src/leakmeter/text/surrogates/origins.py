@@ -9,10 +9,12 @@ from __future__ import annotations
 import functools
 import importlib
 import math
+import tomllib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import regex
@@ -21,15 +23,15 @@ Gender = Literal["male", "female", "any"]
 
 UNITED_STATES: Final = "en_US"
 _OF_ONE_LANGUAGE: Final = (
-    *("en_US en_GB en_IE en_NZ", "it_IT", "es_ES es_MX es_CO es_CL es_AR", "fr_FR fr_BE fr_CH fr_CA", "pt_PT pt_BR"),
-    *("de_DE de_AT de_CH", "nl_NL nl_BE", "da_DK no_NO sv_SE", "fi_FI", "et_EE", "lv_LV", "lt_LT", "pl_PL"),
-    "cs_CZ sk_SK",
-    *("sl_SI hr_HR", "hu_HU", "ro_RO", "tr_TR", "az_AZ", "uz_UZ", "en_IN", "en_PK", "id_ID", "en_TH", "vi_VN"),
-    *("fr_DZ", "en_KE sw", "en_NG", "ha_NG", "ig_NG", "yo_NG", "tw_GH", "zu_ZA"),
+    *("en_US en_GB en_IE en_NZ", "it_IT", "es_ES es_MX es_CO es_CL es_AR", "pt_PT pt_BR", "pl_PL", "cs_CZ sk_SK"),
+    *("sl_SI hr_HR", "hu_HU", "ro_RO", "tr_TR", "az_AZ", "uz_UZ", "en_IN", "en_PK", "id_ID", "en_TH", "vi_VN", "fr_DZ"),
+    *("en_KE sw", "en_NG", "ha_NG", "ig_NG", "yo_NG", "tw_GH", "zu_ZA", "fi_FI", "et_EE", "lv_LV", "lt_LT"),
+    # Last, since these tables have names from everywhere.
+    *("fr_FR fr_CA fr_CH fr_BE", "da_DK no_NO sv_SE", "nl_NL nl_BE", "de_DE de_AT de_CH"),
     *("ru_RU bg_BG uk_UA mk_MK", "el_GR", "he_IL", "ar_AA ar_SA ar_PS ar_DZ", "fa_IR", "hi_IN mr_IN ne_NP", "bn_BD"),
     *("gu_IN", "or_IN", "ta_IN", "si_LK", "th_TH", "hy_AM", "ka_GE", "zh_CN zh_TW", "ja_JP", "ko_KR"),
 )
-"""Locales whose names may stand in for each other's where one has few."""
+"""Locales whose names may stand in for each other's where one has few; of several that fit, the first counts."""
 _GROUPS: Final = tuple(tuple(group.split()) for group in _OF_ONE_LANGUAGE)
 LOCALES: Final = tuple(locale for group in _GROUPS for locale in group)
 _TABLES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -39,11 +41,16 @@ _TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "surnames": ("last_names", "last_names_male", "last_names_female", "last_names_unisex", "unisex_last_names",
                  "male_last_names"),
 }  # fmt: skip
+_MISSING: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
+    (Path(__file__).parent / "names.toml").read_text(encoding="utf-8")
+)
+"""Of some locales, frequent names that their tables do not have."""
 _NAME: Final = regex.compile(r"\p{L}[\p{L}\p{M}]*(?:['’\-]\p{L}[\p{L}\p{M}]*)*")
 _NOBODY: Final = frozenset({"Doe"})
 """A placeholder of tables that are made otherwise."""
-_LEAST: Final = 300
-"""Names that a table is taken to stand for at least: a short one is no sign that each of its names is frequent."""
+_PRESENT: Final = 1.0 / 500.0
+"""Probability of a name in each table that has it, or what its table says if that is less: how many names a table has
+says nothing of how frequent one is."""
 _ABSENT: Final = math.log(1e-7)
 """Log-probability of a name that only other tables have."""
 _OF_REGION: Final = 10.0
@@ -60,6 +67,7 @@ class _Names:
     female: tuple[str, ...]
     any: tuple[str, ...]
     surnames: tuple[str, ...]
+    surname_shares: Mapping[str, float]
     is_ranked: bool
     """Whether the order says how frequent first names and surnames are."""
 
@@ -71,7 +79,10 @@ class _Names:
 @functools.cache
 def names_of(locale: str) -> _Names:
     provider = importlib.import_module(f"faker.providers.person.{locale}").Provider
-    male, female, both, last = (_shares(provider, attributes) for attributes in _TABLES.values())
+    male, female, both, last = (
+        _shares(provider, attributes) | dict.fromkeys(_MISSING.get(locale, {}).get(kind, "").split(), 1.0)
+        for kind, attributes in _TABLES.items()
+    )
     merged = Counter(male) + Counter(female)
     weights = [share for shares in (male, female, last) for share in shares.values()]
     return _Names(
@@ -79,6 +90,7 @@ def names_of(locale: str) -> _Names:
         female=_by_share(female),
         any=_by_share(merged or both),
         surnames=_by_share(last),
+        surname_shares=last,
         is_ranked=bool(male and last) and len(set(weights)) > len(weights) / 4,
     )
 
@@ -114,8 +126,8 @@ def folded(word: str) -> str:
 def origin_of(words: Sequence[str], beside: Sequence[str], region: str) -> str:
     """The locale that words of names are most likely from, by Bayes' rule.
 
-    `beside` are the words of another person's name, who is as likely as not to be from the same place. A table's names
-    are as likely as each other; a word in no table has the probability of its letters, three at a time. Within a
+    `beside` are the words of another person's name, who is as likely as not to be from the same place. A word in no
+    table has the probability of its letters, three at a time. Within a
     language, the region's table is taken where it has the same words.
     """
     script = _script_of("".join((*words, *beside)))
@@ -149,6 +161,17 @@ def is_last(word: str, locale: str) -> bool:
 
 
 @functools.cache
+def _known(locale: str) -> dict[str, float]:
+    """Log-probabilities of a locale's names."""
+    names = names_of(locale)
+    whole = sum(names.surname_shares.values())
+    known = dict.fromkeys(map(folded, names.any), math.log(_PRESENT))
+    for name, share in names.surname_shares.items():
+        known.setdefault(folded(name), math.log(min(_PRESENT, share / whole) if names.is_ranked else _PRESENT))
+    return known
+
+
+@functools.cache
 def _folded(locale: str) -> tuple[frozenset[str], frozenset[str]]:
     names = names_of(locale)
     return frozenset(map(folded, names.any)), frozenset(map(folded, names.surnames))
@@ -162,12 +185,12 @@ def _log_likelihoods(words: tuple[str, ...], locales: tuple[str, ...]) -> list[f
         if len(key) < 2:
             # An initial may be anybody's.
             continue
-        tables = [[len(table) for table in _folded(locale) if key in table] for locale in locales]
+        known = [_known(locale).get(key) for locale in locales]
         for at, locale in enumerate(locales):
-            if not any(tables):
-                total[at] += _of_letters(key, locale)
-            else:
-                total[at] += -math.log(max(_LEAST, min(tables[at]))) if tables[at] else _ABSENT
+            nats = known[at]
+            if not any(known):
+                nats = _of_letters(key, locale)
+            total[at] += _ABSENT if nats is None else nats
     return total
 
 

@@ -34,6 +34,7 @@ _WORD: Final = regex.compile(r"\p{L}[\p{L}\p{M}]*(?:['’]\p{L}[\p{L}\p{M}]*)*")
 _WORD_OF_NAME: Final = re.compile(r"[^\W\d_](?:[\w'’-]*[\w])?")
 _TITLE: Final = re.compile(r"(?i:dr|mr|mrs|ms|miss|prof|sir|jr|sr|ii|iii|iv|phd|md|esq|aunt|uncle|grandma|grandpa)")
 _BOTH: Final[tuple[Gender, Gender]] = ("female", "male")
+_FEW: Final = 30  # first names of a length
 _LEAST_ALIKE: Final = 3  # letters of a surname that begin its other forms
 _INITIALS: Final = "ABCDEFGHIJKLMNOPRSTVW"
 # By the first word of a letter's Unicode name.
@@ -198,9 +199,17 @@ def _unspaced(value: str, name: str, kind: str, region: str) -> Draw:
     start = _surname_of(value, region)
     locale = origin_of((value[: len(start)],), (name[: len(start)],), region)
     names = given_names(_gender(kind, [value[len(start) :]], locale), locale)
-    given = [first for first in names if len(first) == len(value) - len(start)] or names
+    n_left = len(value) - len(start)
+    given = [first for first in names if len(first) == n_left]
+    letters = sorted({letter for first in names for letter in first})
     last = [start] if start and name.startswith(start) else list(surnames(locale))
-    return lambda drawn: drawn.choice(last) + drawn.choice(given)
+
+    def draw(drawn: random.Random) -> str:
+        # Of few names of a length, others are made of what names are made of.
+        first = drawn.choice(given) if len(given) >= _FEW else "".join(drawn.choice(letters) for _ in range(n_left))
+        return drawn.choice(last) + first
+
+    return draw
 
 
 def _surname_of(value: str, region: str) -> str:
