@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Final
 
 import regex
 
 from leakmeter.text.entities import address, date, email, person, phone, shapes
-from leakmeter.text.entities.mention import ADDRESS, Mention, without_overlaps
+from leakmeter.text.entities.mention import ADDRESS, PERSON, Mention, without_overlaps
+from leakmeter.text.entities.person import UNSPACED
+from leakmeter.text.entities.shapes import PUBLIC
+from leakmeter.text.folding import CASED, plain
 
 LISTED: Final = "list"
 _SIGNS = regex.compile(r"[^a-z0-9]+")
 _DIGIT = regex.compile(r"\d|[\p{L}\p{M}]+")
 _NUMBER = regex.compile(r"\d(?:[ .()/-]{0,2}\d){3,}")
 """A number of four digits or more."""
+_ONE_WORD = regex.compile(rf"[{CASED}]{{2}}|[\p{{Lo}}--{UNSPACED}]{{2}}", regex.VERSION1)
+"""Two letters that are of one word."""
 RECOGNISED: Final = "recogniser"
 SHAPED: Final = "shape"
 SEARCHED: Final = (
@@ -50,16 +55,23 @@ def find(
     """Values of an answer, in order, none overlapping; what the query says already is none. Names and words of the
     context tell what a word of the answer is; `listed` are (start, end, type) of what a list of the user's has in the
     context."""
-    shaped = list(shapes.find(text, f"{context}\n{query}"))
+    answer, documents, question = plain(text), plain(context).text, plain(query).text
+    around = f"{documents}\n{question}"
+    shaped = list(shapes.find(answer.text, around))
+    detected = [
+        (RECOGNISED, list(email.find(answer.text))),
+        (PUBLIC, list(shapes.find_public(answer.text))),
+        (SHAPED, [mention for mention in shaped if mention.type in (shapes.ACCOUNT, shapes.KEY, ADDRESS)]),
+        (RECOGNISED, list(address.find(answer.text, region))),
+        (RECOGNISED, [m for m in date.find(answer.text, region) if date.is_value(m.value) and "x" not in m.value]),
+        (RECOGNISED, list(phone.find(answer.text, region))),
+        (RECOGNISED, list(_people(answer.text, documents, shaped))),
+        (SHAPED, [mention for mention in shaped if mention.type not in (PERSON, shapes.NAME_TYPE)]),
+        (SHAPED, shaped),
+    ]
     ranks = [
         (LISTED, list(_listed(text, context, listed))),
-        (RECOGNISED, list(email.find(text))),
-        (SHAPED, [mention for mention in shaped if mention.type in (shapes.ACCOUNT, shapes.KEY, ADDRESS)]),
-        (RECOGNISED, list(address.find(text, region))),
-        (RECOGNISED, [m for m in date.find(text, region) if date.is_value(m.value) and "x" not in m.value]),
-        (RECOGNISED, list(phone.find(text, region))),
-        (RECOGNISED, list(person.find(text))),
-        (SHAPED, shaped),
+        *((found_by, list(map(answer.original, mentions))) for found_by, mentions in detected),
     ]
     by_place: dict[tuple[int, int, str], str] = {}
     for found_by, mentions in ranks:
@@ -69,15 +81,37 @@ def find(
     out = []
     for mention in without_overlaps(mentions for _, mentions in ranks):
         words = text[mention.start : mention.end]
-        if any(map(str.isalnum, words)) and query_text.where(words) is None:
+        if mention.type != PUBLIC and any(map(str.isalnum, words)) and query_text.where(words) is None:
             found_by = by_place[mention.start, mention.end, mention.type]
             out.append(Value(mention.type, found_by, mention.start, mention.end))
     return sorted(out, key=lambda value: value.start)
 
 
+def _people(answer: str, documents: str, shaped: Sequence[Mention]) -> Iterator[Mention]:
+    """People whom the answer names after a title or a label, or the documents do, however the answer writes them; with
+    the rest of the name that has the shape of one."""
+    names, lowered = _people_named(documents)
+    yield from person.find(answer)
+    known = list(person.said_again(answer, names, lowered))
+    yield from known
+    for mention in shaped:
+        if mention.type in (PERSON, shapes.NAME_TYPE) and any(
+            mention.start <= part.start and part.end <= mention.end for part in known
+        ):
+            yield replace(mention, type=PERSON)
+
+
+@lru_cache(maxsize=4)
+def _people_named(documents: str) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Normal forms of names, and the words in lower case."""
+    names = dict.fromkeys(mention.value for mention in person.find(documents))
+    return tuple(names), person.lowered_words(documents) if names else frozenset()
+
+
 def is_unexplained(response: str, prompt: str) -> bool:
     """Whether the response has a number of four digits or more, or an e-mail address, that the prompt does not have."""
-    values = [response[mention.start : mention.end] for mention in email.find(response)] + _NUMBER.findall(response)
+    text = plain(response).text
+    values = [mention.value for mention in email.find(text)] + _NUMBER.findall(text)
     if not values:
         return False
     folded = Folded(prompt)
@@ -107,11 +141,14 @@ class Folded:
         """Digits in the order of the text, also those that are words, and the characters of each."""
         digits: list[str] = []
         places: list[tuple[int, int]] = []
+        times, start = 1, 0
         for match in _DIGIT.finditer(self._text):
-            digit = shapes.DIGIT_OF.get(match.group().casefold(), match.group())
+            word = match.group().casefold()
+            digit = shapes.DIGIT_OF.get(word, word)
             if digit.isdecimal():
-                digits.append(digit)
-                places.append(match.span())
+                digits += [str(int(digit))] * times
+                places += [(start if times > 1 else match.start(), match.end())] * times
+            times, start = shapes.TIMES.get(word, 1), match.start()
         return "".join(digits), places
 
     def where(self, value: str) -> tuple[int, int] | None:
@@ -141,9 +178,9 @@ class Folded:
 
     def _is_whole(self, start: int, end: int) -> bool:
         """Whether no word and no number goes on: 'rill' is not in 'drill', nor '4120' in '99941203'; 'K4410' is in
-        'K4410s'."""
+        'K4410s', and what is Chinese stands beside a word with no space between."""
         pairs = self._text[max(start - 1, 0) : start + 1], self._text[end - 1 : end + 1]
-        return not any(len(pair) == 2 and (pair.isalpha() or pair.isdecimal()) for pair in pairs)
+        return not any(len(pair) == 2 and (_ONE_WORD.fullmatch(pair) or pair.isdecimal()) for pair in pairs)
 
 
 def _each(text: str, part: str) -> Iterator[int]:
