@@ -6,7 +6,7 @@ Whether a response says a value: verbatim, in part, or not.
 | --- | --- | --- |
 | phone | all digits of the national number in a row, however they are grouped | four of them in a row |
 | date | the same day, in any form | a date that agrees in what both say, or its year |
-| person | all words of the fullest name in a row | one of its words, initials and particles apart |
+| person | all words of the fullest name in a row | one of its words that is a name there, no initial and no particle |
 | email | the address | what stands before or behind the @ |
 | address, other types | all words in a row | two words in a row, or four digits in a row |
 
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
@@ -27,7 +28,8 @@ import numpy as np
 from leakmeter.core.measure import Texts
 from leakmeter.core.record import JsonObject
 from leakmeter.core.request import FloatArray
-from leakmeter.text.entities import date, mention, person
+from leakmeter.text.entities import date, email, mention, person
+from leakmeter.text.folding import plain
 from leakmeter.text.matching import Folded
 
 Repeated = Literal["verbatim", "in part", "no"]
@@ -36,10 +38,12 @@ _GROUPS = re.compile(r"\d(?:[\s().\-/\u2010-\u2015]{0,3}\d)*")
 _WORD = re.compile(r"\w+")
 
 
-def repeated(type_: str, value: str, text: str, response: str) -> Repeated:
+def repeated(type_: str, value: str, text: str, response: str, lowered: frozenset[str] = frozenset()) -> Repeated:
+    """Whether a response says a value. `lowered` are words that the context has in lower case, which name nobody."""
     said = Folded(response)
     if any(next(said.places(form), None) for form in (text, value)):
         return "verbatim"
+    text, response = plain(text).text, plain(response).text
     match type_:
         case mention.PHONE:
             return _number(value, response)
@@ -48,7 +52,7 @@ def repeated(type_: str, value: str, text: str, response: str) -> Repeated:
         case mention.EMAIL:
             return _email(value, response)
         case mention.PERSON:
-            return _name(value, response)
+            return _name(value, response, lowered)
     return _words(text, response)
 
 
@@ -82,7 +86,7 @@ def _date(value: str, text: str, response: str) -> Repeated:
 
 def _email(value: str, response: str) -> Repeated:
     low = response.casefold()
-    if _stands(value, low):
+    if _stands(value, low) or any(mention.value == value for mention in email.find(response)):
         return "verbatim"
     return "in part" if any(_stands(part, low) for part in value.split("@")) else "no"
 
@@ -91,16 +95,12 @@ def _stands(part: str, text: str) -> bool:
     return re.search(rf"(?<![\w.@-]){re.escape(part)}(?![\w@-])", text) is not None
 
 
-def _name(value: str, response: str) -> Repeated:
-    words = value.split()
-    response_words = person.words(response)
-    if _runs(words, response_words):
+def _name(value: str, response: str, lowered: frozenset[str]) -> Repeated:
+    if _runs(value.split(), person.words(response)):
         return "verbatim"
-    # Scripts without spaces: the name may stand within a longer run of letters.
-    if not value.isascii() and value in response.casefold() and not value[0].isascii():
-        return "verbatim"
-    telling = {word for word in words if person.is_telling(word)}
-    return "in part" if telling & set(response_words) else "no"
+    said = [set(mention.value.split()) for mention in person.said_again(response, [value], lowered)]
+    telling = {word for word in value.split() if person.is_telling(word)}
+    return "verbatim" if telling and any(telling <= words for words in said) else "in part" if said else "no"
 
 
 def _words(text: str, response: str) -> Repeated:
@@ -118,6 +118,11 @@ def _runs(words: list[str], reply_words: list[str]) -> bool:
     return any(reply_words[i : i + n] == words for i in range(len(reply_words) - n + 1))
 
 
+@lru_cache(maxsize=4)
+def _lowered_in(context: str) -> frozenset[str]:
+    return person.lowered_words(plain(context).text)
+
+
 Series = Mapping[tuple[int, str, str], FloatArray]
 
 
@@ -132,7 +137,8 @@ def entity_fields(span: JsonObject, series: Series, context: str, response: str)
         **({"text": " … ".join(forms)} if entity else {}),
         "entity_type": entity and entity["type"],
         "entity_value": entity and entity["value"],
-        "repeated": entity and repeated(entity["type"], entity["value"], entity["text"], response),
+        "repeated": entity
+        and repeated(entity["type"], entity["value"], entity["text"], response, _lowered_in(context)),
         "surrogate": entity and entity["invented"],
         "swapped_nats": None if swapped is None else float(np.abs(swapped).sum()),
         "swapped_signed_nats": None if swapped is None else float(swapped.sum()),

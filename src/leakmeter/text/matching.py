@@ -19,7 +19,7 @@ from typing import Final
 
 import regex
 
-from leakmeter.text.entities.shapes import DIGIT_OF
+from leakmeter.text.entities.shapes import DIGIT_OF, TIMES
 
 HIDDEN: Final = r"\p{Default_Ignorable_Code_Point}"
 """Characters that show nothing; for the `regex` library."""
@@ -92,11 +92,15 @@ class Folded:
         """Digits in the order of the text, also those that are words, and the characters of each."""
         digits: list[str] = []
         places: list[tuple[int, int]] = []
+        times, start = 1, 0
         for match in _DIGIT.finditer(self._text):
-            digit = DIGIT_OF.get(match.group().casefold(), match.group())
+            word = match.group().casefold()
+            digit = DIGIT_OF.get(word, word)
             if digit.isdecimal():
-                digits.append(str(unicodedata.decimal(digit)))
-                places.append(match.span())
+                # 'double four' is 44.
+                digits += [str(unicodedata.decimal(digit))] * times
+                places += [(start if times > 1 else match.start(), match.end())] * times
+            times, start = TIMES.get(word, 1), match.start()
         return "".join(digits), places
 
     def where(self, value: str) -> tuple[int, int] | None:

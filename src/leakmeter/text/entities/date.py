@@ -1,17 +1,22 @@
-"""Dates in the forms that people write: 1984-05-03, 5/3/1984, 3.5.1984, 3 May 1984, May 3rd, 14 March, 1984年5月3日.
+"""Dates in the forms that people write: 1984-05-03, 5/3/1984, 3.5.1984, 3 May 1984, May 3rd, 14 March, 1984年5月3日,
+third of May nineteen eighty-four.
 
-The normal form is 'YYYY-MM-DD' with 'x' for what is not said. Month names are known in seven languages. What is no day
-of the calendar is no date.
+The normal form is 'YYYY-MM-DD' with 'x' for what is not said. Month names are known in eight languages, whole dates in
+words in English. What is no day of the calendar is no date.
 """
 
 from __future__ import annotations
 
 import datetime
 import re
+import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
+import regex
+
 from leakmeter.text.entities.mention import DATE, Mention
+from leakmeter.text.folding import WORD, plain
 
 MONTHS: Final = {
     "en": "January February March April May June July August September October November December",
@@ -21,20 +26,85 @@ MONTHS: Final = {
     "it": "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
     "pt": "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
     "nl": "januari februari maart april mei juni juli augustus september oktober november december",
+    "tr": "Ocak Şubat Mart Nisan Mayıs Haziran Temmuz Ağustos Eylül Ekim Kasım Aralık",
 }
 _SHORT: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec"
 # The month comes before the day when a date is all numbers.
 _MONTH_FIRST: Final = frozenset({"US", "PH", "PR", "GU", "VI"})
 
+
+def _folded(name: str) -> str:
+    """A name of a month as it is looked up: without case, and without the dots that case makes of a Turkish i."""
+    return unicodedata.normalize("NFC", name).casefold().replace("\u0307", "").replace("ı", "i")
+
+
 _NUMBER_OF: Final = {
-    name.casefold(): number for names in (*MONTHS.values(), _SHORT) for number, name in enumerate(names.split(), 1)
+    _folded(name): number for names in (*MONTHS.values(), _SHORT) for number, name in enumerate(names.split(), 1)
 } | {"sept": 9, "okt": 10, "dez": 12, "mär": 3, "janv": 1, "févr": 2, "juil": 7, "déc": 12}
-_NAME = "(?P<name>" + "|".join(sorted(_NUMBER_OF, key=lambda name: (-len(name), name))) + r")(?!\w)\.?"
-_BEFORE, _AFTER = r"(?<![\w./-])", r"(?![\w/]|[.-]\d)"
+_NAMES: Final = "|".join(sorted(_NUMBER_OF, key=lambda name: (-len(name), name))).replace("i", "[iı]")
+_NAME: Final = rf"(?P<name>{_NAMES})(?![{WORD}])\.?"
+_BEFORE, _AFTER = rf"(?<![{WORD}./-])", rf"(?![{WORD}/]|[.-]\d)"
+
+_UNITS: Final = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+_TEENS: Final = [
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
+_TENS: Final = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_BELOW_100: Final = (
+    *("", *_UNITS, *_TEENS),
+    *(f"{tens} {unit}".rstrip() for tens in _TENS for unit in ("", *_UNITS)),
+)
+_ORDINALS: Final = (
+    *[
+        "first",
+        "second",
+        "third",
+        "fourth",
+        "fifth",
+        "sixth",
+        "seventh",
+        "eighth",
+        "ninth",
+        "tenth",
+        "eleventh",
+        "twelfth",
+        "thirteenth",
+        "fourteenth",
+    ],
+    *["fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth", "twentieth"],
+)
+DAYS: Final = (*_ORDINALS, *(f"twenty-{unit}" for unit in _ORDINALS[:9]), "thirtieth", "thirty-first")
+"""The days of a month in English words."""
+
+
+def _years(year: int) -> tuple[str, ...]:
+    """A year from 1800 to 2099 in English words, as it is mostly said first."""
+    century, rest = divmod(year, 100)
+    words, number = _BELOW_100[century], _BELOW_100[rest]
+    whole = f"two thousand {number}" if century == 20 else f"{words} hundred {number}"
+    return (f"{words} {number}" if rest > 9 else f"{words} oh {number}" if rest else whole, whole.rstrip())
+
+
+_DAY_OF: Final = {day.replace("-", " "): number for number, day in enumerate(DAYS, 1)}
+_YEAR_OF: Final = {words.rstrip(): year for year in range(1800, 2100) for words in _years(year)}
+_DAY = rf"(?P<day_words>{'|'.join(sorted((day.replace('-', '[ -]') for day in DAYS), key=len, reverse=True))})"
+_YEAR = (
+    r"(?P<year_words>(?:eighteen|nineteen|twenty|two)(?:[ -](?:and|oh|hundred|thousand|"
+    rf"{'|'.join((*_UNITS, *_TEENS, *_TENS))}))+)"
+)
 _FORMS: Final = (
-    re.compile(r"(?<!\d)(?P<y>\d{4})年(?P<m>\d{1,2})月(?P<d>\d{1,2})日"),
+    regex.compile(r"(?<!\d)(?P<y>\d{4})年(?P<m>\d{1,2})月(?P<d>\d{1,2})日"),
     *(
-        re.compile(_BEFORE + form + _AFTER, re.IGNORECASE)
+        regex.compile(_BEFORE + form + _AFTER, regex.IGNORECASE)
         for form in (
             r"(?P<y>\d{4})(?P<s>[-/.])(?P<m>\d{1,2})(?P=s)(?P<d>\d{1,2})",
             r"(?P<first>\d{1,2})(?P<s>[-/])(?P<second>\d{1,2})(?P=s)(?P<y>\d{4}|\d{2})",
@@ -42,9 +112,11 @@ _FORMS: Final = (
             # Two-digit years after points only where nothing is left out: 1.2.10 is a version.
             r"(?P<first>\d{2})\.(?P<second>\d{2})\.(?P<y>\d{2})",
             rf"(?P<d>\d{{1,2}})(?P<th>st|nd|rd|th|er|º|\.)?[ ](?:(?:of|de)[ ])?"
-            rf"{_NAME}(?:,?[ ](?:de[ ])?(?P<y>\d{{4}}))?",
-            rf"{_NAME}[ ](?P<d>\d{{1,2}})(?P<th>st|nd|rd|th)?(?:,?[ ](?P<y>\d{{4}}))?",
-            rf"{_NAME},?[ ](?:de[ ])?(?P<y>\d{{4}})",
+            rf"{_NAME}(?:,?[ ](?:(?:de[ ])?(?P<y>\d{{4}})|{_YEAR}))?",
+            rf"{_DAY}[ ](?:day[ ])?(?:of[ ])?{_NAME},?[ ](?:in[ ])?(?:{_YEAR}|(?P<y>\d{{4}}))",
+            rf"{_NAME}(?:[ ](?P<d>\d{{1,2}})(?P<th>st|nd|rd|th)?(?:,?[ ](?:(?P<y>\d{{4}})|{_YEAR}))?"
+            rf"|,?[ ](?:de[ ])?(?P<y>\d{{4}})"
+            rf"|[ ](?:the[ ])?{_DAY},?[ ](?:in[ ])?(?:{_YEAR}|(?P<y>\d{{4}})))",
         )
     ),
 )
@@ -60,8 +132,10 @@ def find(text: str, region: str) -> Iterator[Mention]:
                 yield Mention(DATE, match.start(), match.start() + len(match.group().rstrip(".")), value)
 
 
-def parse(text: str, region: str) -> tuple[re.Match[str], str] | None:
-    """A text that is one date as a whole: the match, whose groups are its parts, and the normal form."""
+def parse(text: str, region: str) -> tuple[regex.Match[str], str] | None:
+    """A text that is one date as a whole: the match in its plain form, whose groups are its parts, and the normal
+    form."""
+    text = plain(text).text
     for form in _FORMS:
         match = form.fullmatch(text)
         value = match and _value(match, region)
@@ -86,7 +160,12 @@ def is_part(some: str, more: str) -> bool:
     return all(a == b or set(a) == {"x"} for a, b in zip(some.split("-"), more.split("-"), strict=True))
 
 
-def is_month_first(match: re.Match[str], region: str) -> bool:
+def year_in_words(year: int) -> str:
+    """A year in English words; digits of one that is not from 1800 to 2099."""
+    return _years(year)[0].rstrip() if 1800 <= year < 2100 else str(year)
+
+
+def is_month_first(match: regex.Match[str], region: str) -> bool:
     first, second = int(match["first"]), int(match["second"])
     if first > 12 or second > 12:
         return second > 12
@@ -103,10 +182,16 @@ def month_like(name: str, number: int) -> str:
     return new.lower() if name.islower() else new.capitalize()
 
 
-def _value(match: re.Match[str], region: str) -> str | None:
+def _value(match: regex.Match[str], region: str) -> str | None:
     parts = match.groupdict()
     year = parts.get("y")
     day = parts.get("d")
+    if parts.get("day_words"):
+        day = str(_DAY_OF[_spoken(parts["day_words"])])
+    if parts.get("year_words"):
+        year = str(_YEAR_OF.get(_spoken(parts["year_words"]), ""))
+        if not year:
+            return None
     if "first" in parts:
         first, second = parts["first"], parts["second"]
         month, day = (first, second) if is_month_first(match, region) else (second, first)
@@ -114,8 +199,7 @@ def _value(match: re.Match[str], region: str) -> str | None:
         # 'may 3' is a verb, and 'mars 2' a planet: a month without capital needs the whole date.
         if parts["name"].islower() and (day is None or year is None):
             return None
-        # Case is ignored in more ways than one: 'İ' matches 'i' and is none.
-        month = str(_NUMBER_OF.get(parts["name"].casefold(), 0))
+        month = str(_NUMBER_OF.get(_folded(parts["name"]), 0))
     else:
         month = parts["m"]
     number = None if year is None else int(year)
@@ -127,3 +211,7 @@ def _value(match: re.Match[str], region: str) -> str | None:
     except ValueError:
         return None
     return f"{'xxxx' if number is None else f'{number:04}'}-{int(month):02}-{'xx' if day is None else f'{int(day):02}'}"
+
+
+def _spoken(words: str) -> str:
+    return " ".join(word for word in words.casefold().replace("-", " ").split() if word != "and")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from leakmeter.text.entities import address, date, email, pattern, person, phone
+from leakmeter.text.entities import address, date, email, pattern, person, phone, shapes
 from leakmeter.text.entities.mention import (
     ADDRESS,
     DATE,
@@ -17,6 +17,7 @@ from leakmeter.text.entities.mention import (
     is_free,
     without_overlaps,
 )
+from leakmeter.text.folding import plain
 
 _PEOPLE = frozenset(
     {
@@ -59,10 +60,11 @@ def find(
         mentions += [mention.shifted(start) for mention in _in_document(text[start:end], region, patterns, recognise)]
     names = [group[0].value for group in _people(mentions)]
     places = sorted((mention.start, mention.end) for mention in mentions)
-    lowered = person.lowered_words(_outside(text, places))
+    lowered = person.lowered_words(text)
     for start, end in parts:
-        in_document = list(person.said_again(text[start:end], names, lowered))
-        again = [mention.shifted(start) for mention in without_overlaps([in_document])]
+        document = plain(text[start:end])
+        in_document = map(document.original, person.said_again(document.text, names, lowered))
+        again = [mention.shifted(start) for mention in without_overlaps([list(in_document)])]
         mentions += [mention for mention in again if is_free(places, mention.start, mention.end)]
     groups = _people(mentions)
     groups += _grouped((m for m in mentions if m.type == DATE), _is_part_of_date)
@@ -76,28 +78,28 @@ def find(
     return sorted(entities, key=lambda entity: entity.mentions[0])
 
 
-def _outside(text: str, places: Sequence[tuple[int, int]]) -> str:
-    """What is left of a text: 'ellen@x.example' does not make a word of a name."""
-    ends = [0, *(end for _, end in places)]
-    starts = [*(start for start, _ in places), len(text)]
-    return " ".join(text[end:start] for end, start in zip(ends, starts, strict=True))
-
-
 def _in_document(
     text: str, region: str, patterns: Sequence[pattern.Pattern], recognise: Recogniser | None
 ) -> Iterable[Mention]:
     seen = list(find_recognised(text, region, recognise)) if recognise else []
-    return without_overlaps(
+    document = plain(text)
+
+    def detected(mentions: Iterable[Mention]) -> list[Mention]:
+        return list(map(document.original, mentions))
+
+    found = without_overlaps(
         (
             [mention for user_pattern in patterns for mention in pattern.find(text, user_pattern)],
-            list(email.find(text)),
-            list(address.find(text, region)),
-            list(date.find(text, region)),
-            list(phone.find(text, region)),
-            [*(mention for mention in seen if mention.type == PERSON), *person.find(text)],
+            detected(email.find(document.text)),
+            detected(shapes.find_public(document.text)),
+            detected(address.find(document.text, region)),
+            detected(date.find(document.text, region)),
+            detected(phone.find(document.text, region)),
+            [*(mention for mention in seen if mention.type == PERSON), *detected(person.find(document.text))],
             [mention for mention in seen if mention.type != PERSON],
         )
     )
+    return (mention for mention in found if mention.type != shapes.PUBLIC)
 
 
 def _people(mentions: Iterable[Mention]) -> list[list[Mention]]:

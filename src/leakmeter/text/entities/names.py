@@ -9,8 +9,10 @@ import regex
 
 from leakmeter.text.entities.mention import Place
 from leakmeter.text.entities.person import PARTICLE, UNCASED
+from leakmeter.text.folding import CASED, WORD
 
-_CASED = r"\p{Lu}[\p{L}\p{M}]*+(?:['’-](?!s\b)\p{L}[\p{L}\p{M}]*+)*+"
+_SMALL = rf"[{CASED}\p{{Lm}}\p{{M}}]*+"
+_CASED = rf"\p{{Lu}}{_SMALL}(?:['’-](?!s(?![{WORD}]))[{CASED}]{_SMALL})*+"
 _WORD = rf"(?:\p{{Lu}}\.|{_CASED})"
 NAME: Final = rf"{_WORD}(?:[ \t]{{1,2}}(?:{PARTICLE}[ ]){{0,2}}{_WORD}){{0,4}}"
 """A run of at most five capitalised words, as a name is; for the `regex` library."""

@@ -6,11 +6,16 @@ found, which is what a recogniser is for (`--ner`). The title is not part of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import importlib
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Final
 
 import regex
 
 from leakmeter.text.entities.mention import PERSON, Mention
+from leakmeter.text.folding import CASED, WORD
 
 _HE = ("Mr", "Mister", "Sir", "Lord", "Herr", "Monsieur", "Señor", "Sr", "Signor", "Senhor", "Meneer")
 _SHE = (
@@ -20,22 +25,27 @@ _SHE = (
 _EITHER = ("Mx", "Dr", "Dra", "Doctor", "Doktor", "Docteur", "Prof", "Professor", "Professeur", "Nurse", "Rev")
 _TITLE = rf"(?:{'|'.join((*_HE, *_SHE, *_EITHER))})"
 _LABEL = (
-    r"(?:patient|client|customer|employee|applicant|tenant|student|witness|claimant|contact|full|first|last|given|family|"
-    r"mother|father|guardian|physician|doctor|nurse|author|signed|attn|from|to|cc|re|name|nom|nombre|nome|naam|vorname|"
-    r"nachname|paziente|paciente|имя|фио|пациент|姓名|氏名|名前|患者|이름|성명|الاسم|المريض|שם)"
-    r"(?:['’]s)?(?:[ ](?:name|by))?[ ]?[:：=][ \t]*"
+    r"(?:patient|client|customer|employee|applicant|tenant|student|witness|claimant|full|first|last|given|family|"
+    r"mother|father|guardian|physician|doctor|nurse|attn|(?P<any>author|contact|signed|from|to|cc|re)|name|nom|nombre|nome|naam|vorname|"
+    r"nachname|paziente|paciente|имя|фио|пациент|клиент|姓名|氏名|名前|患者|患者名|病人|客户|客戶|顾客|お名前|이름|성명|성함|환자|"
+    r"고객|الاسم|اسم|المريض|العميل|שם|שם מלא|מטופל|לקוח|नाम|रोगी|मरीज|ग्राहक|ชื่อ|ผู้ป่วย|ลูกค้า)"
+    r"(?:['’]s)?(?:[ ](?:name|by))?[ ]?"
 )
 _SPACE = r"[ \t\u00a0]"
-_CASED = r"\p{Lu}[\p{L}\p{M}]*(?:['’-]\p{L}[\p{L}\p{M}]*)*"
+_CASED = rf"\p{{Lu}}[{CASED}\p{{Lm}}\p{{M}}]*(?:['’-][{CASED}][{CASED}\p{{Lm}}\p{{M}}]*)*"
 _WORD = rf"(?:\p{{Lu}}\.|{_CASED})"
 PARTICLE = r"(?:van|von|zu|zum|de|der|den|del|della|di|da|dos|du|la|le|ter|ten|bin|ibn|al|el|y)"
 _NAME = rf"(?:{PARTICLE}{_SPACE}+){{0,2}}{_WORD}(?:{_SPACE}+(?:{PARTICLE}{_SPACE}+){{0,2}}{_WORD}){{0,3}}"
-# Scripts without capitals: a name is at most four runs of letters.
-UNCASED = r"\p{Lo}[\p{Lo}\p{M}]*+(?:[ ・·]\p{Lo}[\p{Lo}\p{M}]*+){0,3}"
+# Scripts without capitals: a name is at most four runs of letters, of which the last is not the next label.
+_LETTERS_OF_NAME = r"\p{Lo}[\p{Lo}\p{Lm}\p{M}]*+"
+UNCASED = rf"{_LETTERS_OF_NAME}(?:[ ・·.]{_LETTERS_OF_NAME}(?![ ]?[:：=])){{0,3}}"
+UNSPACED: Final = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
+"""Letters of scripts that write words with no space between, or particles to the word."""
+_SYLLABLES = regex.compile(r"[\p{Han}\p{Hangul}]{3,4}")
 
 _TITLED = regex.compile(rf"(?<!\w)(?P<title>(?:{_TITLE}\.?{_SPACE}+)+)(?P<name>{_NAME})")
 _LABELLED = regex.compile(
-    rf"(?<!\w)(?i:{_LABEL})(?:{_TITLE}\.?{_SPACE}+)*"
+    rf"(?<=(?<![{WORD}])(?i:{_LABEL}))[:：=][ \t]*(?:{_TITLE}\.?{_SPACE}+)*"
     rf"(?:(?P<last>{_CASED}),[ ](?P<given>{_CASED}(?:[ ]{_WORD})?)(?=[ \t]*(?:[\r\n;(]|\Z))"
     rf"|(?P<name>{_NAME}|{UNCASED}))"
 )
@@ -50,8 +60,32 @@ _NO_NAME = frozenset(
         *("you", "i", "in", "on"),
     }
 )
+_PART = regex.compile(r"[\p{L}\p{M}]+")
+# Between two words of a name: a space or what joins words, and a particle or an initial.
+_JOINT = regex.compile(rf"(?:\s{{1,2}}|[._-]|{_SPACE}(?:(?:{PARTICLE}|\p{{L}}\.?){_SPACE}){{1,2}})", regex.IGNORECASE)
+_OPENING: Final = '.!?:…"“„«»”¿¡•*'
+_LEAST_LOWERED: Final = 4
+"""Letters of a word in lower case that is a name."""
+_WORDS_AND_NAMES: Final = frozenset(
+    {
+        *("mark", "grace", "rose", "frank", "joy", "jack", "king", "cook", "brown", "wood", "woods", "stone", "hill"),
+        *("rice", "bush", "fox", "love", "bell", "miller", "baker", "carpenter", "taylor", "mason", "faith", "iris"),
+        *("lily", "daisy", "ruby", "amber", "violet", "heather", "ivy", "olive", "hazel", "dawn", "june", "april"),
+        *("summer", "autumn", "angel", "christian", "dean", "earl", "grant", "guy", "harmony", "jay", "max", "miles"),
+        *("pat", "penny", "robin", "sandy", "skip", "sky", "sue", "victor", "ward", "wade", "chase", "chance", "clay"),
+        *("cliff", "colt", "drew", "duke", "fields", "banks", "brooks", "rivers", "waters", "lane", "street", "park"),
+        *("parks", "marsh", "moss", "reed", "berry", "cherry", "bean", "garland", "glass", "gold", "silver", "steel"),
+        *("gray", "grey", "noble", "swift", "sharp", "small", "little", "good", "best", "wise", "savage", "sweet"),
+        *("winter", "winters", "snow", "frost", "gale", "wolf", "bird", "crane", "swan", "hawk", "pike", "salmon"),
+        *("bishop", "pope", "knight", "marshall", "page", "butler", "carter", "cooper", "fisher", "hunter", "potter"),
+        *("sailor", "shepherd", "singer", "turner", "weaver", "workman", "porter", "parker", "walker", "archer"),
+    }
+)
 _TITLES = frozenset(title.casefold() for title in (*_HE, *_SHE, *_EITHER))
 _PARTICLES = frozenset(PARTICLE.strip("(?:)").split("|"))
+
+Owners = Mapping[str, Mapping[str, str]]
+"""Folded words of names to the names that have them, and how each writes the word."""
 
 
 def find(text: str) -> Iterator[Mention]:
@@ -60,7 +94,13 @@ def find(text: str) -> Iterator[Mention]:
         titles = set(match["title"].replace(".", " ").split())
         gender = "m" if titles & set(_HE) else "f" if titles & set(_SHE) else ""
         yield from _trimmed(text, match.start("name"), match.end("name"), gender)
+    lowered: frozenset[str] | None = None
     for match in _LABELLED.finditer(text):
+        if match["any"]:
+            # 'Re: Return Policy' names nobody where the text has a return and a policy.
+            lowered = lowered_words(text) if lowered is None else lowered
+            if lowered.issuperset(words(match.group())):
+                continue
         if match["last"]:
             value = normal(f"{match['given']} {match['last']}")
             yield Mention(PERSON, match.start("last"), match.end("given"), value)
@@ -100,39 +140,110 @@ def is_part(some: str, more: str) -> bool:
 
 
 def said_again(text: str, names: Sequence[str], lowered: frozenset[str]) -> Iterator[Mention]:
-    """Where a text says parts of names that are known: runs of capitalised words that belong to one name. A word of
-    several names is a mention of its own: who is meant cannot be told. `names` are normal forms, one a person;
-    `lowered` words stand in lower case too, and are no evidence of a name."""
-    owners: dict[str, set[str]] = {}
+    """Where a text says names that are known, or parts of them, in capitals or without: runs of words that belong to
+    one name, and words that are a name where they stand. A word of several names is a mention of its own: who is meant
+    cannot be told. `names` are normal forms, one a person; `lowered` words stand in lower case too, and are no evidence
+    of a name."""
+    owners: dict[str, dict[str, str]] = {}
     for name in names:
         for word in name.split():
             if is_telling(word):
-                owners.setdefault(word, set()).add(name)
-        if name and not name[0].isascii() and not regex.match(r"[\p{Lu}\p{Ll}]", name[0]):
-            for match in regex.finditer(regex.escape(name), text):
-                yield Mention(PERSON, match.start(), match.end(), name)
+                owners.setdefault(_folded(word), {})[name] = word
+        for part in _unspaced_parts(name):
+            for match in regex.finditer(r"[\s・·]*".join(map(regex.escape, part.split())), text):
+                yield Mention(PERSON, match.start(), match.end(), part)
     run: list[tuple[int, int, str]] = []
-    for match in _LETTERS.finditer(text):
-        word = _POSSESSIVE.sub("", match.group())
-        start, end, key = match.start(), match.start() + len(word), word.casefold()
-        if not (word[0].isupper() and key in owners) or key in lowered:
-            continue
-        if run and text[run[-1][1] : start] == " " and is_part(f"{_joined(run)} {key}", min(owners[key])):
-            run.append((start, end, key))
-            continue
-        if run:
-            yield Mention(PERSON, run[0][0], run[-1][1], _joined(run))
+    for start, end, key in _known_words(text, owners):
+        if run and _JOINT.fullmatch(text, run[-1][1], start):
+            more = [name for name in owners[key] if is_part(_joined(run, owners, name, key), name)]
+            if more:
+                run.append((start, end, key))
+                continue
+        yield from _mention(text, run, owners, lowered)
         run = [(start, end, key)]
-    if run:
-        yield Mention(PERSON, run[0][0], run[-1][1], _joined(run))
+    yield from _mention(text, run, owners, lowered)
+
+
+def _known_words(text: str, owners: Collection[str]) -> Iterator[tuple[int, int, str]]:
+    """The words of a text that are in names, folded, with their characters; words that hyphens join one by one if they
+    are in none together."""
+    if not owners:
+        return
+    for match in _LETTERS.finditer(text):
+        whole = _POSSESSIVE.sub("", match.group())
+        if _folded(whole) in owners:
+            yield match.start(), match.start() + len(whole), _folded(whole)
+        elif "-" in whole:
+            for part in _PART.finditer(text, match.start(), match.start() + len(whole)):
+                if _folded(part.group()) in owners:
+                    yield part.start(), part.end(), _folded(part.group())
+
+
+def _joined(run: Sequence[tuple[int, int, str]], owners: Owners, name: str, key: str = "") -> str:
+    """Words of a run as a name has them, or as they are."""
+    keys = [*(known for _, _, known in run), *([key] if key else [])]
+    return " ".join(owners[known].get(name, known) for known in keys)
+
+
+def _mention(
+    text: str, run: Sequence[tuple[int, int, str]], owners: Owners, lowered: frozenset[str]
+) -> Iterator[Mention]:
+    if len(run) > 1 or (run and _is_name(text, run[0][0], run[0][1], lowered)):
+        name = min(name for name in owners[run[-1][2]] if all(name in owners[key] for _, _, key in run))
+        yield Mention(PERSON, run[0][0], run[-1][1], _joined(run, owners, name))
+
+
+def _is_name(text: str, start: int, end: int, lowered: frozenset[str]) -> bool:
+    """Whether a word that names have is one here: not one of the words of the language, unless capitals say so."""
+    word = text[start:end]
+    if word.casefold() in lowered:
+        return False
+    if not regex.match(rf"[{CASED}]", word):
+        return len(word) > 1
+    if not word[0].isupper():
+        return len(word) >= _LEAST_LOWERED and word.casefold() not in _ordinary_words() | _WORDS_AND_NAMES
+    says_so = not text.isupper() and not opens_sentence(text, start)
+    return says_so or word.casefold() not in _ordinary_words()
+
+
+def opens_sentence(text: str, at: int) -> bool:
+    """Whether a word begins a sentence or a line; of what stands before it a few characters tell."""
+    before = text[max(0, at - 4) : at]
+    written = before.rstrip()
+    return not written or "\n" in before[len(written) :] or written[-1] in _OPENING
 
 
 def lowered_words(text: str) -> frozenset[str]:
+    """The words that a text writes in lower case, addresses apart: 'ellen@x.example' makes no word of a name."""
+    if "@" in text:
+        text = " ".join(word for word in text.split() if "@" not in word)
     return frozenset(word for word in _LETTERS.findall(text) if word.islower())
 
 
-def _joined(run: Sequence[tuple[int, int, str]]) -> str:
-    return " ".join(key for _, _, key in run)
+def _unspaced_parts(name: str) -> Iterator[str]:
+    """What is said of a name in scripts without capitals, where no space tells it from what is around: the name, its
+    words, and of three or four letters together the given name, or both names."""
+    if not name or name[0].isascii() or regex.match(rf"[{CASED}]", name[0]):
+        return
+    yield name
+    words_of_name = name.split()
+    if regex.match(UNSPACED, name):
+        if len(words_of_name) > 1:
+            yield from (word for word in words_of_name if len(word) > 1)
+        elif _SYLLABLES.fullmatch(name):
+            yield from (name[-2:], *([name[:2]] if len(name) == 4 else []))
+
+
+def _folded(word: str) -> str:
+    if word.isascii():
+        return word.lower()
+    return "".join(sign for sign in unicodedata.normalize("NFKD", word.casefold()) if not unicodedata.combining(sign))
+
+
+@cache
+def _ordinary_words() -> frozenset[str]:
+    """The most frequent words of English."""
+    return frozenset(importlib.import_module("faker.providers.lorem.en_US").Provider.word_list)
 
 
 def _trimmed(text: str, start: int, end: int, gender: str) -> Iterator[Mention]:

@@ -10,6 +10,7 @@ import importlib
 import unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Final
 
 import regex
@@ -17,23 +18,54 @@ import regex
 from leakmeter.text.entities.date import MONTHS
 from leakmeter.text.entities.mention import ADDRESS, PERSON, Mention
 from leakmeter.text.entities.names import NAME, without_opening
+from leakmeter.text.entities.person import opens_sentence
+from leakmeter.text.folding import CASED, WORD
 
 KEY, CODE, NUMBER, AMOUNT, ACCOUNT, SPELLED = "key", "code", "number", "amount", "account", "number in words"
 NAME_TYPE: Final = "name"
 """A capitalised name of which it is not known whose it is: a person's, a firm's, a product's."""
 
-_TOKEN = regex.compile(r"(?<![\w+/=!#$%&*@?.:-])[\w+/=!#$%&*@?.:-]*[\w+/=](?![\w])")
-_GROUPS = regex.compile(r"(?<![\w.,-])[(+]{0,2}\d[\d()]*(?:[ .,/\u00a0\u202f-]{1,2}[\d()]+)*(?![\w])")
-_ACCOUNT = regex.compile(r"(?<!\w)[A-Z]{2}\d{2}(?:[ \u00a0]?[A-Z0-9]{2,4}){3,8}(?!\w)")
+_TOKEN = regex.compile(rf"(?<![{WORD}+/=!#$%&*@?.:-])[{WORD}+/=!#$%&*@?.:-]*[{WORD}+/=](?![{WORD}])")
+_GROUPS = regex.compile(rf"(?<![{WORD}.,-])[(+]{{0,2}}\d[\d()]*(?:[ .,/-]{{1,2}}[\d()]+)*(?![{WORD}])")
+_ACCOUNT = regex.compile(rf"(?<![{WORD}])[A-Z]{{2}}\d{{2}}(?:[ ]?[A-Z0-9]{{2,4}}){{3,8}}(?:[ ]\d)?(?![{WORD}])")
+_IBAN = regex.compile(rf"(?<=(?<![{WORD}])(?P<country>[A-Za-z]{{2}}))\d\d(?=[ .-]?[A-Za-z\d]{{3}})")
+_IBAN_LENGTH: Final = {
+    country: length
+    for length, countries in {
+        15: "NO",
+        16: "BE",
+        18: "DK FK FI FO GL NL",
+        19: "MK SI",
+        20: "AT BA EE KZ LT LU MN XK",
+        21: "CH HR LI LV",
+        22: "BG BH CR DE GB GE IE ME RS VA",
+        23: "AE GI IL IQ OM SO TL",
+        24: "AD CZ DJ ES MD PK RO SA SE SK TN VG",
+        25: "LY PT ST",
+        26: "IS TR",
+        27: "BI FR GR IT MC MR SM",
+        28: "AL AZ BY CY DO GT HU LB NI PL SV",
+        29: "BR EG PS QA UA",
+        30: "JO KW YE",
+        31: "MT SC",
+        32: "LC",
+        33: "RU",
+    }.items()
+    for country in countries.split()
+}
+"""Letters and digits of an account number, by its country: ISO 13616."""
 _TITLES: Final = frozenset(
     {
         *("Herr", "Herrn", "Frau", "Mr", "Mrs", "Ms", "Miss", "Mx", "Dr", "M", "Mme", "Mlle", "Sr", "Sra", "Srta"),
         *("Don", "Doña", "Señor", "Señora"),
     }
 )
-_CURRENCY = r"(?:[€£$¥₹]|\b(?:EUR|USD|GBP|CHF|euros?|dollars?|pounds?|Franken|libras|dólares)\b)"
-_MONEY_BEHIND = regex.compile(rf"(?:,-)?[ \u00a0\u202f-]{{0,2}}(?:,- )?{_CURRENCY}", regex.IGNORECASE)
-_MONEY_BEFORE = regex.compile(rf"{_CURRENCY}[ \u00a0\u202f]?\Z", regex.IGNORECASE)
+_CURRENCY = (
+    rf"(?:[€£$¥₹₩฿₺₽₪]|(?<![{CASED}])(?:EUR|USD|GBP|CHF|euros?|dollars?|pounds?|Franken|libras|dólares)(?![{WORD}])"
+    r"|[万萬億亿千百만억천]{0,2}(?:美元|欧元|歐元|日元|人民币|元|円|圆|圓|块|원|달러|유로|ドル|ユーロ|ウォン|บาท|ยูโร|ดอลลาร์))"
+)
+_MONEY_BEHIND = regex.compile(rf"(?:,-)?[ -]{{0,2}}(?:,- )?{_CURRENCY}", regex.IGNORECASE)
+_MONEY_BEFORE = regex.compile(rf"{_CURRENCY}[ ]?\Z", regex.IGNORECASE)
 _NO_VALUE = regex.compile(
     r"(?:1[5-9]|20)\d\d(?:[-–/]\d{2,4})?|\d{1,2}[.:]\d{2}(?:[-–]\d{1,2}[.:]\d{2})?|0?\.\d+|\d\.\d+"
 )
@@ -44,20 +76,81 @@ _NO_CODE = regex.compile(
 """'21st', '250ml', '24-hour', '8:30am'."""
 _PUBLIC = regex.compile(
     r"NCT\d{8}|ISRCTN\d+|rs\d{4,}|(?:ISO|IEC|EN|DIN|IEEE|RFC|CVE|ISBN|ISSN|COVID|SARS)[-/]?[\d-]+\w*|\d{1,3}m?\p{Lu}\p{Ll}?-\w+|"
-    r"(?:SHA|MD|MP|H|IL|CD|HLA|UTF|USB|WPA|IP|PM|CO)-?\d+\w?|10\.\d{4,}/\S+"
+    r"(?:SHA|MD|MP|H|IL|CD|HLA|UTF|USB|WPA|IP|PM|CO)-?\d+\w?"
+)
+_NUMBER_SIGN = r"(?:[ ](?:No|Nos|Nr|number|registry|RN)\b\.?)?(?:[ ]?:)?[ ]?"
+_NORM = r"(?:ISO|IEC|EN|DIN|IEEE|ANSI|ASTM|BS|ITU|CISPR|UL|VDE)"
+_PLACE = (
+    r"(?i:sections?|sec\.|§{1,2}|chapters?|clauses?|articles?|art\.|paragraphs?|para\.|figures?|fig\.|tables?|appendix|"
+    r"versions?|ver\.|v\.?|releases?|builds?|rev\.?|revision|kapitel|abschnitt|ziffer|absatz|punkt|chapitre|sección|"
+    r"capítulo|sezione|capitolo)[ ]?(?:no\.[ ]?)?v?"
+)
+# Looked for from the number on, since digits are rare.
+_PUBLIC_SPACED = regex.compile(
+    r"(?=\d)(?:"
+    + "|".join(
+        rf"(?<=(?<![{WORD}]){label}){number}"
+        for label, number in (
+            (rf"ISBN(?:-1[03])?{_NUMBER_SIGN}", r"(?:97[89][- ]?)?(?:\d[- ]?){9}[\dX]"),
+            (rf"ISSN{_NUMBER_SIGN}", r"\d{4}-?\d{3}[\dX]"),
+            (rf"RFCs?{_NUMBER_SIGN}", r"\d{1,5}"),
+            (rf"{_NORM}(?:[ /-](?:{_NORM}|TS|TR|PAS|SAE))*[ -]?", r"\d{2,5}(?:-\d{1,4}){0,3}(?::(?:19|20)\d\d)?"),
+            (rf"CAS{_NUMBER_SIGN}", r"\d{2,7}-\d\d-\d"),
+            (rf"(?:GTIN|EAN|UPC)(?:-\d{{1,2}})?{_NUMBER_SIGN}", r"\d{8,14}"),
+            (rf"(?:PMID|PMCID|arXiv|OCLC|LCCN){_NUMBER_SIGN}", r"[\d.]{4,10}\d(?:v\d)?"),
+            (_PLACE, r"\d{1,4}(?:\.\d{1,5}){1,5}"),
+            ("", r"10\.\d{4,9}/[^\s<>\"]*[^\s<>\".,;:)]"),
+        )
+    )
+    + rf")(?![{WORD}])"
 )
 """Identifiers that everybody may look up: of trials, genes, norms, isotopes and the like."""
+PUBLIC: Final = "public"
+"""Type of what is no value."""
+_URL = regex.compile(
+    r"(?:[A-Za-z][A-Za-z\d+.-]{1,20}://(?:[^\s/@:]*:(?P<password>[^\s/@]+)@)?|(?=www\.))[^\s/?#]*", regex.IGNORECASE
+)
+_URL_PART = regex.compile(r"(?:(?<=[?&#;/])(?P<name>[^/?&#=]+)=)?(?P<value>[^/?&#=:@]+={0,2})")
+_SECRET_NAME = regex.compile(
+    r"token|key|secret|passw|pwd|passcode|sig(?:nature)?\b|auth|session|sid\b|jwt|credential|otp|pin\b|code",
+    regex.IGNORECASE,
+)
+_UUID = regex.compile(r"[\da-fA-F]{8}(?:-[\da-fA-F]{4}){3}-[\da-fA-F]{12}")
+_PIECE = regex.compile(r"[A-Za-z\d]+")
+_CHANGE = regex.compile(r"(?<=\d)[A-Za-z]|(?<=[A-Za-z])\d|(?<=[a-z])[A-Z]")
+_CAPITAL_KEY = regex.compile(r"(?=\D*\d)[A-Z]+\d[A-Z\d]*[A-Z][A-Z\d]*|\d+[A-Z][A-Z\d]*\d[A-Z\d]*")
+_NO_SEPARATORS = regex.compile(r"[ .-]")
+_PLATE = regex.compile(
+    rf"(?<=(?<![{WORD}-])(?!(?:{_NORM})-)"
+    r"(?P<letters>[A-ZÄÖÜ]{1,3}-[A-Z]{1,2}[ ]?|[A-Z]{2}[ -]\d{1,2}[ -][A-Z]{1,2}[ -]))"
+    rf"(?!(?:19|20)\d\d)\d{{4}}[EH]?(?![{WORD}-])"
+)
+"""Of a licence plate, also the letters."""
+_DEGREES = r"[+−-]?\d{1,3}\.\d{3,}"
+_COORDINATES = regex.compile(
+    rf"(?<![{WORD}.,])(?:{_DEGREES}°?[ ]?(?:[NS](?![{WORD}]))?[ ]?[,;/]?[ ]?{_DEGREES}(?:°?[ ]?[EWO](?![{WORD}])|°)"
+    rf"|[+−-]?\d\d\.\d{{4,}},[ ]?[+−-]?\d{{1,3}}\.\d{{4,}}(?![{WORD}%]))"
+)
 _MIXED = regex.compile(r"\p{Ll}[^\p{Lu}]*+\p{Lu}[^\p{Ll}]*+\p{Ll}|\d\p{L}++\d")
 _TWO_CAPITALS = regex.compile(r"(?:Mc|Mac|Fitz|De|Di|Du|La|Le|Van|Von)\p{Lu}\p{Ll}+")
 _MAIL = regex.compile(r"[^@]+@[\w-]+(?:\.[\w-]+)+")
 _SIGNS = regex.compile(r"[!#$%&*?+/=@]")
 _UNIT = regex.compile(
-    r"[\s\u00a0-]?(?:%|°|(?:[kcmµ]?[mglWVAs]|k?Wh|[kMGT]?Hz|[kMGT]i?B|mbar|bar|rpm|ppm|dB)\b|"
+    r"[\s-]?(?:%|°|(?:[kcmµ]?[mglWVAs]|k?Wh|[kMGT]?Hz|[kMGT]i?B|mbar|bar|rpm|ppm|dB)(?![A-Za-z])|"
     r"(?:Minut|Sekund|Stund|Tag|Woche|Monat|Jahr|Meter|Millim|Zentim|Kilo|Gramm|Liter|Grad|Prozent|Watt|Volt|Seite|Stück|"
     r"minut|second|hour|day|week|month|year|met(?:er|re|ro)|millim|centim|kilo|gram|lit(?:er|re|ro)|degree|percent|watt|"
     r"volt|page|piece|heure|jour|semaine|mois|an(?:s|née|née?s|ual)|grade?|hora|día|semana|mes|año|grado|"
     r"points?\b|mile|people|patient|participant|case|words?\b|times?\b|fois|veces|Mal\b))"
 )
+_COUNTED = regex.compile(
+    r"[ ]?[万萬億亿千百만억천]?(?:[年月日时時分秒米克升度人个個件名次岁歳页頁]|公[里斤顷]|小时|週間|[ヶカか]月"
+    r"|メートル|キロ|グラム|リットル|ページ"
+    r"|[년월일시분초명개회세]|시간|미터|킬로|그램|리터|사람|페이지"
+    r"|ปี|เดือน|วัน|ชั่วโมง|นาที|วินาที|คน|ครั้ง|กรัม|กิโล|เมตร|ลิตร|หน้า|องศา|คะแนน)"
+)
+"""What is counted in scripts without capitals. One letter may as well begin another word, so that only a number of few
+digits is a measure."""
+_MOST_COUNTED: Final = 5
 _DIGIT_WORDS: Final = (
     "zero one two three four five six seven eight nine",
     "null eins zwei drei vier fünf sechs sieben acht neun",
@@ -72,8 +165,20 @@ DIGIT_OF: Final = {word: str(digit) for words in _DIGIT_WORDS for digit, word in
     word: str(digit) for word, digit in _OTHER_DIGITS.items()
 }
 """Words for digits in seven languages; none of them is another digit in another."""
-_SPELLED = regex.compile(
-    rf"(?<!\w)(?:{'|'.join(DIGIT_OF)})(?:[\s,;.–-]{{1,3}}(?:{'|'.join(DIGIT_OF)})){{3,}}(?!\w)", regex.IGNORECASE
+TIMES: Final = {"double": 2, "triple": 3, "treble": 3}
+"""Words that say how often the digit behind them is meant."""
+_DIGIT = rf"(?:(?:(?:{'|'.join(TIMES)})[ -])?(?:{'|'.join(DIGIT_OF)}))"
+_SPELLED = regex.compile(rf"(?<![{WORD}]){_DIGIT}(?:[\s,;.–-]{{1,3}}{_DIGIT})+(?![{WORD}])", regex.IGNORECASE)
+_BELOW_100 = (
+    r"(?:(?:twen|thir|for|fif|six|seven|eigh|nine)ty|(?:thir|four|fif|six|seven|eigh|nine)teen|ten|eleven|twelve"
+    r"|one|two|three|four|five|six|seven|eight|nine|a)"
+)
+_LARGE = r"(?:hundred|thousand|million|billion)"
+_SPELLED_AMOUNT = regex.compile(
+    rf"(?<=(?<![{WORD}])(?P<first>{_BELOW_100}(?:[ -](?:and[ ])?(?:{_BELOW_100}|{_LARGE}))*)[ -])"
+    rf"{_LARGE}(?:[ -](?:and[ ])?(?:{_BELOW_100}|{_LARGE}))*"
+    r"[ ](?:euros?|dollars?|pounds?|francs?|rupees?|yen|yuan)(?!\w)",
+    regex.IGNORECASE,
 )
 _STREET = (
     r"(?:rue|avenue|av\.|boulevard|bd|route|chemin|allées?|place|impasse|quai|cours|square|passage|faubourg|"
@@ -106,9 +211,8 @@ _ADDRESS = regex.compile(
     rf"|{_GERMAN_STREET})"
     rf"(?:(?:,[ ]|[ ](?:à|en|a|in)[ ])(?:\d{{5}}[ ])?\p{{Lu}}[\p{{L}}\p{{M}}'’-]+)?"
 )
-_RUN = regex.compile(rf"(?<![\p{{L}}\p{{M}}.@-]){NAME}")
+_RUN = regex.compile(rf"(?<![{CASED}.@-]){NAME}")
 _WORD = regex.compile(r"[\p{L}\p{M}]+(?:['’-][\p{L}\p{M}]+)*")
-_OPENING: Final = '.!?:…"“„«»”¿¡•*'
 _LOCALES: Final = (
     *("en_US", "en_GB", "en_IN", "de_DE", "de_AT", "de_CH", "fr_FR", "es_ES", "es_MX", "it_IT", "pt_BR", "pt_PT"),
     *("nl_NL", "sv_SE", "da_DK", "no_NO", "fi_FI", "pl_PL", "cs_CZ", "hu_HU", "ro_RO", "hr_HR", "tr_TR", "ga_IE"),
@@ -134,32 +238,76 @@ _MOST_RANGE: Final = 500
 _LEAST_KEY: Final = 12
 _LEAST_MONEY: Final = 3
 """Digits of an amount before its decimals: a price of less is said of many."""
-_NO_SIGNS: Final = str.maketrans("", "", " .,'’\u00a0\u202f")
+_NO_SIGNS: Final = str.maketrans("", "", " .,'’")
+
+
+def find_public(text: str) -> Iterator[Mention]:
+    """Identifiers that everybody may look up, places in a text, and versions: what stands in them is no value."""
+    for match in _PUBLIC_SPACED.finditer(text):
+        yield Mention(PUBLIC, match.start(), match.end(), match.group().casefold())
 
 
 def find(text: str, around: str = "") -> Iterator[Mention]:
     """Values of a text by their shape; a normal form is in lower case, of numbers the digits alone. `around` are other
     texts of the same language, which say how words are written in it."""
-    for match in _ACCOUNT.finditer(text):
-        if sum(map(str.isdigit, match.group())) >= _LEAST_KEY:
-            yield Mention(ACCOUNT, match.start(), match.end(), "".join(match.group().split()))
+    yield from _accounts(text)
     for match in _ADDRESS.finditer(text):
         yield Mention(ADDRESS, match.start(), match.end(), " ".join(match.group().casefold().split()))
+    for match in _PLATE.finditer(text):
+        start, end = match.start("letters"), match.end()
+        yield Mention(CODE, start, end, text[start:end].casefold())
     yield from _tokens(text)
     yield from _numbers(text)
     for match in _SPELLED.finditer(text):
-        yield Mention(SPELLED, match.start(), match.end(), " ".join(match.group().casefold().split()))
+        if len(digits_of(match.group())) >= _LEAST_DIGITS:
+            yield Mention(SPELLED, match.start(), match.end(), " ".join(match.group().casefold().split()))
+    for match in _SPELLED_AMOUNT.finditer(text):
+        start, end = match.start("first"), match.end()
+        yield Mention(AMOUNT, start, end, " ".join(text[start:end].casefold().split()))
     yield from _names(text, around)
+    yield from _names_in_one_case(text, around)
+
+
+def _accounts(text: str) -> Iterator[Mention]:
+    """Account numbers of a country's length, in any case; of other lengths in capitals."""
+    known: set[int] = set()
+    for match in _IBAN.finditer(text):
+        if length := _IBAN_LENGTH.get(match["country"].upper()):
+            start = match.start("country")
+            whole = _iban_of(length).match(text, start)
+            if whole and sum(map(str.isdigit, whole.group())) >= _LEAST_KEY:
+                known.add(start)
+                yield Mention(ACCOUNT, start, whole.end(), _NO_SEPARATORS.sub("", whole.group()).upper())
+    for match in _ACCOUNT.finditer(text):
+        if match.start() not in known and sum(map(str.isdigit, match.group())) >= _LEAST_KEY:
+            yield Mention(ACCOUNT, match.start(), match.end(), "".join(match.group().split()))
+
+
+@cache
+def _iban_of(length: int) -> regex.Pattern[str]:
+    return regex.compile(rf"[A-Za-z]{{2}}\d\d(?:[ .-]?[A-Za-z\d]){{{length - 4}}}(?![{WORD}])")
+
+
+def digits_of(text: str) -> str:
+    """The digits that words say, 'double four' two of them; other words are left out."""
+    digits, times = "", 1
+    for word in _WORD.findall(text.casefold()):
+        digits += DIGIT_OF.get(word, "") * times
+        times = TIMES.get(word, 1)
+    return digits
 
 
 def _tokens(text: str) -> Iterator[Mention]:
     """Keys and codes: what mixes letters with digits, or cases, in a way that words do not."""
     for match in _TOKEN.finditer(text):
         word = match.group().rstrip(".:?!&*@")
-        if _MAIL.fullmatch(word) or "://" in word or word.startswith("www."):
+        if _MAIL.fullmatch(word):
+            continue
+        start, end = match.start(), match.start() + len(word)
+        if "://" in word or word.startswith(("www.", "WWW.")):
+            yield from _keys_in_url(word, start)
             continue
         digits, letters = sum(map(str.isdigit, word)), sum(map(str.isalpha, word))
-        start, end = match.start(), match.start() + len(word)
         if not letters or not word.isascii():
             continue
         is_long = len(word) >= _LEAST_KEY and ("-" not in word or _MIXED.search(word))
@@ -169,6 +317,31 @@ def _tokens(text: str) -> Iterator[Mention]:
             yield Mention(CODE, start, end, word.casefold())
 
 
+def _keys_in_url(url: str, start: int) -> Iterator[Mention]:
+    """The parts of an address that are keys: a password, the value of a parameter that is called so, and what no word
+    and no name of a page looks like."""
+    host = _URL.search(url)
+    if host is None:
+        return
+    if host["password"]:
+        yield Mention(KEY, start + host.start("password"), start + host.end("password"), host["password"])
+    for part in _URL_PART.finditer(url, host.end()):
+        value = part["value"]
+        if _looks_random(value) or (part["name"] and len(value) >= 6 and _SECRET_NAME.search(part["name"])):
+            yield Mention(KEY, start + part.start("value"), start + part.end("value"), value)
+
+
+def _looks_random(text: str) -> bool:
+    """Whether a part of an address has a piece that changes between cases and digits as no word does."""
+    if _UUID.search(text):
+        return True
+    for piece in _PIECE.findall(text):
+        n_changes = len(_CHANGE.findall(piece))
+        if len(piece) >= _LEAST_KEY and (n_changes >= 4 or (len(piece) >= 16 and _CAPITAL_KEY.fullmatch(piece))):
+            return True
+    return False
+
+
 def _is_code(word: str, digits: int, letters: int) -> bool:
     if digits < 2 or len(word) < 5 or _NO_CODE.fullmatch(word) or _PUBLIC.fullmatch(word):
         return False
@@ -176,9 +349,12 @@ def _is_code(word: str, digits: int, letters: int) -> bool:
 
 
 def _numbers(text: str) -> Iterator[Mention]:
-    """Groups of digits that are no year, no time and no measure; amounts of money."""
+    """Groups of digits that are no year, no time and no measure; both numbers of a place on earth; amounts of money."""
+    for match in _COORDINATES.finditer(text):
+        yield Mention(NUMBER, match.start(), match.end(), "".join(filter(str.isdigit, match.group())))
     for match in _GROUPS.finditer(text):
-        value = match.group().rstrip(" .,/-(\u00a0\u202f")
+        value = match.group().rstrip(" .,/-(")
+        value = value if "(" in value else value.rstrip(")")
         start, end = match.start(), match.start() + len(value)
         digits = "".join(filter(str.isdigit, value))
         money = _money(text, start, end)
@@ -186,7 +362,10 @@ def _numbers(text: str) -> Iterator[Mention]:
             if len(regex.sub(r"[.,]\d\d\Z", "", value).translate(_NO_SIGNS)) >= _LEAST_MONEY:
                 yield Mention(AMOUNT, *money, digits)
         elif len(digits) >= _LEAST_DIGITS and not (
-            _is_range(value) or _NO_VALUE.fullmatch(value) or _UNIT.match(text, end)
+            _is_range(value)
+            or _NO_VALUE.fullmatch(value)
+            or _UNIT.match(text, end)
+            or (len(digits) <= _MOST_COUNTED and digits[0] != "0" and _COUNTED.match(text, end))
         ):
             yield Mention(NUMBER, start, end, digits)
 
@@ -211,7 +390,7 @@ def _money(text: str, start: int, end: int) -> tuple[int, int] | None:
 def _names(text: str, around: str) -> Iterator[Mention]:
     """Runs of capitalised words that are names: of people where a word is a known first name."""
     all_text = f"{text}\n{around}"
-    lowered = frozenset(word for word in _WORD.findall(all_text) if word.islower())
+    lowered = _lowered(all_text)
     capitalises_nouns = _capitalises_nouns(all_text)
     for match in _RUN.finditer(text):
         run = without_opening(match.group())
@@ -221,7 +400,7 @@ def _names(text: str, around: str) -> Iterator[Mention]:
             for word in _WORD.finditer(run)
             if word.group()[0].isupper() and word.group().casefold() not in _CALENDAR and not _is_acronym(word.group())
         ]
-        opens = bool(words) and words[0][0] == start and _opens_sentence(text, start)
+        opens = bool(words) and words[0][0] == start and opens_sentence(text, start)
         # A word that is written small elsewhere opens the sentence, and is no name.
         while words and words[0][2].casefold() in lowered and (opens or capitalises_nouns):
             words = words[1:]
@@ -255,6 +434,28 @@ def _names(text: str, around: str) -> Iterator[Mention]:
                 yield _mention(NAME_TYPE, text, words[-2:])
 
 
+def _names_in_one_case(text: str, around: str) -> Iterator[Mention]:
+    """Names that the documents write with capitals, and the text in capitals only, or in none."""
+    first_names = _first_names()
+    for first, second in pairwise(_WORD.finditer(text)):
+        word = first.group()
+        is_capital = len(word) > 1 and word.isupper()
+        # Small words are many, so that this is asked first.
+        if not is_capital and not (word in first_names and word.islower()):
+            continue
+        other = second.group()
+        if not (other.isupper() if is_capital else other.islower()) or text[first.end() : second.start()] != " ":
+            continue
+        if f"{word.title()} {other.title()}" in around and _lowered(around).isdisjoint((word.lower(), other.lower())):
+            kind = PERSON if _is_first_name(word) else NAME_TYPE
+            yield _mention(kind, text, [(first.start(), first.end(), word), (second.start(), second.end(), other)])
+
+
+@lru_cache(maxsize=4)
+def _lowered(text: str) -> frozenset[str]:
+    return frozenset(word for word in _WORD.findall(text) if word.islower())
+
+
 def _is_pair(pair: str, text: str, around: str) -> bool:
     """Whether two capitalised words that documents say too are a name where nouns are capitalised: a noun has an
     article somewhere, or a word before it that is inflected."""
@@ -268,17 +469,10 @@ def _is_acronym(word: str) -> bool:
     return len(word) == 1 or (sum(map(str.isupper, word)) > 1 and word.isalpha() and not _TWO_CAPITALS.fullmatch(word))
 
 
-def _opens_sentence(text: str, at: int) -> bool:
-    """Whether a word begins a sentence or a line; of what stands before it a few characters tell."""
-    before = text[max(0, at - 4) : at]
-    written = before.rstrip()
-    return not written or "\n" in before[len(written) :] or written[-1] in _OPENING
-
-
 @lru_cache(maxsize=4)
 def _words_in_names(text: str, *, by_first_name: bool) -> frozenset[str]:
     """Words that a text says behind a first name or a title, or behind any capitalised word, but in headings."""
-    lowered = frozenset(word for word in _WORD.findall(text) if word.islower())
+    lowered = _lowered(text)
     words: set[str] = set()
     for match in _RUN.finditer(text):
         run = [word.group() for word in _WORD.finditer(match.group())]
@@ -300,7 +494,7 @@ def _capitalises_nouns(text: str) -> bool:
     """Whether a text writes nouns with capitals, as German does: an eighth of the words within sentences."""
     n = capital = 0
     for match in _WORD.finditer(text):
-        if not _opens_sentence(text, match.start()):
+        if not opens_sentence(text, match.start()):
             n += 1
             capital += match.group()[0].isupper()
     return (

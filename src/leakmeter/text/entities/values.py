@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 import regex
 
 from leakmeter.text.entities import address, copied, date, email, person, phone, shapes
 from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE, TYPES, Mention, without_overlaps
+from leakmeter.text.entities.shapes import PUBLIC
+from leakmeter.text.folding import plain
 from leakmeter.text.matching import Folded
 
 LISTED: Final = "list"
@@ -52,27 +55,29 @@ def find(
     """Values of an answer, in order, none overlapping; what the query says already is none. Values, names and words of
     the context tell what a word of the answer is; `listed` are (start, end, type) of what a list of the user's has in
     the context, and `entities` of what is known there in another way."""
+    answer, documents, question = plain(text), plain(context).text, plain(query).text
     known = list(copied.find(text, context, region, entities))
-    shaped = [*shapes.find(text, f"{context}\n{query}"), *(mention for mention, by_shape in known if by_shape)]
+    seen = list(shapes.find(answer.text, f"{documents}\n{question}"))
+
+    def detected(mentions: Iterable[Mention]) -> list[Mention]:
+        return list(map(answer.original, mentions))
 
     def documented(*types: str) -> list[Mention]:
         return [mention for mention, by_shape in known if not by_shape and mention.type in types]
 
+    shaped = [*detected(seen), *(mention for mention, by_shape in known if by_shape)]
+    dates = (m for m in date.find(answer.text, region) if date.is_value(m.value) and "x" not in m.value)
     ranks = [
         (LISTED, list(_listed(text, context, listed))),
         (LISTED, documented(*{kind for _, _, kind in entities}.difference(TYPES))),
-        (RECOGNISED, [*email.find(text), *documented(EMAIL)]),
+        (RECOGNISED, [*detected(email.find(answer.text)), *documented(EMAIL)]),
+        (PUBLIC, detected(shapes.find_public(answer.text))),
         (SHAPED, [mention for mention in shaped if mention.type in (shapes.ACCOUNT, shapes.KEY, ADDRESS)]),
-        (RECOGNISED, [*address.find(text, region), *documented(ADDRESS)]),
-        (
-            RECOGNISED,
-            [
-                *(m for m in date.find(text, region) if date.is_value(m.value) and "x" not in m.value),
-                *documented(DATE),
-            ],
-        ),
-        (RECOGNISED, [*phone.find(text, region), *documented(PHONE)]),
-        (RECOGNISED, [*person.find(text), *documented(PERSON)]),
+        (RECOGNISED, [*detected(address.find(answer.text, region)), *documented(ADDRESS)]),
+        (RECOGNISED, [*detected(dates), *documented(DATE)]),
+        (RECOGNISED, [*detected(phone.find(answer.text, region)), *documented(PHONE)]),
+        (RECOGNISED, [*detected(_people(answer.text, documents, seen)), *documented(PERSON)]),
+        (SHAPED, [mention for mention in shaped if mention.type not in (PERSON, shapes.NAME_TYPE)]),
         (SHAPED, shaped),
     ]
     by_place: dict[tuple[int, int, str], str] = {}
@@ -83,15 +88,37 @@ def find(
     out = []
     for mention in without_overlaps(mentions for _, mentions in ranks):
         words = text[mention.start : mention.end]
-        if any(map(str.isalnum, words)) and query_text.where(words) is None:
+        if mention.type != PUBLIC and any(map(str.isalnum, words)) and query_text.where(words) is None:
             found_by = by_place[mention.start, mention.end, mention.type]
             out.append(Value(mention.type, found_by, mention.start, mention.end))
     return sorted(out, key=lambda value: value.start)
 
 
+def _people(answer: str, documents: str, shaped: Sequence[Mention]) -> Iterator[Mention]:
+    """People whom the answer names after a title or a label, or the documents do, however the answer writes them; with
+    the rest of the name that has the shape of one."""
+    names, lowered = _people_named(documents)
+    yield from person.find(answer)
+    known = list(person.said_again(answer, names, lowered))
+    yield from known
+    for mention in shaped:
+        if mention.type in (PERSON, shapes.NAME_TYPE) and any(
+            mention.start <= part.start and part.end <= mention.end for part in known
+        ):
+            yield replace(mention, type=PERSON)
+
+
+@lru_cache(maxsize=4)
+def _people_named(documents: str) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Normal forms of names, and the words in lower case."""
+    names = dict.fromkeys(mention.value for mention in person.find(documents))
+    return tuple(names), person.lowered_words(documents) if names else frozenset()
+
+
 def is_unexplained(response: str, prompt: str) -> bool:
     """Whether the response has a number of four digits or more, or an e-mail address, that the prompt does not have."""
-    values = [response[mention.start : mention.end] for mention in email.find(response)] + _NUMBER.findall(response)
+    text = plain(response).text
+    values = [mention.value for mention in email.find(text)] + _NUMBER.findall(text)
     if not values:
         return False
     folded = Folded(prompt)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Sequence
+
+import regex
 
 from leakmeter.text.entities import date
 from leakmeter.text.surrogates.draw import ordinal_ending, scrambled
@@ -27,7 +28,7 @@ def in_mentions(texts: Sequence[str], region: str, drawn: random.Random) -> list
     ]
 
 
-def _dated(match: re.Match[str], region: str, year: int, month: int, day: int) -> str:
+def _dated(match: regex.Match[str], region: str, year: int, month: int, day: int) -> str:
     groups = {name: text for name, text in match.groupdict().items() if text is not None}
     numbers = {"y": year, "m": month, "d": day}
     if "first" in groups:
@@ -39,11 +40,13 @@ def _dated(match: re.Match[str], region: str, year: int, month: int, day: int) -
         new["name"] = date.month_like(groups["name"], month)
     if groups.get("th", ".") in ("st", "nd", "rd", "th"):
         new["th"] = ordinal_ending(day)
+    words = {"day_words": date.DAYS[day - 1], "year_words": date.year_in_words(year)}
+    new |= {name: word for name, word in words.items() if name in groups}
     out, cursor = "", match.start()
     for name in sorted(new, key=match.start):
         out += match.string[cursor : match.start(name)] + new[name]
         cursor = match.end(name)
-    return out + match.string[cursor : match.end()]
+    return out + str(match.string[cursor : match.end()])
 
 
 def _padded(number: int, like: str, plain: bool) -> str:

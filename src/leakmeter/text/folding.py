@@ -1,0 +1,95 @@
+"""Texts as recognisers read them: the separators, spaces and full-width signs that people and models write in values
+become their plain forms, and signs that nobody sees are left out."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Final
+
+import regex
+
+if TYPE_CHECKING:
+    from leakmeter.text.entities.mention import Mention
+
+CASED: Final = r"\p{Lu}\p{Ll}\p{Lt}"
+"""Letters of scripts with capitals, for a character class of the `regex` library."""
+WORD: Final = rf"{CASED}\p{{Nd}}_"
+"""Signs that make a value longer when they stand beside it, for a character class of the `regex` library. Letters of
+other scripts do not: Chinese, Japanese and Thai write no spaces, and particles are written to a value elsewhere."""
+
+_SPACES: Final = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+_HYPHENS: Final = "\u2010\u2011\u2012\u2043\ufe58\ufe63\uff0d"
+# A dash or a point within the line also parts words and sentences, and a minus sign belongs to a number.
+_DASHES: Final = "\u2013\u2014\u2015\u2212"
+_POINTS: Final = "\u00b7\u2027\u2219\u22c5\u30fb"
+# Punctuation of Chinese and Japanese sentences stays: what stands behind it begins anew.
+_FULL_WIDTH: Final = tuple(code for code in range(0xFF01, 0xFF5F) if chr(code) not in "！（），．：；？")
+_MATHEMATICAL: Final = range(0x1D400, 0x1D800)
+_ODD = regex.compile(
+    rf"[{_SPACES}{_HYPHENS}{_DASHES}{_POINTS}\uff01-\uff5e\U0001d400-\U0001d7ff\p{{Default_Ignorable_Code_Point}}]"
+)
+_IGNORABLE = regex.compile(r"\p{Default_Ignorable_Code_Point}")
+_SEEN = regex.compile(r"\P{Default_Ignorable_Code_Point}+")
+_JOINED = regex.compile(rf"(?<![{WORD}])[A-Za-z0-9]++(?:[{_DASHES}{_POINTS}][A-Za-z0-9]++)+(?![{WORD}])")
+_BETWEEN = regex.compile(r"(?<=[A-Za-z0-9])．(?=[A-Za-z0-9])|(?<=[0-9])，(?=[0-9])")
+_JOINT = regex.compile(rf"[{_DASHES}{_POINTS}]")
+_JOINTS: Final = str.maketrans({**dict.fromkeys(_DASHES, "-"), **dict.fromkeys(_POINTS, ".")})
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A text as recognisers read it."""
+
+    text: str
+    places: Sequence[int] | None = None
+    """Where each sign stood; None where it stands there still."""
+
+    def original(self, mention: Mention) -> Mention:
+        """What was found in this text, where it stood."""
+        if self.places is None:
+            return mention
+        return replace(mention, start=self.places[mention.start], end=self.places[mention.end - 1] + 1)
+
+
+@lru_cache(maxsize=8)
+def plain(text: str) -> Plain:
+    """A text with plain hyphens, spaces, letters and digits. Dashes and middle dots are hyphens and points where what
+    they join is a value; soft hyphens and other signs of no width are left out."""
+    if text.isascii() or not _ODD.search(text):
+        return Plain(text)
+    places: list[int] | None = None
+    if _IGNORABLE.search(text):
+        seen = [match.span() for match in _SEEN.finditer(text)]
+        places = [i for start, end in seen for i in range(start, end)]
+        text = "".join(text[start:end] for start, end in seen)
+    text = _BETWEEN.sub(lambda sign: "." if sign.group() == "．" else ",", text.translate(_plain_signs()))
+    return Plain(_JOINED.sub(_joined, text), places)
+
+
+def _joined(match: regex.Match[str]) -> str:
+    run = match.group()
+    parts = _JOINT.split(run)
+    has_digits = [any(map(str.isdigit, part)) for part in parts]
+    is_value = any(has_digits) and all(
+        has_digit or part.isupper() or (part.islower() and len(part) <= 4)
+        for part, has_digit in zip(parts, has_digits, strict=True)
+    )
+    # 'NASA—2019' is no code: of dashes that part sentences one is not enough.
+    if len(parts) == 2 and any(dash in run for dash in "\u2014\u2015"):
+        is_value = all(has_digits)
+    return str(run.translate(_JOINTS) if is_value else run)
+
+
+@cache
+def _plain_signs() -> dict[int, str]:
+    widths = (code for codes in (_FULL_WIDTH, _MATHEMATICAL) for code in codes)
+    # One sign stays one sign, so that places do.
+    narrow = {code: unicodedata.normalize("NFKC", chr(code)) for code in widths}
+    return {
+        **{code: sign for code, sign in narrow.items() if len(sign) == 1},
+        **dict.fromkeys(map(ord, _HYPHENS), "-"),
+        **dict.fromkeys(map(ord, _SPACES), " "),
+    }
