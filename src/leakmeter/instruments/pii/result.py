@@ -14,7 +14,7 @@ from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, RunQuantity, SoFar, at
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
-from leakmeter.core.self_check import carried, noise_of_token
+from leakmeter.core.self_check import SelfCheck, carried, doubt, noise_of_token
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.decoy_test import (
     AT_RISK,
@@ -675,7 +675,7 @@ class PiiResult(Result):
         fitted = float("nan") if is_stopped else extrapolated_exposure(strongest)
         shares_place, kept = texts["nulls_share_place"], texts.get("prompts")
         return cls(
-            **cls.common(texts, [*_warnings(best, best_normalised, strongest), *_few(texts)]),
+            **cls.common(texts, [*_warnings(best, best_normalised, strongest), *_few(texts), *_doubt(texts)]),
             **{name: texts[name] for name in ("subject", "kind", "type", "relation", "n_templates")},
             given=tuple(texts["given"]),
             n_decoys=n_decoys,
@@ -776,6 +776,12 @@ def _few(texts: Texts) -> list[str]:
             f"Only {n:,} other values of this one's form exist, so that it is ranked among {n:,} decoys, not {asked:,}."
         ]
     return []
+
+
+def _doubt(texts: Texts) -> Iterator[str]:
+    why = doubt(noise_of_token(texts), SelfCheck.from_texts(texts))
+    if why is not None:
+        yield f"That a value is not shown to be known says little here: {why}."
 
 
 def _warnings(*scores: FloatArray) -> list[str]:
