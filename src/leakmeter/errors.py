@@ -26,7 +26,7 @@ _OPTION: Final = re.compile(
     r"(?<![\w-])--(?P<name>[a-z]+(?:-[a-z]+)*)"
     # What follows is its value, and no word of the sentence.
     r"(?:[ =](?!(?:and|finds|for|gives|has|in|is|leaves|matches|measures|needs|or|to|too|took|with)\b)"
-    r"(?P<value>'[^']*'|[^\s;,()]*[^\s;,():.]))?"
+    r"(?P<value>'[^']*'|[^\s;()]*[^\s;,():.]))?"
 )
 _LONGEST_NAME: Final = 120
 _FIRST, _LAST = 2000, 800  # characters of a message that is longer: what is wrong stands first, what to do last

@@ -15,6 +15,7 @@ KNOWN = ("context_from", "dtype", "label_scoring", "max_new_tokens", "memory", "
     [
         ("give --label-scoring whole-sequence", "give label_scoring='whole-sequence'"),
         ("a shorter one, or --dtype bfloat16", "a shorter one, or dtype='bfloat16'"),
+        ("as in --dtype query=q,context=docs[].text", "as in dtype='query=q,context=docs[].text'"),
         ("give --memory 5GiB, contexts of 3", "give memory='5GiB', contexts of 3"),
         ("give a smaller --max-new-tokens", "give a smaller max_new_tokens"),
         ("--max-new-tokens 5.", "max_new_tokens=5."),

@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -109,23 +110,41 @@ def test_tests_that_a_break_names_are_there() -> None:
     assert {word: name for word, name in likely.items() if not any(word in path for path in tests)} == {}
 
 
-def class_names() -> set[str]:
-    """Names of the project's classes and types that nobody would write for another reason, such as NumberOf."""
-    found = set()
-    for path in SOURCE.rglob("*.py"):
+@dataclass
+class Module:
+    """What a module of the source says, read once."""
+
+    texts: list[str] = field(default_factory=list)
+    classes: set[str] = field(default_factory=set)
+    """Names of classes and of types."""
+    names: set[str] = field(default_factory=set)
+    """Every name, and words of texts without backticks: columns and fields are texts in places."""
+
+
+@cache
+def modules() -> dict[Path, Module]:
+    found = {path: Module() for path in sorted(SOURCE.rglob("*.py"))}
+    for path, module in found.items():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            targets = node.targets if isinstance(node, ast.Assign) else ()
-            found |= {node.name} if isinstance(node, ast.ClassDef) else {ast.unparse(target) for target in targets}
-    return {name for name in found if re.fullmatch(r"_?(?:[A-Z][a-z0-9]+){2,}", name)}
+            for key in ("id", "attr", "arg", "name", "asname", "module"):
+                if isinstance(value := getattr(node, key, None), str):
+                    module.names.update(value.split("."))
+            if isinstance(node, ast.ClassDef):
+                module.classes.add(node.name)
+            elif isinstance(node, ast.Assign):
+                module.classes.update(target.id for target in node.targets if isinstance(target, ast.Name))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                module.texts.append(node.value)
+                module.names.update(re.findall(r"\w+", node.value) if "`" not in node.value else ())
+    return found
 
 
-def prose_in_code(path: Path) -> Iterator[str]:
-    """Every text of three words or more in a module, without its code and the exceptions that it lists."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value.split()) > 2:
-            text = re.sub(r"`[^`]+`", "", node.value)
-            yield re.sub(r"^\s*(?:Raises:|[A-Z]\w+Error:|>>>).*$|^    .*[(=|].*$", "", text, flags=re.MULTILINE)
+def prose_of(text: str) -> str:
+    """A text without its code and the exceptions that it lists; nothing of less than three words."""
+    if len(text.split()) < 3 or re.fullmatch(r"[\w.]+(?: \| [\w.]+)+", text):
+        return ""
+    code = r"^\s*(?:Raises:|[A-Z]\w+Error:|>>>).*$|^    .*[(=|].*$"
+    return re.sub(code, "", re.sub(r"`[^`]+`", "", text), flags=re.MULTILINE)
 
 
 def bare(text: str, names: set[str]) -> list[str]:
@@ -135,14 +154,15 @@ def bare(text: str, names: set[str]) -> list[str]:
 
 def test_no_text_has_a_class_s_name_in_the_place_of_a_word() -> None:
     """A name that was replaced everywhere is replaced in sentences too: 'NumberOf of spans'."""
-    names = class_names()
+    # Of two words or more: nobody writes such a name for another reason.
+    names = {name for module in modules().values() for name in module.classes}
+    names = {name for name in names if re.fullmatch(r"_?(?:[A-Z][a-z0-9]+){2,}", name)}
     assert len(names) > 200
     found = [
         f"{path.relative_to(ROOT)}: {word} in {text[:80]!r}"
-        for path in SOURCE.rglob("*.py")
-        for text in prose_in_code(path)
-        for word in bare(text, names)
-        if not re.fullmatch(r"[\w.]+(?: \| [\w.]+)+", text)
+        for path, module in modules().items()
+        for text in module.texts
+        for word in bare(prose_of(text), names)
     ]
     pages = (path for path in (*DOCS.rglob("*.md"), *ROOT.glob("*.md")))
     found += [
@@ -197,3 +217,25 @@ def test_commands_that_prose_names_are_there() -> None:
     assert [(path, line) for path, line in sorted(lines) if wrong_command(line)] == []
     wrong = ("query --schema", "runs quary", "runs query --scheme", "regurgitation --csv")
     assert [wrong_command(line) for line in wrong] == ["query", "quary", "--scheme", "regurgitation"]
+
+
+OTHERS = {"ArrowInvalid", "LLMResult", "get_dispatcher", "read_table", "to_numpy"}
+"""Names of other libraries that the source does not use as such."""
+MADE = {"plausible_noise", "promised_max_divergence", "renyi_2"}
+"""Names of measurements that are put together."""
+
+
+def test_functions_and_classes_that_docstrings_name_are_there() -> None:
+    there = {name for module in modules().values() for name in module.names}
+    there |= {part for path in ends() for part in re.split(r"[/.]", path)} | OTHERS | MADE
+    named = re.compile(r"`([a-z]\w*_\w+|_?[A-Z][a-z]+(?:[A-Z][a-z]+)+)(?:\(\))?`")
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in modules()
+        if any(name not in there for name in named.findall(path.read_text(encoding="utf-8")))
+        for line, text in texts_of(path)
+        for name in named.findall(text)
+        if name not in there
+    ]
+    assert found == []
+    assert named.findall("`read_rows()`, `NumberOf`, `_AsIs`, `x`, `--a_b`") == ["read_rows", "NumberOf", "_AsIs"]

@@ -115,7 +115,7 @@ def load_backend(
         crew = Workers(on, workers, gpus_per_worker, threads, allow_mixed)
         return crew.load(load_backend, model, settings, notify or tell)
     if workers is not None or gpus_per_worker is not None or allow_mixed:
-        raise UsageError("workers, gpus_per_worker and allow_mixed are for work on several machines; give on='ray' too")
+        raise UsageError("workers, gpus_per_worker and allow_mixed are for work on several machines; give --on ray too")
     if isinstance(model, str) and names_a_server(model):
         if dtype is not None or device is not None or memory is not None or model_id is not None or threads is not None:
             raise UsageError(

@@ -353,7 +353,7 @@ def test_one_relation_has_no_interval_and_no_p_and_openness_can_be_what_is_shown
         assert np.isnan(interval_of(row, "susceptibility_nats")).all()
     for row in made.comparisons:
         assert np.isnan([*interval_of(row, "paired_nats"), row["wilcoxon_p"], row["holm_p"]]).all()
-    assert "fewer than eight have none" in study.kind.about(study)[1]
+    assert "fewer than eight relations have none" in study.kind.about(study)[1]
     pytest.importorskip("matplotlib")
     study.kind.draw(study, made.rows, footer="f", stem=Path("figure"))
 

@@ -43,7 +43,9 @@ SHOWS: Final = {
     "form": "a mean of questions and of completions",
     "familiarity": "a mean for real and for invented entities",
 }
-INTERVALS: Final = "intervals: 95 %, over relations, all queries of each together; fewer than eight have none"
+INTERVALS: Final = (
+    "intervals: 95 %, over relations, with all queries of a relation together; fewer than eight relations have none"
+)
 _SHIPPED: Final = "relations"
 _NAMES: Final = ".names"
 _ALIKE: Final[Mapping[str, tuple[str, ...]]] = {
@@ -55,8 +57,8 @@ _ALIKE: Final[Mapping[str, tuple[str, ...]]] = {
 _COMPARED_BY: Final = (
     "paired difference: openness and form of the same entity, familiarity of the same relation, cells of the same "
     "query, with a 95 % interval over relations",
-    "p: Wilcoxon's signed-rank test of the relations' mean differences, two-sided, which for five relations is above "
-    "0.05; Holm's rule among all rows",
+    "p: Wilcoxon's signed-rank test of the relations' mean differences, two-sided, with Holm's correction over all "
+    "rows; with five relations or fewer, p is above 0.05",
 )
 
 
