@@ -9,6 +9,7 @@ import pytest
 
 from leakmeter.backends.toy import Toy
 from leakmeter.commands import progress
+from leakmeter.core import long_work
 from leakmeter.core.long_work import heartbeat
 
 
@@ -61,6 +62,51 @@ def test_the_rest_takes_as_long_as_what_was_not_read() -> None:
         assert state.left(10.0) == ""
         callbacks.on_case(80, "measured")
         assert state.left(10.0) == ", about 10 s left"
+
+
+def test_a_terminal_says_which_time_is_which_and_cuts_none() -> None:
+    state = progress._State({0: 100.0})
+    with state.watching(0, Toy(), 100, {}) as callbacks:
+        callbacks.on_case(0, "first")
+        callbacks.on_case(50, "measured")
+        # Nothing had to be run: no pace is shown.
+        assert progress._times(state, 75.0, 80) == "1:15 gone, about 75 s left"
+        state.n_run_before = 30_000
+        whole = "1:15 gone, about 75 s left, 30,000 tokens, 400 a second"
+        for width, said in (
+            (80, whole),
+            (len(whole) - 1, whole.partition(", 30,")[0]),
+            (12, "1:15 gone"),
+            (3, ""),
+            (-9, ""),
+        ):
+            assert progress._times(state, 75.0, width) == said
+
+
+def test_work_that_grows_has_one_count_and_a_time_left_once_all_is_known() -> None:
+    with progress.growing_progress("measurement") as work:
+        work.expect(4, goes_on=True)
+        with work.pass_of(Toy(), 2) as callbacks:
+            callbacks.on_case(1, "note of Anna")
+            work.show({"{:,.0f} disclosures": 3})
+            assert (work.where, work.left(9.0)) == ("measurement 2/4 or more, 3 disclosures", "")
+        work.expect(2, goes_on=False)
+        with work.pass_of(Toy(), 4) as callbacks:
+            callbacks.on_case(1, "note of Anna")
+            assert work.where == "measurement 4/6, 3 disclosures"
+            assert work.left(6.0) == ", about 9 s left"
+
+
+def test_long_work_is_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_work, "MOMENT", 0.001)
+    said = Said()
+    with long_work.told_if_long(said.tell, "loading toy …"):
+        said.wait_for(1)
+    assert said.lines == ["loading toy …"]
+    monkeypatch.setattr(long_work, "MOMENT", 60.0)
+    with long_work.told_if_long(said.tell, "loading toy …"):
+        pass
+    assert len(said.lines) == 1
 
 
 def test_counting(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,11 +51,9 @@ def test_a_connection_has_ten_seconds() -> None:
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n", b"\x16\x03\x01"])
 def test_a_connection_without_a_whole_head_is_closed(serving: Serving, sent: bytes) -> None:
-    started = time.monotonic()
     with closing(connected(serving, sent)) as made:
         while not is_closed(made):
             pass
-    assert time.monotonic() - started < 10
 
 
 @pytest.mark.usefixtures("impatient")
@@ -74,18 +72,24 @@ def test_a_byte_now_and_then_does_not_keep_a_connection(serving: Serving) -> Non
     raise AssertionError("the connection was not closed")
 
 
-@pytest.mark.usefixtures("impatient")
-def test_half_of_a_second_request_is_closed_and_a_whole_one_answered(serving: Serving) -> None:
+def test_half_of_a_second_request_is_closed_and_a_whole_one_answered(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
     head = HEAD % serving.access.port
-    with closing(connected(serving, head + b"\r\n")) as made:
+    with closing(connected(serving)) as made:
         answer = b""
         for n in (1, 2):
+            made.sendall(head + b"\r\n")
             while answer.count(b"HTTP/1.1 401") < n or not answer.endswith(b"\n"):
-                answer += made.recv(1 << 16)
-            made.sendall(head + b"\r\n" if n == 1 else b"")
-        # The request's head that never ends.
+                part = made.recv(1 << 16)
+                assert part
+                answer += part
+            # From the second answer on the connection has less time: other requests may take theirs.
+            monkeypatch.setattr(connections, "SECONDS", 0.3)
+        # The request's head never ends.
         made.sendall(head)
-        assert is_closed(made)
+        while not is_closed(made):
+            pass
 
 
 def test_a_thousand_silent_connections_lock_nobody_out(serving: Serving) -> None:
@@ -93,10 +97,9 @@ def test_a_thousand_silent_connections_lock_nobody_out(serving: Serving) -> None
         for n in range(1_000):
             sent = (b"", HEAD % serving.access.port)[n % 2]
             opened.enter_context(closing(connected(serving, sent)))
-        started = time.monotonic()
-        answer = httpx.get(serving.access.new_link(), timeout=20)
+        # Before any of them has had its ten seconds.
+        answer = httpx.get(serving.access.new_link(), timeout=8)
         assert answer.status_code == 303
-        assert time.monotonic() - started < 5
 
 
 def test_requests_at_a_time_are_limited_and_silence_is_none(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from leakmeter.commands import output
 from leakmeter.commands.output import tell
 from leakmeter.core.backend import Backend
+from leakmeter.overriding import override
 
 if TYPE_CHECKING:
     from leakmeter.engine.measure import Callbacks
@@ -190,15 +191,18 @@ class GrowingWork(_State):
             yield callbacks
 
     @property
+    @override
     def total(self) -> float:
         return float(self.n_expected)
 
     @property
+    @override
     def where(self) -> str:
         number = min(int(self.done) + self.case + 1, self.n_expected)
         more = " or more" if self.goes_on else ""
         return f"{self.noun} {number:,}/{self.n_expected:,}{more}{_words(self.findings)}"
 
+    @override
     def left(self, seconds: float) -> str:
         return "" if self.goes_on else _State.left(self, seconds)
 
@@ -208,8 +212,11 @@ def _words(findings: Mapping[str, float]) -> str:
     return "".join(f", {words.format(number)}" for words, number in [*findings.items()])
 
 
+_Shown = TypeVar("_Shown", bound=_State)
+
+
 @contextmanager
-def _drawn(state: _State) -> Iterator[_State]:
+def _drawn(state: _Shown) -> Iterator[_Shown]:
     ended = threading.Event()
     thread = threading.Thread(target=_draw if sys.stderr.isatty() else _write, args=(state, ended), daemon=True)
     thread.start()

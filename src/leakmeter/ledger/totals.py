@@ -12,6 +12,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from leakmeter.core.plain import counted
+from leakmeter.core.record import JsonObject
 from leakmeter.instruments.influence.disclosures import OTHER
 from leakmeter.ledger.accounting import Total, total
 from leakmeter.ledger.flags import HIDDEN_CALLS, OTHER_PROMPT
@@ -268,7 +269,7 @@ class Book:
         )
 
 
-def draws_of(events: Sequence[EventRow]) -> tuple[list[str], int]:
+def draws_of(events: Sequence[EventRow | JsonObject]) -> tuple[list[str], int]:
     """What tells the draws of answers apart, and how many ids of responses stand for several answers.
 
     Answers that differ are different draws, whatever their ids. An id that has such answers, as of a server that sends

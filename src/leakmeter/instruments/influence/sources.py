@@ -109,8 +109,7 @@ class Source(Record):
     @property
     def as_measured(self) -> Self:
         """With infinite numbers where sums of `finite` ones stand for them."""
-        numbers = {"nats": self.nats, "alone_nats": self.alone_nats}
-        return replace(self, **{name: None if nats is None else unbounded(nats) for name, nats in numbers.items()})
+        return replace(self, nats=_unbounded(self.nats), alone_nats=_unbounded(self.alone_nats))
 
 
 def finite(values: FloatArray) -> FloatArray:
@@ -121,6 +120,10 @@ def finite(values: FloatArray) -> FloatArray:
 def unbounded(nats: float) -> float:
     """A sum of `finite` nats, infinite again where it has infinite ones; of both signs +∞."""
     return float(np.copysign(np.inf, nats)) if abs(nats) > -_RULED_OUT / 2 else nats
+
+
+def _unbounded(nats: float | None) -> float | None:
+    return None if nats is None else unbounded(nats)
 
 
 def signed_sum(values: FloatArray) -> float:

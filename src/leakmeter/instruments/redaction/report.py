@@ -394,11 +394,18 @@ def _answers(case: RedactionResult) -> Iterator[b.Block]:
     )
 
 
+def _from(disclosure: Disclosure) -> b.Cell:
+    if disclosure.relation == "copied":
+        return b.Untrusted(", ".join(disclosure.documents), 48)
+    # It may be made up, or the value in another form.
+    return "no piece as written"
+
+
 def _disclosures_after(after: Answer) -> b.Table:
     columns: b.Columns[Disclosure] = [
         (b.Column("What"), lambda row: kind_text(row.kind)),
         (b.Column("New answer says"), lambda row: b.Untrusted(row.text, 80)),
-        (b.Column("From"), lambda row: b.Untrusted(", ".join(row.documents), 48)),
+        (b.Column("From"), _from),
         (b.Column("Nats", "signed_nats"), lambda row: row.nats),
         (b.Column("Sure", "posterior"), lambda row: row.posterior),
     ]
