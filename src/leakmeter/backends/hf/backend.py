@@ -87,6 +87,12 @@ class HfBackend:
                 f"'{name}' lets a token attend to later ones ({type(model).__name__}): it is not a causal language "
                 "model and has no next-token probabilities"
             )
+        if (n := self.forward.n_causal) is not None:
+            raise ModelError(
+                f"'{name}' gives the first {n} tokens of a text other logits once more follow "
+                f"({type(model).__name__}): what it attends to depends on later tokens, so that a pass over a response "
+                "does not give its tokens' probabilities; give another model"
+            )
         self.shares_prefixes = share_prefixes and self.forward.forks
         self._differentiator = Differentiator(self.forward, self.tokenizer, name)
         self._kept = Kept(self.limits.state_bytes)
