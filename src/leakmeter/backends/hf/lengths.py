@@ -7,7 +7,7 @@ neither a pass nor key/value states (`Run.side`), and of what is passed in parts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -80,7 +80,7 @@ def side_of(config: Any, near: Pass, at: Callable[[int], Pass] | None) -> SideOf
     """How lengths are told apart; None where numbers do not depend on them. `at` makes the pass `near` with the last
     token, another one, at a position; None where that cannot be done. Where no length that the configuration names
     explains the difference, or nothing can be tried, sequences share only with those as long."""
-    lengths = sorted(set(_original_lengths(config)))
+    lengths = sorted(original_lengths(config))
     if at is None:
         return (lambda last: last) if lengths else None
     furthest = furthest_position(config)
@@ -109,10 +109,10 @@ def _is_as(some: Pass, other: Pass) -> bool:
     return alike and bool(gap <= _ROUNDED_AGREEMENT * some.logits.float().abs().max())
 
 
-def _original_lengths(config: Any) -> Iterator[int]:
+def original_lengths(config: Any) -> set[int]:
     """Lengths of the pretraining's texts that a configuration names, for all its layers or for a kind of them."""
     rotation = getattr(config, "rope_parameters", None) or {}
     places = [place for place in (rotation, *rotation.values()) if isinstance(place, Mapping)]
     named = [place.get("original_max_position_embeddings") for place in places]
     named.append(getattr(config, "original_max_position_embeddings", None))
-    yield from (length for length in named if isinstance(length, int))
+    return {length for length in named if isinstance(length, int)}
