@@ -8,8 +8,9 @@ times all its ways in turn instead of pairs, and prints one object a setting, wi
 80 MB of documents, and read logged traffic. `ledger-day` puts a day of logged answers into a ledger. `scale` simulates
 fleets of workers; `many` writes very large runs, and very many. `jobs` times the main commands from start to end.
 `int8` says what weights in eight bits save and change. `pii-origins` counts people whom no model can know and whose
-values are called known. `pages` asks a server for its pages. `intervals` simulates what intervals cover. `--tiny` makes
-any of them as small as it can be and still do all that it does, to see that it runs.
+values are called known. `pages` asks a server for its pages. `architectures` holds every measure on tiny models of many
+architectures against plain passes. `intervals` simulates what intervals cover. `--tiny` makes any of them as small as it
+can be and still do all that it does, to see that it runs.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import (
+    architectures,
     base,
     extraction,
     int8,
@@ -50,6 +52,7 @@ _TINY_RUN = (8, 4, 5)  # cases, pieces, tokens
 _TINY_TEXT = 20_000  # bytes
 _TINY_TRAFFIC = (5, 20)  # traces, words
 _OWN = (
+    architectures.NAME,
     int8.NAME,
     intervals.NAME,
     jobs.NAME,
@@ -152,6 +155,8 @@ def _without_a_model(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
             raise SystemExit(f"{options.scenario} needs --data, a directory of texts, and --out, where its files go")
         sizes = ledger_day.TINY if options.tiny else ledger_day.WHOLE
         return ledger_day.rows(options.data, options.out, model=options.model, sizes=sizes)
+    if options.scenario == architectures.NAME:
+        return architectures.rows(out=options.out, **architectures.TINY if options.tiny else {})
     if options.scenario == scale.NAME:
         if options.out is None:
             raise SystemExit(f"{options.scenario} needs --out, where its files go, and --data, a complete run, or none")
@@ -178,7 +183,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="`disclosures`: of the values in its cases")
     parser.add_argument("--part", choices=disclosures.PARTS, default="tuning", help="`disclosures`: of its cases")
     parser.add_argument(
-        "--out", type=Path, default=None, help="`intervals`, `ledger-day`, `scale`: directory of its files"
+        "--out",
+        type=Path,
+        default=None,
+        help="`architectures`, `intervals`, `ledger-day`, `scale`: where its files go",
     )
     parser.add_argument("--check", action="store_true", help="compare the numbers, time nothing")
     parser.add_argument("--memory", action="store_true", help="only our peak memory over the loaded model, MiB")

@@ -1,6 +1,6 @@
 """Every measure on tiny models of many architectures, beside plain passes written apart from the engine.
 
-    python -m benchmarks architectures --json
+    python -m benchmarks architectures --out docs/results
 
 Each model has four layers of 64, random weights (seed 0) and a byte-level tokenizer of 512 that is made here. What each
 instrument asks of the engine is recorded; every prompt of it then goes through a copy of the model once, alone, with
@@ -11,10 +11,13 @@ lengths at which rotations turn (171) are crossed.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterator, Mapping
+import csv
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -36,17 +39,18 @@ from leakmeter.instruments.susceptibility.math import Likeliest
 from leakmeter.privacy.decoding import NextTokenSampleWithLoss, TargetLogProbsWithLoss
 
 NAME = "architectures"
+TINY: Mapping[str, Any] = {"names": ("gpt2", "bert"), "measures": ("icl",)}
 N_VOCAB = 512
 WINDOW = 24
 TURN = 171
 """Tokens; LongRoPE rotates longer passes otherwise."""
 
 DOCUMENTS = (
-    "The harbour office opens at nine on weekdays and at ten on Saturdays. Tobias Quillmere repairs the ferry engines in "
-    "the long shed behind the customs house. He answers calls on 555-010-7788 until six.",
-    "The tide is low at a quarter past six. Odalys Brewster, who took over from her uncle when the yard was sold to the "
-    "town at the end of last winter, as she told us, keeps the only keys of the shed and of both cranes, and her badge "
-    "has the number 48-2913. The last boat leaves half an hour before.",
+    "The harbour office opens at nine on weekdays and at ten on Saturdays. Tobias Quillmere repairs the ferry engines "
+    "in the long shed behind the customs house. He answers calls on 555-010-7788 until six.",
+    "The tide is low at a quarter past six. Odalys Brewster, who took over from her uncle when the yard was sold to "
+    "the town at the end of last winter, as she told us, keeps the only keys of the shed and of both cranes, and her "
+    "badge has the number 48-2913. The last boat leaves half an hour before.",
     "Coal is delivered on Mondays, but never during a storm. The old crane has been out of service since March.",
 )
 QUERY = "How can I reach Tobias?"
@@ -240,7 +244,9 @@ ARCHITECTURES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "bitnet": ("bitnet", _GQA),
     "exaone4": ("exaone4", {**_GQA, **_MIXED}),
     "doge": ("doge", {**_GQA, "keep_window_size": 32}),
-    "modernbert_decoder": ("modernbert-decoder", {**_SIZES, "local_attention": WINDOW, "global_attn_every_n_layers": 2}),
+    "modernbert_decoder": ("modernbert-decoder", {
+        **_SIZES, "local_attention": WINDOW, "global_attn_every_n_layers": 2,
+    }),
     "mimo_v2_flash": ("mimo_v2_flash", {**_GQA, **_MIXED, "n_routed_experts": 4, "num_experts_per_tok": 2,
                                         "moe_intermediate_size": 32, "n_group": 1, "topk_group": 1}),
     "step3p7": ("step3p5", {**_GQA, **_MIXED, "num_sliding_attention_heads": 2}),
@@ -256,8 +262,10 @@ ARCHITECTURES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "hunyuan_v1_moe": ("hunyuan_v1_moe", {**_GQA, "num_experts": 4, "moe_topk": 2}),
     "ernie4_5": ("ernie4_5", _GQA),
     "ernie4_5_moe": ("ernie4_5_moe", {**_GQA, "moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 32}),
-    "dots1": ("dots1", {**_GQA, "n_shared_experts": 1, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1,
-                        "moe_intermediate_size": 32, "first_k_dense_replace": 1}),
+    "dots1": ("dots1", {
+        **_GQA, "n_shared_experts": 1, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1,
+        "moe_intermediate_size": 32, "first_k_dense_replace": 1,
+    }),
     "diffllama": ("diffllama", _GQA),
     "nanochat": ("nanochat", _GQA),
     "afmoe": ("afmoe", {**_GQA, **_MIXED, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
@@ -271,7 +279,9 @@ ARCHITECTURES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "laguna": ("laguna", {**_GQA, **_MIXED, **_MOE, "shared_expert_intermediate_size": 32}),
     "kolibri1": ("kolibri1", {**_GQA, **_MOE, "sliding_window": WINDOW, "shared_expert_intermediate_size": 32}),
     "lfm3": ("lfm3", _GQA),
-    "solar_open": ("solar_open", {**_GQA, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}),
+    "solar_open": ("solar_open", {
+        **_GQA, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+    }),
     "exaone_moe": ("exaone_moe", {**_GQA, **_MOE, "sliding_window": WINDOW}),
     "jais2": ("jais2", _GQA),
     "iquestcoder": ("iquestcoder", _GQA),
@@ -377,7 +387,6 @@ def _nats(reduction: Any, values: FloatArray) -> FloatArray:
 MEASURES: Mapping[str, Callable[[Meter], Any]] = {
     "sentence": lambda meter: meter.influence(**_CASE, unit="sentence"),
     "ngram:4": lambda meter: meter.influence(**_CASE, unit="ngram:4"),
-    "redaction": lambda meter: meter.redact(**_CASE, unit="sentence", max_loss=1.0),
     "icl": lambda meter: meter.icl(_LABELLED[:1], exemplars=_LABELLED[1:], label_scoring="whole-sequence"),
     "susceptibility": lambda meter: meter.susceptibility(
         [QUERY], contexts=[*DOCUMENTS, " ".join(DOCUMENTS + DOCUMENTS[:1])]
@@ -401,7 +410,7 @@ def row(name: str, measures: Collection[str] = tuple(MEASURES), **changes: Any) 
     made: dict[str, Any] = {"architecture": name}
     try:
         model = build(name, **changes)
-    except Exception as error:  # whatever the library raises
+    except Exception as error:  # noqa: BLE001 (whatever the library raises)
         return {**made, "not_built": _line(error)}
     try:
         meter = Meter((model, tokenizer()), cache=False)
@@ -422,14 +431,60 @@ def row(name: str, measures: Collection[str] = tuple(MEASURES), **changes: Any) 
                 "naive_tokens": result.cost.naive_tokens,
                 "floor_nats": result.noise_floor_per_token_nats,
             }
-    return {**made, **differences, "largest": max(differences.values())}
+    largest = max(differences, key=lambda measure: differences[measure])
+    return {**made, **differences, "largest": differences[largest], "largest_in": largest}
 
 
-def rows(names: Collection[str] = tuple(ARCHITECTURES)) -> Iterator[dict[str, Any]]:
-    """A row for each architecture."""
+def rows(
+    names: Collection[str] = tuple(ARCHITECTURES), measures: Collection[str] = tuple(MEASURES), out: Path | None = None
+) -> Iterator[dict[str, Any]]:
+    """A row for each architecture; with `out`, all of them go into its CSV file and its page's tables too."""
+    made = []
     for name in names:
-        yield row(name)
+        made.append(row(name, measures))
+        yield made[-1]
+    if out is not None:
+        write(made, out)
+
+
+def write(made: Sequence[Mapping[str, Any]], out: Path) -> None:
+    """Put rows into `architectures.csv`, and into the tables of `architectures.md` beside it."""
+    with (out / f"{NAME}.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({column: each.get(column, "") for column in COLUMNS} for each in made)
+    measured = [each for each in made if "largest" in each]
+    others = [each for each in made if "largest" not in each]
+    tables = iter([
+        [_MEASURED, *map(_measured_line, measured)],
+        [_OTHERS, *(f"| {each['architecture']} | {_of_none(each)} |" for each in others)],
+    ])  # fmt: skip
+    page = out / f"{NAME}.md"
+    text = re.sub(r"(?:^\|.*\n)+", lambda old: "\n".join(next(tables)) + "\n", page.read_text("utf-8"), flags=re.M)
+    page.write_text(text, "utf-8")
+
+
+COLUMNS = (
+    *("architecture", "forks", "joins", "tokens_run", "naive_tokens", "largest", "largest_in", "floor_nats"),
+    *(*MEASURES, "refused", "not_built"),
+)
+_MEASURED = (
+    "| architecture | states forked, segments joined | tokens run, of full passes | largest difference, nats a token | "
+    "in | reported floor, nats a token |\n| --- | --- | --- | --- | --- | --- |"
+)
+_OTHERS = "| architecture | what was said |\n| --- | --- |"
+
+
+def _measured_line(each: Mapping[str, Any]) -> str:
+    ways = f"{'yes' if each['forks'] else 'no'}, {'yes' if each['joins'] else 'no'}"
+    tokens = f"{each['tokens_run']:,} of {each['naive_tokens']:,}"
+    numbers = (f"{each['largest']:.1e}", each["largest_in"], f"{each['floor_nats']:.1e}")
+    return f"| {each['architecture']} | {ways} | {tokens} | {' | '.join(numbers)} |"
+
+
+def _of_none(each: Mapping[str, Any]) -> str:
+    return f"refused: {each['refused']}" if "refused" in each else f"not built: {each['not_built']}"
 
 
 def _line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:160]
+    return " ".join(f"{type(error).__name__}: {error}".split()).replace("|", "/")[:160]

@@ -11,6 +11,7 @@ import torch
 from helpers.tiny_models import FACTORS, N_VOCAB, TURN, backend_of, fresh_model, tiny_model
 from leakmeter.backends.hf import lengths
 from leakmeter.backends.hf.lengths import end_on_side
+from leakmeter.backends.hf.processors import ContextInfluenceProcessor
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, TargetLogProbs
@@ -105,7 +106,7 @@ def test_other_models_share_between_all_lengths(kind: str) -> None:
 
 
 def test_where_no_named_length_explains_it_only_equal_lengths_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lengths, "_original_lengths", lambda config: [TURN + 3])
+    monkeypatch.setattr(lengths, "original_lengths", lambda config: {TURN + 3})
     model = fresh_model("phi3_longrope")
     prompts = [prompt_of(n) for n in (9, TURN - 4, TURN - 3, TURN - 2, TURN + 4)]
     backend = backend_of(model)
@@ -126,3 +127,16 @@ def test_without_positions_only_equal_lengths_share(monkeypatch: pytest.MonkeyPa
     prompts = [whole, Prompt((*whole.pieces[:1], Piece("c", "context", whole.pieces[1].ids[:12])))]
     expected = np.stack([alone(model, prompt) for prompt in prompts])
     np.testing.assert_allclose(scores(model, prompts), expected, rtol=0, atol=2e-5)
+
+
+def test_the_bare_branch_of_generate_is_run_anew_at_the_turn() -> None:
+    model = tiny_model("phi3_longrope")
+    bare = torch.tensor([prompt_of(TURN - 2).ids.tolist()])
+    processor = ContextInfluenceProcessor(model, bare, cid_lambda=0.0)
+    ids = torch.tensor([[4, 8, 15]])
+    for token in (16, 23, 42, 5):
+        scores = processor(ids, torch.zeros((1, N_VOCAB)))
+        with torch.inference_mode():
+            expected = model(input_ids=bare, use_cache=False).logits[:, -1].double().log_softmax(-1)
+        torch.testing.assert_close(scores, expected, rtol=0, atol=2e-5)
+        ids, bare = (torch.cat([some, torch.tensor([[token]])], dim=1) for some in (ids, bare))

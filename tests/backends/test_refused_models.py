@@ -36,6 +36,24 @@ class Prompted(torch.nn.Module):
         return self.base_model(inputs_embeds=torch.cat([vectors, embedded], dim=1), **others)
 
 
+class Blocks(Prompted):
+    """Whole blocks of 64 tokens are put together, as some attention does; here they are seen from within, too."""
+
+    def forward(self, input_ids: torch.Tensor, **others: Any) -> Any:
+        embedded = self.base_model.get_input_embeddings()(input_ids).clone()
+        for first in range(0, embedded.shape[1] - 63, 64):
+            block = embedded[:, first : first + 64]
+            block += block.mean(dim=1, keepdim=True)
+        return self.base_model(inputs_embeds=embedded, **others)
+
+
+def test_blocks_longer_than_a_few_tokens_that_are_not_causal() -> None:
+    model = fresh_model("llama")
+    model.config.index_block_size = 64
+    with pytest.raises(ModelError, match=r"first 123 tokens of a text other logits once more follow \(Blocks\)"):
+        backend_of(Blocks(model))
+
+
 class LastRowOnly(Prompted):
     def forward(self, input_ids: torch.Tensor, **others: Any) -> Any:
         return SimpleNamespace(logits=self.base_model(input_ids=input_ids, **others).logits[:, -1:])

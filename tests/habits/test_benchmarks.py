@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from benchmarks import __main__ as program
 from benchmarks import (
+    architectures,
     base,
     estimates,
     extraction,
@@ -165,6 +166,13 @@ def test_the_main_jobs_are_timed(run: Call) -> None:
     assert all(row["tokens"] > 0 for row in rows)
     assert all(0 <= row["share_inside_model"] <= 1 for row in rows if row["measured"])
     assert {row["job"] for row in rows if not row["measured"]} == {"pii probe"}
+
+
+def test_architectures(run: Call) -> None:
+    measured, refused = run(architectures.NAME)
+    assert measured["largest"] <= 1e-4
+    assert measured["largest_in"] == "icl"
+    assert "not a causal language model" in refused["refused"]
 
 
 @pytest.mark.long

@@ -449,7 +449,23 @@ def jobs_int8() -> Table:
     return [[row["way"], *([float(row[name])] if row[name] else missing[name] for name in columns)] for row in order]
 
 
+def architectures() -> list[Table]:
+    measured, others = [], []
+    for row in read("architectures"):
+        if not row["largest"]:
+            said = f"refused: {row['refused']}" if row["refused"] else f"not built: {row['not_built']}"
+            others.append([row["architecture"], said])
+            continue
+        ways = ", ".join("yes" if row[way] == "True" else "no" for way in ("forks", "joins"))
+        tokens = cell(row, "tokens_run|naive_tokens")
+        measured.append(
+            [row["architecture"], ways, tokens, cell(row, "largest"), row["largest_in"], cell(row, "floor_nats")]
+        )
+    return [measured, others]
+
+
 TABLES: dict[str, Callable[[], list[Table]]] = {
+    "architectures": architectures,
     "engine": lambda: [unkept(11, 8), unkept(4, 6)],
     "jobs": lambda: [jobs(), jobs_answers(), unkept(5, 3), jobs_int8(), unkept(3, 4), unkept(4, 9)],
     "figure_2a": lambda: [

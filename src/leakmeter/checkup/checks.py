@@ -390,7 +390,9 @@ def prefix_cache(examined: Examined) -> Finding:
         n_run = backend.n_tokens_run - before
         examined.uses_prefix_cache = bool(getattr(backend, "shares_prefixes", False))
         if not examined.uses_prefix_cache:
-            return Finding("Sequences share nothing, so each is computed in full.")
+            return Finding(
+                f"Sequences share nothing, so each is computed in full: {n_run:,} of {case.n_tokens:,} tokens are run."
+            )
         return Finding(f"Sequences share their prefixes: {n_run:,} of {case.n_tokens:,} tokens are run.")
     if (dialect := probed(subject.dialect, "cache")) is not None:
         dialect.probed_log_probs(scored, Setting(reads_cache=True))

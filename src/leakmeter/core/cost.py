@@ -16,8 +16,8 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 
 from leakmeter.core.backend import Backend, Tokenizer, check_differentiates
-from leakmeter.core.drive import drive
-from leakmeter.core.measure import Texts
+from leakmeter.core.drive import drive, settled
+from leakmeter.core.measure import Measure, Texts, chooses
 from leakmeter.core.plan import Chunk, Run
 from leakmeter.core.record import Record
 from leakmeter.core.request import DrawRequest, GradientRequest, Gradients, Request, Responses, Scores, Trial
@@ -341,6 +341,19 @@ def predict(backend: PlanningBackend, trial: Trial[Any]) -> Prediction:
         work=backend.work,
         sent=None if backend.to_be_sent is None else backend.sent,
     )
+
+
+def unshared(backend: Backend, measure: Measure, item: Any) -> tuple[int, int] | None:
+    """Tokens that an item takes on a back end whose states cannot be forked, and on one like it whose states can; None
+    for any other back end. Most of them, where a measure goes on by what it is told."""
+    if getattr(backend, "shares_prefixes", True):
+        return None
+    planning = planning_backend(backend, None)
+    counts: list[int] = []
+    for planning.sharing in ("sequences", "prefixes"):
+        trial = measure.longest_trial(item) if chooses(measure, item) else measure.trial(item)
+        counts.append(predict(planning, settled(planning, trial)).n_tokens_run)
+    return counts[0], counts[1]
 
 
 def planning_backend(backend: Backend, size: ModelSize | None) -> PlanningBackend:

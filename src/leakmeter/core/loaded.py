@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from leakmeter.core.case import unmarked_context, unmeasured_answers
+from leakmeter.core.cost import unshared
 from leakmeter.core.item import Origin, Prepared
 from leakmeter.core.long_work import checkpoint
 from leakmeter.core.registry import AnyCase
@@ -53,7 +54,7 @@ class LoadedCases(Generic[_C]):
                 problems.append(str(error))
         if not prepared:
             raise UsageError(f"none of {len(self.cases)} cases can be used; the first: {problems[0]}")
-        notes = tuple(_notes(unmarked, len(prepared)))
+        notes = (*_notes(unmarked, len(prepared)), *_of_sharing(backend, measure, prepared))
         return prepared, replace(self, cases=tuple(kept), problems=tuple(problems), notes=notes)
 
 
@@ -65,6 +66,18 @@ def _notes(unmarked: Mapping[str, Sequence[int]], n_cases: int) -> Iterator[str]
         yield (
             f"{where}the only context is {context}; the rest of the chat, {size} tokens, counts as the query, "
             f"and nothing in it is measured{mark}"
+        )
+
+
+def _of_sharing(backend: Backend, measure: Measure, prepared: Sequence[Prepared]) -> Iterator[str]:
+    counts = unshared(backend, measure, prepared[0].item)
+    if counts is not None:
+        run, shared = counts
+        times = f", {run / shared:.1f} times as many" if run >= 1.05 * shared else ""
+        of = "the case" if len(prepared) == 1 else "the first case"
+        yield (
+            f"'{backend.name}' has states that cannot be forked, so each sequence is run in full: {run:,} tokens for "
+            f"{of}{times}, where a model whose states can be would run {shared:,}"
         )
 
 

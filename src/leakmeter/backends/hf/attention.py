@@ -28,6 +28,10 @@ from leakmeter.backends.hf.states import Segment
 
 NAME: Final = "leakmeter_segments"
 # A block of queries looks at no key after its last: small blocks save arithmetic, large ones calls.
+_WITHOUT_EFFECT: Final = {
+    "dropout", "is_causal", "output_attentions", "position_ids", "sliding_window", "use_cache"
+}  # fmt: skip
+"""Arguments of attention functions that the mask of a segment has in it already, or that change nothing here."""
 _QUERIES_AT_ONCE = {"cpu": 128, "cuda": 2048}
 
 
@@ -96,8 +100,9 @@ def attend(
     if isinstance(key, Tensor):
         weighted, _ = sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
         return weighted, None
-    if any(kwargs.get(name) is not None for name in ("softcap", "position_bias", "s_aux")):
-        raise NotImplementedError("attention with caps, sinks or biases")
+    # Caps, sinks and biases, a choice among keys, or a mask of the model's own: what is left out here would be wrong.
+    if attention_mask is not None or any(kwargs[name] is not None for name in kwargs.keys() - _WITHOUT_EFFECT):
+        raise NotImplementedError("attention that is more than a softmax over all keys that a mask leaves")
     _, n_heads, n_queries, _ = query.shape
     out = query.new_empty((1, n_queries, n_heads, value.shape[-1]))
     for stretch in key:

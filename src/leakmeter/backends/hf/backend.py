@@ -89,6 +89,12 @@ class HfBackend:
                 f"'{name}' lets a token attend to later ones ({type(model).__name__}): it is not a causal language "
                 "model and has no next-token probabilities"
             )
+        if (n := self.forward.n_causal) is not None:
+            raise ModelError(
+                f"'{name}' gives the first {n} tokens of a text other logits once more follow "
+                f"({type(model).__name__}): what it attends to depends on later tokens, so that a pass over a response "
+                "does not give its tokens' probabilities; give another model"
+            )
         self.shares_prefixes = share_prefixes and self.forward.forks
         self._passes_plainly = False
         self._self_check = SelfCheck(self.forward, name)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from torch import Tensor
 
 from leakmeter.backends.hf import attention
 from leakmeter.backends.hf.attention import attention_mask, windows_by_kind
-from leakmeter.backends.hf.lengths import SideOf, side_of
+from leakmeter.backends.hf.layers import longest_span
+from leakmeter.backends.hf.lengths import Pass, SideOf, few_tokens, furthest_position, side_of
 from leakmeter.backends.hf.places import entering_layer
 from leakmeter.backends.hf.plain_pass import plain_inputs
 from leakmeter.backends.hf.shared_start import partial_attention
@@ -27,7 +29,8 @@ from leakmeter.core.plan import Run
 from leakmeter.core.prompt import IntArray
 from leakmeter.errors import ModelError
 
-_WINDOW_PROBED = 512  # tokens; a model with a longer sliding window is trusted to follow its configuration
+_SPAN_PROBED = 512  # tokens; a model with a longer window or block is trusted to follow its configuration
+_FAR_PROBED = 160  # tokens, where nothing says after how many attention is another
 _AGREEMENT = 1e-3  # of the largest logit: far above float32 noise, far below any wrong mask or position
 _FAILURES = (AttributeError, IndexError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError)
 
@@ -51,14 +54,16 @@ class Forward:
         """Whether no layer attends to states of an earlier one, so that these may be overwritten."""
         self.bytes_per_token = 0
         with self.borrowed():
-            self.looks_ahead = self._looks_ahead()
-            self.side_of = None if self.looks_ahead else self._side_of()
+            near = few_tokens(model, self._all_logits)
+            self.looks_ahead, self.side_of = self._of_last_token(near)
             self._head = head_of(model)
-            self.has_head = follows_the_rule(model, self._head)
+            self.has_head = follows_the_rule(model, self._head, near)
             # Other implementations do what scaled_dot_product_attention cannot: caps, sinks, kernels of their own.
             ways = [True, False] if config._attn_implementation == "sdpa" else [False]
             # A model whose states cannot be forked (recurrent layers, say) gets plain full passes.
             self.forks = self._windows is not None and any(self._agrees(joined) for joined in ways)
+            self.n_causal = None if self.looks_ahead or self.joins_segments else self._n_causal()
+            """After how many tokens the first ones' logits change, where they do; None where they stay."""
 
     @contextmanager
     def borrowed(self, *, plain: bool = False) -> Iterator[None]:
@@ -157,27 +162,48 @@ class Forward:
             masks[window] = None if needless else attention_mask(segment, window, self.model.dtype, self.model.device)
         return {kind: masks[window] for kind, window in reached.items()}
 
-    def _looks_ahead(self) -> bool:
-        """Whether a token's logits depend on the token after it, as those of an encoder do."""
-        ids = torch.arange(3, 11, device=self.model.device)[None] * 7919 % self.n_vocab
-        other = ids.clone()
-        other[0, -1] = (other[0, -1] + 1) % self.n_vocab
-        rows, others = (self._all_logits(input_ids=each, use_cache=False)[0].float() for each in (ids, other))
-        moved = (rows - others).abs().amax(dim=-1)  # (token,)
-        return bool(moved[:-1].max() > (_AGREEMENT if self.model.dtype == torch.float32 else 0.05) * moved[-1])
-
-    def _side_of(self) -> SideOf | None:
+    def _of_last_token(self, near: Pass) -> tuple[bool, SideOf | None]:
+        """Whether a token's logits depend on the token after it, as those of an encoder do; and how lengths are told
+        apart, where logits depend on them."""
+        again = partial(few_tokens, self.model, self._all_logits, is_other=True)
+        if not self.takes_positions:
+            return near.is_moved(again()), side_of(self._config, near, None)
+        with suppress(*_FAILURES):
+            # Another token at the furthest position: mostly neither moves anything, and one pass tells.
+            if not near.is_moved(again(position=furthest_position(self._config))):
+                return False, None
+        if near.is_moved(again()):
+            return True, None
         try:
-            return side_of(self.model, self.takes_positions)
+            return False, side_of(self._config, near, lambda position: again(position=position))
         except _FAILURES:
-            # Nothing can be found out: sequences share only with those as long.
-            return lambda last: last
+            # Nothing can be found out.
+            return False, side_of(self._config, near, None)
+
+    def _n_causal(self) -> int | None:
+        """Whether the first tokens' logits stay as they are once so many more follow that blocks of them are put
+        together, or keys chosen. Attention of our own, where segments are joined, has no such blocks."""
+        span = longest_span(self._config, _SPAN_PROBED)
+        if not span and self._windows is not None:
+            return None
+        limit = getattr(self._config, "max_position_embeddings", None) or _FAR_PROBED
+        n = min(max(span + 32, _FAR_PROBED), limit)
+        ids = torch.arange(3, 3 + n, device=self.model.device)[None] * 7919 % self.n_vocab
+        # A number of tokens that fills no block.
+        n_first = n - 37
+        if n_first < 1:
+            return None
+        rows, first = (self._all_logits(input_ids=some, use_cache=False)[0].float() for some in (ids, ids[:, :n_first]))
+        moved = (rows[:n_first] - first).abs().amax(dim=-1)  # (token,)
+        if self.model.dtype == torch.float32:
+            return n_first if moved.max() > _AGREEMENT * rows.abs().max() else None
+        # Of rounded numbers, a router may choose another expert for a token here and there.
+        return n_first if moved.median() > 0.05 * rows.abs().max() else None
 
     def _agrees(self, joined: bool) -> bool:
         """Whether forked, padded and extended passes give what a plain pass gives: no, where states cannot be cut."""
-        windows = [window for window in (self._windows or {}).values() if window is not None]
-        # Long enough to see past a window that is short enough to see past quickly.
-        n = max([16, *(window + 16 for window in windows if window <= _WINDOW_PROBED)])
+        # Long enough to see past windows and blocks that are short enough to see past quickly.
+        n = max(16, longest_span(self._config, _SPAN_PROBED) + 16)
         limit = getattr(self._config, "max_position_embeddings", None) or n
         n = min(n, limit)
         ids = np.arange(3, 3 + n, dtype=np.int64) * 7919 % self.n_vocab
@@ -273,18 +299,15 @@ def head_of(model: Any) -> Callable[[Tensor], Tensor]:
     return head
 
 
-def follows_the_rule(model: Any, head: Callable[[Tensor], Tensor]) -> bool:
-    """Whether base model and head give the model's own logits on a few tokens."""
+def follows_the_rule(model: Any, head: Callable[[Tensor], Tensor], few: Pass) -> bool:
+    """Whether base model and head give the model's own logits of a few tokens."""
     if model.get_output_embeddings() is None or model.base_model is model:
         return False
-    n_vocab = model.config.get_text_config().vocab_size
-    ids = (torch.arange(1, 9, device=model.device) * 7919 % n_vocab)[None]
-    expected = model(input_ids=ids, use_cache=False).logits
-    hidden = getattr(model.base_model(input_ids=ids, use_cache=False), "last_hidden_state", None)
+    hidden = getattr(model.base_model(input_ids=few.ids, use_cache=False), "last_hidden_state", None)
     if hidden is None or hidden.shape[-1] != project_size(model):
         return False
-    size = expected.abs().max().float()
-    return bool((head(hidden) - expected).abs().max().float() <= 1e-3 * size + 1e-6)
+    size = few.logits.abs().max().float()
+    return bool((head(hidden)[0] - few.logits).abs().max().float() <= 1e-3 * size + 1e-6)
 
 
 def project_size(model: Any) -> int:

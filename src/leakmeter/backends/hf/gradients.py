@@ -18,7 +18,7 @@ from torch import Tensor
 
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.machine import is_out_of_memory
-from leakmeter.backends.hf.places import cut_at
+from leakmeter.backends.hf.places import check_one_stream, cut_at
 from leakmeter.backends.hf.schedule import Limits
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.core.request import NEUTRAL, GradientRequest, Gradients, TopTokens, tokens_of
@@ -78,6 +78,7 @@ class Differentiator:
         if not torch.isfinite(logits).all():
             raise ScoreError(f"'{self._name}' gave NaN logits for a query; try --dtype float32")
         (vectors,) = leaves
+        check_one_stream(self._model, vectors, ids)
         weighers = [self._weighers(*of_prompt) for of_prompt in zip(requests, vectors.detach(), behind, strict=True)]
         return _Batch(requests, vectors, logits, limits).answers(weighers)
 

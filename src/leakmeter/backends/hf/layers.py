@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+_SPANS: Final = re.compile(r"window|chunk|block_size|compress|topk|keep_", re.ASCII)
+"""Names of numbers of tokens after which attention may be another: windows, blocks, how many keys are chosen."""
+_NO_SPANS: Final = re.compile(r"layers|expert|group|moe", re.ASCII)
 
 
 def layer_configs(config: Any) -> Sequence[Any]:
@@ -32,6 +37,21 @@ def layer_windows(config: Any) -> dict[str, set[int | None]]:
     for number, kind in enumerate(kinds):
         windows[kind].add(getattr(configs[number % len(configs)], "sliding_window", None))
     return windows
+
+
+def longest_span(config: Any, most: int) -> int:
+    """The largest number of tokens, `most` or fewer, after which the configuration says that attention is another; 0
+    for none."""
+    return max((n for n in _spans(config.to_dict(), is_span=False) if n <= most), default=0)
+
+
+def _spans(value: Any, is_span: bool) -> Iterator[int]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            named = isinstance(name, str) and _SPANS.search(name) is not None and _NO_SPANS.search(name) is None
+            yield from _spans(inner, is_span or named)
+    elif is_span and isinstance(value, int) and not isinstance(value, bool):
+        yield value
 
 
 def _widths(layer: Any) -> tuple[int, int]:

@@ -109,7 +109,17 @@ def entering_layer(model: Any, layer: torch.nn.Module, inputs: Mapping[str, Tens
     seen: list[Tensor] = []
     with layer.register_forward_pre_hook(stop, with_kwargs=True), suppress(_ReachedError):
         model.base_model(**inputs)
+    check_one_stream(model, seen[0], inputs["input_ids"])
     return seen[0]
+
+
+def check_one_stream(model: Any, vectors: Tensor, ids: Tensor) -> None:
+    """Refuse vectors of a place that are not one for each token, (row, token, size): Gemma 3n's layers have several."""
+    if vectors.shape[:-1] != ids.shape:
+        raise CapabilityError(
+            f"the layers of {type(model).__name__} have several vectors for each token, of which none is all that they "
+            "read; give place query"
+        )
 
 
 def layer_of(model: Any, layer: int, name: str) -> Any:

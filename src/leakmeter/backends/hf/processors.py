@@ -29,6 +29,7 @@ from leakmeter.backends.hf.generate_settings import (
     stop_ids_of,
     surroundings,
 )
+from leakmeter.backends.hf.lengths import original_lengths
 from leakmeter.core.prompt import IntArray
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
@@ -89,6 +90,7 @@ class _TwoBranchProcessor(LogitsProcessor):  # type: ignore[misc]  # the library
         self._model = model
         self._ids, self._mask = bare_ids.to(model.device), mask.to(model.device)
         self._decoding, self._promised = decoding, promised_epsilon
+        self._turns = original_lengths(model.config.get_text_config())
         self._inputs = inspect.signature(model.forward).parameters
         self._cache: Any = None
         self._seen: Tensor | None = None
@@ -202,8 +204,11 @@ class _TwoBranchProcessor(LogitsProcessor):  # type: ignore[misc]  # the library
             last = input_ids[:, -1:].to(self._ids.device)
             self._ids = torch.cat([self._ids, last], dim=1)
             self._mask = torch.cat([self._mask, torch.ones_like(last)], dim=1)
-        n_fed = self._ids.shape[1] if self._cache is None else 1
         positions = (self._mask.cumsum(dim=1) - 1).clamp(min=0)
+        if int(positions.max()) in self._turns:
+            # From here on the model may rotate all tokens by other factors: states so far have the old ones.
+            self._cache = None
+        n_fed = self._ids.shape[1] if self._cache is None else 1
         extra: dict[str, object] = {"position_ids": positions[:, -n_fed:]} if "position_ids" in self._inputs else {}
         if "logits_to_keep" in self._inputs:
             extra["logits_to_keep"] = 1
