@@ -144,5 +144,5 @@ def test_retrievals_of_older_clients_of_langfuse_are_read() -> None:
 
 def test_an_archive_is_no_log(tmp_path: Path) -> None:
     (tmp_path / "x.eval").write_bytes(b"PK\x03\x04" + bytes(40))
-    with pytest.raises(DataError, match="'.*x.eval' is a ZIP archive; unpack it and give a file within"):
+    with pytest.raises(DataError, match=r"'.*x\.eval' is a ZIP archive; unpack it and give a file within"):
         cases_of(tmp_path / "x.eval")
