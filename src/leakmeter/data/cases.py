@@ -11,7 +11,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -78,6 +78,7 @@ _TRIED: Final = 8
 """Rows, and cases of each, on which a map is tried before it is proposed."""
 _MOST_NAMES: Final = 1000
 """Unknown names that are compared with known ones."""
+_MOST_HINTS: Final = 100
 _SHORT: Final = 40
 """Characters of a context below which it may be an id."""
 
@@ -163,6 +164,7 @@ def cases_of(
     seen: dict[str, Row] = {}
     left_out: dict[str, None] = {}
     n_hidden = 0
+    on_rows = _Tried(tried, needs_response)
     contents: Iterable[tuple[Row, Made]] = good
     if preset is not None:
         contents = preset.read((row, {} if isinstance(fields, Case) else fields) for row, fields in good)
@@ -177,7 +179,6 @@ def cases_of(
                     )
                 case, reference = content, None
             else:
-                on_rows = _Tried(tried, needs_response)
                 hint = partial(_hint_of_row, row, shape, on_rows)
                 if preset is None:
                     content = _known(content, row, shape, left_out, hint)
@@ -331,6 +332,8 @@ class _Tried:
     needs_response: bool = False
     is_read: bool = False
     """Whether all but the response is read as it is."""
+    hints: dict[tuple[object, ...], str] = field(default_factory=dict, repr=False)
+    """Made already, by the names of a row's fields: where rows are left out, most of these have the same ones."""
 
     def reads(self, proposal: Mapping[str, str], *, needs_response: bool | None = None) -> bool:
         """Whether a whole map gives a case of each row; what of a chat is context is asked later."""
@@ -458,6 +461,14 @@ def _pairs(proposal: Mapping[str, str]) -> str:
 def _hint_of_row(row: Row, shape: Shape, tried: _Tried, fields: Fields) -> str:
     # Of what a preset has made of a row, the row says more.
     fields = row.fields if isinstance(row.content, Mapping) else fields
+    key = (tried.is_read, *fields)
+    if key not in tried.hints:
+        made = "" if len(tried.hints) >= _MOST_HINTS else _new_hint(row, shape, tried, fields)
+        tried.hints[key] = made
+    return tried.hints[key]
+
+
+def _new_hint(row: Row, shape: Shape, tried: _Tried, fields: Fields) -> str:
     if not shape.cases and all(row.number != other.number for other in tried.rows):
         tried = replace(tried, rows=(*tried.rows, row))
     if not (shape.names_fields or shape.cases):
