@@ -108,10 +108,13 @@ def test_a_context_file_that_cannot_be_used(measure: Call, tmp_path: Path, conte
     [
         ([], "holds no case"),
         (["{"], "line 1 is not JSON"),
-        (['{"context": "", "query": "b"}'], "case '1' has an empty context"),
-        (['{"context": "a", "query": ""}'], "case '1' has an empty query"),
+        (['{"context": "", "query": "b", "response": "c"}'], "case '1' has an empty context"),
+        (['{"context": "a", "query": "", "response": "c"}'], "case '1' has an empty query"),
         (['{"context": "a", "query": "b", "response": ""}'], "case '1' has an empty response"),
-        (['{"messages": [{"role": "user", "content": "a"}]}'], "no chat template"),
+        (
+            ['{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}'],
+            "no chat template",
+        ),
     ],
 )
 def test_a_data_file_that_cannot_be_used(cli: Call, tmp_path: Path, lines: list[str], said: str) -> None:
