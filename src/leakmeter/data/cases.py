@@ -355,6 +355,8 @@ class _Tried:
         of_role = {name: path for name, path in proposal.items() if name.partition(".")[0] in (role, "cases")}
         try:
             for row, fields in self._fields(of_role):
+                if role not in fields:
+                    return False
                 if role == "context":
                     _documents(fields[role], row.where)
                 elif role == "messages":
@@ -369,11 +371,12 @@ class _Tried:
 
     def _fields(self, proposal: Mapping[str, str]) -> Iterator[tuple[Row, Fields]]:
         shape = shape_of(proposal, FIELDS)
-        for outer in self.rows:
+        # What cannot be read at all is an error of its own.
+        for outer in (row for row in self.rows if row.problem is None):
             for row in islice(shape.records(outer), _TRIED):
                 fields = shape.fields_of(row.fields, row.where)
                 fields = _filled(fields) if row.is_table else fields
-                yield row, {name: fields[name] for name in proposal if name in FIELDS and proposal[name]}
+                yield row, {name: fields[name] for name in FIELDS if proposal.get(name) and name in fields}
 
 
 def _hint(fields: Fields, within: str = "", known: Mapping[str, str] | None = None, tried: _Tried = _Tried()) -> str:
@@ -685,7 +688,8 @@ def _documents_of(context: Any) -> tuple[Document, ...]:
     held = [context] if fields_of(context) is not None else list(context)
     entries = (plain(entry, "context") for entry in held)
     texts = [formats.document_of(entry, number, "context") for number, entry in enumerate(entries, 1)]
-    return tuple(unique_names([Document(str(item["name"]), item["text"]) for item in texts]))  # type: ignore[arg-type]
+    documents = [Document(str(item["name"]), checked_text(item["text"], "context", "the case")) for item in texts]
+    return tuple(unique_names(documents))
 
 
 @dataclass(frozen=True, slots=True)
