@@ -49,7 +49,7 @@ def check_refused(ended: Any, *said: str) -> None:
         ({"cid_lambda": "-1"}, ["cid-lambda is -1.0; it has to be 0 or more"]),
         ({"temperature": "0"}, ["temperature is 0.0; it has to be above 0"]),
         ({"temperature": "warm"}, ["--temperature", "warm", "float"]),
-        ({"samples": "0"}, ["samples is 0; it has to be 1 or more"]),
+        ({"samples": "-1"}, ["samples is -1; it has to be 0 or more"]),
         ({"samples": "three"}, ["--samples", "three", "int"]),
         ({"max_new_tokens": "0"}, ["max-new-tokens is 0"]),
         ({"seed": "-1"}, ["seed is -1"]),
