@@ -10,7 +10,6 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
@@ -341,11 +340,11 @@ class _Tried:
         ids: set[str] = set()
         try:
             for row, fields in self._fields(proposal):
-                with suppress(OnlySystemContextError):
-                    case, _ = case_of_fields(fields, row.number, row.where)
-                    if case.id in ids or (needs_response and case.response is None):
-                        return False
-                    ids.add(case.id)
+                marker = _unmarked if "messages" in fields else None
+                case, _ = case_of_fields(fields, row.number, row.where, marker)
+                if case.id in ids or (needs_response and case.response is None):
+                    return False
+                ids.add(case.id)
         except LeakmeterError:
             return False
         return True
@@ -377,6 +376,10 @@ class _Tried:
                 fields = shape.fields_of(row.fields, row.where)
                 fields = _filled(fields) if row.is_table else fields
                 yield row, {name: fields[name] for name in FIELDS if proposal.get(name) and name in fields}
+
+
+def _unmarked(messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
+    return messages
 
 
 def _hint(fields: Fields, within: str = "", known: Mapping[str, str] | None = None, tried: _Tried = _Tried()) -> str:
