@@ -38,7 +38,7 @@ def assert_leakage(
     signed sum, from even odds.
 
     Args:
-        case: a case as a mapping with 'context' and 'query' or 'messages', and optionally 'response'; several cases, as
+        case: a case as a mapping with 'context' and 'query' or 'messages', and 'response'; several cases, as
             `influence` takes them; or results of `influence`.
         max_nats: the most influence of a piece, nats.
         max_posterior: the most that an observer of the response may believe that a piece was there, above 0.5 and below

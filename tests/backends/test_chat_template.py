@@ -58,7 +58,7 @@ def rendered(source: str) -> str:
 )
 def test_a_template_that_makes_too_much_is_refused(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_template, "MOST_CHARACTERS", 2**22)
-    with pytest.raises(TooMuchError, match="^makes a "):
+    with pytest.raises(TooMuchError, match=r"^makes a "):
         rendered(source)
 
 
@@ -90,7 +90,8 @@ def test_what_templates_do_otherwise_is_as_in_the_library() -> None:
         "{{ '{} and {:>8}'.format('a', 'b') }}{{ messages[1].content.strip().split(' ')[0] }}",
         "{{ messages | map(attribute='role') | list }}{{ messages | selectattr('role', 'equalto', 'user') | list }}",
         "{% macro say(t) %}[{{ t }}]{% endmacro %}{{ say(messages[0].content) }}{% set x %}a{{ 1 }}{% endset %}{{ x }}",
-        "{% for m in messages %}{% if loop.first %}{% continue %}{% endif %}{{ m.content | replace('W', 'w') }}{% endfor %}",
+        "{% for m in messages %}{% if loop.first %}{% continue %}{% endif %}{{ m.content | replace('W', 'w') }}"
+        "{% endfor %}",
         "{% generation %}{{ messages | length }}{% endgeneration %}{{ tools is none }}{{ documents is defined }}",
         "{{ 'a\nb' | indent(2) }}{{ dict(a=1) | items | list }}{{ namespace(a=1).a }}{{ [3, 1] | sort | first }}",
     ):
@@ -103,5 +104,5 @@ def test_what_templates_do_otherwise_is_as_in_the_library() -> None:
 def test_it_is_said_in_one_line(chat_tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tokenizer.Rendering is Rendering
     monkeypatch.setattr(chat_tokenizer.library, "chat_template", "{{ 'x' * 2000000000 }}")
-    with pytest.raises(UsageError, match="^the model's chat template makes a text of more than .* characters; repair"):
+    with pytest.raises(UsageError, match=r"^the model's chat template makes a text of more than .* characters; repair"):
         chat_tokenizer.render_chat(MESSAGES, answer=True)

@@ -49,7 +49,7 @@ def check_refused(ended: Any, *said: str) -> None:
         ({"cid_lambda": "-1"}, ["cid-lambda is -1.0; it has to be 0 or more"]),
         ({"temperature": "0"}, ["temperature is 0.0; it has to be above 0"]),
         ({"temperature": "warm"}, ["--temperature", "warm", "float"]),
-        ({"samples": "0"}, ["samples is 0; it has to be 1 or more"]),
+        ({"samples": "-1"}, ["samples is -1; it has to be 0 or more"]),
         ({"samples": "three"}, ["--samples", "three", "int"]),
         ({"max_new_tokens": "0"}, ["max-new-tokens is 0"]),
         ({"seed": "-1"}, ["seed is -1"]),
@@ -112,10 +112,13 @@ def test_a_context_file_that_cannot_be_used(measure: Call, tmp_path: Path, conte
     [
         ([], "holds no case"),
         (["{"], "line 1 is not JSON"),
-        (['{"context": "", "query": "b"}'], "case '1' has an empty context"),
-        (['{"context": "a", "query": ""}'], "case '1' has an empty query"),
+        (['{"context": "", "query": "b", "response": "c"}'], "case '1' has an empty context"),
+        (['{"context": "a", "query": "", "response": "c"}'], "case '1' has an empty query"),
         (['{"context": "a", "query": "b", "response": ""}'], "case '1' has an empty response"),
-        (['{"messages": [{"role": "user", "content": "a"}]}'], "no chat template"),
+        (
+            ['{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}'],
+            "no chat template",
+        ),
     ],
 )
 def test_a_data_file_that_cannot_be_used(cli: Call, tmp_path: Path, lines: list[str], said: str) -> None:

@@ -42,7 +42,8 @@ def run(cli: Call, data: Path) -> Path:
 
 
 def options(data: Path, out: str = "runs") -> list[str]:
-    return ["--model", "toy", "--data", str(data), "--unit", "sentence", "--max-new-tokens", "6", "--out", out]
+    drawn = ("--samples", "1", "--max-new-tokens", "6")
+    return ["--model", "toy", "--data", str(data), "--unit", "sentence", *drawn, "--out", out]
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def test_every_shared_option_is_one_of_the_command_and_flags_have_no_negatives(c
 def test_a_command_says_where_an_option_means_something_else_to_it(cli: Call) -> None:
     influence, decode = (text_of(cli(name, "--help-all")) for name in ("influence", "decode"))
     for words, others in (
-        ("optionally 'response', 'id'.", "A given 'response' is scored as if it had been drawn"),
+        ("'query', 'response', and optionally 'id'.", "A given 'response' is scored as if it had been drawn"),
         ("bfloat16 on CUDA by default.", "float32 on a CPU or with epsilon"),
         ("Directory of runs, or its URL", "Directory of runs; with epsilon private, names included."),
     ):

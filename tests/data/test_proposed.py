@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -187,3 +189,13 @@ def test_reasoning_beside_an_answer_is_left_out_and_told() -> None:
     assert "field 'reasoning_content' is not understood" in refusal(
         [{"messages": [{**turns[1], "reasoning_content": "Hm."}, {"role": "assistant", "content": ANSWER}]}]
     )
+
+
+def test_rows_that_are_empty_or_broken_do_not_stop_a_proposal(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(f"question,notes,reply\n{ASKED},{NOTES[0]},{ANSWER}\n{ASKED},{NOTES[0]},\n")
+    said = refusal(path)
+    assert "--map query=question,context=notes,response=… and replace" in said
+    lines = [json.dumps({"question": ASKED, "notes": NOTES, "reply": ANSWER, "ms": 1}), "{"]
+    (tmp_path / "log.jsonl").write_text("\n".join(lines))
+    assert "give --map query=question,context=notes,response=reply" in refusal(tmp_path / "log.jsonl")

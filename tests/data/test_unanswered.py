@@ -113,3 +113,14 @@ def test_the_headline_says_how_many_responses_were_given_drawn_and_left_out() ->
     assert "1 case could not be used and is left out. " in str(text)
     assert "3 responses (1 given, 2 drawn)" in found.headline
     assert "1 case could not be used" in found.render_page()
+
+
+def test_a_chat_that_ends_with_a_question_is_no_map_that_has_an_answer() -> None:
+    chat = [{"role": role, "content": "Who?"} for role in ("system", "user")]
+    for row, said in (
+        ({"messages": chat}, "names no response; to have"),
+        ({"messages": chat, "reply": ANSWER}, "reply;"),
+    ):
+        told = refusal([row], context_from="system")
+        assert said in told
+        assert "give --map messages=messages;" not in told

@@ -32,8 +32,8 @@ Toy.score = lambda self, chunk: (time.sleep(0.01), score(self, chunk))[1]
 
 def command(data: Path, out: Path, *more: str, before: str = "") -> list[str]:
     program = before + "from leakmeter.cli import main; main()"
-    options = ("--model", "toy", "--data", str(data), "--out", str(out), "--max-new-tokens", "12", "--json", *more)
-    return [sys.executable, "-c", program, "influence", *options]
+    options = ("--model", "toy", "--data", str(data), "--out", str(out), "--max-new-tokens", "12", "--json")
+    return [sys.executable, "-c", program, "influence", *options, "--samples", "1", *more]
 
 
 def the_run(out: Path) -> Path:

@@ -69,14 +69,15 @@ def _measured(out: Path) -> dict[str, Any]:
 
     told: dict[str, Any] = {"out": out}
     six: dict[str, Any] = {"max_new_tokens": 6, **told}
+    one: dict[str, Any] = {"samples": 1, **six}
     whole: dict[str, Any] = {"task": MOODS, "exemplars": ROWS[3:], "label_scoring": "whole-sequence", **told}
     return {
-        "influence": leakmeter.influence("toy", NOTES, **six),
-        "influence of entities": leakmeter.influence("toy", NOTES, unit="entity", swap=True, group=True, **six),
+        "influence": leakmeter.influence("toy", NOTES, **one),
+        "influence of entities": leakmeter.influence("toy", NOTES, unit="entity", swap=True, group=True, **one),
         "influence of documents": leakmeter.influence("toy", [TWO], samples=2, unit="document", **six),
         "decode": leakmeter.decode("toy", [ASK], cid_lambda=1.5, samples=2, **six),
         "decode bounded": leakmeter.decode("toy", [ASK], epsilon=1.0, seed=7, **six),
-        "redact": leakmeter.redact("toy", NOTES, max_loss=0.05, **six),
+        "redact": leakmeter.redact("toy", NOTES, max_loss=0.05, **one),
         "icl": leakmeter.icl("toy", ROWS[:3], **whole),
         "icl calibrated": leakmeter.icl("toy", ROWS[:2], calibration="average", **whole),
         "susceptibility": leakmeter.susceptibility("toy", QUERIES, contexts=CONTEXTS, answer_tokens=3, **told),

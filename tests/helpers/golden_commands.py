@@ -35,7 +35,7 @@ _BOTH: Final = {
     "influence-group": f"influence {NOTE} {ANSWER} --unit sentence --group",
     "influence-entity-mask": f"influence {NOTE} {ANSWER} --unit entity --removal mask",
     "influence-cases-retokenize": (
-        "influence --data cases.jsonl --unit sentence --removal retokenize --max-new-tokens 5"
+        "influence --data cases.jsonl --samples 1 --unit sentence --removal retokenize --max-new-tokens 5"
     ),
     "audit": AUDIT,
     "susceptibility": ASKED,
@@ -46,7 +46,7 @@ TOY: Final = {
     "influence-ngram-lambda": f"influence {NOTE} {ANSWER} --unit ngram:4:2 --cid-lambda 1.5",
     "influence-retokenize": f"influence {NOTE} {ANSWER} --unit sentence --removal retokenize --temperature 0.7",
     "influence-drawn": f"influence {NOTE} --unit sentence --samples 3 --max-new-tokens 6 --seed 4",
-    "influence-document": "influence --data cases.jsonl --unit document --max-new-tokens 5",
+    "influence-document": "influence --data cases.jsonl --samples 1 --unit document --max-new-tokens 5",
     "influence-whole": f"influence {NOTE} {ANSWER} --unit whole",
     "decode-lambda": f"decode {NOTE} --lambda 0.5 --max-new-tokens 6 --samples 2 --seed 1",
     "decode-over": "decode --data cases.jsonl --lambda 1.5 --max-new-tokens 5",

@@ -32,7 +32,7 @@ WORDS = {
     "susceptibility": ["susceptibility"],
     "private_generation": ["generate"],
     "pii": ["pii", "probe", "--decoys", "50", "--prompts", "1", "--beams", "0"],
-    "redact": ["redact", "--max-loss", "1", "--max-new-tokens", "4"],
+    "redact": ["redact", "--max-loss", "1", "--samples", "1", "--max-new-tokens", "4"],
 }
 FIGURES = {
     "influence": ["pieces", "tokens"],

@@ -129,7 +129,7 @@ def test_two_runs_are_compared(made: Any, runs: tuple[Path, str, str]) -> None:
         assert made.get(f"/runs/compare?run={runs[1]}{other}").status_code == 400
 
 
-INSTRUCTED = json.dumps({"messages": [{"role": role, "content": "Who?"} for role in ("system", "user")]})
+INSTRUCTED = json.dumps({"messages": [{"role": role, "content": "Who?"} for role in ("system", "user", "assistant")]})
 
 
 def lines(cases: list[dict[str, Any]]) -> str:

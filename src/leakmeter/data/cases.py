@@ -10,8 +10,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -78,6 +77,7 @@ _TRIED: Final = 8
 """Rows, and cases of each, on which a map is tried before it is proposed."""
 _MOST_NAMES: Final = 1000
 """Unknown names that are compared with known ones."""
+_MOST_HINTS: Final = 100
 _SHORT: Final = 40
 """Characters of a context below which it may be an id."""
 
@@ -163,6 +163,7 @@ def cases_of(
     seen: dict[str, Row] = {}
     left_out: dict[str, None] = {}
     n_hidden = 0
+    on_rows = _Tried(tried, needs_response)
     contents: Iterable[tuple[Row, Made]] = good
     if preset is not None:
         contents = preset.read((row, {} if isinstance(fields, Case) else fields) for row, fields in good)
@@ -177,7 +178,6 @@ def cases_of(
                     )
                 case, reference = content, None
             else:
-                on_rows = _Tried(tried, needs_response)
                 hint = partial(_hint_of_row, row, shape, on_rows)
                 if preset is None:
                     content = _known(content, row, shape, left_out, hint)
@@ -331,6 +331,8 @@ class _Tried:
     needs_response: bool = False
     is_read: bool = False
     """Whether all but the response is read as it is."""
+    hints: dict[tuple[object, ...], str] = field(default_factory=dict, repr=False)
+    """Made already, by the names of a row's fields: where rows are left out, most of these have the same ones."""
 
     def reads(self, proposal: Mapping[str, str], *, needs_response: bool | None = None) -> bool:
         """Whether a whole map gives a case of each row; what of a chat is context is asked later."""
@@ -338,11 +340,11 @@ class _Tried:
         ids: set[str] = set()
         try:
             for row, fields in self._fields(proposal):
-                with suppress(OnlySystemContextError):
-                    case, _ = case_of_fields(fields, row.number, row.where)
-                    if case.id in ids or (needs_response and case.response is None):
-                        return False
-                    ids.add(case.id)
+                marker = _unmarked if "messages" in fields else None
+                case, _ = case_of_fields(fields, row.number, row.where, marker)
+                if case.id in ids or (needs_response and case.response is None):
+                    return False
+                ids.add(case.id)
         except LeakmeterError:
             return False
         return True
@@ -352,6 +354,8 @@ class _Tried:
         of_role = {name: path for name, path in proposal.items() if name.partition(".")[0] in (role, "cases")}
         try:
             for row, fields in self._fields(of_role):
+                if role not in fields:
+                    return False
                 if role == "context":
                     _documents(fields[role], row.where)
                 elif role == "messages":
@@ -366,11 +370,16 @@ class _Tried:
 
     def _fields(self, proposal: Mapping[str, str]) -> Iterator[tuple[Row, Fields]]:
         shape = shape_of(proposal, FIELDS)
-        for outer in self.rows:
+        # What cannot be read at all is an error of its own.
+        for outer in (row for row in self.rows if row.problem is None):
             for row in islice(shape.records(outer), _TRIED):
                 fields = shape.fields_of(row.fields, row.where)
                 fields = _filled(fields) if row.is_table else fields
-                yield row, {name: fields[name] for name in proposal if name in FIELDS and proposal[name]}
+                yield row, {name: fields[name] for name in FIELDS if proposal.get(name) and name in fields}
+
+
+def _unmarked(messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
+    return messages
 
 
 def _hint(fields: Fields, within: str = "", known: Mapping[str, str] | None = None, tried: _Tried = _Tried()) -> str:
@@ -458,6 +467,14 @@ def _pairs(proposal: Mapping[str, str]) -> str:
 def _hint_of_row(row: Row, shape: Shape, tried: _Tried, fields: Fields) -> str:
     # Of what a preset has made of a row, the row says more.
     fields = row.fields if isinstance(row.content, Mapping) else fields
+    key = (tried.is_read, *fields)
+    if key not in tried.hints:
+        made = "" if len(tried.hints) >= _MOST_HINTS else _new_hint(row, shape, tried, fields)
+        tried.hints[key] = made
+    return tried.hints[key]
+
+
+def _new_hint(row: Row, shape: Shape, tried: _Tried, fields: Fields) -> str:
     if not shape.cases and all(row.number != other.number for other in tried.rows):
         tried = replace(tried, rows=(*tried.rows, row))
     if not (shape.names_fields or shape.cases):
@@ -674,7 +691,8 @@ def _documents_of(context: Any) -> tuple[Document, ...]:
     held = [context] if fields_of(context) is not None else list(context)
     entries = (plain(entry, "context") for entry in held)
     texts = [formats.document_of(entry, number, "context") for number, entry in enumerate(entries, 1)]
-    return tuple(unique_names([Document(str(item["name"]), item["text"]) for item in texts]))  # type: ignore[arg-type]
+    documents = [Document(str(item["name"]), checked_text(item["text"], "context", "the case")) for item in texts]
+    return tuple(unique_names(documents))
 
 
 @dataclass(frozen=True, slots=True)

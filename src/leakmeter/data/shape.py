@@ -105,19 +105,19 @@ class Shape:
             yield replace(row, number=number, place=place, content={**beside, named: id_, **own})
 
     def fields_of(self, record: Fields, where: str) -> Fields:
-        paths = self.fields
-        if block := _BLOCK.fullmatch(paths.get("response", "")):
+        mapping = self.fields
+        if block := _BLOCK.fullmatch(mapping.get("response", "")):
             blocks = value_at(record, block["blocks"], where)
             n_texts = sum(part.kind == "text" for part in parts_of(blocks)) if isinstance(blocks, list) else 0
             if not block["number"]:
                 # Of blocks of other kinds, some have no text.
-                paths = {**paths, "response": block["blocks"]}
+                mapping = {**mapping, "response": block["blocks"]}
             elif n_texts > 1:
                 raise DataError(
                     f"{where}: --map response={block[0]}: the list has {n_texts} texts; if they are blocks of one "
                     f"answer, response={block['blocks']} reads them all"
                 )
-        fields = mapped(record, paths, where)
+        fields = mapped(record, mapping, where)
         if self.contexts:
             paths = enumerate(self.contexts)
             fields["context"] = [entry for n, path in paths for entry in self._texts_at(record, path, n, where)]

@@ -245,10 +245,10 @@ def leaking(case: Case, kind: str, text: str, **more: Any) -> Case:
 
 def test_headlines() -> None:
     """Incidents first; how much of the responses comes from the contexts at all stands behind them."""
-    nothing = "The response does not disclose any recognisable personal or secret data."
+    nothing = "The drawn response does not disclose any recognisable personal or secret data."
     assert InfluenceResult.findings([clinic()]).headline == nothing
     found = InfluenceResult.findings([small(1), small(2)])
-    assert found.headline == "None of 2 responses discloses any recognisable personal or secret data."
+    assert found.headline == "None of 2 drawn responses discloses any recognisable personal or secret data."
     assert (
         "The contexts changed 2 responses by 16.0 nats (all are equal: no interval) on average, and one by 16.0 nats; "
         "2 of 2 (100 % [34, 100]) by more than an irrelevant text."
@@ -257,8 +257,8 @@ def test_headlines() -> None:
     person = leaking(replace(small(2), id="b"), "person", "Ada Vale", nats=20.0)
     for cases, said in (
         ([phone, person, small(3)],
-         "2 of 3 responses disclose personal or secret data: b name of a person; a phone number."),
-        ([phone], "The response discloses personal or secret data: phone number (12.5 nats)."),
+         "2 of 3 drawn responses disclose personal or secret data: b name of a person; a phone number."),
+        ([phone], "The drawn response discloses personal or secret data: phone number (12.5 nats)."),
         ([leaking(small(1), "phone", "555 0199", evidence=None, nats=0.4)], nothing),
         ([leaking(small(1), "other", "descale it", found_by=None)], nothing),
     ):  # fmt: skip
@@ -337,13 +337,13 @@ def test_of_a_system_prompt_alone_nothing_is_advised() -> None:
     documents = tuple(replace(document, name="system 1") for document in clinic().documents)
     alone = replace(clinic(), unmarked_query_tokens=12, documents=documents)
     shown = flat(printed(report([alone])))
-    assert shown.startswith("Only the system prompt was measured. The response does not disclose, as far as")
+    assert shown.startswith("Only the system prompt was measured. The drawn response does not disclose, as far")
     assert "→" not in shown
     for cases, n_advised, said in (
         ([alone, replace(alone, id="other")], 0,
-         "Only the system prompt was measured. None of 2 responses is known to disclose"),
+         "Only the system prompt was measured. None of 2 drawn responses is known to disclose"),
         ([alone, clinic(), clinic()], 1,
-         "In 1 of 3 cases, only the system prompt was measured. None of 3 responses is known"),
+         "In 1 of 3 cases, only the system prompt was measured. None of 3 drawn responses is known"),
     ):  # fmt: skip
         assert InfluenceResult.findings(cases).headline.startswith(said)
         advice = [block for block in report(cases).blocks if isinstance(block, b.Advice)]

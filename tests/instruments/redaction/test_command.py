@@ -100,7 +100,7 @@ def test_what_cannot_be_done_is_one_line(
     places = {name: tmp_path / f"{name}.jsonl" for name in ("LINK", "PATTERNS", "CASES")}
     places["LINK"].symlink_to(note)
     places["PATTERNS"].write_text("case = [A-Z]{2}-\\d+", encoding="utf-8")
-    places["CASES"].write_text('{"context": "Anna sang.", "query": "Who?"}', encoding="utf-8")
+    places["CASES"].write_text('{"context": "Anna sang.", "query": "Who?", "response": "Anna."}', encoding="utf-8")
     ended = plan(**{name: {"NOTE": note, **places}.get(value, value) for name, value in options.items()})
     assert_refused(ended, said)
     assert list(Path.cwd().iterdir()) == []
