@@ -9,8 +9,8 @@ times all its ways in turn instead of pairs, and prints one object a setting, wi
 fleets of workers; `many` writes very large runs, and very many. `jobs` times the main commands from start to end.
 `int8` says what weights in eight bits save and change. `pii-origins` counts people whom no model can know and whose
 values are called known. `pages` asks a server for its pages. `architectures` holds every measure on tiny models of many
-architectures against plain passes. `intervals` simulates what intervals cover. `--tiny` makes any of them as small as it
-can be and still do all that it does, to see that it runs.
+architectures against plain passes. `intervals` simulates what intervals cover. `--tiny` makes any of them as small as
+it can be and still do all that it does, to see that it runs.
 """
 
 from __future__ import annotations
