@@ -23,5 +23,5 @@ stretches = {
 stretches["0 to 9 less 10 to 49"] = stretches["0 to 9"] - stretches["10 to 49"]
 stretches["2 to 9 less 10 to 49"] = stretches["2 to 9"] - stretches["10 to 49"]
 for name, nats in stretches.items():
-    low, high = interval_of_mean(nats, seed=0)
+    low, high = interval_of_mean(nats, seed=0) or (float("nan"), float("nan"))
     sys.stdout.write(f"{name}: {nats.mean():.2f} [{low:.2f}, {high:.2f}] nats a token\n")

@@ -201,7 +201,8 @@ def test_an_example_says_what_the_report_says(sql: str, runs: Path, cli: Call) -
         listed = [(case.id, found.text, found.nats) for case in cases for found in case.disclosed]
         assert sorted((row["item"], row["text"], row["nats"]) for row in rows) == sorted(listed)
         return
-    assert all(any(row[name] is not None for row in rows) for name in rows[0])
+    # So few cases have no interval.
+    assert all(any(row[name] is not None for row in rows) for name in rows[0] if name not in ("low", "high"))
     if "from pieces" in sql:
         shown = [piece for case in cases for piece in case.pieces if not piece.below_noise_floor]
         numbers = {name: Counter(getattr(piece, name) for piece in shown) for name in rows[0] if name.endswith("nats")}

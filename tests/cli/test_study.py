@@ -69,7 +69,9 @@ def study_of(out: Path) -> Path:
     return path
 
 
-def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path) -> None:
+def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Six records have intervals here.
+    monkeypatch.setattr("leakmeter.stats.stats.FEWEST_FOR_INTERVAL", N_RECORDS)
     ended = cli(*words_of("figure_8", abstracts, "--set", "factkb=nobody/none", "--explain"))
     assert ended.code == 0, ended.err
     # Quality without its model is left out in one line, whatever the number of cells.

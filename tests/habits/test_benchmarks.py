@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import importlib.util
 import io
 import json
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from benchmarks import __main__ as program
 from benchmarks import (
@@ -22,6 +24,7 @@ from benchmarks import (
     extraction,
     fisher,
     int8,
+    intervals,
     jobs,
     linear,
     machine,
@@ -149,6 +152,38 @@ def test_fleets_of_workers_are_simulated(run: Call, tmp_path: Path) -> None:
     assert (tmp_path / "scale.png").is_file()
     again = run(scale.NAME, "--out", str(tmp_path))
     assert again[0]["write_cpu_s"] == pytest.approx(rows[0]["write_cpu_s"], rel=1e-3)
+
+
+@pytest.mark.long
+def test_intervals_are_simulated(run: Call, tmp_path: Path) -> None:
+    rows = run(intervals.NAME, "--out", str(tmp_path))
+    with (tmp_path / "intervals.csv").open(encoding="utf-8", newline="") as file:
+        written = list(csv.DictReader(file))
+    assert [(row["shape"], row["rule"], str(row["n"])) for row in rows] == [
+        (row["shape"], row["rule"], row["n"]) for row in written
+    ]
+    # The same seeds give the same rows.
+    assert [{**row, "scenario": intervals.NAME} for row in intervals.rows(**intervals.TINY)] == rows
+    rules = ("ours", "percentile", "BCa", "studentised", "Student", "Johnson")
+    assert {row["rule"] for row in rows if row["shape"] == "lognormal"} == set(rules)
+    assert {row["shape"] for row in rows} > set(intervals.SHAPES)
+    for row in rows:
+        if row["none"] < 1.0:
+            assert row["covers"] + row["too_low"] + row["too_high"] == pytest.approx(1.0)
+
+
+def test_exact_bounds_hold_for_all_values_within_them() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        values = rng.beta(0.3, 2.0, size=12)
+        low, high = intervals.betting(values) or (1.0, 0.0)
+        assert low <= values.mean() <= high
+    # Values that are all 0 or all 1 leave a width on one side.
+    for all_, (low, high) in ((0.0, (0.0, 0.5)), (1.0, (0.5, 1.0))):
+        found = intervals.betting(np.full(12, all_))
+        assert found is not None
+        assert (found[0] == 0.0, found[1] == 1.0) == (low == 0.0, high == 1.0)
+        assert low <= found[0] <= found[1] <= high
 
 
 @pytest.mark.long

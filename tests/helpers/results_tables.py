@@ -76,6 +76,44 @@ _ROUGE = ("nats[]", "nats_per_token[]", "rouge_l_f1%[]", "repeat_published|repea
 _RESPONSES = (*_ROUGE, "rouge_published|rouge_stated")
 
 
+def coverage(rule: str, sizes: Iterable[int], **of: str) -> list[Cell]:
+    rows = [one("intervals", rule=rule, n=n, **of) for n in sizes]
+    return ["none" if row["none"] == "1.0" else cell(row, "covers%|too_low%|too_high%|median_width") for row in rows]
+
+
+def intervals() -> list[Table]:
+    """Coverage by shape and rule: of each size, of bounded values, shares, clusters and contexts."""
+    shapes = ("lognormal", "exponential", "90 % small, 10 % large", "half zeros", "normal", "t, 3 degrees")
+    rules = ("percentile", "BCa", "studentised", "Johnson", "Student", "ours")
+    of_means: list[Table] = [
+        [[s, *(coverage(rule, [n], of="mean", shape=s)[0] for rule in rules)] for s in shapes]
+        for n in (5, 8, 10, 25, 100)
+    ]
+    ours = {"ours": "leakmeter's", "percentile": "percentile"}
+    within: Table = [
+        [ours.get(rule, rule), *coverage(rule, (8, 10, 25, 100), of="mean", shape="within [0, 1]")]
+        for rule in ("empirical Bernstein", "betting", "Student", "ours")
+    ]
+    shares: Table = [
+        [share, name, *coverage(rule, (5, 8, 10, 25, 100), of="share", shape=f"share {share}")]
+        for share in ("0.02", "0.1", "0.3")
+        for rule, name in (("ours", "Wilson"), ("Clopper-Pearson", "Clopper–Pearson"))
+    ]
+    sizes = (8, 10, 20, 60)
+    clusters: Table = [
+        [f"mean, {kind} clusters", ours[rule], *coverage(rule, sizes, of="mean", shape=f"clusters, {kind}")]
+        for kind in ("normal", "exponential")
+        for rule in ("percentile", "ours")
+    ]
+    of_ranks = coverage("percentile", sizes, of="rank correlation", shape="clusters, normal")
+    contexts: Table = [
+        [kind.removeprefix("contexts "), ours[rule], *coverage(rule, (8, 32, 128), of="susceptibility", shape=kind)]
+        for kind in ("contexts alike", "one context in 32 does most")
+        for rule in ("percentile", "ours")
+    ]
+    return [*of_means, within, shares, [*clusters, ["rank correlation ½", "percentile", *of_ranks]], contexts]
+
+
 def figure_2c() -> Table:
     rows = read("figure_2c")
     early, late, third = (mean_of(rows[some], "nats") for some in (slice(10), slice(10, None), slice(2, 10)))
@@ -499,6 +537,7 @@ TABLES: dict[str, Callable[[], list[Table]]] = {
     "susceptibility_figure_3": lambda: [susceptibility_figure_3()],
     "susceptibility_figure_4": lambda: [susceptibility_figure_4(), susceptibility_figure_4_pairs()],
     "susceptibility_contexts": lambda: [susceptibility_contexts()],
+    "intervals": lambda: intervals(),
     "pubmedqa": lambda: [unkept(20, 9)],
     "served": lambda: [unkept(4, 4), served(), unkept(5, 4), unkept(3, 2)],
     "pii_check": lambda: [pii_check(), unkept(6, 5)],

@@ -104,6 +104,7 @@ def test_a_run_in_a_store_is_read_as_others(root: str, measure: Call, cli: Call,
     assert names(root, local.name) == [*PARTS_OF_4, "spec.json"]
     assert exported(cli, url, tmp_path / "a") == exported(cli, local, tmp_path / "b")
     assert measure(root).code == 0
+    assert sorted(names(root, local.name)) == [".confirmed", *PARTS_OF_4, "spec.json"]
     listed = json.loads(cli("runs", "list", "--runs", root, "--json").out)
     assert (listed["name"], listed["state"], listed["n_cases"]) == (local.name, "complete", 4)
     shown = json.loads(cli("runs", "show", "influence-", "--runs", root, "--json").out)

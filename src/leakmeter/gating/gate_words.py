@@ -32,6 +32,8 @@ def number_text(number: Number) -> str:
 def value_text(number: Number) -> str:
     """'7.31 [5.2, 9.9]', '7.31 (5.2 to 9.9)' where the ends are the least and the most of few, or 'at least 7.31'."""
     least = "at least " if number.is_lower_bound else ""
+    if number.unit in COUNTED and number.interval is None and number.extremes is None:
+        return f"{least}{_own(number.value, number.unit)}"
     ends = "" if number.extremes is None else f" ({' to '.join(map(nats_text, number.extremes))})"
     return f"{least}{nats_in(number.value, number.interval)}{ends}"
 
@@ -107,7 +109,8 @@ def _case(item: Item) -> str:
 
 
 def _own(value: float, unit: str) -> str:
-    return f"{value:,.0f}" if unit in COUNTED else nats_text(value)
+    """A case's own number: a count has no decimals."""
+    return f"{value:,.0f}" if unit in COUNTED and value.is_integer() else nats_text(value)
 
 
 def setting_line(name: str, first: Any, second: Any) -> str:

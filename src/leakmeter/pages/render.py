@@ -160,7 +160,10 @@ def _measures(runs: Sequence[ShownRun]) -> Iterator[b.Table]:
             columns += [b.Column(f"Run {number}", "number"), b.Column("Cases", "count")]
         rows = [b.Row(_cells(name, [run for _, run in alike])) for name in names]
         if rows:
-            caption = (b.Untrusted(measure), ": quantities, with 95\u00a0% intervals over cases")
+            caption = (
+                b.Untrusted(measure),
+                ": quantities, with 95\u00a0% intervals [a, b] over cases, or the range (a to b) of few",
+            )
             yield b.Table(columns, rows, caption, rest=("quantity", "quantities"), first=len(rows))
 
 

@@ -20,9 +20,10 @@ from starlette.routing import BaseRoute, Route
 from leakmeter.core import registry
 from leakmeter.core.limits import MOST_NEW_TOKENS
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
+from leakmeter.gating.gate_words import value_text
 from leakmeter.pages.render import report_of_runs
 from leakmeter.report import blocks as b
-from leakmeter.report.scale import interval_text, nats_text
+from leakmeter.report.scale import nats_text
 from leakmeter.results.run import Run
 from leakmeter.serve import measuring
 from leakmeter.serve.access import refusal
@@ -110,8 +111,7 @@ def _finding(path: Path) -> RunFindings:
     if summed:
         name, (_, first) = next(iter(summed.items()))
         unit = f" {first.unit}" if first.unit else ""
-        interval = "" if first.interval is None else interval_text(first.interval)
-        number = f"{name} {nats_text(first.value)}{interval}{unit}"
+        number = f"{name} {value_text(first)}{unit}"
     floors = [floor for case in run.cases if (floor := getattr(case, "noise_floor_nats", None)) is not None]
     return RunFindings(number, f"{nats_text(max(floors))} nats" if floors else "", run.headline)
 

@@ -118,15 +118,15 @@ def sentences(selection: Selection) -> list[str]:
         lines = [f"No conclusion from {n} of {n + selection.n_choosing} queries; give 12 or more."]
     else:
         is_lower = selection.verdict == "lower"
+        few = "too few for an interval, " if n < FEWEST_FOR_INTERVAL else ""
         lead = "The new exemplars leak less" if is_lower else "The new exemplars are not shown to leak less"
         lead += f": on {n} queries not used in the choice, ICLInf is {nats_text(after.mean_nats)} nats; "
         lead += f"it was {nats_text(before.mean_nats)}"
         if selection.loss_difference_nats is not None:
             difference = nats_in(selection.loss_difference_nats, selection.loss_difference_interval_nats)
-            few = ", of too few for an interval" if n < FEWEST_FOR_INTERVAL else ""
-            lead += f", a difference of {difference}{few}"
+            lead += f", a difference of {difference}"
         lines = [
-            f"{lead} (Wilcoxon p = {selection.wilcoxon_p:.2g}).",
+            f"{lead} ({few}Wilcoxon p = {selection.wilcoxon_p:.2g}).",
             f"Accuracy is {share_text(after.accuracy or 0.0)} where it was {share_text(before.accuracy or 0.0)}, a "
             f"difference of {_points(selection)} points.",
         ]
