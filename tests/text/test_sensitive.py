@@ -22,6 +22,23 @@ def test_values_of_a_table_are_found_in_whole_words_under_their_columns() -> Non
     assert sensitive.read(str(TABLE)).find("Marisol Vantreights mother") == []
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("MARI\u200bSOL\u00a0Vantréight left", "MARI\u200bSOL\u00a0Vantréight"),
+        ("Call 01614960382 now", "01614960382"),
+        ("Call ０１６１ 49 60\u2011382 now", "０１６１ 49 60\u2011382"),
+    ],
+)
+def test_values_of_a_table_are_found_in_other_clothes(text: str, said: str) -> None:
+    ((start, end, _),) = sensitive.read(str(TABLE)).find(text)
+    assert text[start:end] == said
+
+
+def test_a_number_of_a_table_is_no_part_of_a_longer_one() -> None:
+    assert sensitive.read(str(TABLE)).find("Order 101614960382, Mari Sol Vantreight") == []
+
+
 def test_rows_of_a_table_may_be_shorter_or_longer_than_its_headings(tmp_path: Path) -> None:
     file = tmp_path / "x.csv"
     file.write_text("a,b\nFoo Bar\nBaz Qux,Ann Lee,surplus\n", encoding="utf-8")

@@ -47,18 +47,24 @@ def kind_text(kind: str) -> str:
     return "other content" if kind == OTHER else _NAMES.get(kind, kind)
 
 
-def strength(disclosure: Disclosure) -> str:
-    """The nats that speak for a disclosure, never those of a copied value of which the scoring model shows nothing."""
+def shown_nats(disclosure: Disclosure) -> float | None:
+    """The nats that speak for a disclosure: of the whole context, or where these are small of one piece; None of a
+    copied value of which the scoring model shows nothing."""
     if disclosure.evidence == "words":
+        return None
+    return disclosure.nats if disclosure.nats > disclosure.floor_nats else disclosure.most_nats
+
+
+def strength(disclosure: Disclosure) -> str:
+    nats = shown_nats(disclosure)
+    if nats is None:
         return "copied; the scoring model shows no evidence"
-    if disclosure.nats > disclosure.floor_nats:
-        return f"{nats_text(disclosure.nats)}\u00a0nats"
-    return f"{nats_text(disclosure.most_nats)}\u00a0nats from one piece"
+    return f"{nats_text(nats)}\u00a0nats{'' if nats == disclosure.nats else ' from one piece'}"
 
 
 def personal(case: InfluenceResult) -> list[Disclosure]:
-    """Personal or secret, most nats first; what the scores do not show comes last."""
-    return sorted((d for d in case.disclosed if d.is_sensitive), key=lambda d: (d.evidence == "words", -d.most_nats))
+    """Personal or secret, most nats first; those without come last."""
+    return sorted((d for d in case.disclosed if d.is_sensitive), key=lambda d: -(shown_nats(d) or 0.0))
 
 
 def retold(case: InfluenceResult) -> list[Disclosure]:
@@ -95,7 +101,9 @@ def _is_partly_known(case: InfluenceResult) -> bool:
 def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None = None) -> b.Headline:
     """How many responses disclose something personal or secret, and which; ids lead to `sections_of` the report."""
     sections = sections or {}
-    leaking = sorted((case for case in cases if personal(case)), key=lambda case: -personal(case)[0].most_nats)
+    leaking = sorted(
+        (case for case in cases if personal(case)), key=lambda case: -(shown_nats(personal(case)[0]) or 0.0)
+    )
     where = f"{scope(cases)}{_repeated(cases)}"
     sure = not where and not any(_is_partly_known(case) for case in cases)
     doubts = [why for case in cases if (why := doubt(case)) is not None]

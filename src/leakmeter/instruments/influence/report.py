@@ -205,15 +205,16 @@ def _half_width(cases: Sequence[InfluenceResult]) -> float | None:
 def _weight(case: InfluenceResult) -> float:
     """Ranks personal or secret data first, then findings, then the rest."""
     if leaks := disclosure_report.personal(case):
-        return _FIRST + min(leaks[0].most_nats, _FIRST)
+        return _FIRST + min(disclosure_report.shown_nats(leaks[0]) or 0.0, _FIRST)
     return case.whole_nats if findings.is_finding(case) else -1 / (1 + case.whole_nats)
 
 
 def _disclosed_nats(case: InfluenceResult) -> b.Cell:
     most = disclosure_report.most(case)
-    if most is None or most.evidence == "words":
+    nats = None if most is None else disclosure_report.shown_nats(most)
+    if most is None or nats is None:
         return None
-    return b.Shaded(most.most_nats, scale.heat(most.most_nats, LEAST_NATS) if most.is_sensitive else 0)
+    return b.Shaded(nats, scale.heat(nats, LEAST_NATS) if most.is_sensitive else 0)
 
 
 _INDEX: Final[b.Columns[InfluenceResult]] = [

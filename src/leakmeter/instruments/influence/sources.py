@@ -211,8 +211,9 @@ class Pieces:
 
     def _saying(self, words: str) -> dict[int, list[Place]]:
         """The pieces that have enough of the telling words of a span close together, and where."""
-        telling = [folded(word.group()) for word in _TELLING.finditer(words)]
-        long = {word for word in telling if len(word) > 3 or any(map(str.isdigit, word))} or {*telling}
+        telling = [(folded(word.group()), len(word.group())) for word in _TELLING.finditer(words)]
+        long = {word for word, length in telling if length > 3 or any(map(str.isdigit, word))}
+        long = long or {word for word, _ in telling}
         least = max(_COPIED * len(long), 1)
         having = Counter(number for word in long for number in self._having.get(word, ()))
         # Within twice as many words: what stands far apart is not copied.
