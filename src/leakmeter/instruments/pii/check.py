@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Box = Literal["black", "white"]
 SCORES: Final[Mapping[str, Callable[[PiiResult], float]]] = {
     "association": lambda result: result.association_nats,
-    "rank of association": lambda result: -result.p_value,
+    "rank of association": lambda result: -result.p_value_among_decoys,
     "likelihood": lambda result: result.log_likelihood_nats,
     "normalised likelihood": lambda result: result.normalised_log_likelihood_nats,
     "rank of likelihood": lambda result: -result.p_value_of_likelihood,

@@ -117,6 +117,7 @@ def near(locale: str) -> tuple[str, ...]:
     return (locale, *(other for other in group if other != locale))
 
 
+@functools.lru_cache(maxsize=50_000)
 def folded(word: str) -> str:
     """In small letters and without accents: people leave them out."""
     plain = unicodedata.normalize("NFKD", word.casefold().replace("ı", "i"))
