@@ -4,16 +4,17 @@ become their plain forms, and signs that nobody sees are left out."""
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Final
+from functools import cache, lru_cache, wraps
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec
 
 import regex
 
 if TYPE_CHECKING:
     from leakmeter.text.entities.mention import Mention
 
+P = ParamSpec("P")
 CASED: Final = r"\p{Lu}\p{Ll}\p{Lt}"
 """Letters of scripts with capitals, for a character class of the `regex` library."""
 WORD: Final = rf"{CASED}\p{{Nd}}_"
@@ -52,6 +53,19 @@ class Plain:
         if self.places is None:
             return mention
         return replace(mention, start=self.places[mention.start], end=self.places[mention.end - 1] + 1)
+
+
+def in_plain_text(
+    find: Callable[Concatenate[str, P], Iterator[Mention]],
+) -> Callable[Concatenate[str, P], Iterator[Mention]]:
+    """A recogniser that reads every text in its plain form, and says where in the text as given a value stands."""
+
+    @wraps(find)
+    def find_in_plain(text: str, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[Mention]:
+        read = plain(text)
+        return map(read.original, find(read.text, *args, **kwargs))
+
+    return find_in_plain
 
 
 @lru_cache(maxsize=8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -55,23 +56,18 @@ def find(
     """Values of an answer, in order, none overlapping; what the query says already is none. Names and words of the
     context tell what a word of the answer is; `listed` are (start, end, type) of what a list of the user's has in the
     context."""
-    answer, documents, question = plain(text), plain(context).text, plain(query).text
-    around = f"{documents}\n{question}"
-    shaped = list(shapes.find(answer.text, around))
-    detected = [
-        (RECOGNISED, list(email.find(answer.text))),
-        (PUBLIC, list(shapes.find_public(answer.text))),
-        (SHAPED, [mention for mention in shaped if mention.type in (shapes.ACCOUNT, shapes.KEY, ADDRESS)]),
-        (RECOGNISED, list(address.find(answer.text, region))),
-        (RECOGNISED, [m for m in date.find(answer.text, region) if date.is_value(m.value) and "x" not in m.value]),
-        (RECOGNISED, list(phone.find(answer.text, region))),
-        (RECOGNISED, list(_people(answer.text, documents, shaped))),
-        (SHAPED, [mention for mention in shaped if mention.type not in (PERSON, shapes.NAME_TYPE)]),
-        (SHAPED, shaped),
-    ]
+    shaped = list(shapes.find(text, f"{context}\n{query}"))
     ranks = [
         (LISTED, list(_listed(text, context, listed))),
-        *((found_by, list(map(answer.original, mentions))) for found_by, mentions in detected),
+        (RECOGNISED, list(email.find(text))),
+        (PUBLIC, list(shapes.find_public(text))),
+        (SHAPED, [mention for mention in shaped if mention.type in (shapes.ACCOUNT, shapes.KEY, ADDRESS)]),
+        (RECOGNISED, list(address.find(text, region))),
+        (RECOGNISED, [m for m in date.find(text, region) if date.is_value(m.value) and "x" not in m.value]),
+        (RECOGNISED, list(phone.find(text, region))),
+        (RECOGNISED, list(_people(text, context, shaped))),
+        (SHAPED, [mention for mention in shaped if mention.type not in (PERSON, shapes.NAME_TYPE)]),
+        (SHAPED, shaped),
     ]
     by_place: dict[tuple[int, int, str], str] = {}
     for found_by, mentions in ranks:
@@ -94,10 +90,10 @@ def _people(answer: str, documents: str, shaped: Sequence[Mention]) -> Iterator[
     yield from person.find(answer)
     known = list(person.said_again(answer, names, lowered))
     yield from known
+    starts = sorted(mention.start for mention in known)
     for mention in shaped:
-        if mention.type in (PERSON, shapes.NAME_TYPE) and any(
-            mention.start <= part.start and part.end <= mention.end for part in known
-        ):
+        first = bisect_left(starts, mention.start)
+        if mention.type in (PERSON, shapes.NAME_TYPE) and first < len(starts) and starts[first] < mention.end:
             yield replace(mention, type=PERSON)
 
 
