@@ -3,6 +3,8 @@ words; and what looks like a value and is none. Every kind is asked for in every
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from leakmeter.text.entities import person, values
@@ -183,6 +185,25 @@ def test_addresses_in_words() -> None:
     assert found("Reach anna at clinic dot org.") == [("email", "anna at clinic dot org")]
     for text in ("She (at) home waits.", "Look at polka dot dresses.", "f(at)x [1] f(at) bar", "He is at dot matrix."):
         assert found(text) == []
+
+
+HOSTILE = (
+    *("one hundred ", "A–1–", "https://a:", "?a=", "ISO-", "姓名：王 ", "double ", "tobias quillmere ", "a at b dot "),
+    *("\u00ad", "A1", "twenty ", "AA11 ", "third of May ", "12.3456 N ", "A-B 1234", "·1", "Patient: Ada "),
+)
+
+
+@pytest.mark.parametrize("part", HOSTILE)
+def test_hostile_answers_take_time_in_proportion(part: str) -> None:
+    def seconds(n: int) -> float:
+        text = (part * n)[:n] + "a"
+        started = time.process_time()
+        values.find(text, "Patient: Tobias Quillmere.", "", region="US")
+        return time.process_time() - started
+
+    seconds(500)
+    # Quadratic work would take a hundred times as long for ten times the text.
+    assert seconds(10_000) < 50 * max(seconds(1000), 0.02)
 
 
 TOKEN = "9f8Zk2LqT7xw"

@@ -37,6 +37,7 @@ _SEEN = regex.compile(r"\P{Default_Ignorable_Code_Point}+")
 _JOINED = regex.compile(rf"(?<![{WORD}])[A-Za-z0-9]++(?:[{_DASHES}{_POINTS}][A-Za-z0-9]++)+(?![{WORD}])")
 _BETWEEN = regex.compile(r"(?<=[A-Za-z0-9])．(?=[A-Za-z0-9])|(?<=[0-9])，(?=[0-9])")
 _JOINT = regex.compile(rf"[{_DASHES}{_POINTS}]")
+_INNER_JOINT = regex.compile(rf"(?<=[A-Za-z0-9])[{_DASHES}{_POINTS}](?=[A-Za-z0-9])")
 _JOINTS: Final = str.maketrans({**dict.fromkeys(_DASHES, "-"), **dict.fromkeys(_POINTS, ".")})
 
 
@@ -80,7 +81,8 @@ def plain(text: str) -> Plain:
         places = [i for start, end in seen for i in range(start, end)]
         text = "".join(text[start:end] for start, end in seen)
     text = _BETWEEN.sub(lambda sign: "." if sign.group() == "．" else ",", text.translate(_plain_signs()))
-    return Plain(_JOINED.sub(_joined, text), places)
+    # Few texts have a joint, and every word may begin what it joins.
+    return Plain(_JOINED.sub(_joined, text) if _INNER_JOINT.search(text) else text, places)
 
 
 def _joined(match: regex.Match[str]) -> str:

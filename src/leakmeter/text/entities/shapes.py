@@ -93,7 +93,7 @@ _PUBLIC_SPACED = regex.compile(
             (rf"ISBN(?:-1[03])?{_NUMBER_SIGN}", r"(?:97[89][- ]?)?(?:\d[- ]?){9}[\dX]"),
             (rf"ISSN{_NUMBER_SIGN}", r"\d{4}-?\d{3}[\dX]"),
             (rf"RFCs?{_NUMBER_SIGN}", r"\d{1,5}"),
-            (rf"{_NORM}(?:[ /-](?:{_NORM}|TS|TR|PAS|SAE))*[ -]?", r"\d{2,5}(?:-\d{1,4}){0,3}(?::(?:19|20)\d\d)?"),
+            (rf"{_NORM}(?:[ /-](?:{_NORM}|TS|TR|PAS|SAE)){{0,3}}[ -]?", r"\d{2,5}(?:-\d{1,4}){0,3}(?::(?:19|20)\d\d)?"),
             (rf"CAS{_NUMBER_SIGN}", r"\d{2,7}-\d\d-\d"),
             (rf"(?:GTIN|EAN|UPC)(?:-\d{{1,2}})?{_NUMBER_SIGN}", r"\d{8,14}"),
             (rf"(?:PMID|PMCID|arXiv|OCLC|LCCN){_NUMBER_SIGN}", r"[\d.]{4,10}\d(?:v\d)?"),
@@ -177,8 +177,8 @@ _BELOW_100 = (
 )
 _LARGE = r"(?:hundred|thousand|million|billion)"
 _SPELLED_AMOUNT = regex.compile(
-    rf"(?<=(?<![{WORD}])(?P<first>{_BELOW_100}(?:[ -](?:and[ ])?(?:{_BELOW_100}|{_LARGE}))*)[ -])"
-    rf"{_LARGE}(?:[ -](?:and[ ])?(?:{_BELOW_100}|{_LARGE}))*"
+    rf"(?<=(?<![{WORD}])(?P<first>{_BELOW_100}(?:[ -](?:and[ ])?(?:{_BELOW_100}|{_LARGE})){{0,8}})[ -])"
+    rf"{_LARGE}(?:[ -](?:and[ ])?(?:{_BELOW_100}|{_LARGE})){{0,8}}"
     r"[ ](?:euros?|dollars?|pounds?|francs?|rupees?|yen|yuan)(?!\w)",
     regex.IGNORECASE,
 )
@@ -340,7 +340,7 @@ def _looks_random(text: str) -> bool:
         return True
     for piece in _PIECE.findall(text):
         n_changes = len(_CHANGE.findall(piece))
-        if len(piece) >= _LEAST_KEY and (n_changes >= 4 or (len(piece) >= 16 and _CAPITAL_KEY.fullmatch(piece))):
+        if len(piece) >= _LEAST_KEY and (n_changes >= 4 or (16 <= len(piece) <= 128 and _CAPITAL_KEY.fullmatch(piece))):
             return True
     return False
 
