@@ -4,16 +4,17 @@ become their plain forms, and signs that nobody sees are left out."""
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Final
+from functools import cache, lru_cache, wraps
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec
 
 import regex
 
 if TYPE_CHECKING:
     from leakmeter.text.entities.mention import Mention
 
+P = ParamSpec("P")
 CASED: Final = r"\p{Lu}\p{Ll}\p{Lt}"
 """Letters of scripts with capitals, for a character class of the `regex` library."""
 WORD: Final = rf"{CASED}\p{{Nd}}_"
@@ -36,6 +37,7 @@ _SEEN = regex.compile(r"\P{Default_Ignorable_Code_Point}+")
 _JOINED = regex.compile(rf"(?<![{WORD}])[A-Za-z0-9]++(?:[{_DASHES}{_POINTS}][A-Za-z0-9]++)+(?![{WORD}])")
 _BETWEEN = regex.compile(r"(?<=[A-Za-z0-9])．(?=[A-Za-z0-9])|(?<=[0-9])，(?=[0-9])")
 _JOINT = regex.compile(rf"[{_DASHES}{_POINTS}]")
+_INNER_JOINT = regex.compile(rf"(?<=[A-Za-z0-9])[{_DASHES}{_POINTS}](?=[A-Za-z0-9])")
 _JOINTS: Final = str.maketrans({**dict.fromkeys(_DASHES, "-"), **dict.fromkeys(_POINTS, ".")})
 
 
@@ -54,6 +56,19 @@ class Plain:
         return replace(mention, start=self.places[mention.start], end=self.places[mention.end - 1] + 1)
 
 
+def in_plain_text(
+    find: Callable[Concatenate[str, P], Iterator[Mention]],
+) -> Callable[Concatenate[str, P], Iterator[Mention]]:
+    """A recogniser that reads every text in its plain form, and says where in the text as given a value stands."""
+
+    @wraps(find)
+    def find_in_plain(text: str, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[Mention]:
+        read = plain(text)
+        return map(read.original, find(read.text, *args, **kwargs))
+
+    return find_in_plain
+
+
 @lru_cache(maxsize=8)
 def plain(text: str) -> Plain:
     """A text with plain hyphens, spaces, letters and digits. Dashes and middle dots are hyphens and points where what
@@ -66,7 +81,8 @@ def plain(text: str) -> Plain:
         places = [i for start, end in seen for i in range(start, end)]
         text = "".join(text[start:end] for start, end in seen)
     text = _BETWEEN.sub(lambda sign: "." if sign.group() == "．" else ",", text.translate(_plain_signs()))
-    return Plain(_JOINED.sub(_joined, text), places)
+    # Few texts have a joint, and every word may begin what it joins.
+    return Plain(_JOINED.sub(_joined, text) if _INNER_JOINT.search(text) else text, places)
 
 
 def _joined(match: regex.Match[str]) -> str:

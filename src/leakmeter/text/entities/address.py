@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from leakmeter.text.entities.mention import ADDRESS, Mention
+from leakmeter.text.folding import in_plain_text
 
 _HEAD = re.compile(r"(?<![\w.,-])(?:\d{1,6}[A-Za-z]?[ ,]{1,2}\w|[Pp]\.?[ ]?[Oo]\.?[ ]?[Bb]ox\b)")
 # What an address of the country cannot do without: a state or province, or a postcode.
@@ -49,6 +50,7 @@ _STREETS = tuple(
 _WORD = re.compile(r"\w+")
 
 
+@in_plain_text
 def find(text: str, region: str) -> Iterator[Mention]:
     """Addresses of a text, whole ones of the region's; the normal form is its words in lower case."""
     for form in _STREETS:

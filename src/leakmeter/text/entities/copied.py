@@ -17,7 +17,6 @@ from leakmeter.text import matching
 from leakmeter.text.entities import date, person, shapes
 from leakmeter.text.entities import find as entities
 from leakmeter.text.entities.mention import ADDRESS, DATE, PERSON, Mention
-from leakmeter.text.folding import plain
 
 _LEAST_LETTERS: Final = 3
 _LEAST_DIGITS: Final = 4
@@ -50,9 +49,7 @@ def known(context: str, region: str) -> tuple[Known, ...]:
     # A street with its number is an address without its town too.
     streets = [(kind, text.partition(",")[0]) for kind, text in recognised if kind == ADDRESS]
     recognised += [(kind, street) for kind, street in streets if any(map(str.isdigit, street)) and " " in street]
-    document = plain(context)
-    seen = map(document.original, shapes.find(document.text))
-    shaped = [(mention.type, context[mention.start : mention.end]) for mention in seen]
+    shaped = [(mention.type, context[mention.start : mention.end]) for mention in shapes.find(context)]
     return _each_once([*((*form, False) for form in recognised), *((*form, True) for form in shaped)])
 
 

@@ -16,7 +16,7 @@ from typing import Final
 import regex
 
 from leakmeter.text.entities.mention import DATE, Mention
-from leakmeter.text.folding import WORD, plain
+from leakmeter.text.folding import WORD, in_plain_text, plain
 
 MONTHS: Final = {
     "en": "January February March April May June July August September October November December",
@@ -122,6 +122,7 @@ _FORMS: Final = (
 )
 
 
+@in_plain_text
 def find(text: str, region: str) -> Iterator[Mention]:
     """Dates of a text; in the US 5/3/1984 is a day in May."""
     for form in _FORMS:

@@ -12,7 +12,7 @@ from typing import Final
 import regex
 
 from leakmeter.text.entities.mention import EMAIL, Mention
-from leakmeter.text.folding import CASED
+from leakmeter.text.folding import CASED, in_plain_text
 
 _OPEN, _CLOSE = r"[ ]?[\[({<][ ]?", r"[ ]?[\])}>][ ]?"
 _DOT: Final = rf"(?:\.|{_OPEN}(?:dot|punkt|punto|point|ponto){_CLOSE}|[ ]dot[ ])"
@@ -45,6 +45,7 @@ _IN_URL = regex.compile(r".*[/?&=](?=.)")
 _PASSWORD = regex.compile(r"://[^\s/@:]*:\Z")
 
 
+@in_plain_text
 def find(text: str) -> Iterator[Mention]:
     """E-mail addresses of a text; the normal form is in lower case, with '@' and points."""
     for at in _AT.finditer(text):

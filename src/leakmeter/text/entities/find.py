@@ -17,7 +17,6 @@ from leakmeter.text.entities.mention import (
     is_free,
     without_overlaps,
 )
-from leakmeter.text.folding import plain
 
 _PEOPLE = frozenset(
     {
@@ -62,9 +61,8 @@ def find(
     places = sorted((mention.start, mention.end) for mention in mentions)
     lowered = person.lowered_words(text)
     for start, end in parts:
-        document = plain(text[start:end])
-        in_document = map(document.original, person.said_again(document.text, names, lowered))
-        again = [mention.shifted(start) for mention in without_overlaps([list(in_document)])]
+        in_document = list(person.said_again(text[start:end], names, lowered))
+        again = [mention.shifted(start) for mention in without_overlaps([in_document])]
         mentions += [mention for mention in again if is_free(places, mention.start, mention.end)]
     groups = _people(mentions)
     groups += _grouped((m for m in mentions if m.type == DATE), _is_part_of_date)
@@ -82,20 +80,15 @@ def _in_document(
     text: str, region: str, patterns: Sequence[pattern.Pattern], recognise: Recogniser | None
 ) -> Iterable[Mention]:
     seen = list(find_recognised(text, region, recognise)) if recognise else []
-    document = plain(text)
-
-    def detected(mentions: Iterable[Mention]) -> list[Mention]:
-        return list(map(document.original, mentions))
-
     found = without_overlaps(
         (
             [mention for user_pattern in patterns for mention in pattern.find(text, user_pattern)],
-            detected(email.find(document.text)),
-            detected(shapes.find_public(document.text)),
-            detected(address.find(document.text, region)),
-            detected(date.find(document.text, region)),
-            detected(phone.find(document.text, region)),
-            [*(mention for mention in seen if mention.type == PERSON), *detected(person.find(document.text))],
+            list(email.find(text)),
+            list(shapes.find_public(text)),
+            list(address.find(text, region)),
+            list(date.find(text, region)),
+            list(phone.find(text, region)),
+            [*(mention for mention in seen if mention.type == PERSON), *person.find(text)],
             [mention for mention in seen if mention.type != PERSON],
         )
     )

@@ -15,7 +15,7 @@ from typing import Final
 import regex
 
 from leakmeter.text.entities.mention import PERSON, Mention
-from leakmeter.text.folding import CASED, WORD
+from leakmeter.text.folding import CASED, WORD, in_plain_text
 
 _HE = ("Mr", "Mister", "Sir", "Lord", "Herr", "Monsieur", "Señor", "Sr", "Signor", "Senhor", "Meneer")
 _SHE = (
@@ -88,6 +88,7 @@ Owners = Mapping[str, Mapping[str, str]]
 """Folded words of names to the names that have them, and how each writes the word."""
 
 
+@in_plain_text
 def find(text: str) -> Iterator[Mention]:
     """Names after titles and labels; the normal form is the words in lower case, given names first."""
     for match in _TITLED.finditer(text):
@@ -139,6 +140,7 @@ def is_part(some: str, more: str) -> bool:
     return whole > 0
 
 
+@in_plain_text
 def said_again(text: str, names: Sequence[str], lowered: frozenset[str]) -> Iterator[Mention]:
     """Where a text says names that are known, or parts of them, in capitals or without: runs of words that belong to
     one name, and words that are a name where they stand. A word of several names is a mention of its own: who is meant

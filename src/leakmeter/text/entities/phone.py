@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from leakmeter.errors import UnknownNameError
 from leakmeter.text.entities.mention import PHONE, Mention
+from leakmeter.text.folding import in_plain_text
 
 _LABEL = re.compile(
     r"(?:phone|telephone|tel|fon|mobile|mobil|cell|fax|call|dial|ring|sms|text|whatsapp|reach(?:ed)?|handy|móvil|"
@@ -46,6 +47,7 @@ def is_value(text: str) -> bool:
     return True
 
 
+@in_plain_text
 def find(text: str, region: str) -> Iterator[Mention]:
     """Telephone numbers of a text; the normal form is E.164, with ';ext=' and the extension where there is one. Numbers
     without prefix are the region's."""

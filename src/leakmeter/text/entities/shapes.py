@@ -10,7 +10,6 @@ import importlib
 import unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from itertools import pairwise
 from typing import Final
 
 import regex
@@ -19,7 +18,7 @@ from leakmeter.text.entities.date import MONTHS
 from leakmeter.text.entities.mention import ADDRESS, PERSON, Mention
 from leakmeter.text.entities.names import NAME, without_opening
 from leakmeter.text.entities.person import opens_sentence
-from leakmeter.text.folding import CASED, WORD
+from leakmeter.text.folding import CASED, WORD, in_plain_text, plain
 
 KEY, CODE, NUMBER, AMOUNT, ACCOUNT, SPELLED = "key", "code", "number", "amount", "account", "number in words"
 NAME_TYPE: Final = "name"
@@ -82,8 +81,8 @@ _NUMBER_SIGN = r"(?:[ ](?:No|Nos|Nr|number|registry|RN)\b\.?)?(?:[ ]?:)?[ ]?"
 _NORM = r"(?:ISO|IEC|EN|DIN|IEEE|ANSI|ASTM|BS|ITU|CISPR|UL|VDE)"
 _PLACE = (
     r"(?i:sections?|sec\.|§{1,2}|chapters?|clauses?|articles?|art\.|paragraphs?|para\.|figures?|fig\.|tables?|appendix|"
-    r"versions?|ver\.|v\.?|releases?|builds?|rev\.?|revision|kapitel|abschnitt|ziffer|absatz|punkt|chapitre|sección|"
-    r"capítulo|sezione|capitolo)[ ]?(?:no\.[ ]?)?v?"
+    r"versions?|ver\.|releases?|builds?|revision|kapitel|abschnitt|ziffer|absatz|punkt|chapitre|sección|"
+    r"capítulo|sezione|capitolo)[ ]?(?:no\.[ ]?)?v?|(?i:v)"
 )
 # Looked for from the number on, since digits are rare.
 _PUBLIC_SPACED = regex.compile(
@@ -94,11 +93,11 @@ _PUBLIC_SPACED = regex.compile(
             (rf"ISBN(?:-1[03])?{_NUMBER_SIGN}", r"(?:97[89][- ]?)?(?:\d[- ]?){9}[\dX]"),
             (rf"ISSN{_NUMBER_SIGN}", r"\d{4}-?\d{3}[\dX]"),
             (rf"RFCs?{_NUMBER_SIGN}", r"\d{1,5}"),
-            (rf"{_NORM}(?:[ /-](?:{_NORM}|TS|TR|PAS|SAE))*[ -]?", r"\d{2,5}(?:-\d{1,4}){0,3}(?::(?:19|20)\d\d)?"),
+            (rf"{_NORM}(?:[ /-](?:{_NORM}|TS|TR|PAS|SAE)){{0,3}}[ -]?", r"\d{2,5}(?:-\d{1,4}){0,3}(?::(?:19|20)\d\d)?"),
             (rf"CAS{_NUMBER_SIGN}", r"\d{2,7}-\d\d-\d"),
             (rf"(?:GTIN|EAN|UPC)(?:-\d{{1,2}})?{_NUMBER_SIGN}", r"\d{8,14}"),
             (rf"(?:PMID|PMCID|arXiv|OCLC|LCCN){_NUMBER_SIGN}", r"[\d.]{4,10}\d(?:v\d)?"),
-            (_PLACE, r"\d{1,4}(?:\.\d{1,5}){1,5}"),
+            (rf"(?:{_PLACE})", r"\d{1,4}(?:\.\d{1,5}){1,5}"),
             ("", r"10\.\d{4,9}/[^\s<>\"]*[^\s<>\".,;:)]"),
         )
     )
@@ -112,9 +111,12 @@ _URL = regex.compile(
 )
 _URL_PART = regex.compile(r"(?:(?<=[?&#;/])(?P<name>[^/?&#=]+)=)?(?P<value>[^/?&#=:@]+={0,2})")
 _SECRET_NAME = regex.compile(
-    r"token|key|secret|passw|pwd|passcode|sig(?:nature)?\b|auth|session|sid\b|jwt|credential|otp|pin\b|code",
+    r"(?:.*[_.-])?(?:access|auth|api|refresh|session|reset|secret|private|php)?"
+    r"(?:token|key|secret|passw(?:or)?d|pass|pwd|passcode|sig|signature|session|id?sid|sid|sessionid|jwt|credentials?"
+    r"|auth|otp|pin|code)",
     regex.IGNORECASE,
 )
+"""Of a parameter of an address."""
 _UUID = regex.compile(r"[\da-fA-F]{8}(?:-[\da-fA-F]{4}){3}-[\da-fA-F]{12}")
 _PIECE = regex.compile(r"[A-Za-z\d]+")
 _CHANGE = regex.compile(r"(?<=\d)[A-Za-z]|(?<=[A-Za-z])\d|(?<=[a-z])[A-Z]")
@@ -175,8 +177,8 @@ _BELOW_100 = (
 )
 _LARGE = r"(?:hundred|thousand|million|billion)"
 _SPELLED_AMOUNT = regex.compile(
-    rf"(?<=(?<![{WORD}])(?P<first>{_BELOW_100}(?:[ -](?:and[ ])?(?:{_BELOW_100}|{_LARGE}))*)[ -])"
-    rf"{_LARGE}(?:[ -](?:and[ ])?(?:{_BELOW_100}|{_LARGE}))*"
+    rf"(?<=(?<![{WORD}])(?P<first>{_BELOW_100}(?:[ -](?:and[ ])?(?:{_BELOW_100}|{_LARGE})){{0,8}})[ -])"
+    rf"{_LARGE}(?:[ -](?:and[ ])?(?:{_BELOW_100}|{_LARGE})){{0,8}}"
     r"[ ](?:euros?|dollars?|pounds?|francs?|rupees?|yen|yuan)(?!\w)",
     regex.IGNORECASE,
 )
@@ -241,12 +243,14 @@ _LEAST_MONEY: Final = 3
 _NO_SIGNS: Final = str.maketrans("", "", " .,'’")
 
 
+@in_plain_text
 def find_public(text: str) -> Iterator[Mention]:
     """Identifiers that everybody may look up, places in a text, and versions: what stands in them is no value."""
     for match in _PUBLIC_SPACED.finditer(text):
         yield Mention(PUBLIC, match.start(), match.end(), match.group().casefold())
 
 
+@in_plain_text
 def find(text: str, around: str = "") -> Iterator[Mention]:
     """Values of a text by their shape; a normal form is in lower case, of numbers the digits alone. `around` are other
     texts of the same language, which say how words are written in it."""
@@ -264,8 +268,7 @@ def find(text: str, around: str = "") -> Iterator[Mention]:
     for match in _SPELLED_AMOUNT.finditer(text):
         start, end = match.start("first"), match.end()
         yield Mention(AMOUNT, start, end, " ".join(text[start:end].casefold().split()))
-    yield from _names(text, around)
-    yield from _names_in_one_case(text, around)
+    yield from _names(text, plain(around).text)
 
 
 def _accounts(text: str) -> Iterator[Mention]:
@@ -291,7 +294,7 @@ def _iban_of(length: int) -> regex.Pattern[str]:
 def digits_of(text: str) -> str:
     """The digits that words say, 'double four' two of them; other words are left out."""
     digits, times = "", 1
-    for word in _WORD.findall(text.casefold()):
+    for word in regex.findall(r"[\p{L}\p{M}]+", text.casefold()):
         digits += DIGIT_OF.get(word, "") * times
         times = TIMES.get(word, 1)
     return digits
@@ -327,7 +330,7 @@ def _keys_in_url(url: str, start: int) -> Iterator[Mention]:
         yield Mention(KEY, start + host.start("password"), start + host.end("password"), host["password"])
     for part in _URL_PART.finditer(url, host.end()):
         value = part["value"]
-        if _looks_random(value) or (part["name"] and len(value) >= 6 and _SECRET_NAME.search(part["name"])):
+        if _looks_random(value) or (part["name"] and len(value) >= 6 and _SECRET_NAME.fullmatch(part["name"])):
             yield Mention(KEY, start + part.start("value"), start + part.end("value"), value)
 
 
@@ -337,7 +340,7 @@ def _looks_random(text: str) -> bool:
         return True
     for piece in _PIECE.findall(text):
         n_changes = len(_CHANGE.findall(piece))
-        if len(piece) >= _LEAST_KEY and (n_changes >= 4 or (len(piece) >= 16 and _CAPITAL_KEY.fullmatch(piece))):
+        if len(piece) >= _LEAST_KEY and (n_changes >= 4 or (16 <= len(piece) <= 128 and _CAPITAL_KEY.fullmatch(piece))):
             return True
     return False
 
@@ -390,7 +393,7 @@ def _money(text: str, start: int, end: int) -> tuple[int, int] | None:
 def _names(text: str, around: str) -> Iterator[Mention]:
     """Runs of capitalised words that are names: of people where a word is a known first name."""
     all_text = f"{text}\n{around}"
-    lowered = _lowered(all_text)
+    lowered = frozenset(word for word in _WORD.findall(all_text) if word.islower())
     capitalises_nouns = _capitalises_nouns(all_text)
     for match in _RUN.finditer(text):
         run = without_opening(match.group())
@@ -434,28 +437,6 @@ def _names(text: str, around: str) -> Iterator[Mention]:
                 yield _mention(NAME_TYPE, text, words[-2:])
 
 
-def _names_in_one_case(text: str, around: str) -> Iterator[Mention]:
-    """Names that the documents write with capitals, and the text in capitals only, or in none."""
-    first_names = _first_names()
-    for first, second in pairwise(_WORD.finditer(text)):
-        word = first.group()
-        is_capital = len(word) > 1 and word.isupper()
-        # Small words are many, so that this is asked first.
-        if not is_capital and not (word in first_names and word.islower()):
-            continue
-        other = second.group()
-        if not (other.isupper() if is_capital else other.islower()) or text[first.end() : second.start()] != " ":
-            continue
-        if f"{word.title()} {other.title()}" in around and _lowered(around).isdisjoint((word.lower(), other.lower())):
-            kind = PERSON if _is_first_name(word) else NAME_TYPE
-            yield _mention(kind, text, [(first.start(), first.end(), word), (second.start(), second.end(), other)])
-
-
-@lru_cache(maxsize=4)
-def _lowered(text: str) -> frozenset[str]:
-    return frozenset(word for word in _WORD.findall(text) if word.islower())
-
-
 def _is_pair(pair: str, text: str, around: str) -> bool:
     """Whether two capitalised words that documents say too are a name where nouns are capitalised: a noun has an
     article somewhere, or a word before it that is inflected."""
@@ -472,7 +453,7 @@ def _is_acronym(word: str) -> bool:
 @lru_cache(maxsize=4)
 def _words_in_names(text: str, *, by_first_name: bool) -> frozenset[str]:
     """Words that a text says behind a first name or a title, or behind any capitalised word, but in headings."""
-    lowered = _lowered(text)
+    lowered = frozenset(word for word in _WORD.findall(text) if word.islower())
     words: set[str] = set()
     for match in _RUN.finditer(text):
         run = [word.group() for word in _WORD.finditer(match.group())]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
@@ -55,28 +56,24 @@ def find(
     """Values of an answer, in order, none overlapping; what the query says already is none. Values, names and words of
     the context tell what a word of the answer is; `listed` are (start, end, type) of what a list of the user's has in
     the context, and `entities` of what is known there in another way."""
-    answer, documents, question = plain(text), plain(context).text, plain(query).text
     known = list(copied.find(text, context, region, entities))
-    seen = list(shapes.find(answer.text, f"{documents}\n{question}"))
-
-    def detected(mentions: Iterable[Mention]) -> list[Mention]:
-        return list(map(answer.original, mentions))
+    seen = list(shapes.find(text, f"{context}\n{query}"))
+    shaped = [*seen, *(mention for mention, by_shape in known if by_shape)]
+    dates = (m for m in date.find(text, region) if date.is_value(m.value) and "x" not in m.value)
 
     def documented(*types: str) -> list[Mention]:
         return [mention for mention, by_shape in known if not by_shape and mention.type in types]
 
-    shaped = [*detected(seen), *(mention for mention, by_shape in known if by_shape)]
-    dates = (m for m in date.find(answer.text, region) if date.is_value(m.value) and "x" not in m.value)
     ranks = [
         (LISTED, list(_listed(text, context, listed))),
         (LISTED, documented(*{kind for _, _, kind in entities}.difference(TYPES))),
-        (RECOGNISED, [*detected(email.find(answer.text)), *documented(EMAIL)]),
-        (PUBLIC, detected(shapes.find_public(answer.text))),
+        (RECOGNISED, [*email.find(text), *documented(EMAIL)]),
+        (PUBLIC, list(shapes.find_public(text))),
         (SHAPED, [mention for mention in shaped if mention.type in (shapes.ACCOUNT, shapes.KEY, ADDRESS)]),
-        (RECOGNISED, [*detected(address.find(answer.text, region)), *documented(ADDRESS)]),
-        (RECOGNISED, [*detected(dates), *documented(DATE)]),
-        (RECOGNISED, [*detected(phone.find(answer.text, region)), *documented(PHONE)]),
-        (RECOGNISED, [*detected(_people(answer.text, documents, seen)), *documented(PERSON)]),
+        (RECOGNISED, [*address.find(text, region), *documented(ADDRESS)]),
+        (RECOGNISED, [*dates, *documented(DATE)]),
+        (RECOGNISED, [*phone.find(text, region), *documented(PHONE)]),
+        (RECOGNISED, [*_people(text, context, seen), *documented(PERSON)]),
         (SHAPED, [mention for mention in shaped if mention.type not in (PERSON, shapes.NAME_TYPE)]),
         (SHAPED, shaped),
     ]
@@ -101,10 +98,10 @@ def _people(answer: str, documents: str, shaped: Sequence[Mention]) -> Iterator[
     yield from person.find(answer)
     known = list(person.said_again(answer, names, lowered))
     yield from known
+    starts = sorted(mention.start for mention in known)
     for mention in shaped:
-        if mention.type in (PERSON, shapes.NAME_TYPE) and any(
-            mention.start <= part.start and part.end <= mention.end for part in known
-        ):
+        first = bisect_left(starts, mention.start)
+        if mention.type in (PERSON, shapes.NAME_TYPE) and first < len(starts) and starts[first] < mention.end:
             yield replace(mention, type=PERSON)
 
 
