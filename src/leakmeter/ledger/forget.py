@@ -20,7 +20,7 @@ from leakmeter.ledger.subjects import LEAST_DIGITS, write_edits
 from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book
 from leakmeter.text.entities import person
 from leakmeter.text.entities.mention import PERSON
-from leakmeter.text.entities.values import Folded
+from leakmeter.text.matching import Folded
 from leakmeter.traces.places import normalised
 
 TRACE: Final = "trace"
