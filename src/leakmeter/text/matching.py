@@ -20,6 +20,7 @@ from typing import Final
 import regex
 
 from leakmeter.text.entities.shapes import DIGIT_OF, TIMES
+from leakmeter.text.folding import CASED
 
 HIDDEN: Final = r"\p{Default_Ignorable_Code_Point}"
 """Characters that show nothing; for the `regex` library."""
@@ -45,6 +46,7 @@ _MARKS_OF_LETTERS: Final = frozenset((0, 7, 8, 9))
 """Combining classes of marks that make another letter: vowel signs, nukta, kana voicing, virama."""
 _UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
 """Scripts whose words stand without spaces between them."""
+_CASED = regex.compile(rf"[{CASED}]")
 _HANGUL = regex.compile(r"\p{Hangul}")
 
 
@@ -168,6 +170,9 @@ def _goes_on(sign: str, following: str) -> bool:
     if sign.isdecimal() and following.isdecimal():
         return True
     if not (sign.isalpha() and following.isalpha()) or _UNSPACED.match(sign) or _UNSPACED.match(following):
+        return False
+    # Latin values stand beside Arabic and Hebrew letters too.
+    if bool(_CASED.match(sign)) != bool(_CASED.match(following)):
         return False
     # Korean words take endings.
     return not (_HANGUL.match(sign) and _HANGUL.match(following))
