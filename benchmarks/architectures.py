@@ -487,4 +487,4 @@ def _of_none(each: Mapping[str, Any]) -> str:
 
 
 def _line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split()).replace("|", "/")[:160]
+    return " ".join(f"{type(error).__name__}: {error}".split()).replace("|", "/")[:160].strip()
