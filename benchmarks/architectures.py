@@ -478,7 +478,8 @@ _OTHERS = "| architecture | what was said |\n| --- | --- |"
 def _measured_line(each: Mapping[str, Any]) -> str:
     ways = f"{'yes' if each['forks'] else 'no'}, {'yes' if each['joins'] else 'no'}"
     tokens = f"{each['tokens_run']:,} of {each['naive_tokens']:,}"
-    numbers = (f"{each['largest']:.1e}", each["largest_in"], f"{each['floor_nats']:.1e}")
+    largest, floor = (f"{each[name]:.1e}".replace("e+00", "") for name in ("largest", "floor_nats"))
+    numbers = (largest, each["largest_in"], floor)
     return f"| {each['architecture']} | {ways} | {tokens} | {' | '.join(numbers)} |"
 
 
@@ -487,4 +488,4 @@ def _of_none(each: Mapping[str, Any]) -> str:
 
 
 def _line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split()).replace("|", "/")[:160]
+    return " ".join(f"{type(error).__name__}: {error}".split()).replace("|", "/")[:160].strip()

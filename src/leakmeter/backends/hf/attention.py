@@ -198,6 +198,9 @@ def windows_by_kind(model: Any) -> dict[str, int | None] | None:
     if "local" in (getattr(config, "attention_layers", None) or ()):
         # GPT-Neo's local layers count their window in keys, padding and gaps included, whatever the mask says.
         return None
+    if getattr(config, "keep_window_size", None) is not None:
+        # Doge keeps so many keys of a row by scores of its own, among which padding and what is masked count.
+        return None
     windows = layer_windows(config)
     if not windows.keys() <= {"full_attention", "sliding_attention"}:
         return None
