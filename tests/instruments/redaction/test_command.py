@@ -84,7 +84,7 @@ def test_the_response_is_given_or_drawn_and_the_answer_after_drawn(plan: Call) -
     ("options", "said"),
     [
         ({"max_loss": None}, "give --max-loss NATS, or --disclosures"), ({"max_loss": "much"}, "--max-loss"),
-        ({"samples": "3"}, "--samples"),
+        ({"samples": "3"}, "samples is 3; it has to be 0 or 1"),
         ({"write_redacted": "no/such/left.txt"}, "is in a directory that does not exist"),
         ({"write_redacted": "NOTE"}, "which is an input of this command"),
         ({"write_redacted": "LINK"}, "which is an input of this command"),

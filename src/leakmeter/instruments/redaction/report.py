@@ -199,13 +199,10 @@ def _headline(cases: Sequence[RedactionResult]) -> str:
     n, left = sum(case.reached for case in cases), [case.left_nats for case in cases]
     cut = 100 * aggregate([case.redacted_share for case in cases], "mean")
     share = scale.share_in(n / len(cases), interval_of_share(n, len(cases)))
-    any_given = any(not case.response.sampled for case in cases)
     goal = "remove what is personal or secret" if cases[0].disclosed is not None else "reach their limit"
     return (
         f"{n:,} of {len(cases):,} plans ({share}) {goal}; they leave {mean_text(left)} and cut "
-        f"{cut:.0f}\u00a0% of the text on average."
-        f"{_leaking(cases)}"
-        f"{' Responses were given; the numbers are for the scoring model.' if any_given else ''}"
+        f"{cut:.0f}\u00a0% of the text on average.{_leaking(cases)} {_responses(cases)}"
     )
 
 
@@ -221,6 +218,14 @@ def _leaking(cases: Sequence[RedactionResult]) -> str:
     if unsearched:
         said += f" {unsearched:,} of {n_answers} {'was' if unsearched == 1 else 'were'} not searched."
     return said
+
+
+def _responses(cases: Sequence[RedactionResult]) -> str:
+    n, n_given = len(cases), sum(not case.response.sampled for case in cases)
+    if not n_given:
+        return "Responses were drawn from the scoring model."
+    were = "were given" if n_given == n else f"were given in {n_given:,} cases and drawn in {n - n_given:,}"
+    return f"Responses {were}; the numbers are for the scoring model."
 
 
 def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
