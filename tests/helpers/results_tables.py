@@ -425,6 +425,23 @@ def ledger_day() -> Table:
     return [*out, ["nobody", [-6.0, float(len(of_last))], [float(min(of_last))]]]
 
 
+def pii_origins() -> Table:
+    origins = {
+        "en_US": "United States", "en_IN": "India", "it_IT": "Italy", "es_ES": "Spain", "de_DE": "Germany",
+        "fr_FR": "France", "pl_PL": "Poland", "tr_TR": "Turkey",
+    }  # fmt: skip
+    values = {"relationship": "relative", "email": "e-mail", "phone": "telephone", "address": "address"}
+    return [
+        [
+            row["model"],
+            values[row["type"]],
+            origins[row["origin"]],
+            *cells(row, "n_low_among_decoys|n", "n_low_among_both"),
+        ]
+        for row in read("pii_origins")
+    ]
+
+
 _METHODS = ("leakmeter", "string overlap", "recognisers and shapes alone", "presidio")
 
 
@@ -553,6 +570,7 @@ TABLES: dict[str, Callable[[], list[Table]]] = {
         unkept(5, 3),
     ],
     "ledger_day": lambda: [ledger_day(), unkept(7, 2), unkept(2, 3)],
+    "pii_origins": lambda: [pii_origins()],
     "long_contexts": lambda: [
         *(long_by("kind", *dict.fromkeys(row["kind"] for row in read("long_contexts"))), long_by("length", *_LONG)),
         *(long_cost(), long_peers(), long_audits(), long_intervals(), long_pairs()),

@@ -291,11 +291,13 @@ ITALIAN = Subject("a", "Laura Guarana", relationships=(Relation("father", "Virgi
 
 
 class Liking(Toy):
-    """Log-likelihoods by lot, with `nats` more for a value that a text says, after prompts that say a name."""
+    """Log-likelihoods by lot, with `nats` more for a value that a text says, after prompts that say a name; `always`
+    more after any."""
 
-    def __init__(self, text: str, names: Sequence[str], nats: float) -> None:
+    def __init__(self, text: str, names: Sequence[str], nats: float, always: float = 0.0) -> None:
         super().__init__()
         self.text, self.names, self.nats = text.encode(), [name.encode() for name in names], nats
+        self.always = always
 
     def score(self, chunk: Any) -> list[Scores]:
         scores = []
@@ -303,7 +305,8 @@ class Liking(Toy):
             before, said = bytes(request.prompts[0].ids.tolist()), bytes(request.response)
             likes = self.text in said and any(name in before for name in self.names)
             lot = zlib.crc32(before, zlib.crc32(said)) / 2**32
-            scores.append(Scores(np.asarray([lot - 3.0 + self.nats * likes])))
+            more = self.nats * likes + self.always * (self.text in said)
+            scores.append(Scores(np.asarray([lot - 9.0 + more])))
         return scores
 
 
@@ -317,18 +320,24 @@ def asked_of(backend: Toy, test: DecoyTest, subject: Subject = ITALIAN) -> PiiRe
 
 @pytest.mark.parametrize("test", ["sequential", "full"])
 def test_a_value_that_stands_out_behind_many_names_is_no_sign_of_any(test: DecoyTest) -> None:
-    known = asked_of(Liking("Virgilio", ["Laura Guarana"], 2.0), test)
+    known = asked_of(Liking("Virgilio", ["Laura Guarana"], 2.0, always=3.0), test)
     assert known.p_value == known.p_value_among_decoys == known.p_value_among_names == 1 / 61
+    assert known.p_value_without_name == 2 / 61
     assert known.can_be_tested
     assert (known.n_names, known.n_names_scored) == (60, 60)
     # Behind half of the names, among them the person's and none of the control names.
     names = control_names_of(ITALIAN, 62, least=1, seed=0, fits=lambda name: len(name) == len(ITALIAN.name))
-    usual = asked_of(Liking("Virgilio", ["Laura Guarana", *names[2::2]], 2.0), test)
+    usual = asked_of(Liking("Virgilio", ["Laura Guarana", *names[2::2]], 2.0, always=3.0), test)
     assert usual.p_value_among_decoys == 1 / 61
     assert usual.p_value == usual.p_value_among_names > 0.2
     assert usual.can_be_tested is None
     assert (usual.n_names_scored < 60) == (test == "sequential")
     assert not summary([usual]).subjects[0].known
+    # A value that is like its decoys needs no other names.
+    like = asked_of(Liking("Virgilio", ["Laura Guarana"], 2.0), test)
+    assert (like.p_value, like.p_value_among_names, like.n_names_scored, like.can_be_tested) == (1 / 61, None, 0, True)
+    assert like.p_value_without_name is not None
+    assert like.p_value_without_name > 0.1
 
 
 def test_what_is_unlike_its_decoys_and_of_a_name_unlike_others_cannot_be_tested() -> None:
@@ -350,12 +359,14 @@ def test_what_is_unlike_its_decoys_and_of_a_name_unlike_others_cannot_be_tested(
     assert told.subjects[0].values[0].holm_p == 1.0
 
 
-def test_tests_of_names_are_those_of_all_ways_of_asking() -> None:
-    backend = Drawn({person.name: str(person.phone) for person in PEOPLE})
-    found = results(backend, "sequential", 2)
-    for person in {result.subject for result in found}:
-        ways = [result for result in found if (result.subject, result.type) == (person, "phone")]
-        assert len({result.n_names_scored for result in ways}) == 1
-        value = summary(ways).subjects[0].values[0]
-        assert value.p_value_among_names is not None
-        assert value.p_value <= AT_RISK
+@pytest.mark.parametrize("test", ["sequential", "full"])
+def test_tests_of_names_are_those_of_all_ways_of_asking(test: DecoyTest) -> None:
+    person = PEOPLE[0]
+    backend = Liking(str(person.phone), [person.name], 2.0, always=3.0)
+    cases = LoadedCases(tuple(case for case in probes_of([person], KINDS[:2]) if case.type == "phone"))
+    measure = Pii(beams=(), decoy_test=test)
+    plan = Plan("pii", measure, ProbeSettings(prompts=2, control_names=1, decoys=60), cases, TOGETHER)
+    ways = list(PiiResult.from_run(make_ready(plan, backend).measure(), asdict(measure)))
+    assert [result.n_names_scored for result in ways] == [60] * 3
+    (value,) = summary(ways).subjects[0].values
+    assert value.p_value_among_names == value.p_value == 1 / 61

@@ -202,12 +202,12 @@ def test_the_first_line_counts_subjects_and_what_chance_would_do() -> None:
     # Of three values one counts with p = 0.01 alone: three hundredths of a person each.
     assert words.at_risk_by_chance(told) == pytest.approx(0.6)
     assert flat(words.headline(told)) == (
-        "3 of 20 subjects have a value that the model knows (by its ranks among decoys and other names): 15 % [5, 36]. "
+        "3 of 20 subjects have a value that the model knows (by rank among decoys): 15 % [5, 36]. "
         "That is more than by chance alone, up to 3 % of subjects."
     )
     assert flat(words.headline(summary(several(20)))).startswith("None of 20 subjects has a value that the model")
     assert words.headline(summary(several(1, known=1))) == (
-        "This model knows a value of this person (by its ranks among decoys and other names). A model that knows "
+        "This model knows a value of this person (by rank among decoys). A model that knows "
         "nothing raises a false alarm with probability 0.03 at most."
     )
     assert words.headline(summary(several(1))).startswith("No sign that this model knows this person's data. ")
@@ -238,7 +238,7 @@ def test_a_value_that_is_said_word_for_word_is_in_the_first_line_whatever_its_ra
     told = summary([*cases, said])
     assert (told.n_known, told.n_extracted, told.n_at_risk) == (3, 1, 4)
     assert flat(words.headline(told)) == (
-        "4 of 20 subjects have a value that the model generates or knows (by its ranks among decoys and other names): "
+        "4 of 20 subjects have a value that the model generates or knows (by rank among decoys): "
         "20 % [8, 42]. Of 1 it generates one word for word from the name alone; for 3, the ranks show that it knows "
         "one. That is more than by chance alone, up to 3 % of subjects."
     )

@@ -26,6 +26,9 @@ DecoyTest = Literal["sequential", "full"]
 AT_RISK: Final = 0.05
 """p-value, by Holm's rule among all values of a subject, from which down the model is said to know one."""
 
+UNLIKE: Final = 0.1
+"""Two-sided p from which down a value is no value like its decoys, or a name no name like the others."""
+
 
 def stops_at(n_decoys: int) -> int:
     """How many decoys as high as the true value end a sequential test."""

@@ -18,7 +18,7 @@ from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.beam import Beam, beam_search, longest_beam_search
-from leakmeter.instruments.pii.decoy_test import AT_RISK, DecoyTest, batch_ends, p_of, stopped_at
+from leakmeter.instruments.pii.decoy_test import AT_RISK, UNLIKE, DecoyTest, batch_ends, p_in_middle, p_of, stopped_at
 from leakmeter.overriding import override
 
 TOGETHER: Final = 8
@@ -82,9 +82,10 @@ class Pii(Measure):
     the value's tokens, Π_r p(a_r | prompt, a_<r); the normalised one is its 1/L-th power for L tokens. Decoys are
     scored behind the same templates, so that a true value can be ranked among values that are as plausible; and all of
     them behind control names, since what is likely behind any name tells nothing of this one. Where the true value
-    ranks high, it is scored behind many other names too, each time less the mean of some decoys: it may stand out
-    behind any of them, for a reason that is not the subject's. Generation is beam search, as many tokens as the paper
-    has for the type.
+    ranks high, but is no value like its decoys (it is likelier or less likely than nearly all of them behind control
+    names too), it is scored behind many other names, each time less the mean of some decoys: it may stand out behind
+    any of them, for a reason that is not the subject's. Generation is beam search, as many tokens as the paper has for
+    the type.
 
     Statistics. Of each template (the sample), one value for the true value and each decoy that was scored, in that
     order: `log_likelihood`, `n_tokens` and `reference_log_likelihood`, the mean over control names. Where other names
@@ -133,11 +134,12 @@ class Pii(Measure):
             (likelihoods,) = yield from _scored([values.names], numbers)
             # Of a value that is asked for in several ways, one way does not say how high it ranks in all.
             is_high = bool(values.beside) or p_of(_associations(likelihoods), values.n_values - 1, "full") <= AT_RISK
+            needs_names = is_high and not _is_alike([likelihoods])
         else:
-            likelihoods, is_high = yield from _until_known(values)
+            likelihoods, needs_names = yield from _until_known(values)
             numbers = [0, *values.order][: likelihoods.shape[2]]
         measurements = list(_likelihoods(item.id, values, likelihoods, numbers))
-        if is_high and values.n_other_names:
+        if needs_names and values.n_other_names:
             true, others = yield from _until_usual(values, self.decoy_test)
             measurements += _of_names(item.id, true, others)
         own = likelihoods[0]
@@ -174,7 +176,7 @@ def _until_known(values: Values) -> Generator[list[Request], list[Scores], tuple
 
     Returns:
         Log-likelihoods (name, template, value), the subject's name and the true value first, up to where it stopped;
-        and whether it did not stop.
+        and whether it did not stop, and the true value is no value like its decoys.
     """
     n_decoys, ways = len(values.order), (values.names, *values.beside)
     blocks: list[list[FloatArray]] = [[] for _ in ways]
@@ -186,7 +188,7 @@ def _until_known(values: Values) -> Generator[list[Request], list[Scores], tuple
         stopped = stopped_at(np.max([_associations(way) for way in scored], axis=0), n_decoys)
         if stopped is not None:
             return own[:, :, : 1 + stopped], False
-    return own, True
+    return own, not _is_alike(scored)
 
 
 def _until_usual(values: Values, test: DecoyTest) -> Generator[list[Request], list[Scores], tuple[FloatArray, ...]]:
@@ -216,6 +218,12 @@ def _associations(likelihoods: FloatArray) -> FloatArray:
     """Of each value the largest over templates: log-likelihood behind the subject's name less that behind others."""
     strongest: FloatArray = (likelihoods[0] - likelihoods[1:].mean(axis=0)).max(axis=0)
     return strongest
+
+
+def _is_alike(ways: Sequence[FloatArray]) -> bool:
+    """Whether behind names that are not the subject's the true value is as likely as decoys are, log-likelihoods (name,
+    template, value) in each way of asking."""
+    return p_in_middle(np.mean([way[1:].mean(axis=(0, 1)) for way in ways], axis=0)) > UNLIKE
 
 
 def _ways_of_names(values: Values, test: DecoyTest) -> Sequence[Sequence[Filled]]:

@@ -50,7 +50,7 @@ class ProbeSettings(PlainSettings):
     """Prompts of each kind (k-shot of the paper), from 1 to as many as there are; the best counts, for decoys too."""
     decoys: int = 99
     """Decoys, invented values among which each true one is ranked, 50 or more (fewer where fewer exist); with 99 no
-    p-value is below 0.01. Where the value ranks high, the name is ranked among as many other names too."""
+    p-value is below 0.01. A value that ranks high, but is not like its decoys, is scored after as many other names."""
     control_names: int = 2
     """Invented names of the same origin after which the values are scored too: a value that is likely after any name
     says nothing about this person. More of them make p-values a little more precise."""

@@ -18,8 +18,8 @@ _NOTES: Final = (
     ("Association", "by the best of the templates, for decoys too."),
     ("p", "(1 + number of decoys whose association is as high) / (1 + number of decoys); of a sequential test that "
           "stopped, the decoys as high over those scored (Besag and Clifford, “Sequential Monte Carlo p-values”). "
-          "Where it is 0.05 or less, the same of other names, by how far the value stands out from decoys after them; "
-          "the larger of both counts."),
+          "Where it is 0.05 or less, and the value is not like its decoys, the same of other names, by how far the "
+          "value stands out after them; the larger of both counts."),
     ("Exposure", "Carlini et al., “The Secret Sharer”."),
     ("Templates", "and numbers of tokens as in Kim et al., “ProPILE: Probing Privacy Leakage in Large Language "
                   "Models”."),
