@@ -114,8 +114,7 @@ class SelfCheck:
             run, features, targets = held
             log_probs = self._forward.logits(features).double().log_softmax(dim=-1)
             held = _Remembered(run.ids, run.positions, run.row_tokens, targets, log_probs, self._attention)
-        last = int(held.rows.max()) + 1
-        plain = self._plain(held, last)
+        plain = self._plain(held)
         if plain is None:
             return None
         dtype = str(self._forward.model.dtype).removeprefix("torch.")
@@ -123,7 +122,7 @@ class SelfCheck:
         of_rows = _differences(held.log_probs, plain, held.targets)
         nats = float(of_rows.max())
         if not nats <= tolerance:
-            again = self._plain(held, last)
+            again = self._plain(held)
             apart = math.inf if again is None else float(_differences(again, plain, held.targets).max())
             if not apart <= tolerance:
                 raise ModelError(
@@ -137,7 +136,7 @@ class SelfCheck:
                 "report this one as a bug",
                 nats,
             )
-        return Recomputed(len(held.rows), last, float(of_rows.mean()), nats)
+        return Recomputed(len(held.rows), len(held.ids), float(of_rows.mean()), nats)
 
     def _takes(self, place: int, n: int) -> bool:
         """Whether the next so many rows take the place of those before: each row seen has the same chance."""
@@ -145,19 +144,20 @@ class SelfCheck:
         self._n_seen[place] += n
         return bool(self._random.random() * self._n_seen[place] < n)
 
-    def _plain(self, held: _Remembered, last: int) -> Tensor | None:
-        """log p of the wanted rows by a plain pass, float64, (row, vocab); None where there is no memory for one."""
+    def _plain(self, held: _Remembered) -> Tensor | None:
+        """log p of the wanted rows by a plain pass, float64, (row, vocab); None where there is no memory for one. The
+        pass is of the whole sequence: some models' numbers depend on its length."""
         was = self._attention
         try:
             self._config._attn_implementation = held.attention
-            logits = plain_logits(self._forward.model, held.ids[:last], held.positions[:last], held.rows)
+            logits = plain_logits(self._forward.model, held.ids, held.positions, held.rows)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
             return None
         finally:
             self._config._attn_implementation = was
-        self.n_tokens += last
+        self.n_tokens += len(held.ids)
         return logits.double().log_softmax(dim=-1)
 
 
