@@ -180,7 +180,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("queried")
     how: dict[str, Any] = {"samples": 2, "max_new_tokens": 4, "out": folder}
     for temperature in (1.0, 0.5):
-        leakmeter.influence("toy", CASES, temperature=temperature, samples=1, **how)
+        leakmeter.influence("toy", CASES, temperature=temperature, **how)
     return folder
 
 
