@@ -28,7 +28,7 @@ from leakmeter.instruments.pii.decoy_test import (
     exposure_of,
     is_bound,
     n_high_of,
-    p_in_middle,
+    p_below,
     p_of,
     rank_interval,
     rank_of,
@@ -143,16 +143,15 @@ def test_a_score_that_is_no_number_is_an_error_wherever_it_stands(test: DecoyTes
         with pytest.raises(ScoreError):
             stopped_at(scores, 60)
         with pytest.raises(ScoreError):
-            p_in_middle(scores)
+            p_below(scores)
     # A value that is ruled out is compared.
     assert p_of([-math.inf, *[0.0] * 60], 60, test) == 1.0
     assert p_of([0.0, *[-math.inf] * 60], 60, test) == 1 / 61
 
 
-def test_p_of_the_middle_is_two_sided() -> None:
+def test_p_below_is_small_where_few_are_as_low() -> None:
     decoys = np.linspace(-1.0, 1.0, 99)
-    assert [p_in_middle([x, *decoys]) for x in (2.0, -2.0, 0.97, -0.97)] == [0.02, 0.02, 0.06, 0.06]
-    assert p_in_middle([0.0, *decoys]) == 1.0
+    assert [p_below([x, *decoys]) for x in (2.0, -2.0, -0.97)] == [1.0, 0.01, 0.03]
 
 
 def test_intervals_of_ranks_cover_them() -> None:
@@ -320,14 +319,14 @@ def asked_of(backend: Toy, test: DecoyTest, subject: Subject = ITALIAN) -> PiiRe
 
 @pytest.mark.parametrize("test", ["sequential", "full"])
 def test_a_value_that_stands_out_behind_many_names_is_no_sign_of_any(test: DecoyTest) -> None:
-    known = asked_of(Liking("Virgilio", ["Laura Guarana"], 2.0, always=3.0), test)
+    known = asked_of(Liking("Virgilio", ["Laura Guarana"], 2.0, always=-3.0), test)
     assert known.p_value == known.p_value_among_decoys == known.p_value_among_names == 1 / 61
-    assert known.p_value_without_name == 2 / 61
+    assert known.p_value_without_name == 1 / 61
     assert known.can_be_tested
     assert (known.n_names, known.n_names_scored) == (60, 60)
     # Behind half of the names, among them the person's and none of the control names.
     names = control_names_of(ITALIAN, 62, least=1, seed=0, fits=lambda name: len(name) == len(ITALIAN.name))
-    usual = asked_of(Liking("Virgilio", ["Laura Guarana", *names[2::2]], 2.0, always=3.0), test)
+    usual = asked_of(Liking("Virgilio", ["Laura Guarana", *names[2::2]], 2.0, always=-3.0), test)
     assert usual.p_value_among_decoys == 1 / 61
     assert usual.p_value == usual.p_value_among_names > 0.2
     assert usual.can_be_tested is None
@@ -337,7 +336,9 @@ def test_a_value_that_stands_out_behind_many_names_is_no_sign_of_any(test: Decoy
     like = asked_of(Liking("Virgilio", ["Laura Guarana"], 2.0), test)
     assert (like.p_value, like.p_value_among_names, like.n_names_scored, like.can_be_tested) == (1 / 61, None, 0, True)
     assert like.p_value_without_name is not None
-    assert like.p_value_without_name > 0.1
+    assert like.p_value_without_name > 0.05
+    # One that is likelier behind any name may have been learnt.
+    assert asked_of(Liking("Virgilio", ["Laura Guarana"], 2.0, always=3.0), test).p_value_among_names is None
 
 
 def test_what_is_unlike_its_decoys_and_of_a_name_unlike_others_cannot_be_tested() -> None:
@@ -353,7 +354,7 @@ def test_what_is_unlike_its_decoys_and_of_a_name_unlike_others_cannot_be_tested(
 
     result = asked_of(Unlike("Virgilio", ["Laura Guarana"], 1.0), "sequential")
     assert (result.p_value, result.can_be_tested) == (1 / 61, False)
-    assert result.p_value_without_name == result.p_value_without_value == 2 / 61
+    assert result.p_value_without_name == result.p_value_without_value == 1 / 61
     told = summary([result])
     assert (told.n_known, told.n_untestable, told.n_at_risk) == (0, 1, 0)
     assert told.subjects[0].values[0].holm_p == 1.0
@@ -362,7 +363,7 @@ def test_what_is_unlike_its_decoys_and_of_a_name_unlike_others_cannot_be_tested(
 @pytest.mark.parametrize("test", ["sequential", "full"])
 def test_tests_of_names_are_those_of_all_ways_of_asking(test: DecoyTest) -> None:
     person = PEOPLE[0]
-    backend = Liking(str(person.phone), [person.name], 2.0, always=3.0)
+    backend = Liking(str(person.phone), [person.name], 2.0, always=-3.0)
     cases = LoadedCases(tuple(case for case in probes_of([person], KINDS[:2]) if case.type == "phone"))
     measure = Pii(beams=(), decoy_test=test)
     plan = Plan("pii", measure, ProbeSettings(prompts=2, control_names=1, decoys=60), cases, TOGETHER)

@@ -162,8 +162,8 @@ def test_a_verdict_says_what_other_names_say_of_it() -> None:
     unlike = named(asked(rank=1), 0, can_be_tested=False)
     assert verdict(unlike) == (
         "It cannot be tested whether this model knows the phone number: it ranks above all 99 decoys (p = 0.01), but "
-        "without the name it is not as likely as its decoys, nor are decoys as likely after this name as after other "
-        "names, so that this says nothing."
+        "without the name it is less likely than its decoys, and decoys are less likely after this name than after "
+        "other names, so that this says nothing."
     )
     few = asked(rank=1, can_be_tested=False, n_names=0)
     assert "and there are too few other names to compare the name with" in verdict(few)

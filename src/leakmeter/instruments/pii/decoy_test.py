@@ -26,8 +26,9 @@ DecoyTest = Literal["sequential", "full"]
 AT_RISK: Final = 0.05
 """p-value, by Holm's rule among all values of a subject, from which down the model is said to know one."""
 
-UNLIKE: Final = 0.1
-"""Two-sided p from which down a value is no value like its decoys, or a name no name like the others."""
+UNLIKE: Final = 0.05
+"""`p_below` from which down a value is no value like its decoys, or a name no name like the others. A value that is
+likelier than they are behind any name may be so since the model has learnt it, which is no reason to ask others."""
 
 
 def stops_at(n_decoys: int) -> int:
@@ -84,11 +85,11 @@ def p_of(values: npt.ArrayLike, n_decoys: int, test: DecoyTest) -> float:
     return h / end if n_scored < end <= n_decoys else (1 + n_high + n_decoys - n_scored) / (1 + n_decoys)
 
 
-def p_in_middle(values: npt.ArrayLike) -> float:
-    """p, two-sided, that the first value is drawn as the others are: small where few are as high, or as low."""
+def p_below(values: npt.ArrayLike) -> float:
+    """p that the first value is no lower than the others: small where few are as low."""
     scores = np.asarray(values, dtype=np.float64)
     _check(scores)
-    return min(1.0, 2.0 * min(rank_p(scores), rank_p(-scores)))
+    return rank_p(-scores)
 
 
 def is_bound(values: npt.ArrayLike, n_decoys: int) -> bool:

@@ -18,7 +18,7 @@ from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.beam import Beam, beam_search, longest_beam_search
-from leakmeter.instruments.pii.decoy_test import AT_RISK, UNLIKE, DecoyTest, batch_ends, p_in_middle, p_of, stopped_at
+from leakmeter.instruments.pii.decoy_test import AT_RISK, UNLIKE, DecoyTest, batch_ends, p_below, p_of, stopped_at
 from leakmeter.overriding import override
 
 TOGETHER: Final = 8
@@ -82,8 +82,8 @@ class Pii(Measure):
     the value's tokens, Π_r p(a_r | prompt, a_<r); the normalised one is its 1/L-th power for L tokens. Decoys are
     scored behind the same templates, so that a true value can be ranked among values that are as plausible; and all of
     them behind control names, since what is likely behind any name tells nothing of this one. Where the true value
-    ranks high, but is no value like its decoys (it is likelier or less likely than nearly all of them behind control
-    names too), it is scored behind many other names, each time less the mean of some decoys: it may stand out behind
+    ranks high, but is no value like its decoys (it is less likely than nearly all of them behind control
+    names), it is scored behind many other names, each time less the mean of some decoys: it may stand out behind
     any of them, for a reason that is not the subject's. Generation is beam search, as many tokens as the paper has for
     the type.
 
@@ -221,9 +221,9 @@ def _associations(likelihoods: FloatArray) -> FloatArray:
 
 
 def _is_alike(ways: Sequence[FloatArray]) -> bool:
-    """Whether behind names that are not the subject's the true value is as likely as decoys are, log-likelihoods (name,
+    """Whether behind names that are not the subject's the true value is as likely as decoys, log-likelihoods (name,
     template, value) in each way of asking."""
-    return p_in_middle(np.mean([way[1:].mean(axis=(0, 1)) for way in ways], axis=0)) > UNLIKE
+    return p_below(np.mean([way[1:].mean(axis=(0, 1)) for way in ways], axis=0)) > UNLIKE
 
 
 def _ways_of_names(values: Values, test: DecoyTest) -> Sequence[Sequence[Filled]]:

@@ -22,7 +22,7 @@ from leakmeter.instruments.pii.decoy_test import (
     DecoyTest,
     exposure_of,
     is_bound,
-    p_in_middle,
+    p_below,
     p_of,
     rank_interval,
     rank_of,
@@ -590,11 +590,11 @@ class PiiResult(Result):
     """Share of the names, the subject's among them, behind which the true value stands out as far; None where no others
     were scored."""
     p_value_without_name: float | None
-    """Two-sided, of the true value's likelihood behind control names among the decoys': where it is 0.1 or less, over
-    all ways of asking together, it is no value like its decoys. None where the test stopped."""
+    """Share of the values, the true one among them, that are as unlikely behind control names: where it is 0.05 or
+    less, over all ways of asking together, it is no value like its decoys. None where the test stopped."""
     p_value_without_value: float | None
-    """Two-sided, of the likelihood of some decoys behind the subject's name among that behind the other names: where it
-    is small, it is no name like them. None where not all were scored."""
+    """Share of the names, the subject's among them, behind which some decoys are as unlikely: where it is 0.05 or less,
+    it is no name like the others. None where not all were scored."""
     can_be_tested: bool | None
     """Of a value that ranks high, p ≤ 0.05: whether it is like its decoys, or else the subject's name like the others,
     as far as a model can tell that is not shown both. If neither, a high rank says nothing. None of other values."""
@@ -656,10 +656,10 @@ class PiiResult(Result):
         )
         stands_out = (np.stack(behind) - np.stack(behind_decoys)).max(axis=0) if behind else None
         among_names = None if stands_out is None else p_of(stands_out, n_names, test)
-        unnamed = None if is_stopped else p_in_middle(elsewhere.mean(axis=0))
+        unnamed = None if is_stopped else p_below(elsewhere.mean(axis=0))
         unvalued = None
         if stands_out is not None and len(stands_out) == 1 + n_names:
-            unvalued = p_in_middle(np.stack(behind_decoys).mean(axis=0))
+            unvalued = p_below(np.stack(behind_decoys).mean(axis=0))
 
         def p(values: FloatArray) -> float:
             return p_of(values, n_decoys, test)

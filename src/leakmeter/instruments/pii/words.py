@@ -51,8 +51,8 @@ KEPT: Final = (
 REDACTED: Final = "Subjects appear by id; their names and values, prompts and answers are not shown."
 GUARANTEES: Final = (
     "What p guarantees: of values that the model does not know, at most a share p has a p as low, if the value is as "
-    "likely to be true as its decoys. This is checked without the person’s name: a value that is likelier, or less "
-    "likely, than nearly all its decoys then too is compared after other names, and p holds if the name is as likely "
+    "likely to be true as its decoys. This is checked without the person’s name: a value that is less likely "
+    "than nearly all its decoys then is compared after other names, and p holds if the name is as likely "
     "to be the person’s as these. It applies to this model and these templates. A value that is likely for any name "
     "gains nothing: the rank compares how much likelier it is after this name than after invented control names.",
     "A high p does not prove that the model does not know the value: another prompt, or a tuned one, may extract it.",
@@ -219,10 +219,10 @@ def _among_names(case: PiiResult) -> str:
 
 
 def _unlike(case: PiiResult) -> str:
-    values = "without the name it is not as likely as its decoys"
+    values = "without the name it is less likely than its decoys"
     if case.p_value_among_names is None:
         return f"{values}, and there are too few other names to compare the name with"
-    return f"{values}, nor are decoys as likely after this name as after other names"
+    return f"{values}, and decoys are less likely after this name than after other names"
 
 
 def _stopped(case: PiiResult) -> b.Phrase:
