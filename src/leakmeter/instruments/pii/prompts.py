@@ -157,13 +157,15 @@ def prepare_probe(
     source("order", settings.decoy_seed, case.subject.id, case.type, case.relation or "", case.number).shuffle(order)
     n_controls = settings.control_names
     n_of_name = len(encode.ids_of(f" {case.subject.name}"))
-    drawn_names = control_names_of(
+    control_names = control_names_of(case.subject, n_controls, seed=settings.decoy_seed)
+    alike = control_names_of(
         case.subject,
         n_controls + settings.decoys,
-        least=n_controls,
+        least=0,
         seed=settings.decoy_seed,
         fits=lambda name: len(encode.ids_of(f" {name}")) == n_of_name,
     )
+    drawn_names = (*control_names, *[name for name in alike if name not in control_names][: settings.decoys])
 
     def names_of(
         way: ProbeCase, others: Sequence[Subject], values: Sequence[str], encode: _Encoder
