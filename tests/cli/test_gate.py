@@ -341,8 +341,8 @@ def test_numbers_of_a_run_say_at_least_or_are_left_out(cli: Call, runs: dict[str
     assert "influence.mean" in named
     assert name not in named
     told = json.loads(cli("runs", "compare", runs["all"].path, some.path, "--json").out)
-    assert told["left_out"] == [
-        {"quantity": "influence.worst_piece", "n_pairs": 2, "why": "a search did not score all pieces"}
+    assert {"quantity": "influence.worst_piece", "n_pairs": 2, "why": "a search did not score all pieces"} in told[
+        "left_out"
     ]
     assert "influence.worst_piece" not in [row["quantity"] for row in told["quantities"]]
     page = page_of_runs([some, complete])

@@ -21,6 +21,7 @@ from leakmeter.core.measure import Measure, Texts, chooses
 from leakmeter.core.plan import Chunk, Run
 from leakmeter.core.record import Record
 from leakmeter.core.request import DrawRequest, GradientRequest, Gradients, Request, Responses, Scores, Trial
+from leakmeter.core.self_check import SelfCheckingBackend
 
 Sharing = Literal["prefixes", "sequences", "nothing"]
 """What is run once: a token of the prefix tree, a different sequence, or a prompt, however often it is asked."""
@@ -346,7 +347,7 @@ def predict(backend: PlanningBackend, trial: Trial[Any]) -> Prediction:
 def unshared(backend: Backend, measure: Measure, item: Any) -> tuple[int, int] | None:
     """Tokens that an item takes on a back end whose states cannot be forked, and on one like it whose states can; None
     for any other back end. Most of them, where a measure goes on by what it is told."""
-    if getattr(backend, "shares_prefixes", True):
+    if not isinstance(backend, SelfCheckingBackend) or backend.passes == "shared":
         return None
     planning = planning_backend(backend, None)
     counts: list[int] = []

@@ -268,8 +268,7 @@ def _check_unanswered(row: Row, shape: Shape, tried: _Tried) -> None:
     if tried.needs_response:
         hint = _hint_of_row(row, shape, replace(tried, is_read=True), row.fields)
         raise DataError(
-            f"{row.where}: the row names no response{hint}; to have responses drawn from the model, give "
-            "--samples 1 (samples=1 in Python)"
+            f"{row.where}: the row names no response{hint}; to have responses drawn from the model, give --samples 1"
         )
 
 

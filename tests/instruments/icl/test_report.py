@@ -90,10 +90,10 @@ def test_the_words_say_what_was_measured() -> None:
     likelier = asked(exemplars=(exemplar(1, math.log(2), 0.1),))
     wrong = asked(gold="dog", is_right=False)
     for words_of, meant in (
-        (words.headline(summary(given)), "For the scoring model, the answers reveal"),
+        (words.headline(summary(given), given), "For the scoring model, the answers reveal"),
         (words.whose(summary(given), "toy"), all_given),
         (words.whose(summary(mixed), "toy"), "3 of 4 answers were given"),
-        (words.headline(summary(nothing)), "reveal nothing measurable of any one exemplar"),
+        (words.headline(summary(nothing), nothing), "reveal nothing measurable of any one exemplar"),
         (words.posterior(likelier), "an observer of this answer would be 67 % sure that exemplar “x1” was there."),
         (words.posterior(nothing[0]), "No posterior is shown: the change is below the noise floor."),
         (words.accuracy(summary(several(2, gold=None, is_right=None))), "accuracy is unknown"),

@@ -234,7 +234,7 @@ def test_company_and_order_of_trials_change_nothing() -> None:
         ({"temperature": 0.0}, "temperature is 0.0; it has to be above 0"),
         ({"temperature": float("nan")}, "temperature is nan"), ({"temperature": float("inf")}, "temperature is inf"),
         ({"cid_lambda": -0.1}, "cid-lambda is -0.1; it has to be 0 or more"),
-        ({"cid_lambda": float("nan")}, "cid-lambda is nan"), ({"samples": 0}, "samples is 0; it has to be 1 or more"),
+        ({"cid_lambda": float("nan")}, "cid-lambda is nan"), ({"samples": -1}, "samples is -1; it has to be 0 or more"),
         ({"max_new_tokens": 0}, "max-new-tokens is 0"), ({"seed": -1}, "seed is -1"),
     ],
 )  # fmt: skip

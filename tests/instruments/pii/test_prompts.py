@@ -245,7 +245,8 @@ def test_what_it_takes_is_known_before() -> None:
     full = Pii(beams=(), decoy_test="full")
     without = predict(planning_backend(toy, None), full.longest_trial(probe.item))
     _, taken = drive(toy, [full.trial(probe.item)])
-    assert taken.n_tokens_run == without.n_tokens_run
+    # Other names are asked about only where a value ranks high and is unlike its decoys.
+    assert taken.n_tokens_run <= without.n_tokens_run
 
 
 @pytest.mark.long
