@@ -111,7 +111,7 @@ def test_an_interrupted_run_shows_what_is_measured(cli: Call, interrupt: Call, d
 
 
 def test_a_unit_that_was_left_to_the_kind_of_case_is_shown_as_the_one_that_was_used(cli: Call) -> None:
-    path = leakmeter.influence("toy", [{"context": "Anna sang. Bo ate.", "query": "Who?"}], out="left").path
+    path = leakmeter.influence("toy", [{"context": "Anna sang. Bo ate.", "query": "Who?"}], samples=1, out="left").path
     shown = cli("runs", "show", path).out
     assert "  unit          auto\n" in shown
     assert '    unit = "auto"\n' in shown

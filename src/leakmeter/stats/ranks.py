@@ -270,7 +270,7 @@ class PairedDifference:
     mean: float
     """NaN where one difference is −∞ and one ∞."""
     interval: tuple[float, float] | None
-    """95 % interval of the mean over pairs; None where `stats.interval_of_mean` has none."""
+    """95 % interval of the mean over pairs; None where `stats.stats.interval_of_mean` has none."""
     p_value: float
     """Of Wilcoxon's signed-rank test, two-sided."""
     rank_biserial: float

@@ -23,7 +23,7 @@ class Estimate:
 
     mean: float
     interval: tuple[float, float] | None
-    """95 %, over items; None where `stats.interval_of_mean` has none."""
+    """95 %, over items; None where `stats.stats.interval_of_mean` has none."""
     quantiles: tuple[float, ...]
     """At `LEVELS`."""
     n: int

@@ -91,7 +91,7 @@ class Spread:
     """By how much χ is too large on average; below 0."""
     standard_error: float
     interval: tuple[float, float] | None
-    """95 %; None where `stats.interval_of_mean` has none, as of few contexts."""
+    """95 %; None where `stats.stats.interval_of_mean` has none, as of few contexts."""
 
 
 def spread(susceptibility: float, without: FloatArray, *, seed: int = 0) -> Spread | None:
