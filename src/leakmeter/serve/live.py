@@ -451,6 +451,7 @@ def _keep(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObj
             unit=typed.unit,
             template=typed.template,
             group=typed.prompts.group,
+            samples=1,
             max_new_tokens=typed.max_new_tokens,
             seed=typed.seed,
             search=typed.search,
