@@ -101,7 +101,8 @@ ATTACKS: Final = {
     "Numbers of 5,000 digits": "hostile_traces:numbers_that_are_none",
     "A lying server": "lying_server:answer_that_is_none lying_server:lie_ends_a_command",
     "1,000 silent connections, or with half a request": (
-        "serve/test_connections:thousand_silent serve/test_connections:half_of_a_second serve/test_connections:whole_head"
+        "serve/test_connections:thousand_silent serve/test_connections:half_of_a_second "
+        "serve/test_connections:whole_head"
     ),
     "Model names that a page sends": "doctor_ssrf:no_other_model",
     "Markup and control characters in any text": (

@@ -45,7 +45,9 @@ def test_options_of_a_model_are_those_of_load_backend() -> None:
 
 def test_a_function_shows_its_options_with_types_and_defaults() -> None:
     text = str(inspect.signature(leakmeter.redact)).replace("'", "")
-    assert text.startswith("(model: Any = smollm2-135m, data: Any = None, *, max_loss: float | None = None, samples: int = 0, ")
+    assert text.startswith(
+        "(model: Any = smollm2-135m, data: Any = None, *, max_loss: float | None = None, samples: int = 0, "
+    )
     assert text.endswith(" = False) -> RedactionResult | Results[RedactionResult]")
     assert "unit: str | None = None, removal: Removal = drop, " in text
     assert "swap" not in text

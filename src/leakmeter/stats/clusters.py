@@ -1,8 +1,8 @@
 """Statistics of items that are alike within clusters, such as queries about one relation.
 
 An interval resamples clusters, with all items of each. A resample is how often each cluster is in it, and an item
-counts as often as its cluster. Of means and ratios it is `stats.stats.interval_of_ratio` over clusters; of other statistics
-the percentiles over resamples. What both cover is in docs/results/intervals.md.
+counts as often as its cluster. Of means and ratios it is `stats.stats.interval_of_ratio` over clusters; of other
+statistics the percentiles over resamples. What both cover is in docs/results/intervals.md.
 """
 
 from __future__ import annotations
