@@ -12,6 +12,7 @@ from typing import Any, Final
 from leakmeter.core.case import unmarked_context, unmeasured_text
 from leakmeter.core.cost import ResultCost
 from leakmeter.core.plain import visible
+from leakmeter.core.self_check import SelfCheck
 from leakmeter.report.blocks import Chart
 from leakmeter.report.scale import NOT_MEASURED, nats_in, nats_text, percent
 from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
@@ -64,7 +65,20 @@ def model_facts(result: Any) -> dict[str, str]:
         "Model": result.model,
         "Weights (SHA-256)": result.weights_sha256 or "not recorded",
         "Number type": result.dtype,
+        **_self_check(result),
     }
+
+
+def _self_check(result: Any) -> dict[str, str]:
+    """How the case was computed, and how far the run's numbers were from plain passes; nothing where nobody looked."""
+    check: SelfCheck | None = getattr(result, "self_check", None)
+    if check is None:
+        return {}
+    found = "nothing was recomputed"
+    if check.rows:
+        apart = f"{nats_text(check.nats)}\u00a0nats on average, {nats_text(check.largest_nats)} at most"
+        found = f"{check.rows:,} tokens recomputed by plain passes differ by {apart}"
+    return {"Self-check": f"{found}; this was computed by {check.passes} passes"}
 
 
 def cost(results: Sequence[Any]) -> str:
