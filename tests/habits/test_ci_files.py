@@ -120,7 +120,7 @@ def test_the_action_measures_and_gates(environment: dict[str, str]) -> None:
     held = step("gate", environment, data="cases.jsonl", max=bounds, min="influence.min >= 0", junit="gate.xml")
     assert held.returncode == 0, held.stderr
     assert held.stdout.count("holds") == 3
-    assert "influence, 2 cases, unit word" in held.stderr
+    assert "influence, 2 cases, cases.jsonl, unit word" in held.stderr
     assert Path("gate.xml").read_text(encoding="utf-8").count("<testcase") == 3
     broken = step("gate", environment, data="cases.jsonl", max="influence.max < 0", confident="true")
     assert broken.returncode == 1

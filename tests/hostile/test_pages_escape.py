@@ -123,12 +123,12 @@ ROWS = [{"said": f"{PAYLOADS[i]} {i}", "label": LABELS[i % 2], "id": f"{HOSTILE}
 
 def measure_few(model: Any, **how: Any) -> Iterator[Any]:
     yield leakmeter.influence(model, [{**CASE, "response": "41"}], **how)
-    yield leakmeter.influence(model, [CASE], unit="document", out=how["out"])
+    yield leakmeter.influence(model, [CASE], samples=1, unit="document", out=how["out"])
     yield leakmeter.susceptibility(model, [f"{PAYLOADS[0]}?"], contexts=[HOSTILE, "It rains."], **how)
 
 
 def measure_more(model: Any, **how: Any) -> Iterator[Any]:
-    yield leakmeter.influence(model, [DRAWN], unit="word", search="top:2", max_new_tokens=4, **how)
+    yield leakmeter.influence(model, [DRAWN], samples=1, unit="word", search="top:2", max_new_tokens=4, **how)
     yield leakmeter.decode(model, [DRAWN], max_new_tokens=4, epsilon=2.0, **how)
     yield leakmeter.redact(model, [{**CASE, "response": "41"}], max_loss=0.2, **how)
     moods = {"task": TASK, "exemplars": ROWS[2:], "label_scoring": "whole-sequence"}

@@ -98,7 +98,8 @@ def test_rows_by_type_are_statistics_of_the_cases() -> None:
         assert row["n_values"] == len(cases) == 3
         above = [case.association_nats - np.mean(case.decoy_associations_nats) for case in cases]
         assert row["above_decoys_nats"] == pytest.approx(np.mean(above), rel=1e-12)
-        assert row["above_decoys_nats_low"] <= row["above_decoys_nats"] <= row["above_decoys_nats_high"]
+        # Three values are too few for an interval.
+        assert np.isnan([row["above_decoys_nats_low"], row["above_decoys_nats_high"]]).all()
         assert row["known"] == np.mean([case.p_value <= 0.05 for case in cases])
         drawn = np.random.default_rng(0)
         others = [case.decoy_log_likelihoods_nats[drawn.integers(50)] for case in cases]

@@ -23,7 +23,6 @@ from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.instruments.susceptibility.case import Context, Query, QueryCase
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility
-from leakmeter.stats.clusters import Resamples
 from leakmeter.stats.ranks import holm
 from leakmeter.stats.stats import interval_of_mean
 from leakmeter.studies.cells import FinishedCell, load_records
@@ -180,7 +179,8 @@ def test_every_variant_is_held_against_the_same_queries(agreement: Measured) -> 
         assert (row["n"], row["n_relations"]) == (chosen.sum(), 4)
         assert row["pearson"] == pytest.approx(scipy.stats.pearsonr(values[chosen], chi[chosen]).statistic)
         assert row["spearman"] == pytest.approx(scipy.stats.spearmanr(values[chosen], chi[chosen]).statistic)
-        assert row["spearman_low"] <= row["spearman_high"]
+        # Four relations are too few for an interval.
+        assert np.isnan([row["spearman_low"], row["spearman_high"]]).all()
         assert row["partial_spearman"] is not None
     relations = np.asarray([of["relation"] for of in known])
     means = [[of[relations == name].mean() for name in dict.fromkeys(relations)] for of in (values, chi)]
@@ -440,9 +440,7 @@ def test_memorisation_ratios_are_of_all_contexts_of_known_answers(both: Measured
     assert min(original.sum(), context.sum()) > 0
     assert (row["n_known_answers"], row["n_original"], row["n_context"]) == (n_known, original.sum(), context.sum())
     assert row["memorisation_ratio"] == pytest.approx(original.sum() / (original + context).sum())
-    resampled = [(of @ original, of @ (original + context)) for of in Resamples(range(4), seed=0).counts]
-    by_hand = np.quantile([one / both for one, both in resampled if both], [0.025, 0.975])
-    assert interval_of(row, "memorisation_ratio") == pytest.approx(tuple(by_hand))
+    assert np.isnan(interval_of(row, "memorisation_ratio")).all()
     # A context says no yes and no no.
     assert of_monte_carlo["real", "closed"]["memorisation_ratio"] is None
     assert "memorisation_ratio" not in made.rows[-1]

@@ -102,7 +102,9 @@ def _people(answer: str, documents: str, shaped: Sequence[Mention]) -> Iterator[
     for mention in shaped:
         first = bisect_left(starts, mention.start)
         if mention.type in (PERSON, shapes.NAME_TYPE) and first < len(starts) and starts[first] < mention.end:
-            yield replace(mention, type=PERSON)
+            # 'Call Mr Quillmere': what opens a sentence has a capital whatever it is.
+            start = starts[first] if person.opens_sentence(answer, mention.start) else mention.start
+            yield replace(mention, type=PERSON, start=start)
 
 
 @lru_cache(maxsize=4)
