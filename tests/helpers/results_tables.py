@@ -436,7 +436,7 @@ def pii_origins() -> Table:
             row["model"],
             values[row["type"]],
             origins[row["origin"]],
-            *cells(row, "n_low_among_decoys|n", "n_low_among_both"),
+            *cells(row, "n_low|n", "n_low_among_decoys"),
         ]
         for row in read("pii_origins")
     ]
