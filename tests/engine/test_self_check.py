@@ -13,6 +13,7 @@ import torch
 
 import leakmeter
 from helpers.each_run import CONTEXTS, MOODS, PEOPLE, QUERIES, ROWS
+from helpers.examples import few
 from helpers.measure_items import make_item
 from helpers.tiny_models import backend_of, fresh_model
 from leakmeter.backends.hf import attention, forward, states
@@ -119,7 +120,7 @@ BREAKS = [
 ]
 
 
-@pytest.mark.parametrize("measured", MEASURED)
+@pytest.mark.parametrize("measured", few(MEASURED, 4))
 @pytest.mark.parametrize("broken", BREAKS)
 def test_no_instrument_reports_what_a_broken_engine_gives(
     broken: Any, measured: str, monkeypatch: pytest.MonkeyPatch

@@ -14,7 +14,6 @@ from typing import Any, Final, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from leakmeter.core.backend import Backend
 from leakmeter.core.measure import NOISE, Measurement, Texts
 from leakmeter.core.record import JsonObject, Record
 from leakmeter.errors import ScoreError
@@ -67,8 +66,9 @@ class Recomputed:
 
 
 @runtime_checkable
-class SelfCheckingBackend(Backend, Protocol):
-    """A back end that can hold what it gave against plain passes."""
+class SelfCheckingBackend(Protocol):
+    """What a back end has besides that can hold what it gave against plain passes. It is no `Backend` to Python: to ask
+    whether an object is one must not ask a served model for its identity."""
 
     @property
     def passes(self) -> Passes:
