@@ -71,7 +71,7 @@ def model_facts(result: Any) -> dict[str, str]:
 
 def _self_check(result: Any) -> dict[str, str]:
     """How the case was computed, and how far the run's numbers were from plain passes; nothing where nobody looked."""
-    check: SelfCheck | None = getattr(result, "self_check", None)
+    check: SelfCheck | None = result.self_check
     if check is None:
         return {}
     found = "nothing was recomputed"

@@ -107,6 +107,11 @@ class AnyResult(ABC):
         parts = [f"{type(self).__name__} {name_of(self)!r}", sizes and f" ({sizes})", headline and f": {headline}"]
         return f"<{''.join(parts)}>"
 
+    @property
+    def self_check(self) -> SelfCheck | None:
+        """What self-checks found up to this case; None of results that do not say it, such as public ones."""
+        return None
+
     @abstractmethod
     def to_dict(self) -> JsonObject:
         """The case as `--json` prints it."""
@@ -301,7 +306,7 @@ def _warnings_of_case(texts: Texts) -> Iterator[str]:
 def _before_a_failed_check(results: Sequence[Any]) -> Iterator[Warning]:
     """What a failed self-check means for the cases that were computed before it."""
     for at, result in enumerate(results):
-        check: SelfCheck | None = getattr(result, "self_check", None)
+        check: SelfCheck | None = result.self_check
         if check is None or check.failed_nats is None:
             continue
         if at:
