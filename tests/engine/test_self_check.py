@@ -15,8 +15,9 @@ import leakmeter
 from helpers.each_run import CONTEXTS, MOODS, PEOPLE, QUERIES, ROWS
 from helpers.examples import few
 from helpers.measure_items import make_item
-from helpers.tiny_models import backend_of, fresh_model
+from helpers.tiny_models import N_VOCAB, backend_of, fresh_model
 from leakmeter.backends.hf import attention, forward, states
+from leakmeter.backends.hf import self_check as hf_self_check
 from leakmeter.backends.hf.reuse import reuse_for
 from leakmeter.core.drive import drive
 from leakmeter.core.measure import Measurement
@@ -222,6 +223,35 @@ def test_what_one_case_showed_holds_for_those_after_it() -> None:
     assert SelfCheck.from_texts({}) is None
 
 
+def test_a_check_that_could_not_be_made_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*args: Any) -> Any:
+        raise torch.cuda.OutOfMemoryError("out of memory")
+
+    monkeypatch.setattr("leakmeter.backends.hf.self_check.plain_logits", no_memory)
+    results = leakmeter.influence(backend_of(fresh_model("llama", "eager")), [NOTE, {**NOTE, "id": "b"}])
+    for result in results:
+        assert result.self_check.rows == 0
+        assert any("no memory" in warning for warning in result.warnings)
+
+
+def test_rows_are_compared_within_the_memory_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a sequence with more rows than fit at once, some are recomputed, a few at a time."""
+    sizes: list[int] = []
+    real = hf_self_check._differences
+
+    def seen(one: torch.Tensor, plain: torch.Tensor, targets: Any) -> torch.Tensor:
+        sizes.append(len(plain))
+        return real(one, plain, targets)
+
+    monkeypatch.setattr(hf_self_check, "_differences", seen)
+    backend = backend_of(fresh_model("llama", "eager"))
+    backend.limits = replace(backend.limits, logits_per_slice=4 * N_VOCAB, reduced_per_slice=3 * N_VOCAB)
+    (result,) = leakmeter.influence(backend, [NOTE], unit="sentence")
+    assert max(sizes) == 3
+    assert 4 < result.self_check.rows <= 8
+    assert result.self_check.largest_nats < 1e-5
+
+
 def test_the_noise_of_a_token_is_at_least_twice_what_was_found() -> None:
     noise = Measurement("a", 0, "", "noise", "nats", np.asarray([0.0, 1.0]))
     whole = Measurement("a", 0, "", "whole", "nats", np.asarray([0.0, 1.0]))
@@ -249,7 +279,7 @@ def test_wrong_passes_leave_nothing_in_the_score_cache(monkeypatch: pytest.Monke
     item = make_item(Prompt((Piece("start", "frame", (1,)), *pieces, Piece("q", "query", (40, 41)))), (9, 4, 7))
     backend.begin_self_check(0)
     drive(backend, [Influence().trial(item)])
-    assert backend.end_self_check() is not None
+    assert backend.end_self_check().n_rows > 0
     kept = set(cache.held)
     factors_of_the_longest(monkeypatch, model)
     backend.begin_self_check(0)

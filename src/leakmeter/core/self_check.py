@@ -54,14 +54,14 @@ class WrongPassError(ScoreError):
 
 @dataclass(frozen=True, slots=True)
 class Recomputed:
-    """A sequence that was run a second time, by a plain pass."""
+    """Sequences that were run a second time, by plain passes."""
 
-    n_rows: int
-    n_tokens: int
-    nats: float
+    n_rows: int = 0
+    n_tokens: int = 0
+    nats: float = 0.0
     """Mean difference of a row: of the response token's log-probability, or of the mean over the row's distribution,
     whichever is more."""
-    largest_nats: float
+    largest_nats: float = 0.0
     """Of a row."""
 
 
@@ -75,10 +75,11 @@ class SelfCheckingBackend(Protocol):
         """How it runs sequences: shared, where prompts share work; plain, where each is run alone and whole."""
 
     def begin_self_check(self, seed: int) -> None:
-        """From here on, remember a random sequence of those that are scored."""
+        """From here on, remember a random sequence of the first round that is scored, and one of those after it."""
 
-    def end_self_check(self) -> Recomputed | None:
-        """Recompute that sequence; None where nothing was scored that a plain pass could give.
+    def end_self_check(self) -> Recomputed:
+        """Recompute these sequences; no rows where nothing was scored that a plain pass could give, or where there is
+        no memory for one.
 
         Raises:
             WrongPassError: it differs by more than the precision's tolerance.
@@ -92,19 +93,16 @@ class SelfCheckingBackend(Protocol):
         """Use plain passes alone from here on, and forget what was kept of the others since `begin_self_check`."""
 
 
-def record_of(recomputed: Recomputed | None, passes: Passes, failed_nats: float | None) -> JsonObject:
-    """What a part keeps of its self-check in the texts of its cases: nothing where nothing was recomputed of it, and
-    passes are shared as usual. `failed_nats` says by how much shared passes were off, where they were given up here."""
-    record: JsonObject = {"passes": passes}
-    if recomputed is not None:
-        record |= {
-            "rows": recomputed.n_rows,
-            "nats": min(recomputed.nats, _MOST_NATS),
-            "largest_nats": min(recomputed.largest_nats, _MOST_NATS),
-        }
-    if failed_nats is not None:
-        record["failed_nats"] = min(failed_nats, _MOST_NATS)
-    return {"self_check": record} if len(record) > 1 or passes == "plain" else {}
+def record_of(recomputed: Recomputed, passes: Passes, failed_nats: float | None) -> JsonObject:
+    """What a checked case keeps of it. `failed_nats` says by how much shared passes were off, where they were given up
+    for it."""
+    record: JsonObject = {
+        "passes": passes,
+        "rows": recomputed.n_rows,
+        "nats": min(recomputed.nats, _MOST_NATS),
+        "largest_nats": min(recomputed.largest_nats, _MOST_NATS),
+    }
+    return record if failed_nats is None else {**record, "failed_nats": min(failed_nats, _MOST_NATS)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,14 +138,15 @@ class SelfCheck(Record):
 def carried(parts: Iterable[tuple[Texts, Any]]) -> Iterator[tuple[Texts, Any]]:
     """Cases in their order, each with the largest differences of all checks up to it: what was found of one case holds
     for those after it."""
-    rows, nats, largest, failed = 0, 0.0, 0.0, None
+    has_any, rows, nats, largest, failed = False, 0, 0.0, 0.0, None
     for texts, measurements in parts:
         record: Mapping[str, Any] = texts.get("self_check") or {}
         rows += record.get("rows") or 0
         nats, largest = max(nats, record.get("nats") or 0.0), max(largest, record.get("largest_nats") or 0.0)
         if record.get("failed_nats") is not None:
             failed = max(failed or 0.0, record["failed_nats"])
-        if rows or record:
+        has_any |= bool(record)
+        if has_any:
             passes = record.get("passes", "shared")
             so_far = {"rows": rows, "nats": nats, "largest_nats": largest, "failed_nats": failed, "passes": passes}
             texts = {**texts, "self_check": so_far}
@@ -155,8 +154,13 @@ def carried(parts: Iterable[tuple[Texts, Any]]) -> Iterator[tuple[Texts, Any]]:
 
 
 def warnings_of(texts: Texts) -> Iterator[str]:
-    """What a failed self-check means for a case's numbers, in a sentence."""
+    """What a self-check that failed, or could not be made, means for a case's numbers, in a sentence."""
     check = SelfCheck.from_texts(texts)
+    if check is not None and not check.rows and check.passes == "shared":
+        yield (
+            "No number was recomputed by a plain pass of the model: there was no memory for one, or no prompt that one "
+            "could give. Whether passes that share work are right for it was tested when it was loaded only."
+        )
     if check is not None and check.failed_nats is not None:
         yield (
             "A self-check failed: passes that share work between prompts gave other numbers than the model alone, by "

@@ -294,11 +294,13 @@ def measured_together(
         case_cost = {**took, "scored_together": len(group)} if in_groups else took
         parts.append(({**texts_of(case, measurements, backend), "cost": case_cost}, measurements))
     if isinstance(backend, SelfCheckingBackend):
-        is_kept = failed_nats is not None or (check is not None and check.is_kept)
-        # What was found of a part its first case keeps; the others say how they were computed.
-        parts[0][0].update(record_of(recomputed if is_kept else None, backend.passes, failed_nats))
-        for texts, _ in parts[1:]:
-            texts.update(record_of(None, backend.passes, None))
+        passes = backend.passes
+        if passes == "plain":
+            for texts, _ in parts:
+                texts["self_check"] = {"passes": passes}
+        if recomputed is not None and (failed_nats is not None or (check is not None and check.is_kept)):
+            # What was found of a part its first case keeps.
+            parts[0][0]["self_check"] = record_of(recomputed, passes, failed_nats)
     return parts
 
 

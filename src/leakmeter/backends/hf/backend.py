@@ -136,7 +136,7 @@ class HfBackend:
                 features = self._features(chunk)
             else:
                 features = self.reuse.through(chunk, self._features, self._kept.clear)
-            self._self_check.saw(chunk, features)
+            self._self_check.saw(chunk, features, self.limits)
             while True:
                 try:
                     return answers(chunk, features, self.forward, self.limits, self.dtype, self._surplus)
@@ -179,9 +179,9 @@ class HfBackend:
         if self.reuse is not None:
             self.reuse.begin()
 
-    def end_self_check(self) -> Recomputed | None:
+    def end_self_check(self) -> Recomputed:
         with self.forward.borrowed(plain=True):
-            return self._self_check.end()
+            return self._self_check.end(self.limits)
 
     def drop_self_check(self) -> None:
         self._self_check.drop()

@@ -29,11 +29,13 @@ def plain_logits(model: Any, ids: IntArray, positions: IntArray, rows: IntArray)
     """Logits of some rows of a sequence, (row, vocab), by one pass as above, counted from its end, so that a model
     which puts tokens of its own in front is read right."""
     inputs = plain_inputs(model, ids, positions)
-    first = int(rows.min())
+    from_end = torch.from_numpy(rows - len(ids)).to(model.device)
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
-        inputs["logits_to_keep"] = len(ids) - first
+        # A row of a large vocabulary takes a megabyte: the others are not made.
+        kept: Tensor = model(**inputs, use_cache=False, logits_to_keep=from_end).logits[0]
+        return kept
     logits: Tensor = model(**inputs, use_cache=False).logits[0]
-    return logits[torch.from_numpy(rows - len(ids)).to(model.device)]
+    return logits[from_end]
 
 
 def plain_inputs(model: Any, ids: IntArray, positions: IntArray | None) -> dict[str, Any]:

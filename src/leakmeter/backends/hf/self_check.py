@@ -14,6 +14,7 @@ from torch import Tensor
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.machine import is_out_of_memory
 from leakmeter.backends.hf.plain_pass import plain_logits
+from leakmeter.backends.hf.schedule import Limits
 from leakmeter.core.plan import Chunk, Run
 from leakmeter.core.prompt import IntArray
 from leakmeter.core.request import GradientRequest, Gradients
@@ -25,16 +26,16 @@ _NO_TARGET: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class _Remembered:
-    """A sequence and what was made of its rows."""
+    """A sequence and what was made of some of its rows."""
 
     ids: IntArray
     positions: IntArray
     rows: IntArray
-    """Indices of its tokens whose rows were wanted, (row,)."""
+    """Indices of tokens whose rows were wanted, (row,)."""
     targets: IntArray
     """The response token that each predicts, `_NO_TARGET` for none, (row,)."""
-    log_probs: Tensor
-    """Of the whole vocabulary, float64, or its entropy alone: (row, vocab) or (row, 1)."""
+    made: Tensor
+    """Features, (row, size), or the entropies of the rows' distributions alone, (row,)."""
     attention: str
     """The implementation with which it was run, as the library calls it."""
 
@@ -49,7 +50,7 @@ class SelfCheck:
         self._name = name
         self._random: np.random.Generator | None = None
         self._n_seen = [0, 0]
-        self._held: dict[int, tuple[Run, Tensor, IntArray] | _Remembered] = {}
+        self._held: dict[int, _Remembered] = {}
         self.n_tokens = 0
         """Tokens of plain passes, in all."""
 
@@ -58,7 +59,8 @@ class SelfCheck:
         return self._forward.model.config.get_text_config()
 
     @property
-    def _attention(self) -> str:
+    def _library(self) -> str:
+        """The attention of the library that the model uses by itself."""
         return str(self._config._attn_implementation)
 
     def begin(self, seed: int) -> None:
@@ -70,8 +72,8 @@ class SelfCheck:
         self._random = None
         self._held = {}
 
-    def saw(self, chunk: Chunk, features: Tensor) -> None:
-        """A chunk was run: its rows' features, (slot, size)."""
+    def saw(self, chunk: Chunk, features: Tensor, limits: Limits) -> None:
+        """A chunk was run: its rows' features, (slot, size). Of a long sequence some rows count."""
         if self._random is None:
             return
         # A plain pass can hide nothing.
@@ -83,8 +85,11 @@ class SelfCheck:
         if not sizes or not self._takes(place, sum(sizes)):
             return
         run = candidates[int(self._random.choice(len(sizes), p=np.asarray(sizes) / sum(sizes)))]
-        held = features[torch.from_numpy(run.row_slots).to(features.device)].clone()
-        self._held[place] = run, held, _targets(chunk, run)
+        most = max(1, limits.logits_per_slice // self._forward.n_vocab)
+        some = np.sort(self._random.permutation(len(run.row_slots))[:most])
+        made = features[torch.from_numpy(run.row_slots[some]).to(features.device)]
+        targets = _targets(chunk, run)[some]
+        self._held[place] = _Remembered(run.ids, run.positions, run.row_tokens[some], targets, made, self._library)
 
     def saw_gradients(self, requests: Sequence[GradientRequest], answers: Sequence[Gradients]) -> None:
         """Requests for gradients were answered, of prompts without gaps: of these, the entropy is checked."""
@@ -94,36 +99,43 @@ class SelfCheck:
         ids = requests[number].prompt.ids
         if (ids < 0).any():
             return  # a slot has no token of its own
-        entropy = torch.tensor([[answers[number].entropy]], dtype=torch.float64)
+        entropy = torch.tensor([answers[number].entropy], dtype=torch.float64)
         row = np.asarray([len(ids) - 1])
         self._held[1] = _Remembered(ids, np.arange(len(ids)), row, np.asarray([_NO_TARGET]), entropy, "eager")
 
-    def end(self) -> Recomputed | None:
+    def end(self, limits: Limits) -> Recomputed:
         """See `core.self_check.SelfCheckingBackend.end_self_check`; the model has to be as its library runs it."""
         held = [self._held[place] for place in sorted(self._held)]
         self.drop()
-        found = [recomputed for one in held if (recomputed := self._recomputed(one)) is not None]
+        at_once = max(1, limits.reduced_per_slice // self._forward.n_vocab)
+        found = [recomputed for one in held if (recomputed := self._recomputed(one, at_once)) is not None]
         if not found:
-            return None
+            return Recomputed()
         n_rows = sum(one.n_rows for one in found)
         mean = sum(one.nats * one.n_rows for one in found) / n_rows
         return Recomputed(n_rows, sum(one.n_tokens for one in found), mean, max(one.largest_nats for one in found))
 
-    def _recomputed(self, held: tuple[Run, Tensor, IntArray] | _Remembered) -> Recomputed | None:
-        if not isinstance(held, _Remembered):
-            run, features, targets = held
-            log_probs = self._forward.logits(features).double().log_softmax(dim=-1)
-            held = _Remembered(run.ids, run.positions, run.row_tokens, targets, log_probs, self._attention)
+    def _recomputed(self, held: _Remembered, at_once: int) -> Recomputed | None:
+        """How far a sequence is from a plain pass, so many rows at a time; None where there is no memory for one."""
+
+        def differences(one: Tensor, plain: Tensor, *, are_features: bool) -> Tensor:
+            parts = []
+            for first in range(0, len(plain), at_once):
+                some = slice(first, first + at_once)
+                rows = self._forward.logits(one[some]) if are_features else one[some]
+                parts.append(_differences(rows, plain[some], held.targets[some]))
+            return torch.cat(parts)
+
         plain = self._plain(held)
         if plain is None:
             return None
         dtype = str(self._forward.model.dtype).removeprefix("torch.")
         tolerance = tolerance_nats(dtype)
-        of_rows = _differences(held.log_probs, plain, held.targets)
+        of_rows = differences(held.made, plain, are_features=held.made.ndim > 1)
         nats = float(of_rows.max())
         if not nats <= tolerance:
             again = self._plain(held)
-            apart = math.inf if again is None else float(_differences(again, plain, held.targets).max())
+            apart = math.inf if again is None else float(differences(again, plain, are_features=False).max())
             if not apart <= tolerance:
                 raise ModelError(
                     f"'{self._name}' gives other numbers each time it is run: two passes of the same tokens differ by "
@@ -145,9 +157,9 @@ class SelfCheck:
         return bool(self._random.random() * self._n_seen[place] < n)
 
     def _plain(self, held: _Remembered) -> Tensor | None:
-        """log p of the wanted rows by a plain pass, float64, (row, vocab); None where there is no memory for one. The
-        pass is of the whole sequence: some models' numbers depend on its length."""
-        was = self._attention
+        """Logits of the wanted rows by a plain pass, (row, vocab); None where there is no memory for one. The whole
+        sequence is run: some models' numbers depend on its length."""
+        was = self._library
         try:
             self._config._attn_implementation = held.attention
             logits = plain_logits(self._forward.model, held.ids, held.positions, held.rows)
@@ -158,7 +170,7 @@ class SelfCheck:
         finally:
             self._config._attn_implementation = was
         self.n_tokens += len(held.ids)
-        return logits.double().log_softmax(dim=-1)
+        return logits
 
 
 def _targets(chunk: Chunk, run: Run) -> IntArray:
@@ -176,15 +188,18 @@ def _targets(chunk: Chunk, run: Run) -> IntArray:
 
 
 def _differences(one: Tensor, plain: Tensor, targets: IntArray) -> Tensor:
-    """How far rows are from plain ones (row, vocab), nats, (row,): the mean over the plain distribution, or at the
-    response's token if that is more. Of a row of which the entropy alone is known, (row, 1), how far that is."""
-    p, one = plain.exp(), one.to(plain.device)
-    if one.shape[-1] == 1:
-        entropy = -torch.where(p > 0, p * plain, torch.zeros_like(p)).sum(dim=-1)
-        return (entropy - one[:, 0]).abs()
+    """How far rows are from plain ones, both logits (row, vocab), nats, (row,): the mean over the plain distribution,
+    or at the response's token if that is more. Of rows of which the entropies alone are known, (row,), how far these
+    are."""
+    log_p = plain.double().log_softmax(dim=-1)
+    p = log_p.exp()
+    if one.ndim == 1:
+        entropy = -torch.where(p > 0, p * log_p, torch.zeros_like(p)).sum(dim=-1)
+        return (entropy - one.to(entropy.device)).abs()
+    others = one.double().log_softmax(dim=-1).to(log_p.device)
     # Where both give a token nothing they do not differ; where one does, they differ by infinity.
-    apart = torch.where(one == plain, torch.zeros_like(p), (one - plain).abs())
+    apart = torch.where(others == log_p, torch.zeros_like(p), (others - log_p).abs())
     mean = torch.where(p > 0, p * apart, torch.zeros_like(p)).sum(dim=-1)
-    wanted = torch.from_numpy(targets).to(plain.device)
+    wanted = torch.from_numpy(targets).to(log_p.device)
     at_target = apart.gather(1, wanted.clamp_min(0)[:, None])[:, 0]
     return torch.where(wanted >= 0, torch.maximum(mean, at_target), mean)
