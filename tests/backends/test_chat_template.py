@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from jinja2 import TemplateError
 
-from leakmeter.backends.hf import chat_template, tokenizer
-from leakmeter.backends.hf.chat_template import Rendering, TooMuchError
+from leakmeter.backends.hf import chat_template
+from leakmeter.backends.hf.chat_template import TooMuchError
 from leakmeter.errors import UsageError
 
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": " Who called? "}]
@@ -23,7 +23,7 @@ def of(source: str) -> Any:
 
 
 def rendered(source: str) -> str:
-    return Rendering(of(source))(MESSAGES, answer=True)
+    return chat_template.rendered(of(source), MESSAGES, answer=True)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,6 @@ def test_what_templates_do_otherwise_is_as_in_the_library() -> None:
 
 
 def test_it_is_said_in_one_line(chat_tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tokenizer.Rendering is Rendering
     monkeypatch.setattr(chat_tokenizer.library, "chat_template", "{{ 'x' * 2000000000 }}")
     with pytest.raises(UsageError, match=r"^the model's chat template makes a text of more than .* characters; repair"):
         chat_tokenizer.render_chat(MESSAGES, answer=True)

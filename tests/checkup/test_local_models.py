@@ -30,3 +30,14 @@ def test_a_local_model_with_wrong_passes_fails_and_the_advice_is_for_it(monkeypa
         assert "passes that share work are wrong" in check.found
         for word in ("server", "concurrency", "kernels"):
             assert word not in check.advice
+
+
+def test_a_local_model_that_changes_its_mind_is_told_apart() -> None:
+    """Not as a server that others ask too."""
+    model = fresh_model("llama", "eager")
+    backend = backend_of(model)
+    noise = torch.Generator().manual_seed(0)
+    model.lm_head.register_forward_hook(lambda module, args, out: out + 3 * torch.randn(out.shape, generator=noise))
+    (found,) = [check for check in leakmeter.doctor(backend).checks if check.fault == "unstable"]
+    assert found.status == "failed"
+    assert "dropout or random routing" in found.advice

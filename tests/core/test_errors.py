@@ -23,6 +23,8 @@ KNOWN = ("context_from", "dtype", "label_scoring", "max_new_tokens", "memory", "
         ("--pool is for the moves; give --pool FILE", "pool is for the moves; give pool=FILE"),
         ("add --allow-remote to permit this", "add allow_remote=True to permit this"),
         ("--context-from 'Q:(.*)' has no group", "context_from='Q:(.*)' has no group"),
+        ("--context-from takes too long", "context_from takes too long"),
+        ("what --memory names, --pool out and --search instead", "what memory names, pool out and search instead"),
         # What the caller has not, and what is no option, stay.
         ("--served yes, a--dtype, -- and --", "--served yes, a--dtype, -- and --"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import resources
 from itertools import pairwise
 from typing import Any
 
@@ -269,6 +270,14 @@ def test_a_floor_of_bfloat16_covers_what_its_passes_differ_by() -> None:
     assert result.self_check.rows > 0
     n_tokens = len(result.response.tokens)
     assert result.noise_floor_nats >= 2 * result.self_check.nats * n_tokens * (1 - 1e-9)
+
+
+def test_a_self_check_costs_little() -> None:
+    """Of the sample log; measured: 0.7 % of the tokens, and 1.0 % with the default model."""
+    backend = backend_of(fresh_model("llama"))
+    results = leakmeter.influence(backend, resources.files("leakmeter") / "samples/files/log.jsonl", template="plain")
+    n_run = sum(result.cost.tree_tokens for result in results)
+    assert 0 < backend.n_self_check_tokens <= 0.02 * n_run
 
 
 def test_wrong_passes_leave_nothing_in_the_score_cache(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,6 +72,16 @@ def test_edges(text: str, leaks: list[float], holds: bool) -> None:
         assert (found.found.value, found.worst) == (math.inf, (Item(2, math.inf, "case 1"),))
 
 
+def test_where_a_mean_has_no_interval_the_extreme_of_its_direction_can_be_bounded() -> None:
+    for text, advice in (
+        ("leak.mean <= 9", "bound the maximum instead"),
+        ("leak.mean >= 1", "bound the minimum instead"),
+    ):
+        found = check(text, run([2.0, 3.0, 4.0]), confident=True)
+        assert not found.holds
+        assert advice in found.explained
+
+
 def test_a_broken_bound_names_the_worst_cases_that_break_it() -> None:
     found = check("leak.p95 <= 2", run([1.0, 9.0, 2.0, 3.0]))
     assert not found.holds

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from statistics import fmean
@@ -335,12 +335,9 @@ def _noise_in_process(examined: Examined) -> DoctorNoise:
 
 _CAUSES_HERE: Final = {
     "repeat": "Look for dropout or random routing in the model, or give another one: nothing it says can be measured.",
-    "order": "Give --dtype float32; if that does not help, give another model.",
-    "batch": "Give --dtype float32; if that does not help, give another model, and report this one as a bug.",
     "split": "Give --dtype float32, or ignore influences below the floor.",
-    "cache": "Give --dtype float32; if that does not help, give another model, and report this one as a bug.",
 }
-"""What to do about noise of a model in this process."""
+"""What to do about noise of a model in this process, where it is not what one does about wrong passes."""
 _CAUSES: Final = {
     "repeat": ("the same request again", "Keep others off the server during a run, or turn on deterministic kernels."),
     "order": ("the order of requests", "Ask without the prefix cache where numbers matter more than time."),
@@ -360,18 +357,13 @@ def _noise_found(noise: DoctorNoise, *, is_local: bool) -> Finding:
     sentence = f"A log-probability moves by up to {_nats(noise.floor_nats)} a token: {causes}."
     worst = max(most, key=lambda name: most[name])
     if noise.repeat_nats > _WRONG:
-        return bad("unstable", sentence)
+        unstable = bad("unstable", sentence)
+        return replace(unstable, advice=_CAUSES_HERE["repeat"]) if is_local else unstable
     if noise.floor_nats <= _QUIET:
         return Finding(sentence)
-    advice = _CAUSES_HERE[worst] if is_local else _CAUSES[worst][1]
     if is_local and noise.floor_nats > _WRONG:
-        sentence, _ = FAULTS["wrong_passes"]
-        return Finding(
-            f"{sentence} A log-probability moves by up to {_nats(noise.floor_nats)} a token: {causes}.",
-            "failed",
-            "wrong_passes",
-            advice,
-        )
+        return bad("wrong_passes", sentence)
+    advice = _CAUSES_HERE.get(worst, FAULTS["wrong_passes"][1]) if is_local else _CAUSES[worst][1]
     fault = "unstable" if noise.repeat_nats > _QUIET else None
     return Finding(f"{sentence} Ignore influences below that.", "note", fault, advice)
 

@@ -49,8 +49,8 @@ def regurgitation(
     from leakmeter.report.blocks import interrupted
 
     kind = kind_of_name(csv) or "csv"
-    where = f"{'CSV' if kind == 'csv' else 'data'} file '{csv}'"
-    rows = list(read_rows(csv, kind=kind, noun=where.partition(" '")[0]))
+    noun = "CSV file" if kind == "csv" else "data file"
+    where, rows = f"{noun} '{csv}'", list(read_rows(csv, kind=kind, noun=noun))
     if not rows:
         raise DataError(f"{where} has no rows; expected one or more with {' and '.join(map(repr, _COLUMNS))}")
     responses, contexts = ([_text(row, column, where) for row in rows] for column in _COLUMNS)

@@ -41,13 +41,6 @@ def study_progress(n_tokens: Mapping[int, float], *, noun: str = "cell", at_most
         yield state
 
 
-def _tell_wrong_pass(case_id: str, nats: float) -> None:
-    tell(
-        f"case '{case_id}': passes that share work gave other numbers than the model alone, by {nats:.3g} nats at a "
-        "token; it is measured again, and the rest too, with one plain pass a prompt, which takes several times as long"
-    )
-
-
 @contextmanager
 def growing_progress(noun: str) -> Iterator[GrowingWork]:
     """One bar for work of which more may become known meanwhile: `noun` says of what, one at a time."""
@@ -60,6 +53,13 @@ def _tell_halving(case_id: str, n_halvings: int) -> None:
     tell(
         f"case '{case_id}': memory ran out{times}; continued in smaller parts, which may change the last digits. "
         "Lower --memory to avoid this"
+    )
+
+
+def _tell_wrong_pass(case_id: str, nats: float) -> None:
+    tell(
+        f"case '{case_id}': passes that share work gave other numbers than the model alone, by {nats:.3g} nats at a "
+        "token; it is measured again, and the rest too, with one plain pass a prompt, which takes several times as long"
     )
 
 

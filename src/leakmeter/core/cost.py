@@ -345,16 +345,18 @@ def predict(backend: PlanningBackend, trial: Trial[Any]) -> Prediction:
 
 
 def unshared(backend: Backend, measure: Measure, item: Any) -> tuple[int, int] | None:
-    """Tokens that an item takes on a back end whose states cannot be forked, and on one like it whose states can; None
-    for any other back end. Most of them, where a measure goes on by what it is told."""
+    """Tokens that an item takes on a back end whose prompts share no work, and on one like it whose prompts do; None
+    for any other back end. Where a measure chooses by its scores how to go on, the most that it may take."""
     if not isinstance(backend, SelfCheckingBackend) or backend.passes == "shared":
         return None
     planning = planning_backend(backend, None)
-    counts: list[int] = []
-    for planning.sharing in ("sequences", "prefixes"):
+
+    def n_run(sharing: Sharing) -> int:
+        planning.sharing = sharing
         trial = measure.longest_trial(item) if chooses(measure, item) else measure.trial(item)
-        counts.append(predict(planning, settled(planning, trial)).n_tokens_run)
-    return counts[0], counts[1]
+        return predict(planning, settled(planning, trial)).n_tokens_run
+
+    return n_run("sequences"), n_run("prefixes")
 
 
 def planning_backend(backend: Backend, size: ModelSize | None) -> PlanningBackend:

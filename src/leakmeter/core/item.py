@@ -182,7 +182,7 @@ class Prepared:
     unmeasured_answers: int = field(default=0, kw_only=True)
     """Earlier answers of the chat that no case measures."""
     origin: Origin | None = field(default=None, kw_only=True, compare=False, repr=False)
-    """What it was prepared of ; None where it was made otherwise."""
+    """What it was prepared of; None where it was made otherwise."""
 
     def texts(self) -> JsonObject:
         """What a run keeps of the case beside these; what is not numbers of its result."""

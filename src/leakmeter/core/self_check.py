@@ -57,7 +57,6 @@ class Recomputed:
     """Sequences that were run a second time, by plain passes."""
 
     n_rows: int = 0
-    n_tokens: int = 0
     nats: float = 0.0
     """Mean difference of a row: of the response token's log-probability, or of the mean over the row's distribution,
     whichever is more."""

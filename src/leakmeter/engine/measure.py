@@ -128,7 +128,7 @@ def measure_cases(
             check=check_of(number, group_size, is_first=number == first_measured),
             on_prediction=callbacks.on_prediction,
         )
-        say_wrong_pass(parts, callbacks)
+        _say_wrong_pass(parts, callbacks)
         if n_halvings := parts[0][0]["cost"]["out_of_memory_retries"]:
             callbacks.on_halving(_named([case.item.id for case in group]), n_halvings)
         if directory is not None:
@@ -179,7 +179,7 @@ def _measured_elsewhere(
                 if outcome.n_halvings:
                     names = _named(cases.ids[part * group_size : (part + 1) * group_size])
                     callbacks.on_halving(names, outcome.n_halvings)
-                say_wrong_pass(outcome.parts, callbacks)
+                _say_wrong_pass(outcome.parts, callbacks)
                 if directory is None:
                     written(part, outcome)
                 else:
@@ -245,7 +245,7 @@ def check_of(number: int, group_size: int, *, is_first: bool) -> Check | None:
     return Check(number, is_kept) if is_kept or is_first else None
 
 
-def say_wrong_pass(parts: Sequence[Part], callbacks: Callbacks) -> None:
+def _say_wrong_pass(parts: Sequence[Part], callbacks: Callbacks) -> None:
     for texts, _ in parts:
         if (nats := texts.get("self_check", {}).get("failed_nats")) is not None:
             callbacks.on_wrong_pass(texts["id"], nats)

@@ -31,7 +31,7 @@ def notes(runs: Sequence[Measured], *, allow_drawn: bool) -> Iterator[str]:
         which = f"run {number}: " if len(runs) > 1 else ""
         if allow_drawn and (n := _n_drawn(run)):
             yield f"{which}{_drawn_text(n, run)}"
-        if n := sum(getattr(case, "unmeasured_answers", None) or 0 for case in run.cases):
+        if n := sum(case.unmeasured_answers or 0 for case in run.cases):
             yield f"{which}{unmeasured_text(n)}"
         if n := len(run.spec.get("problems") or ()):
             yield f"{which}{counted(n, 'case')} could not be used and {'is' if n == 1 else 'are'} left out"

@@ -115,7 +115,7 @@ def _check(
     n_lower = int(run.lower_bounds(quantity).sum())
     observed = number_of(known_values, how, quantity, is_least=n_lower > 0)
     # What is known of lower bounds alone is no interval of the true numbers, but may break a bound.
-    interval = number_of(known_values, how, quantity, is_least=False).interval
+    interval = number_of(known_values, how, quantity, is_least=False).interval if n_lower else observed.interval
     is_within = holds = bound.allows(observed.value)
     if confident and how not in EXTREMES:
         holds = holds and interval is not None and bound.allows(interval[1 if bound.is_upper else 0])

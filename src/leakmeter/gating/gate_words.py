@@ -62,8 +62,11 @@ def bound_sentence(found: str, number: Number, operator: str, limit: float, *, i
     if not is_within:
         return f"{found}: {_BEYOND[operator]} {limit:.12g}."
     if number.interval is None and not number.is_lower_bound:
+        extreme = "maximum" if operator in ("<=", "<") else "minimum"
         why = "one case has" if number.n == 1 else "so few cases have" if number.extremes else "equal numbers have"
-        return f"{found}: {_WITHIN[operator]} {limit:.12g}, but {why} no interval to check; bound the maximum instead."
+        return (
+            f"{found}: {_WITHIN[operator]} {limit:.12g}, but {why} no interval to check; bound the {extreme} instead."
+        )
     return f"{found}: {_WITHIN[operator]} {limit:.12g}, but its interval is not entirely."
 
 
@@ -142,8 +145,8 @@ def comparison_headline(comparison: JsonObject, first: str = "A", second: str = 
     ]
     n_other = sum(row["verdict"] == "no finding" for row in tested)
     if found:
-        others = f"; no finding in {counted(n_other, 'other quantity')}" if n_other else ""
-        return f"{second} is {' and '.join(found)} than {first}{others.replace('quantitys', 'quantities')}."
+        others = f"; no finding in {n_other:,} other {'quantity' if n_other == 1 else 'quantities'}" if n_other else ""
+        return f"{second} is {' and '.join(found)} than {first}{others}."
     if not tested:
         return f"No finding: {first} and {second} have no quantity that can be tested."
     few = ""

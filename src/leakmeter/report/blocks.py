@@ -641,15 +641,13 @@ class Report:
 
     def signed(self, command: str | None, provenance: Provenance) -> Report:
         """With how many cases are left out; and with its command line and run, where these may be told."""
-        if n := provenance.n_left_out:
-            told = _said_first(
-                f"{counted(n, 'case')} could not be used and {'is' if n == 1 else 'are'} left out.", self
-            )
-            return told.signed(command, replace(provenance, n_left_out=0))
+        n = provenance.n_left_out
+        left_out = f"{counted(n, 'case')} could not be used and {'is' if n == 1 else 'are'} left out."
+        report = _said_first(left_out, self) if n else self
         if not self.is_signed:
-            return self
+            return report
         notes = (*self.notes, Text(self.again, "soft")) if self.again and command is not None else self.notes
-        return replace(self, notes=notes, provenance=provenance, command=Command.from_line(command))
+        return replace(report, notes=notes, provenance=provenance, command=Command.from_line(command))
 
     def interrupted(self, n_measured: int, n_cases: int | None, noun: str = "cases") -> Report:
         """With a warning where not all cases, or what else the `noun` says, were measured."""

@@ -112,6 +112,11 @@ class AnyResult(ABC):
         """What self-checks found up to this case; None of results that do not say it, such as public ones."""
         return None
 
+    @property
+    def unmeasured_answers(self) -> int | None:
+        """Earlier answers of the case's chat that were not measured; None of none, and of results of no chats."""
+        return None
+
     @abstractmethod
     def to_dict(self) -> JsonObject:
         """The case as `--json` prints it."""

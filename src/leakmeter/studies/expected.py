@@ -88,8 +88,8 @@ def by_position(series: Sequence[Sequence[float] | FloatArray], *, seed: int) ->
 def early_and_late(pieces: Sequence[Sequence[float]], *, seed: int) -> Mapping[str, Estimate]:
     """Mean τ_i, nats, over the first and the second half of each context's n-grams, and the first less the second.
 
-    The difference is taken within each context, so that its interval is paired. Contexts of a
-    single n-gram have no halves and are left out; the middle one of an odd number belongs to neither.
+    The difference is taken within each context, so that its interval is paired. Contexts of a single n-gram have no
+    halves and are left out; the middle one of an odd number belongs to neither.
     """
     halved = [values for values in pieces if len(values) >= 2]
     if not halved:

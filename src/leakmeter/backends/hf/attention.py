@@ -27,11 +27,11 @@ from leakmeter.backends.hf.layers import layer_windows
 from leakmeter.backends.hf.states import Segment
 
 NAME: Final = "leakmeter_segments"
-# A block of queries looks at no key after its last: small blocks save arithmetic, large ones calls.
 _WITHOUT_EFFECT: Final = {
     "dropout", "is_causal", "output_attentions", "position_ids", "sliding_window", "use_cache"
 }  # fmt: skip
 """Arguments of attention functions that the mask of a segment has in it already, or that change nothing here."""
+# A block of queries looks at no key after its last: small blocks save arithmetic, large ones calls.
 _QUERIES_AT_ONCE = {"cpu": 128, "cuda": 2048}
 
 

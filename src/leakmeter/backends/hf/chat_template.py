@@ -41,33 +41,23 @@ class TooMuchError(Exception):
     """A template takes too long or makes too much; says which."""
 
 
-class Rendering:
-    """The chat template of a tokenizer of the transformers library.
+def rendered(tokenizer: Any, messages: Sequence[Mapping[str, str]], *, answer: bool) -> str:
+    """Messages as a prompt, by the chat template of a tokenizer of the transformers library.
 
     Raises:
-        jinja2.TemplateError: it is no template.
+        jinja2.TemplateError: it is no template, or refuses them.
+        TooMuchError: see above.
     """
-
-    def __init__(self, tokenizer: Any) -> None:
-        self._names = dict(tokenizer.special_tokens_map)
-        self._template = _compiled(tokenizer.get_chat_template())
-
-    def __call__(self, messages: Sequence[Mapping[str, str]], *, answer: bool) -> str:
-        """Messages as a prompt.
-
-        Raises:
-            jinja2.TemplateError: it refuses them.
-            TooMuchError: see above.
-        """
-        asked = [dict(message) for message in messages]
-        names = {"messages": asked, "tools": None, "documents": None, "add_generation_prompt": answer}
-        parts, n = [], 0
-        with _timed(self._template):
-            for part in self._template.generate({**names, **self._names}):
-                n += len(part)
-                _check_characters(n)
-                parts.append(part)
-        return "".join(parts)
+    template = _compiled(tokenizer.get_chat_template())
+    asked = [dict(message) for message in messages]
+    names = {"messages": asked, "tools": None, "documents": None, "add_generation_prompt": answer}
+    parts, n = [], 0
+    with _timed(template):
+        for part in template.generate({**names, **tokenizer.special_tokens_map}):
+            n += len(part)
+            _check_characters(n)
+            parts.append(part)
+    return "".join(parts)
 
 
 @lru_cache(maxsize=32)

@@ -113,7 +113,7 @@ class SelfCheck:
             return Recomputed()
         n_rows = sum(one.n_rows for one in found)
         mean = sum(one.nats * one.n_rows for one in found) / n_rows
-        return Recomputed(n_rows, sum(one.n_tokens for one in found), mean, max(one.largest_nats for one in found))
+        return Recomputed(n_rows, mean, max(one.largest_nats for one in found))
 
     def _recomputed(self, held: _Remembered, at_once: int) -> Recomputed | None:
         """How far a sequence is from a plain pass, so many rows at a time; None where there is no memory for one."""
@@ -148,7 +148,7 @@ class SelfCheck:
                 "report this one as a bug",
                 nats,
             )
-        return Recomputed(len(held.rows), len(held.ids), float(of_rows.mean()), nats)
+        return Recomputed(len(held.rows), float(of_rows.mean()), nats)
 
     def _takes(self, place: int, n: int) -> bool:
         """Whether the next so many rows take the place of those before: each row seen has the same chance."""

@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import TemplateError
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
 
-from leakmeter.backends.hf.chat_template import Rendering, TooMuchError
+from leakmeter.backends.hf.chat_template import TooMuchError, rendered
 from leakmeter.core.backend import Encoded
 from leakmeter.errors import CapabilityError, UsageError
 from leakmeter.models.local import FROM_DISK, foreign_errors
@@ -126,7 +126,7 @@ class HfTokenizer:
         if not self.has_chat_template:
             raise UsageError("this model has no chat template; give --template plain, or a template of your own")
         try:
-            return Rendering(self.library)(messages, answer=answer)
+            return rendered(self.library, messages, answer=answer)
         except TooMuchError as error:
             raise UsageError(f"the model's chat template {error}; repair it, or give another model") from None
         except TemplateError as error:

@@ -61,19 +61,9 @@ _ADVICE: Final = {
 }
 _ADVICE_OF_DISCLOSURES: Final = {
     "kept": ("Nothing has to be cut", "check what else the answer discloses (leakmeter influence), then ship it"),
-    "reached": (
-        "No disclosure is left",
-        "read the answer that the model gives afterwards; if it is useful, ship the redacted context "
-        "(--write-redacted)",
-    ),
-    "leaks": (
-        "The new answer discloses something personal or secret",
-        "do not ship; cut its sources too, or show answers only to people who may read the context",
-    ),
-    "unsearched": (
-        "The new answer was not searched, as in runs of earlier versions",
-        "run the same command again with this version, and read the answer, before you ship anything",
-    ),
+    "reached": ("No disclosure is left", _ADVICE["reached"][1]),
+    "leaks": _ADVICE["leaks"],
+    "unsearched": _ADVICE["unsearched"],
     "missed": (
         "A disclosure, or more than the limit, is left",
         "try another --unit, such as sentence, or do not show the answer to anyone who may not read the context",
