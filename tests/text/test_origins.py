@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import pytest
 from faker import Faker
 
-from leakmeter.text.surrogates import person
 from leakmeter.text.folding import unaccented
+from leakmeter.text.surrogates import person
 from leakmeter.text.surrogates.origins import LOCALES, names_of, near, origin_of
 
 

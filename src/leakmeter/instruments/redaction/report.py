@@ -66,14 +66,8 @@ _ADVICE_OF_DISCLOSURES: Final = {
         "read the answer that the model gives afterwards; if it is useful, ship the redacted context "
         "(--write-redacted)",
     ),
-    "leaks": (
-        "The new answer discloses something personal or secret",
-        "do not ship; cut its sources too, or show answers only to people who may read the context",
-    ),
-    "unsearched": (
-        "The new answer was not searched, as in runs of earlier versions",
-        "run the same command again with this version, and read the answer, before you ship anything",
-    ),
+    "leaks": _ADVICE["leaks"],
+    "unsearched": _ADVICE["unsearched"],
     "missed": (
         "A disclosure, or more than the limit, is left",
         "try another --unit, such as sentence, or do not show the answer to anyone who may not read the context",
@@ -249,9 +243,9 @@ def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
 
 def _conditions(case: RedactionResult) -> list[str]:
     """Rows of the decision table that a plan meets."""
-    answer = [] if case.after is None else ["leaks"] if case.after.sensitive else []
-    if case.after is not None and case.after.disclosures is None:
-        answer = ["unsearched"]
+    answer = []
+    if case.after is not None:
+        answer = ["unsearched"] if case.after.disclosures is None else ["leaks"] if case.after.sensitive else []
     if not case.reached:
         return [*answer, "missed"]
     if context.doubt(case) is not None:
