@@ -536,3 +536,32 @@ def test_a_surrogate_of_a_date_says_nothing_of_it(form: str) -> None:
     surrogate = surrogate_of(entity, form, region="US", seed=0, case_id="c").text
     ((_, value),) = [(one.type, one.value) for one in find(surrogate, [(0, len(surrogate))], region="US")]
     assert not set(value.split("-")) & set(entity.value.split("-"))
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "expected"),
+    [
+        ("Mr Brown came home.", "The bread is brown.", []),
+        ("Dr. Price wrote it.", "Ask for the price. Price is all.", []),
+        ("Dr. Price wrote it.", "It was Price.", ["Price"]),
+        ("Dr. Price wrote it.", "DR. PRICE WROTE IT.", ["PRICE"]),
+    ],
+)
+def test_a_word_of_the_language_is_no_name_that_documents_have(context: str, answer: str, expected: list[str]) -> None:
+    assert found(answer, context) == [("person", text) for text in expected]
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "expected"),
+    [
+        ("Patient: Will May", "Will May called.", ["Will May"]),
+        ("Patient: Will May", "We may call WILL MAY in May.", ["WILL MAY"]),
+        ("Name: April Jones", "April Jones came in April.", ["April Jones"]),
+        ("Seen by Mr May.", "He may come in May, Mr May.", ["May"]),
+        ("", "Then Anna May called on May 3, or in May 2024.", ["Anna May"]),
+        ("", "Patient: Anna May 3 2024", ["Anna"]),
+        ("", "From: April", []),
+    ],
+)
+def test_a_month_is_a_name_beside_one_or_behind_a_title(context: str, answer: str, expected: list[str]) -> None:
+    assert [text for kind, text in found(answer, context) if kind == "person"] == expected

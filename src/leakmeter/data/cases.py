@@ -333,15 +333,14 @@ class _Tried:
     hints: dict[tuple[object, ...], str] = field(default_factory=dict, repr=False)
     """Made already, by the names of a row's fields: where rows are left out, most of these have the same ones."""
 
-    def reads(self, proposal: Mapping[str, str], *, needs_response: bool | None = None) -> bool:
+    def reads(self, proposal: Mapping[str, str]) -> bool:
         """Whether a whole map gives a case of each row; what of a chat is context is asked later."""
-        needs_response = self.needs_response if needs_response is None else needs_response
         ids: set[str] = set()
         try:
             for row, fields in self._fields(proposal):
                 marker = _unmarked if "messages" in fields else None
                 case, _ = case_of_fields(fields, row.number, row.where, marker)
-                if case.id in ids or (needs_response and case.response is None):
+                if case.id in ids or (self.needs_response and case.response is None):
                     return False
                 ids.add(case.id)
         except LeakmeterError:
@@ -381,7 +380,7 @@ def _unmarked(messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
     return messages
 
 
-def _hint(fields: Fields, within: str = "", known: Mapping[str, str] | None = None, tried: _Tried = _Tried()) -> str:
+def _hint(fields: Fields, tried: _Tried, within: str = "", known: Mapping[str, str] | None = None) -> str:
     """What to give so that fields of other names are read, and all others left out; `within` is the path of the cases
     in a larger record, and `known` are paths that are known."""
     first = _proposal(fields, within, known)
@@ -396,7 +395,7 @@ def _hint(fields: Fields, within: str = "", known: Mapping[str, str] | None = No
             if not _lacking(whole, tried) and (is_open or tried.reads(whole)):
                 choose = "; of the roles between | give the one that asks" if is_open else ""
                 return f"; to read only these fields, give --map {shlex.quote(_pairs(whole))}{choose}"
-    # None reads the rows as a whole; of the one that lacks least, the parts that do are told.
+    # None reads the rows as a whole: give the parts that do, of the one that lacks least.
     partly = [_parts_that_read(proposal, {*(known or {})}, tried) for proposal in proposals]
     proposal = min(partly, key=lambda parts: len(_lacking(parts, tried)))
     fields = case if at and "cases" in proposal else fields
@@ -477,8 +476,8 @@ def _new_hint(row: Row, shape: Shape, tried: _Tried, fields: Fields) -> str:
     if not shape.cases and all(row.number != other.number for other in tried.rows):
         tried = replace(tried, rows=(*tried.rows, row))
     if not (shape.names_fields or shape.cases):
-        return _hint(fields, tried=tried)
-    return _hint(fields, shape.cases, {name: path for name, path in shape.fields.items() if path}, tried)
+        return _hint(fields, tried)
+    return _hint(fields, tried, shape.cases, {name: path for name, path in shape.fields.items() if path})
 
 
 def _texts_at(fields: Fields, besides: Iterable[str] = ()) -> str:

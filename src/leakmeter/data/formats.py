@@ -274,7 +274,7 @@ def _fits_langchain(fields: Fields) -> bool:
     held = parsed_list(_first(fields, "source_documents", "context", "documents"))
     if not held:
         return False
-    first = held[0] if isinstance(held, list) and held else None
+    first = held[0] if isinstance(held, list) else None
     inner = first.get("kwargs", first) if isinstance(first, Mapping) else {}
     return _has(("input", "source_documents", "result"))(fields) or (
         isinstance(inner, Mapping) and "page_content" in inner

@@ -120,7 +120,7 @@ class PromptSettings(templates.TemplateOptions):
 
     def prepare(self, case: Case, backend: Backend, measure: Measure) -> PreparedContext:
         if case.response is not None and measure.samples > 1:
-            raise UsageError(f"case '{case.id}' has a response, so none is drawn; leave it out, or leave samples at 1")
+            raise UsageError(f"case '{case.id}' has a response, so none is drawn; leave it out, or give samples 1")
         recognise = None
         if self.ner is not None:
             from leakmeter.models.recogniser import load_recogniser

@@ -69,6 +69,15 @@ def in_plain_text(
     return find_in_plain
 
 
+@lru_cache(maxsize=50_000)
+def unaccented(name: str) -> str:
+    """A name in small letters and without accents, as it is looked up in tables of names: people leave them out."""
+    if name.isascii():
+        return name.lower()
+    letters = unicodedata.normalize("NFKD", name.casefold().replace("ı", "i"))
+    return "".join(sign for sign in letters if not unicodedata.combining(sign))
+
+
 @lru_cache(maxsize=8)
 def plain(text: str) -> Plain:
     """A text with plain hyphens, spaces, letters and digits. Dashes and middle dots are hyphens and points where what

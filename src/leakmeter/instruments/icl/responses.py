@@ -105,7 +105,7 @@ class ResponseSettings(PlainSettings):
         task, exemplars, query = self.task, case.exemplars, case.query.texts
         _check_texts(case)
         if case.query.label is not None and measure.samples > 1:
-            raise UsageError(f"case '{case.id}' has a response, so none is drawn; leave it out, or leave samples at 1")
+            raise UsageError(f"case '{case.id}' has a response, so none is drawn; leave it out, or give samples 1")
         tokenizer, window = backend.tokenizer, backend.window
         template = plain_or_chat(self.template, tokenizer)
         writer = Writer(task, exemplars, tokenizer, chat=template == "chat")

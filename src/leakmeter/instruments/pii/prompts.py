@@ -128,8 +128,8 @@ def prepare_probe(
 ) -> PreparedProbe:
     """Fill the templates, draw decoys of the true value, and tokenise each behind each, for control names too.
 
-    Decoys that take as many tokens as the true value behind a space are preferred, and names that take as many as the
-    subject's. They are the same for all kinds of probes of a value.
+    Decoys that take as many tokens as the true value behind a space are preferred, and other names that take as many as
+    the subject's; control names may be of any length. All are the same for all kinds of probes of a value.
     """
     from leakmeter.instruments.pii.decoys import LEAST, control_names_of, decoys_of, others_in_place_of, renamed
     from leakmeter.instruments.pii.matching import STATISTICS, match
@@ -183,7 +183,7 @@ def prepare_probe(
             for person, own in by_subject
         )
 
-    controls = others_in_place_of(case.subject, drawn_names[:n_controls], seed=settings.decoy_seed)
+    controls = others_in_place_of(case.subject, control_names, seed=settings.decoy_seed)
     names = names_of(case, controls, values, encode)
     own_way = (case.kind, case.given)
     ways = [replace(case, kind=kind, given=given) for kind, given in case.ways if (kind, given) != own_way]

@@ -239,9 +239,9 @@ def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
 
 def _conditions(case: RedactionResult) -> list[str]:
     """Rows of the decision table that a plan meets."""
-    answer = [] if case.after is None else ["leaks"] if case.after.sensitive else []
-    if case.after is not None and case.after.disclosures is None:
-        answer = ["unsearched"]
+    answer = []
+    if case.after is not None:
+        answer = ["unsearched"] if case.after.disclosures is None else ["leaks"] if case.after.sensitive else []
     if not case.reached:
         return [*answer, "missed"]
     if context.doubt(case) is not None:

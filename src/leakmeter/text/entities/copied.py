@@ -57,7 +57,9 @@ def _each_once(forms: Sequence[tuple[str, str, bool]]) -> tuple[Known, ...]:
     by_letters: dict[tuple[str, str], Known] = {}
     for kind, text, by_shape in forms:
         letters = matching.folded(text)
-        if len(letters) >= (_LEAST_DIGITS if letters.isdecimal() else _LEAST_LETTERS):
+        # 'Mr May' makes no name of every May.
+        is_telling = kind != PERSON or any(map(person.is_telling, person.words(text)))
+        if is_telling and len(letters) >= (_LEAST_DIGITS if letters.isdecimal() else _LEAST_LETTERS):
             by_letters.setdefault((kind, letters), Known(kind, text, letters, by_shape))
     return tuple(by_letters.values())
 
@@ -76,10 +78,13 @@ def find(
     for value in said:
         for start, end in answer.places(value.text):
             words = text[start:end]
-            # A number is not a time of day, nor a name a word that documents write small.
-            is_other = (value.letters.isdecimal() and _PARTED.search(words) and not _PARTED.search(value.text)) or (
-                value.type in _NAMES and words.islower() and not lowered.isdisjoint(person.words(words))
-            )
+            # A number is not a time of day, nor a name a word of the language or one that documents write small. What a
+            # whole text in capitals says may be either, and is a name.
+            if value.type in _NAMES:
+                is_small = words.islower() and not lowered.isdisjoint(person.words(words))
+                is_other = is_small or (not words.isupper() and person.is_ordinary(text, start, end))
+            else:
+                is_other = value.letters.isdecimal() and _PARTED.search(words) and not _PARTED.search(value.text)
             if not is_other:
                 yield Mention(value.type, start, end, value.letters), value.by_shape
 

@@ -7,7 +7,6 @@ found, which is what a recogniser is for (`--ner`). The title is not part of the
 from __future__ import annotations
 
 import importlib
-import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final
@@ -15,7 +14,7 @@ from typing import Final
 import regex
 
 from leakmeter.text.entities.mention import PERSON, Mention
-from leakmeter.text.folding import CASED, WORD, in_plain_text
+from leakmeter.text.folding import CASED, WORD, in_plain_text, unaccented
 
 _HE = ("Mr", "Mister", "Sir", "Lord", "Herr", "Monsieur", "Señor", "Sr", "Signor", "Senhor", "Meneer")
 _SHE = (
@@ -60,6 +59,8 @@ _NO_NAME = frozenset(
         *("you", "i", "in", "on"),
     }
 )
+_MONTHS_AND_NAMES: Final = frozenset({"march", "april", "may", "june", "august"})
+_DAY_BEHIND = regex.compile(r"[ ,]{0,2}\d")
 _PART = regex.compile(r"[\p{L}\p{M}]+")
 # Between two words of a name: a space or what joins words, and a particle or an initial.
 _JOINT = regex.compile(rf"(?:\s{{1,2}}|[._-]|{_SPACE}(?:(?:{PARTICLE}|\p{{L}}\.?){_SPACE}){{1,2}})", regex.IGNORECASE)
@@ -94,7 +95,7 @@ def find(text: str) -> Iterator[Mention]:
     for match in _TITLED.finditer(text):
         titles = set(match["title"].replace(".", " ").split())
         gender = "m" if titles & set(_HE) else "f" if titles & set(_SHE) else ""
-        yield from _trimmed(text, match.start("name"), match.end("name"), gender)
+        yield from _trimmed(text, match.start("name"), match.end("name"), gender, may_be_month=True)
     lowered: frozenset[str] | None = None
     for match in _LABELLED.finditer(text):
         if match["any"]:
@@ -106,7 +107,7 @@ def find(text: str) -> Iterator[Mention]:
             value = normal(f"{match['given']} {match['last']}")
             yield Mention(PERSON, match.start("last"), match.end("given"), value)
         else:
-            yield from _trimmed(text, match.start("name"), match.end("name"), "")
+            yield from _trimmed(text, match.start("name"), match.end("name"), "", may_be_month=not match["any"])
 
 
 def normal(name: str) -> str:
@@ -150,7 +151,7 @@ def said_again(text: str, names: Sequence[str], lowered: frozenset[str]) -> Iter
     for name in names:
         for word in name.split():
             if is_telling(word):
-                owners.setdefault(_folded(word), {})[name] = word
+                owners.setdefault(unaccented(word), {})[name] = word
         for part in _unspaced_parts(name):
             for match in regex.finditer(r"[\s・·]*".join(map(regex.escape, part.split())), text):
                 yield Mention(PERSON, match.start(), match.end(), part)
@@ -173,12 +174,12 @@ def _known_words(text: str, owners: Collection[str]) -> Iterator[tuple[int, int,
         return
     for match in _LETTERS.finditer(text):
         whole = _POSSESSIVE.sub("", match.group())
-        if _folded(whole) in owners:
-            yield match.start(), match.start() + len(whole), _folded(whole)
+        if unaccented(whole) in owners:
+            yield match.start(), match.start() + len(whole), unaccented(whole)
         elif "-" in whole:
             for part in _PART.finditer(text, match.start(), match.start() + len(whole)):
-                if _folded(part.group()) in owners:
-                    yield part.start(), part.end(), _folded(part.group())
+                if unaccented(part.group()) in owners:
+                    yield part.start(), part.end(), unaccented(part.group())
 
 
 def _joined(run: Sequence[tuple[int, int, str]], owners: Owners, name: str, key: str = "") -> str:
@@ -202,10 +203,19 @@ def _is_name(text: str, start: int, end: int, lowered: frozenset[str]) -> bool:
         return False
     if not regex.match(rf"[{CASED}]", word):
         return len(word) > 1
-    if not word[0].isupper():
-        return len(word) >= _LEAST_LOWERED and word.casefold() not in _ordinary_words() | _WORDS_AND_NAMES
+    if not word[0].isupper() and len(word) < _LEAST_LOWERED:
+        return False
+    return not is_ordinary(text, start, end)
+
+
+def is_ordinary(text: str, start: int, end: int) -> bool:
+    """Whether a word that may be a name is one of the language here: no capital within a sentence says that it is not.
+    Of several words none is."""
+    word = text[start:end].casefold()
+    if not text[start].isupper():
+        return word in _ordinary_words() | _WORDS_AND_NAMES
     says_so = not text.isupper() and not opens_sentence(text, start)
-    return says_so or word.casefold() not in _ordinary_words()
+    return not says_so and word in _ordinary_words()
 
 
 def opens_sentence(text: str, at: int) -> bool:
@@ -236,23 +246,23 @@ def _unspaced_parts(name: str) -> Iterator[str]:
             yield from (name[-2:], *([name[:2]] if len(name) == 4 else []))
 
 
-def _folded(word: str) -> str:
-    if word.isascii():
-        return word.lower()
-    return "".join(sign for sign in unicodedata.normalize("NFKD", word.casefold()) if not unicodedata.combining(sign))
-
-
 @cache
 def _ordinary_words() -> frozenset[str]:
     """The most frequent words of English."""
     return frozenset(importlib.import_module("faker.providers.lorem.en_US").Provider.word_list)
 
 
-def _trimmed(text: str, start: int, end: int, gender: str) -> Iterator[Mention]:
+def is_month_as_name(text: str, start: int, end: int) -> bool:
+    """Whether a word beside a name, or behind a title, is a name that is a month too: no day or year follows."""
+    return text[start:end].casefold() in _MONTHS_AND_NAMES and not _DAY_BEHIND.match(text, end)
+
+
+def _trimmed(text: str, start: int, end: int, gender: str, *, may_be_month: bool) -> Iterator[Mention]:
     """The mention without words that open what follows, and without a possessive; nothing if no name is left."""
     word_ranges = [(start + match.start(), start + match.end()) for match in _LETTERS.finditer(text[start:end])]
     for number, (first, last) in enumerate(word_ranges):
-        if text[first:last].casefold() in _NO_NAME:
+        is_name = (number > 0 or may_be_month) and is_month_as_name(text, first, last)
+        if text[first:last].casefold() in _NO_NAME and not is_name:
             word_ranges = word_ranges[:number]
             break
     while word_ranges and text[word_ranges[-1][0] : word_ranges[-1][1]].casefold() in _PARTICLES:

@@ -7,7 +7,6 @@ would not have said by itself, see `instruments.influence.disclosures`.
 from __future__ import annotations
 
 import importlib
-import unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import Final
@@ -17,8 +16,8 @@ import regex
 from leakmeter.text.entities.date import MONTHS
 from leakmeter.text.entities.mention import ADDRESS, PERSON, Mention
 from leakmeter.text.entities.names import NAME, without_opening
-from leakmeter.text.entities.person import opens_sentence
-from leakmeter.text.folding import CASED, WORD, in_plain_text, plain
+from leakmeter.text.entities.person import is_month_as_name, opens_sentence
+from leakmeter.text.folding import CASED, WORD, in_plain_text, plain, unaccented
 
 KEY, CODE, NUMBER, AMOUNT, ACCOUNT, SPELLED = "key", "code", "number", "amount", "account", "number in words"
 NAME_TYPE: Final = "name"
@@ -398,11 +397,7 @@ def _names(text: str, around: str) -> Iterator[Mention]:
     for match in _RUN.finditer(text):
         run = without_opening(match.group())
         start = match.end() - len(run)
-        words = [
-            (start + word.start(), start + word.end(), word.group())
-            for word in _WORD.finditer(run)
-            if word.group()[0].isupper() and word.group().casefold() not in _CALENDAR and not _is_acronym(word.group())
-        ]
+        words = list(_words_of_name(text, start, match.end()))
         opens = bool(words) and words[0][0] == start and opens_sentence(text, start)
         # A word that is written small elsewhere opens the sentence, and is no name.
         while words and words[0][2].casefold() in lowered and (opens or capitalises_nouns):
@@ -416,7 +411,7 @@ def _names(text: str, around: str) -> Iterator[Mention]:
             and words[1][2] in _words_in_names(around, by_first_name=False)
         ):
             words, opens = words[1:], False
-        if not words or _folded(words[-1][2]) in _places() or _folded(run) in _places():
+        if not words or unaccented(words[-1][2]) in _places() or unaccented(run) in _places():
             continue
         first_at = next((i for i, (_, _, word) in enumerate(words) if _is_first_name(word)), None)
         if first_at is not None and (len(words) > 1 or not (opens or words[0][2].isupper())):
@@ -435,6 +430,17 @@ def _names(text: str, around: str) -> Iterator[Mention]:
                 yield _mention(PERSON if capitalises_nouns else NAME_TYPE, text, called)
             elif len(words) > 1 + opens and _is_pair(" ".join(word for _, _, word in words[-2:]), text, around):
                 yield _mention(NAME_TYPE, text, words[-2:])
+
+
+def _words_of_name(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
+    """Capitalised words with their characters, but acronyms and the calendar's; 'May' behind a first name is none."""
+    before = ""
+    for match in _WORD.finditer(text, start, end):
+        word = match.group()
+        is_name = _is_first_name(before) and is_month_as_name(text, *match.span())
+        if word[0].isupper() and not _is_acronym(word) and (is_name or word.casefold() not in _CALENDAR):
+            yield match.start(), match.end(), word
+        before = word
 
 
 def _is_pair(pair: str, text: str, around: str) -> bool:
@@ -485,7 +491,7 @@ def _capitalises_nouns(text: str) -> bool:
 
 
 def _is_first_name(word: str) -> bool:
-    return _folded(word) in _first_names()
+    return unaccented(word) in _first_names()
 
 
 @cache
@@ -498,7 +504,7 @@ def _first_names() -> frozenset[str]:
             if attribute.startswith("first_name") and isinstance(
                 listed := getattr(provider, attribute), tuple | list | dict
             ):
-                names.update(_folded(str(name)) for name in listed)
+                names.update(unaccented(str(name)) for name in listed)
     return frozenset(name for name in names - _places() if len(name) > 2)
 
 
@@ -506,8 +512,4 @@ def _first_names() -> frozenset[str]:
 def _places() -> frozenset[str]:
     """Countries, states of the United States and some others, folded."""
     provider = importlib.import_module("faker.providers.address.en_US").Provider
-    return frozenset(_folded(place) for place in (*provider.countries, *provider.states, *_OTHER_PLACES))
-
-
-def _folded(text: str) -> str:
-    return "".join(sign for sign in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(sign))
+    return frozenset(unaccented(place) for place in (*provider.countries, *provider.states, *_OTHER_PLACES))

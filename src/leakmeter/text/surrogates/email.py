@@ -87,7 +87,7 @@ def for_examples(drawn: random.Random) -> str:
 
 def of_firm(name: str, drawn: random.Random) -> str:
     """An address of a name in a usual form at an invented company, under '.example', which nobody can register."""
-    words = _words_of(name)
+    words = _spellings(name)[0]
     number = digits(drawn.choice((0, 0, 0, 1, 2, 2, 3, 4)), drawn)
     firm = _firm(words, drawn)
     return f"{_filled(drawn.choice(_FORMS_COMMON), words)}{number}@{firm}.example"
@@ -141,13 +141,9 @@ def renamed(value: str, name: str, other: str) -> str:
     return local + at + _replaced(domain, pairs)
 
 
-def _words_of(name: str) -> list[str]:
-    """A name's words as they stand in addresses: small letters without accents, no titles."""
-    return _spellings(name)[0]
-
-
 def _spellings(name: str) -> list[list[str]]:
-    """The words in each of their spellings: without accents, and with other letters for them, as ü becomes ue."""
+    """A name's words as they stand in addresses, in small letters and without titles, in each of their spellings:
+    without accents, and with other letters for them, as ü becomes ue."""
     small = unicodedata.normalize("NFC", name.replace("'", "").replace("’", "")).lower()
     spelled = []
     for letters in dict.fromkeys((small, small.translate(_WRITTEN_OUT))):

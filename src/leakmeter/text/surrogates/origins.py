@@ -19,6 +19,8 @@ from typing import Any, Final, Literal
 
 import regex
 
+from leakmeter.text.folding import unaccented
+
 Gender = Literal["male", "female", "any"]
 
 UNITED_STATES: Final = "en_US"
@@ -117,19 +119,12 @@ def near(locale: str) -> tuple[str, ...]:
     return (locale, *(other for other in group if other != locale))
 
 
-@functools.lru_cache(maxsize=50_000)
-def folded(word: str) -> str:
-    """In small letters and without accents: people leave them out."""
-    plain = unicodedata.normalize("NFKD", word.casefold().replace("ı", "i"))
-    return "".join(char for char in plain if not unicodedata.combining(char))
-
-
 def origin_of(words: Sequence[str], beside: Sequence[str], region: str) -> str:
     """The locale that words of names are most likely from, by Bayes' rule.
 
     `beside` are the words of another person's name, who is as likely as not to be from the same place. A word in no
-    table has the probability of its letters, three at a time. Within a
-    language, the region's table is taken where it has the same words.
+    table has the probability of its letters, three at a time. Within a language, the region's table is taken where it
+    has the same words.
     """
     script = _script_of("".join((*words, *beside)))
     locales = [locale for locale in LOCALES if _script(locale) == script] or [UNITED_STATES]
@@ -154,11 +149,11 @@ def _has(locale: str, word: str) -> bool:
 
 
 def is_given(word: str, locale: str) -> bool:
-    return folded(word) in _folded(locale)[0]
+    return unaccented(word) in _folded(locale)[0]
 
 
 def is_last(word: str, locale: str) -> bool:
-    return folded(word) in _folded(locale)[1]
+    return unaccented(word) in _folded(locale)[1]
 
 
 @functools.cache
@@ -166,23 +161,23 @@ def _known(locale: str) -> dict[str, float]:
     """Log-probabilities of a locale's names."""
     names = names_of(locale)
     whole = sum(names.surname_shares.values())
-    known = dict.fromkeys(map(folded, names.any), math.log(_PRESENT))
+    known = dict.fromkeys(map(unaccented, names.any), math.log(_PRESENT))
     for name, share in names.surname_shares.items():
-        known.setdefault(folded(name), math.log(min(_PRESENT, share / whole) if names.is_ranked else _PRESENT))
+        known.setdefault(unaccented(name), math.log(min(_PRESENT, share / whole) if names.is_ranked else _PRESENT))
     return known
 
 
 @functools.cache
 def _folded(locale: str) -> tuple[frozenset[str], frozenset[str]]:
     names = names_of(locale)
-    return frozenset(map(folded, names.any)), frozenset(map(folded, names.surnames))
+    return frozenset(map(unaccented, names.any)), frozenset(map(unaccented, names.surnames))
 
 
 @functools.lru_cache(maxsize=4_096)
 def _log_likelihoods(words: tuple[str, ...], locales: tuple[str, ...]) -> list[float]:
     total = [0.0] * len(locales)
     for word in words:
-        key = folded(word)
+        key = unaccented(word)
         if len(key) < 2:
             # An initial may be anybody's.
             continue

@@ -11,13 +11,13 @@ from typing import Any, Final
 import regex
 
 from leakmeter.text.entities.person import normal
+from leakmeter.text.folding import unaccented
 from leakmeter.text.surrogates.draw import LOCALES as FAKER_LOCALES
 from leakmeter.text.surrogates.draw import TRIES, Draw, cased, faker, locale_of
 from leakmeter.text.surrogates.origins import (
     LOCALES,
     UNITED_STATES,
     Gender,
-    folded,
     is_given,
     is_last,
     names_of,
@@ -107,7 +107,7 @@ def drawers(value: str, name: str, kind: str, region: str) -> Sequence[Draw]:
     another form too (Kowalska and Kowalski), and no other word becomes one of them: whoever copies the name says them
     too. Initials become initials, titles and particles stay. Where the relation does not say the gender, the first name
     does."""
-    own = frozenset(map(folded, _words(name)))
+    own = frozenset(map(unaccented, _words(name)))
     if not any(char.isupper() or char.islower() for char in value) and len(value.split()) == 1:
         return [_unspaced(value, name, kind, region)]
     matches = [match for match in _WORD.finditer(value) if not _TITLE.fullmatch(match.group())]
@@ -116,7 +116,7 @@ def drawers(value: str, name: str, kind: str, region: str) -> Sequence[Draw]:
     telling = [
         match
         for match in matches
-        if folded(match.group()) not in own and not (has_capitals and match.group().islower())
+        if unaccented(match.group()) not in own and not (has_capitals and match.group().islower())
     ]
     varied = [
         match
@@ -147,7 +147,7 @@ def drawers(value: str, name: str, kind: str, region: str) -> Sequence[Draw]:
         free = [
             _INITIALS
             if len(match.group()) == 1 and match.group().isupper()
-            else [name for name in pool if folded(name) not in own and "-" not in name]
+            else [name for name in pool if unaccented(name) not in own and "-" not in name]
             for match, pool in zip(varied, pools, strict=True)
         ]
 
@@ -177,7 +177,7 @@ def _words(text: str) -> list[str]:
 def _is_form_of(word: str, surname: str) -> bool:
     """Whether a surname is another's form, of the other gender or of a father's name: Kowalski of Kowalska. What
     stands behind the same beginning says nothing that the other does not."""
-    one, other = folded(word), folded(surname)
+    one, other = unaccented(word), unaccented(surname)
     n = next(
         (i for i, pair in enumerate(zip(one, other, strict=False)) if len(set(pair)) > 1), min(len(one), len(other))
     )
@@ -187,8 +187,8 @@ def _is_form_of(word: str, surname: str) -> bool:
 def _gender(kind: str, words: Sequence[str], locale: str) -> Gender:
     if gender_of(kind) != "any":
         return gender_of(kind)
-    women, men = ({folded(name) for name in given_names(gender, locale)} for gender in _BOTH)
-    for word in map(folded, words):
+    women, men = ({unaccented(name) for name in given_names(gender, locale)} for gender in _BOTH)
+    for word in map(unaccented, words):
         if word in women | men:
             return "any" if word in women & men else "female" if word in women else "male"
     return "any"
