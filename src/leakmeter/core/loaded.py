@@ -76,8 +76,8 @@ def _of_sharing(backend: Backend, measure: Measure, prepared: Sequence[Prepared]
         times = f", {run / shared:.1f} times as many" if run >= 1.05 * shared else ""
         of = "the case" if len(prepared) == 1 else "the first case"
         yield (
-            f"'{backend.name}' has states that cannot be forked, or failed a self-check, so each sequence is run in full"
-            f": {run:,} tokens for {of}{times}, where a model whose states can be forked would run {shared:,}"
+            f"'{backend.name}' has states that cannot be forked, or failed a self-check, so each sequence is run in "
+            f"full: {run:,} tokens for {of}{times}, where a model whose states can be forked would run {shared:,}"
         )
 
 

@@ -539,7 +539,11 @@ def _repeated_note(cases: Sequence[Case]) -> str | None:
 
 
 def case_of_fields(
-    value: Fields, number: int, where: str, marker: ContextMarker | None = None, hint: Callable[[Fields], str] = _hint
+    value: Fields,
+    number: int,
+    where: str,
+    marker: ContextMarker | None = None,
+    hint: Callable[[Fields], str] | None = None,
 ) -> tuple[Case, str | None]:
     """A case and its reference, if it has one, from the fields of a row that are in `FIELDS`; `number` is the id, where
     there is none, the marker says what is context in a chat, and the hint what mends a record without context."""
@@ -553,7 +557,7 @@ def case_of_fields(
             "query=…,context=… says which"
         )
     if "context" not in value and "messages" not in value:
-        mending = hint(value) if value else ""
+        mending = hint(value) if value and hint is not None else ""
         raise DataError(f"{where}: it has neither 'context', the retrieved texts, nor 'messages', a chat{mending}")
     id_ = value.get("id", number)
     if isinstance(id_, float) and id_.is_integer():
