@@ -235,6 +235,25 @@ def test_a_check_that_could_not_be_made_is_said(monkeypatch: pytest.MonkeyPatch)
         assert any("no memory" in warning for warning in result.warnings)
 
 
+def test_a_model_is_not_called_restless_where_no_second_pass_could_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = fresh_model("llama", "eager")
+    backend = backend_of(model)
+    real, n_passes = hf_self_check.plain_logits, 0
+
+    def once(*args: Any) -> Any:
+        nonlocal n_passes
+        n_passes += 1
+        if n_passes == 2:
+            raise torch.cuda.OutOfMemoryError("out of memory")
+        return real(*args)
+
+    monkeypatch.setattr(hf_self_check, "plain_logits", once)
+    factors_of_the_longest(monkeypatch, model)
+    (result,) = leakmeter.influence(backend, [NOTE], unit="sentence")
+    assert result.self_check.passes == "plain"
+    assert result.self_check.failed_nats > tolerance_nats("float32")
+
+
 def test_rows_are_compared_within_the_memory_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a sequence with more rows than fit at once, some are recomputed, a few at a time."""
     sizes: list[int] = []
