@@ -196,6 +196,10 @@ def test_gradients_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     rows_from_the_front(monkeypatch, model)  # of a pass for gradients the last row is read: it is still right
     (same,) = leakmeter.fisher_susceptibility(backend, QUERIES[:1], **told)
     assert same.self_check.failed_nats is None
+    # There is no other way to gradients than the one that is wrong.
+    model.lm_head.register_forward_hook(lambda module, args, out: 1.5 * out if torch.is_grad_enabled() else out)
+    with pytest.raises(WrongPassError, match="so nothing is reported"):
+        leakmeter.fisher_susceptibility(backend, QUERIES[:1], **told)
 
 
 def test_one_case_of_a_hundred_is_checked() -> None:
