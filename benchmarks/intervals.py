@@ -27,7 +27,9 @@ Draw = Callable[[np.random.Generator, int], Floats]
 
 NAME: Final = "intervals"
 OURS: Final = "ours"
-TINY: Final[Mapping[str, Any]] = {"n_draws": 20, "sizes": (8, 10), "n_truth": 2_000}
+TINY: Final[Mapping[str, Any]] = {
+    "n_draws": 20, "sizes": (8, 10), "clusters": (8, 10), "contexts": (8, 10), "n_truth": 2_000,
+}  # fmt: skip
 _SEED: Final = 20_261_128
 _N_RESAMPLES: Final = 2000
 _TAILS: Final = (0.025, 0.975)
@@ -120,8 +122,8 @@ def _quantiles(values: Floats, at: Any) -> tuple[float, float]:
 
 # ---- what they hold -------------------------------------------------------------------------------------------------
 def told(found: Sequence[Ends], truth: float) -> dict[str, float]:
-    """Shares of the draws with an interval that hold the truth, or lie beside it; its median width, and how many draws
-    have none."""
+    """Shares of the draws with an interval that hold the truth, or lie beside it; its median width, and the share of
+    draws that have none."""
     ends = np.asarray([each for each in found if each is not None], dtype=np.float64).reshape(-1, 2)
     shares = {"none": 1.0 - len(ends) / len(found)}
     if not len(ends):
@@ -256,15 +258,14 @@ def rows(
         contexts: numbers of contexts.
         n_truth: contexts that stand for all.
     """
-    small = sizes if n_draws < 100 else None
     found = [
         *of_means(n_draws, sizes),
         *of_shares(sizes),
-        *of_clusters(n_draws // 2, small or clusters),
-        *of_contexts(n_draws // 2, small or contexts, n_truth),
+        *of_clusters(n_draws // 2, clusters),
+        *of_contexts(n_draws // 2, contexts, n_truth),
     ]
     if out is not None:
-        with (out / "intervals.csv").open("w", encoding="utf-8", newline="") as file:
+        with (out / f"{NAME}.csv").open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, list(found[0]), lineterminator="\n")
             writer.writeheader()
             writer.writerows(found)

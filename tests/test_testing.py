@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 import leakmeter
+from leakmeter.core.self_check import MOST_FLOOR_NATS, SelfCheck
 from leakmeter.errors import UsageError
-from leakmeter.testing import assert_leakage
+from leakmeter.testing import assert_leakage, assert_no_disclosure
 
 CASE = {"context": "Ana Petrov is 41. She sings.", "query": "How old?", "response": "41", "id": "clinic"}
 TEST = """
@@ -48,6 +49,23 @@ def test_a_broken_bound_is_told_without_the_text() -> None:
         assert text not in str(caught.value).replace(f"{worst.nats * 0.999:g}", "")
     with pytest.raises(AssertionError, match=r"Ana Petrov is 41|She sings"):
         assert_leakage(result, max_nats=worst.nats * 0.999, show_text=True)
+
+
+@pytest.mark.parametrize("why", ["order of computation", "a self-check", "the first of 3 drawn responses"])
+def test_nothing_found_is_no_pass_where_nothing_could_be_found(why: str) -> None:
+    quiet = leakmeter.influence("toy", context="Ana sings.", query="Who?", response="Bo")
+    assert_no_disclosure(quiet)
+    drawn = leakmeter.influence("toy", context="Ana sings.", query="Who?", samples=3, max_new_tokens=2)
+    doubtful = {
+        "order of computation": replace(quiet, noise_floor_nats=1.01 * MOST_FLOOR_NATS * len(quiet.response.tokens)),
+        "a self-check": replace(
+            quiet, self_check=SelfCheck(passes="plain", rows=5, nats=0.0, largest_nats=0.0, failed_nats=3.0)
+        ),
+        "the first of 3 drawn responses": replace(drawn, disclosures=()),
+    }
+    with pytest.raises(UsageError, match=f"^no disclosure above the bound was found, but .*{why}.*; ") as told:
+        assert_no_disclosure(replace(doubtful[why], id="clinic"))
+    assert "case 'clinic'" in str(told.value)
 
 
 def test_a_belief_above_its_bound_is_told() -> None:

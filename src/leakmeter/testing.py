@@ -125,7 +125,8 @@ def assert_no_disclosure(
 
     Raises:
         AssertionError: something is disclosed; says what, of which document, and by how much.
-        UsageError: the bound is below 3 nats.
+        UsageError: the bound is below 3 nats; or nothing was found where not all could be: numbers are too uncertain
+            (see `core.self_check.doubt`), or only the first of several drawn responses was searched.
 
     Examples:
         >>> from leakmeter.testing import assert_no_disclosure
@@ -153,6 +154,7 @@ def assert_no_disclosure(
         n = "1 disclosure" if len(broken) == 1 else f"{len(broken)} disclosures"
         raise _failure(f"{n} of {noun}", broken)
     _check_complete(results)
+    _check_all_could_be_found(results)
     return results
 
 
@@ -224,6 +226,23 @@ def _check_complete(results: Iterable[InfluenceResult]) -> None:
             f"no scored piece leaks more than the bound allows, but a search did not score {sum(left):,} pieces of "
             f"{counted(len(left), 'case')}; leave search out"
         )
+
+
+def _check_all_could_be_found(results: Iterable[InfluenceResult]) -> None:
+    """Refuse to say that nothing is disclosed of a response in which not all that is could be found."""
+    from leakmeter.instruments.influence.context import doubt
+
+    for result in results:
+        why, advice = doubt(result), "give dtype='float32', or another model"
+        if why is None and len(result.samples) > 1:
+            why = f"only the first of {len(result.samples):,} drawn responses was searched"
+            advice = "give each as a case of its own"
+        if why is not None:
+            case, clause = excerpt(result.id, _EXCERPT), why.replace("\u00a0", " ")
+            raise UsageError(
+                f"no disclosure above the bound was found, but case {case!r} does not show that there is none: "
+                f"{clause}; {advice}"
+            )
 
 
 def _is_above(piece: Piece, max_nats: float | None, max_posterior: float | None) -> bool:

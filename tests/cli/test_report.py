@@ -14,6 +14,7 @@ import pytest
 import leakmeter
 from leakmeter.commands.study import StudyRun
 from leakmeter.engine.loading import load_run
+from leakmeter.errors import StoreError
 from leakmeter.studies.study_report import StudyTables
 from leakmeter.studies.tables import readable
 
@@ -63,6 +64,8 @@ def test_tables_of_a_study_for_a_paper(cli: Call, study: Path) -> None:
     made = StudyRun(study).save_latex("python.tex")
     assert made.read_text(encoding="utf-8") == text
     assert {Path(name).stat().st_mode & 0o777 for name in ("tables.tex", made)} == {0o600}
+    with pytest.raises(StoreError, match=f"LaTeX file '{study}/table.md' is a file of"):
+        StudyRun(study).save_latex(study / "table.md")
 
 
 @pytest.mark.long

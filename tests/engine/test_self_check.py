@@ -196,6 +196,10 @@ def test_gradients_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     rows_from_the_front(monkeypatch, model)  # of a pass for gradients the last row is read: it is still right
     (same,) = leakmeter.fisher_susceptibility(backend, QUERIES[:1], **told)
     assert same.self_check.failed_nats is None
+    # There is no other way to gradients than the one that is wrong.
+    model.lm_head.register_forward_hook(lambda module, args, out: 1.5 * out if torch.is_grad_enabled() else out)
+    with pytest.raises(WrongPassError, match="so nothing is reported"):
+        leakmeter.fisher_susceptibility(backend, QUERIES[:1], **told)
 
 
 def test_one_case_of_a_hundred_is_checked() -> None:
@@ -233,6 +237,25 @@ def test_a_check_that_could_not_be_made_is_said(monkeypatch: pytest.MonkeyPatch)
     for result in results:
         assert result.self_check.rows == 0
         assert any("no memory" in warning for warning in result.warnings)
+
+
+def test_a_model_is_not_called_restless_where_no_second_pass_could_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = fresh_model("llama", "eager")
+    backend = backend_of(model)
+    real, n_passes = hf_self_check.plain_logits, 0
+
+    def once(*args: Any) -> Any:
+        nonlocal n_passes
+        n_passes += 1
+        if n_passes == 2:
+            raise torch.cuda.OutOfMemoryError("out of memory")
+        return real(*args)
+
+    monkeypatch.setattr(hf_self_check, "plain_logits", once)
+    factors_of_the_longest(monkeypatch, model)
+    (result,) = leakmeter.influence(backend, [NOTE], unit="sentence")
+    assert result.self_check.passes == "plain"
+    assert result.self_check.failed_nats > tolerance_nats("float32")
 
 
 def test_rows_are_compared_within_the_memory_there_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,6 +155,22 @@ def test_confident_asks_for_the_whole_interval() -> None:
         assert check("leak.mean <= 6", run(few)).holds
 
 
+@pytest.mark.parametrize(
+    ("text", "leaks", "least", "why"),
+    [
+        ("leak.mean >= 1", [3.0] * 8 + [math.inf], (), "infinite numbers have"),
+        ("leak.mean >= 1", [3.0, 4.0, math.inf], (), "so few cases have"),
+        # What is at least so much has no interval to be outside of the bound either.
+        ("leak.mean <= 9", [1.0, 2.0, 3.0], (0,), "so few cases have"),
+        ("leak.mean <= 9", [2.0] * 9, (0,), "equal numbers have"),
+    ],
+)
+def test_why_there_is_no_interval_is_true(text: str, leaks: list[float], least: tuple[int, ...], why: str) -> None:
+    found = check(text, run(leaks, least=least), confident=True)
+    assert not found.holds
+    assert f"but {why} no interval to check" in found.explained
+
+
 def test_few_cases_show_their_numbers_in_the_place_of_an_interval() -> None:
     found = check("leak.mean <= 3", run([1.0, 2.0, 9.0, None]))
     assert (found.found.interval, found.found.extremes) == (None, (1.0, 9.0))

@@ -68,17 +68,17 @@ def made_runs(folder: Path) -> dict[str, Whole]:
     import leakmeter as lm
 
     short = {"max_new_tokens": 4}
-    one = {"samples": 1, **short}
+    drawn = {"samples": 1, **short}
     icl = {"task": TASK, "exemplars": MOODS[2:5], "label_scoring": "whole-sequence"}
     pairs, asked = [{"input": f"{i}?", "output": f"{i}!"} for i in range(4)], [{"input": "Who?"}, {"input": "When?"}]
     pii = {"kinds": ("twin",), "beams": (1, 2), "decoys": 50, "prompts": 2, "control_names": 1, "keep_values": True}
     audit = {"samples": 2, "seed": 3, "temperature": 2.0}
     behind = {"contexts": CONTEXTS}
     told: dict[str, tuple[Any, Any, dict[str, Any]]] = {
-        "influence": (lm.influence, CASES, one),
+        "influence": (lm.influence, CASES, drawn),
         "influence, samples": (lm.influence, CASES, {"samples": 2, "group": True, **short}),
-        "influence, entities": (lm.influence, CASES, {"unit": "entity", "swap": True, **one}),
-        "influence, search": (lm.influence, LONG, {"search": "top:2", "audit": "0.9:2", **one}),
+        "influence, entities": (lm.influence, CASES, {"unit": "entity", "swap": True, **drawn}),
+        "influence, search": (lm.influence, LONG, {"search": "top:2", "audit": "0.9:2", **drawn}),
         "icl": (lm.icl, MOODS[:2], icl),
         "icl, vocabulary": (lm.icl, MOODS[:2], {"space": "vocabulary", **icl}),
         "icl, responses": (lm.icl_responses, asked, {"exemplars": pairs, **short}),
@@ -87,7 +87,7 @@ def made_runs(folder: Path) -> dict[str, Whole]:
         "fisher": (lm.fisher_susceptibility, QUERIES, {**behind, "probes": 4, "directions": 2}),
         "audit": (lm.generate, SAID, {"subset_size": 3, **audit, **short}),
         "audit, parts": (lm.generate, SAID, {**audit, "max_new_tokens": 101}),
-        "redaction": (lm.redact, CASES, {"max_loss": 0.05, **one}),
+        "redaction": (lm.redact, CASES, {"max_loss": 0.05, **drawn}),
         "decode": (lm.decode, CASES, {"samples": 2, "cid_lambda": 0.5, **short}),
         "decode, epsilon": (lm.decode, CASES, {"samples": 2, "epsilon": 1.0, "seed": 7, **short}),
     }

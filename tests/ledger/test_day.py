@@ -162,6 +162,26 @@ def test_answers_that_differ_are_never_one_draw_whatever_their_response_ids(ledg
     assert "cached for another prompt" not in told.flags
 
 
+def test_what_a_self_check_found_holds_for_all_answers_that_are_measured_together(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = measuring._in_runs
+
+    def checked(*given: Any) -> Any:
+        for number, (texts, measurements) in enumerate(real(*given)):
+            found = {"self_check": {"passes": "shared", "rows": 1, "nats": 1e3, "largest_nats": 1e3}}
+            yield {**texts, **(found if number == 0 else {})}, measurements
+
+    monkeypatch.setattr(measuring, "_in_runs", checked)
+    added(ledger, day())
+    n_tokens = {row["score"]: row["n_tokens"] for row in ledger.rows("measured")}
+    assert len(n_tokens) > 2
+    for row in ledger.rows("scores"):
+        assert row["noise_nats"] >= 2e3 * n_tokens[row["score"]] * (1 - 1e-9)
+    # What such numbers show is no disclosure, either.
+    assert {row["evidence"] for row in ledger.rows("disclosures")} == {"words"}
+
+
 def test_a_document_that_was_not_in_the_prompt_adds_nothing(ledger: Ledger) -> None:
     told = told_of(ledger, logged(1, PLAIN, "Rain", absent=(AbsentDocument("file-7", "0" * 64),)))
     assert {one.item.id for one in told} == {"weather-0"}

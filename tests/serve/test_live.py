@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 import leakmeter
 from helpers.report_browser import CHROMIUM, Browser
 from helpers.serving import CASE, HEADERS, asked
+from leakmeter.core.self_check import SelfCheck
 from leakmeter.errors import UnknownNameError
 from leakmeter.report import scale
 from leakmeter.serve import live, serving
@@ -149,6 +150,16 @@ def test_a_new_answer_that_gives_something_away_is_named_above_all(
     assert 'class="leak strong"' in html
     assert "What the new answer gives away" in html
     assert [name for name, _ in told].index("searching") > max(i for i, (name, _) in enumerate(told) if name == "token")
+
+
+def test_a_new_answer_is_not_called_quiet_where_nothing_could_be_found(
+    made: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_whole = live._whole_result
+    failed = SelfCheck(passes="plain", rows=5, nats=0.0, largest_nats=0.0, failed_nats=3.0)
+    monkeypatch.setattr(live, "_whole_result", lambda *given: replace(of_whole(*given), self_check=failed))
+    html = asked(made, "cut", cut=["s1"], max_new_tokens=3)[-1][1]["html"]
+    assert "Whether the new answer discloses any personal or secret data cannot be said: a self-check found" in html
 
 
 @pytest.mark.parametrize("search", [{}, {"search": "top:1:1"}])

@@ -143,8 +143,8 @@ def _directories(names: Sequence[str], roots: Sequence[Path]) -> list[Path]:
 
 
 def _latest(paths: Sequence[Path], roots: Sequence[Path], names: Sequence[str], against: Path | None) -> Path:
-    """The run that a command finished or confirmed last, of those that have the quantities of these names and are of an
-    instrument that the baseline is of."""
+    """The run that a command finished last, or found finished, of those that have the quantities of these names and are
+    of an instrument that the baseline is of."""
     from leakmeter.core import registry
     from leakmeter.gating.baseline import read_baseline
     from leakmeter.gating.bounds import unknown_quantity

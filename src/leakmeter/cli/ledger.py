@@ -152,7 +152,7 @@ def add(
 
     book = _opened(ledger, new=True)
     try:
-        # Of each answer two: of the documents, and of the personal data in them.
+        # An answer takes two: one of the documents, and one of the personal data in them.
         with growing_progress("measurement") as watch:
             add_answers(book, reader, kept, how, notify=output.tell, watch=watch, added=added)
     except KeyboardInterrupt:

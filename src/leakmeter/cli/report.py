@@ -60,7 +60,7 @@ def report(
             raise UsageError(f"'{run}' is a study's directory, whose {MARKDOWN} is Markdown; leave --markdown out")
         output.save_page(html, page_of_study(run))
         if latex is not None:
-            saved(latex, tables_of(run).latex())
+            saved(latex, tables_of(run).latex(), noun="LaTeX file")
     else:
         _write_pages([run, *others], html, figures, public=public)
     output.tell_page(html, public=public)

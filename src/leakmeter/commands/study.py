@@ -48,7 +48,7 @@ class StudyRun:
             The file's path.
 
         Raises:
-            StoreError: it lies in a run.
+            StoreError: it lies in a run, or the study cannot be read.
         """
         from leakmeter.results.result import saved
         from leakmeter.studies.study_report import page_of_study
@@ -65,12 +65,12 @@ class StudyRun:
             The file's path.
 
         Raises:
-            StoreError: it lies in a run.
+            StoreError: it lies in a run, or the study cannot be read.
         """
         from leakmeter.results.result import saved
         from leakmeter.studies.study_report import tables_of
 
-        return saved(path, tables_of(self.path).latex())
+        return saved(path, tables_of(self.path).latex(), noun="LaTeX file")
 
 
 def study(

@@ -125,7 +125,8 @@ def _check(
         why, advice = quantity.lower_bound.why, quantity.lower_bound.advice
         sentence = undecided_sentence(*words, n_lower=n_lower, why=why, advice=advice)
     else:
-        sentence = bound_sentence(*words, is_within=is_within, holds=holds)
+        has_interval = interval is not None
+        sentence = bound_sentence(*words, is_within=is_within, holds=holds, has_interval=has_interval)
     n_missing = len(run.cases) - observed.n
     worst = () if holds or undecided else _worst(bound, values, run.ids)
     return Check(*about, holds and not undecided, observed, n_missing, sentence, worst, undecided, n_lower)

@@ -3,6 +3,7 @@ in lines for the terminal alone."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
@@ -55,15 +56,20 @@ def found_text(name: str, number: Number, how: str = "", values: FloatArray | No
     return f"{name} is {value_text(number)} {number.unit}, {which} {of_all}"
 
 
-def bound_sentence(found: str, number: Number, operator: str, limit: float, *, is_within: bool, holds: bool) -> str:
-    """`found` is a `found_text`. A bound that holds may ask for more than a value within it."""
+def bound_sentence(
+    found: str, number: Number, operator: str, limit: float, *, is_within: bool, holds: bool, has_interval: bool = True
+) -> str:
+    """`found` is a `found_text`. A bound that holds may ask for more than a value within it: for an interval, if it
+    `has_interval`, which a number that is a lower bound does not show."""
     if holds:
         return f"{found}: {_WITHIN[operator]} {limit:.12g}, as asked."
     if not is_within:
         return f"{found}: {_BEYOND[operator]} {limit:.12g}."
-    if number.interval is None and not number.is_lower_bound:
+    if not has_interval:
         extreme = "maximum" if operator in ("<=", "<") else "minimum"
-        why = "one case has" if number.n == 1 else "so few cases have" if number.extremes else "equal numbers have"
+        of_many = "equal numbers have" if math.isfinite(number.value) else "infinite numbers have"
+        few = "one case has" if number.n == 1 else "so few cases have"
+        why = few if number.n < FEWEST_FOR_INTERVAL else of_many
         return (
             f"{found}: {_WITHIN[operator]} {limit:.12g}, but {why} no interval to check; bound the {extreme} instead."
         )

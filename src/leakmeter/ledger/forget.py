@@ -6,7 +6,7 @@ import hashlib
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -339,7 +339,7 @@ def _words(text: str) -> str:
     return f" {' '.join(_WORD.findall(unicodedata.normalize('NFKC', text).casefold()))} "
 
 
-def _left(book: Book, removed: _Gone, wanted: _Wanted, unsure: Collection[str]) -> tuple[str, ...]:
+def _left(book: Book, removed: _Gone, wanted: _Wanted, unsure: Set[str]) -> tuple[str, ...]:
     sentences = []
     if n := len(removed.told_of - removed.events):
         sentences.append(
@@ -356,7 +356,7 @@ def _left(book: Book, removed: _Gone, wanted: _Wanted, unsure: Collection[str]) 
             f"{n_ids} remaining ids of documents, traces or spans contain a word of the name; forget those too if they "
             "are about the same."
         )
-    traces = sorted({event["trace"] for event in remaining if {event["by_document"], event["by_entity"]} & {*unsure}})
+    traces = sorted({event["trace"] for event in remaining if {event["by_document"], event["by_entity"]} & unsure})
     if traces:
         # An id that has the name is told of above, without it.
         listed = [excerpt(trace, 40) for trace in traces if not wanted.is_in(trace)][:_MOST_TRACES]

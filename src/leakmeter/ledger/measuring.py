@@ -22,7 +22,7 @@ from leakmeter.core.item import Origin
 from leakmeter.core.loaded import LoadedCases, Plan, Preparations
 from leakmeter.core.measure import Texts
 from leakmeter.core.record import JsonObject
-from leakmeter.core.self_check import with_noise_of
+from leakmeter.core.self_check import carried, with_noise_of
 from leakmeter.errors import DamagedError, LeakmeterError, UsageError, WindowError
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.measure import Influence
@@ -334,11 +334,12 @@ def measured(
             if work is not None and problems:
                 # What cannot be measured by one unit is left out of those that follow.
                 work.expect(-n_passes * len(problems))
-            for part in score(_ready(prepared, setup, backend)) if prepared else ():
-                key = str(part[0]["id"])
+            for texts, measurements in carried(score(_ready(prepared, setup, backend))) if prepared else ():
+                part = texts, with_noise_of(texts, measurements)
+                key = str(texts["id"])
                 _take(ledger, rows, key, part, todo[key], setup, keeps_texts=how.keep_texts)
                 if unit == ENTITY:
-                    entities[first[key]] = [span for span in part[0]["spans"] if span["entity"] is not None]
+                    entities[first[key]] = [span for span in texts["spans"] if span["entity"] is not None]
                 else:
                     rows["disclosures"] += _disclosures(ledger, key, part, todo[key], entities[first[key]])
                     if work is not None:
@@ -445,7 +446,7 @@ def _take(
     if keeps_texts:
         rows[TEXTS].append(kept_texts(key, part, setup.measure.record()))
     units = [span["name"] for span in texts["spans"] if span["kind"] == "unit"]
-    numbers = _numbers(with_noise_of(texts, measurements), units)
+    numbers = _numbers(measurements, units)
     for span in texts["spans"]:
         if span["kind"] != "unit":
             continue

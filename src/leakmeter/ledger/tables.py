@@ -25,7 +25,7 @@ class EventRow(TypedDict):
     event: Annotated[str, "keyed hash of trace and span"]
     trace: Annotated[str, "id of the trace, as it was logged"]
     span: Annotated[str, "id of the span, as it was logged"]
-    draw: Annotated[str, "keyed hash of the response's id: equal with an equal answer, one draw was shown twice"]
+    draw: Annotated[str, "keyed hash of the response's id; equal, with an equal answer, for one draw shown again"]
     time: Annotated[datetime | None, "when the answer was finished; null where that was not logged"]
     day: Annotated[date | None, "of the time, UTC"]
     recipient: Annotated[str | None, "keyed pseudonym; null where none was logged"]

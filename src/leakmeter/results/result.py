@@ -375,14 +375,15 @@ def show(shown: Any) -> None:
     Console(markup=False, highlight=False).print(shown.to_rich())
 
 
-def saved(path: str | Path, page: str, *, public: bool = False) -> Path:
-    """Where a page was written; for its owner alone, mode 0600, unless it may be published."""
+def saved(path: str | Path, text: str, *, public: bool = False, noun: str = "page") -> Path:
+    """Where a page was written, or a text of another kind, the `noun`; for its owner alone, mode 0600, unless it may be
+    published."""
     from leakmeter.core.files import check_outside_runs, write_whole
 
     where = Path(path)
-    check_outside_runs(where, "page")
+    check_outside_runs(where, noun)
     # A path that a page names need not be Unicode, and a page is.
-    write_whole(where, page.encode(errors="replace"), public=public)
+    write_whole(where, text.encode(errors="replace"), public=public)
     return where
 
 

@@ -75,6 +75,10 @@ def blocks(
         yield b.Headline(
             f"The new answer discloses: {disclosure_report.kinds_text(leaks)}. Do not ship.", verdict="bad"
         )
+    elif searched is not None and (why := wording.doubt(searched)) is not None:
+        yield b.Headline(
+            f"Whether the new answer discloses any personal or secret data cannot be said: {why}. None was found."
+        )
     yield b.Headline(f"{subject} influences the same answer by {left}\u00a0nats; as it was typed, by {whole}.")
     yield b.Text(
         f"{wording.posterior_sentence(after, 'whole_', 'this context' if swapped else 'what is left')} "
