@@ -278,7 +278,14 @@ def test_addresses_of_mail_keep_the_name(email: str, form: str) -> None:
         ("Atatürk Caddesi 5, Kadıköy, İstanbul", "US", r"\w+ Caddesi \d, Kadıköy, İstanbul"),
         ("H.No. 97, Bhatt Nagar, Nandyal-833788", "IN", r"H\.No\. \d\d, [\w ]+ Nagar, Nandyal-833788"),
         ("Vicolo Stella, 59, 30010, Mira (VE)", "IT", r"Vicolo [\w' -]+, \d\d, 30010, Mira \(VE\)"),
+        *(
+            ("Lange Straße 5, 10115 Berlin", of, r"(?:[\w']+[ -])*[\w']+ Straße \d, 10115 Berlin")
+            for of in ("US", "DE")
+        ),
+        ("Hauptstrasse 5, 8001 Zürich", "DE", r"[\w' -]+(?<!-)strasse \d, 8001 Zürich"),
         ("12 Plaza Drive, Troy, NY 12180", "US", r"\d\d [A-Z]\w+ Drive, Troy, NY 12180"),
+        ("12 Plaza St, Troy, NY 12180", "US", r"\d\d [A-Z]\w+ St, Troy, NY 12180"),
+        ("12 Cold Spring, Troy, NY 12180", "US", r"\d\d [A-Z]\w+ Spring, Troy, NY 12180"),
     ],
 )
 def test_addresses_keep_what_streets_are_called_where_they_are(address: str, region: str, form: str) -> None:

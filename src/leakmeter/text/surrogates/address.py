@@ -38,6 +38,10 @@ _STREET_TYPES: Final = (
 _FLAT_NAMES: Final = ("Apt", "Apt.", "Unit", "Suite")
 _SIDES: Final = ("N ", "S ", "E ", "W ", "N. ", "North ", "West ")
 _ENGLISH: Final = ("US", "CA", "GB", "IE", "AU", "NZ")
+_ENGLISH_ENDS: Final = frozenset(
+    listed("st way cir circle ter terrace trail pkwy parkway hwy highway sq row loop run spring springs")
+)
+"""What streets are called in English beside `_STREET_TYPES`, as no street elsewhere ends."""
 _ABROAD: Final[Mapping[str, tuple[str, ...]]] = {
     # What streets are called: words before the name of one, '-' before what a name ends in, '+' before words behind it.
     "IT": listed("via viale vicolo piazza piazzale corso largo strada contrada borgo rotonda incrocio stretto canale"),
@@ -207,6 +211,8 @@ def _country_of(value: str, region: str) -> str:
     if region not in _ENGLISH or any(word.strip(".,") in _STREET_TYPES for word in value.split()):
         return region
     street = _street_of(value.split(","))[1]
+    if street.lower().split(" ")[-1].rstrip(".") in _ENGLISH_ENDS:
+        return region
     return next((country for country in _ABROAD if country != "IN" and _type_of(street, country)), region)
 
 
@@ -219,7 +225,8 @@ def _street_of(parts: Sequence[str]) -> tuple[int, str]:
 
 def _type_of(street: str, region: str) -> str:
     """What an address calls a street, such as 'via' or '-straße'; empty where it does not say."""
-    words = street.casefold().split()
+    # Not folded: 'strasse' is another form than 'straße', and longer.
+    words = street.lower().split()
     for type_ in _ABROAD.get(_OF_COUNTRY.get(region, region), ()):
         if not words:
             break
@@ -237,7 +244,7 @@ def _elsewhere(value: str, region: str, drawn: random.Random) -> str:
 
     parts = value.split(",")
     at, street = _street_of(parts)
-    if street and street.casefold() not in _ABROAD.get(_OF_COUNTRY.get(region, region), ()):
+    if street and street.lower() not in _ABROAD.get(_OF_COUNTRY.get(region, region), ()):
         locale = locale_of(region, AVAILABLE_LOCALES)
         fake = faker(locale, drawn)
         draw = fake.street_name if _has_streets(locale) else fake.last_name
@@ -283,7 +290,8 @@ def _untyped(street: str, type_: str) -> str:
     if type_[:1] == "+":
         return " ".join(words[:-1])
     if type_[:1] == "-":
-        return street[: len(street) - len(type_) + 1]
+        # The hyphen of 'Karl-Marx-Straße' goes with what it joins.
+        return street[: len(street) - len(type_) + 1].removesuffix("-")
     return " ".join(words[1:]) if type_ else street
 
 
