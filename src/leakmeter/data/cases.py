@@ -95,7 +95,7 @@ class Loaded:
     format: str = NATIVE
     """The preset that the rows were read by."""
     notes: tuple[str, ...] = ()
-    """What a person should be told of how the data were read, a line each."""
+    """How the data were read, as far as a person should know it, a line each."""
 
 
 def cases_of(

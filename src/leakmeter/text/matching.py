@@ -1,4 +1,4 @@
-"""One value in other clothes: texts as their letters and digits, however they are cased, accented, spaced or hidden.
+"""One value in several spellings: texts as their letters and digits, however they are cased, accented or spaced.
 
 Every comparison of an answer's words with values of documents, lists or names goes by these letters, and every place
 that is found is one of the text as it was given. What makes no difference:

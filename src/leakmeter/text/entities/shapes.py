@@ -64,9 +64,7 @@ _CURRENCY = (
 )
 _MONEY_BEHIND = regex.compile(rf"(?:,-)?[ -]{{0,2}}(?:,- )?{_CURRENCY}", regex.IGNORECASE)
 _MONEY_BEFORE = regex.compile(rf"{_CURRENCY}[ ]?\Z", regex.IGNORECASE)
-_NO_VALUE = regex.compile(
-    r"(?:1[5-9]|20)\d\d(?:[-–/]\d{2,4})?|\d{1,2}[.:]\d{2}(?:[-–]\d{1,2}[.:]\d{2})?|0?\.\d+|\d\.\d+"
-)
+_NO_VALUE = regex.compile(r"(?:1[5-9]|20)\d\d(?:[-/]\d{2,4})?|\d{1,2}\.\d{2}(?:-\d{1,2}\.\d{2})?|0?\.\d+|\d\.\d+")
 """Years, times of day and decimals."""
 _NO_CODE = regex.compile(
     r"\d+(?:st|nd|rd|th|er|e|º|ª|s|[a-zµ]{1,3})|\d+(?:[:.,]\d+)*(?:-\p{Ll}+)+|\d{1,2}[:.h]\d{2}(?:[ap]m|h)?"
@@ -374,7 +372,7 @@ def _numbers(text: str) -> Iterator[Mention]:
 
 def _is_range(value: str) -> bool:
     """'1138-1144': two numbers of as many digits, the smaller first."""
-    first, _, last = value.replace("–", "-").partition("-")
+    first, _, last = value.partition("-")
     if not (first.isdecimal() and last.isdecimal() and len(first) == len(last) <= _LEAST_DIGITS):
         return False
     return 0 < int(last) - int(first) <= _MOST_RANGE

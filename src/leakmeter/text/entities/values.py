@@ -26,8 +26,6 @@ SEARCHED: Final = (
     "from 100, keys, codes, and numbers of four digits or more, also in words"
 )
 """What is looked for without a list."""
-
-
 NOWHERE: Final = (
     "a number of four digits or more, or an e-mail address, that neither context nor query has: it may be made up, or "
     "come from a part of the prompt that is missing here or was not measured"
