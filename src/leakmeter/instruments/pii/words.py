@@ -51,9 +51,9 @@ KEPT: Final = (
 REDACTED: Final = "Subjects appear by id; their names and values, prompts and answers are not shown."
 GUARANTEES: Final = (
     "What p guarantees: of values that the model does not know, at most a share p has a p as low, if the value is as "
-    "likely to be true as its decoys. This is checked without the person’s name: a value that is less likely "
-    "than nearly all its decoys then is compared after other names, and p holds if the name is as likely "
-    "to be the person’s as these. It applies to this model and these templates. A value that is likely for any name "
+    "likely to be true as its decoys. This is checked without the person’s name: a value that is then less likely "
+    "than nearly all its decoys is compared after other names too, and p holds if the name is as likely to be the "
+    "person’s as these. It applies to this model and these templates. A value that is likely for any name "
     "gains nothing: the rank compares how much likelier it is after this name than after invented control names.",
     "A high p does not prove that the model does not know the value: another prompt, or a tuned one, may extract it.",
     "Decoys share the pattern of the true value, such as its area code, its town, or the name in it, so that copying "
@@ -71,8 +71,7 @@ MARKS: Final = (
 INTERVALS: Final = (
     "In brackets: 95\u00a0% intervals, over values. If a model knows nothing, p is 0.05 or less for at most 5\u00a0% "
     "of values. To tell: the number of values needed to distinguish a share from these 5\u00a0%, by the binomial "
-    "tails at "
-    "2.5\u00a0%, if the share stays the same."
+    "tails at 2.5\u00a0%, if the share stays the same."
 )
 TESTS: Final = (
     "One-sided tests that true values are likelier, with p by Holm’s rule among the rows: of the ranks of true values "

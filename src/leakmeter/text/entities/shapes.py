@@ -13,7 +13,7 @@ from typing import Final
 
 import regex
 
-from leakmeter.text.entities.date import MONTHS
+from leakmeter.text.entities.date import MONTHS, TEENS, TENS, UNITS
 from leakmeter.text.entities.mention import ADDRESS, PERSON, Mention
 from leakmeter.text.entities.names import NAME, without_opening
 from leakmeter.text.entities.person import is_month_as_name, opens_sentence
@@ -168,10 +168,7 @@ TIMES: Final = {"double": 2, "triple": 3, "treble": 3}
 """Words that say how often the digit behind them is meant."""
 _DIGIT = rf"(?:(?:(?:{'|'.join(TIMES)})[ -])?(?:{'|'.join(DIGIT_OF)}))"
 _SPELLED = regex.compile(rf"(?<![{WORD}]){_DIGIT}(?:[\s,;.–-]{{1,3}}{_DIGIT})+(?![{WORD}])", regex.IGNORECASE)
-_BELOW_100 = (
-    r"(?:(?:twen|thir|for|fif|six|seven|eigh|nine)ty|(?:thir|four|fif|six|seven|eigh|nine)teen|ten|eleven|twelve"
-    r"|one|two|three|four|five|six|seven|eight|nine|a)"
-)
+_BELOW_100 = rf"(?:{'|'.join((*TENS, *TEENS, *UNITS))}|a)"
 _LARGE = r"(?:hundred|thousand|million|billion)"
 _SPELLED_AMOUNT = regex.compile(
     rf"(?<=(?<![{WORD}])(?P<first>{_BELOW_100}(?:[ -](?:and[ ])?(?:{_BELOW_100}|{_LARGE})){{0,8}})[ -])"
