@@ -33,7 +33,7 @@ _NO_LETTER = regex.compile(r"[\u02b9-\u02ff\u0640]")
 """Apostrophes and strokes that Unicode calls letters."""
 _STROKES: Final = str.maketrans(
     {
-        **dict(zip("øłđħŧıðɨʉ", "oldhtidiu", strict=True)),
+        **dict(zip("øłđħŧıðɨʉə", "oldhtidiue", strict=True)),
         "æ": "ae",
         "œ": "oe",
         "þ": "th",

@@ -138,6 +138,7 @@ def test_names_of_every_kind_give_addresses() -> None:
         *(("Heike Müller", "hmuller@gmx.de"), ("Søren Ågaard", "soeren.aagaard@gmail.com")),
         *(("Søren Ågaard", "sorenagaard@gmail.com"), ("Łukasz Wójcik", "lukasz_wojcik@gmail.com")),
         *(("Işıl Yıldız", "isil.yildiz@hotmail.com"), ("BJÖRK ÆGISDÓTTIR", "b.aegisdottir@yahoo.com")),
+        *(("Aliyə Məmmədova", "aliye.memmedova@gmail.com"), ("Aliyə Məmmədova", "amammadova@gmail.com")),
     ],
 )
 def test_addresses_of_mail_are_forms_of_names_as_they_are_spelled(name: str, email: str) -> None:
