@@ -46,11 +46,13 @@ _ABROAD: Final[Mapping[str, tuple[str, ...]]] = {
     # What streets are called: words before the name of one, '-' before what a name ends in, '+' before words behind it.
     "IT": listed("via viale vicolo piazza piazzale corso largo strada contrada borgo rotonda incrocio stretto canale"),
     "ES": listed(
-        "calle c/ avenida avda. avda plaza paseo camino ronda glorieta cuesta vial pasaje pasadizo rambla callejón "
+        "calle c/ c. avenida avda. avda plaza paseo camino ronda glorieta cuesta vial pasaje pasadizo rambla callejón "
         "cañada carretera acceso alameda urbanización"
     ),
     "FR": listed("rue avenue av. boulevard bd place chemin allée impasse quai cours passage route square"),
-    "DE": listed("-straße -strasse -str. -weg -platz -allee -gasse -ring -damm -ufer +straße +weg +platz +allee"),
+    "DE": listed(
+        "-straße -strasse -str. -weg -platz -allee -gasse -ring -damm -ufer +straße +strasse +weg +platz +allee"
+    ),
     "NL": listed("-straat -weg -laan -plein -gracht -kade -steeg -dreef -singel -hof -pad -ring -baan -boulevard"),
     "PL": listed("ul. ulica al. aleja aleje pl. plac os. osiedle"),
     "TR": listed("+sokak +sokağı +sok. +sk. +cadde +caddesi +cad. +cd. +bulvarı +mahallesi +mah."),
@@ -64,14 +66,17 @@ _ABROAD: Final[Mapping[str, tuple[str, ...]]] = {
 _OF_COUNTRY: Final[Mapping[str, str]] = {
     "AT": "DE",
     "CH": "DE",
-    "BE": "NL",
     "BR": "PT",
     **dict.fromkeys(("MX", "CO", "AR", "CL", "PE", "EC", "VE", "UY", "PY", "BO", "CR", "GT", "CU", "DO"), "ES"),
 }
 """Countries whose streets are called as those of another."""
-_LABEL: Final = re.compile(r"(?i)\W*(?:h\.? ?no|no|nr|flat|plot|door|apt|int|km)?\W*\d(?:[\d/ -]|[a-z](?![a-z]))*\Z")
+_OF_SEVERAL_LANGUAGES: Final = ("BE", "CH")
+_LABEL: Final = re.compile(
+    r"(?i)\W*(?:h\.? ?no|no|nr|flat|plot|door|apt|int|km|д|дом|кв)?\W*\d(?:[\d/ -]|[a-z](?![a-z]))*\Z"
+)
 """Numbers alone, or with what they are of."""
 _NUMBER: Final = re.compile(r"\d+")
+_NUMBER_SIGN: Final = re.compile(r" (?:no|nr)\.?\Z", re.IGNORECASE)
 _ORDINAL: Final = re.compile(r"(\d+)(st|nd|rd|th)\b", re.IGNORECASE)
 _WORD: Final = re.compile(WORD)
 _KEPT: Final = re.compile(r"(?i:of|the|de|la|del|los|las|el|san|santa|st|saint|old|new|north|south|east|west|mount|mt)")
@@ -129,12 +134,18 @@ def in_one_town(name: str, state: str, drawn: random.Random) -> Draw:
 
 
 def place_of(value: str, region: str) -> str:
-    """The end of an address from its town on; empty where none is found."""
+    """What an address says beside the street and the house: the town and what stands beside it; empty where it says
+    nothing more."""
+    region = _country_of(value, region)
     if region in _ENGLISH:
         for start, _, label in _labelled(value):
             if label == "PlaceName":
                 return value[start:].strip()
-    return value.partition(",")[2].strip()
+        return value.partition(",")[2].strip()
+    parts = value.split(",")
+    at, _ = _street_of(parts, region)
+    varied = {at, *_houses_of(parts, at)}
+    return ",".join(part for i, part in enumerate(parts) if i not in varied).strip()
 
 
 def _labelled(value: str) -> Iterator[tuple[int, str, str]]:
@@ -208,19 +219,43 @@ def _lettered(text: str, drawn: random.Random) -> str:
 
 def _country_of(value: str, region: str) -> str:
     """The country that calls streets as an address does, where its region does not."""
-    if region not in _ENGLISH or any(word.strip(".,") in _STREET_TYPES for word in value.split()):
-        return region
-    street = _street_of(value.split(","))[1]
-    if street.lower().split(" ")[-1].rstrip(".") in _ENGLISH_ENDS:
+    street = _street_of(value.split(","), region)[1]
+    if region in _ENGLISH:
+        is_own = any(word.strip(".,") in _STREET_TYPES for word in value.split())
+        is_own = is_own or street.lower().split(" ")[-1].rstrip(".") in _ENGLISH_ENDS
+    else:
+        is_own = region not in _OF_SEVERAL_LANGUAGES or bool(_type_of(street, region))
+    if is_own:
         return region
     return next((country for country in _ABROAD if country != "IN" and _type_of(street, country)), region)
 
 
-def _street_of(parts: Sequence[str]) -> tuple[int, str]:
-    """Which of the parts of an address says the street, and its words without numbers before and behind them."""
-    at = next((i for i, part in enumerate(parts) if part.strip() and not _LABEL.fullmatch(part)), 0)
-    words = re.search(r"[^\W\d_][^\d,]*[^\W\d_]\.?", parts[at])
-    return at, words[0] if words else ""
+def _street_of(parts: Sequence[str], region: str) -> tuple[int, str]:
+    """Which of the parts of an address says the street, and its words without numbers before and behind them: the first
+    that is called as streets of the region are, since some begin with the town, else the first that is no number."""
+    streets = {i: _words_of(part) for i, part in enumerate(parts) if part.strip() and not _LABEL.fullmatch(part)}
+    at = next((i for i, words in streets.items() if _type_of(words, region)), next(iter(streets), 0))
+    return at, streets.get(at, "")
+
+
+def _words_of(part: str) -> str:
+    words = re.search(r"[^\W\d_][^\d,]*[^\W\d_]\.?", part)
+    return _NUMBER_SIGN.sub("", words[0]) if words else ""
+
+
+def _is_of_house(part: str) -> bool:
+    """Whether a part is a number, and of a house or a flat rather than a postal code."""
+    return bool(_LABEL.fullmatch(part)) and max(map(len, _NUMBER.findall(part))) < _POSTCODE
+
+
+def _houses_of(parts: Sequence[str], at: int) -> list[int]:
+    """Which parts are numbers of a house or a flat, before the street's and, as in some places, behind it. The last is
+    the town, unless that stands first."""
+    is_town_first = not all(_LABEL.fullmatch(part) for part in parts[:at] if part.strip())
+    end = at + 1
+    while end < len(parts) - (not is_town_first) and _is_of_house(parts[end]):
+        end += 1
+    return [*(i for i in range(at) if _is_of_house(parts[i])), *range(at + 1, end)]
 
 
 def _type_of(street: str, region: str) -> str:
@@ -243,9 +278,10 @@ def _elsewhere(value: str, region: str, drawn: random.Random) -> str:
     from faker.config import AVAILABLE_LOCALES
 
     parts = value.split(",")
-    at, street = _street_of(parts)
+    at, street = _street_of(parts, region)
     if street and street.lower() not in _ABROAD.get(_OF_COUNTRY.get(region, region), ()):
-        locale = locale_of(region, AVAILABLE_LOCALES)
+        # By 'dk' Faker knows the cars of Denmark alone.
+        locale = locale_of(region, {*AVAILABLE_LOCALES} - {"dk_DK"})
         fake = faker(locale, drawn)
         draw = fake.street_name if _has_streets(locale) else fake.last_name
         type_ = _type_of(street, region)
@@ -260,18 +296,13 @@ def _elsewhere(value: str, region: str, drawn: random.Random) -> str:
         if type_[:1] not in ("", "-", "+"):
             # 'via' or 'Via', as it was.
             new = street.split()[0] + new[len(new.split()[0]) :]
+        new = new.upper() if street.isupper() else new
         before, _, behind = parts[at].partition(street)
         parts[at] = _numbered(before, drawn) + new + _numbered(behind, drawn)
     else:
         parts[at] = _numbered(parts[at], drawn)
-    parts[:at] = [_numbered(part, drawn) for part in parts[:at]]
-    # In some places the number stands behind a comma.
-    end = at + 1
-    while (
-        end < len(parts) - 1 and _LABEL.fullmatch(parts[end]) and max(map(len, _NUMBER.findall(parts[end]))) < _POSTCODE
-    ):
-        parts[end] = _numbered(parts[end], drawn)
-        end += 1
+    for i in _houses_of(parts, at):
+        parts[i] = _numbered(parts[i], drawn)
     return ",".join(parts)
 
 
