@@ -1,7 +1,9 @@
 """Where a name is from, by the tables of names of Faker's locales, and other names from there.
 
 A model that has read of nobody still finds an Italian's father likelier to be called Virgilio than Mason. What stands
-in the place of a name has to be from where it is from.
+in the place of a name has to be from where it is from. Tables are in the letters of the place: of Chinese, Japanese,
+Korean, Arabic, Persian, Russian, Greek and Hebrew names in Latin letters there is none, and 'Wei Zhang' is taken to be
+from a place whose table has such words.
 """
 
 from __future__ import annotations
