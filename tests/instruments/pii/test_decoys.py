@@ -214,14 +214,15 @@ def test_addresses_share_the_town_and_emails_a_domain_only_where_it_is_the_same(
     for address, region in (
         *((str(JANE.address), "US"), ("PO Box 12, Sandwick, OR 97000", "US"), ("Lindenweg 4, 79999 Aulendorf", "DE")),
         *(("Vicolo Stella, 59, 30010, Mira (VE)", of) for of in ("IT", "US")),
-        ("Flat 4, 12 Nehru Nagar, Pune", "IN"),
+        *(("Flat 4, 12 Nehru Nagar, Pune", "IN"), ("Level 3, 89 Rodgers Ridge, Maungakiwi 5337", "NZ")),
     ):
         decoys = addresses(address, region)
         assert share_place("address", (address, *decoys), region)
         elsewhere = address.replace(address.split(", ")[-1], "Elsewhere, ME 04103")
         assert share_place("address", (address, *decoys, elsewhere), region) is False
     first = "101000, Москва, ул. Ленина, д. 5"
-    assert share_place("address", (first, *addresses(first, "RU", n=40)), "RU")
+    for begun in (first, f"{first} к. 83, 623286"):
+        assert share_place("address", (begun, *addresses(begun, "RU", n=40)), "RU")
     assert share_place("address", (first, first.replace("Москва", "Тверь")), "RU") is False
     assert share_place("address", ("12 Quay Street", "14 Quay Street"), "US") is False
     assert share_place("email", (str(JANE.email), *decoys_of(JANE, "email", n=50)), "US") is False
@@ -295,6 +296,10 @@ def test_addresses_of_mail_keep_the_name(email: str, form: str) -> None:
         # In a country of several languages a street says which.
         ("Rue Neuve 5, 1000 Bruxelles", "BE", r"Rue [\w' -]+ \d, 1000 Bruxelles"),
         ("Kerkstraat 5, 2000 Antwerpen", "BE", r"[\w' -]+straat \d, 2000 Antwerpen"),
+        ("Patriciaring 5, 9000 Gent", "BE", r"[\w' ]+ring \d, 9000 Gent"),
+        ("Av. Mitre N° 18, Chubut", "AR", r"[\w .]+ N° \d\d, Chubut"),
+        ("97 दुर्गा पथ, अलीगढ", "IN", r"\d\d [^A-Za-z]+, अलीगढ"),
+        ("97 Soi Chaiyo, Bangkok", "TH", r"\d\d [A-Za-z' -]+, Bangkok"),
         *(("Via Nassa 5, 6900 Lugano", of, r"Via [\w' -]+ \d, 6900 Lugano") for of in ("CH", "IT")),
         ("İstiklal Caddesi No: 5, İstanbul", "TR", r"[\w ]+ Caddesi No: \d, İstanbul"),
         ("101000, Москва, ул. Ленина, д. 5", "RU", r"101000, Москва, ул\. [\w .-]+, д\. \d"),

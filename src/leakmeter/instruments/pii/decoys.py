@@ -76,7 +76,9 @@ def share_place(type: ValueType, values: Sequence[str], region: str) -> bool | N
         return len(domains) == 1
     if type == "address":
         place = address.place_of(values[0], region).casefold()
-        return bool(place) and all(place in value.casefold() for value in values)
+        return bool(place) and all(
+            value.casefold().endswith(place) or address.place_of(value, region).casefold() == place for value in values
+        )
     return None
 
 

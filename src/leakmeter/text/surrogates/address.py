@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+import regex
+
 from leakmeter.text.surrogates.draw import (
     LOCALES,
     TRIES,
@@ -22,6 +24,8 @@ from leakmeter.text.surrogates.draw import (
     ordinal_ending,
     other_than,
 )
+from leakmeter.text.surrogates.origins import LOCALES as LOCALES_OF_NAMES
+from leakmeter.text.surrogates.origins import script, script_of
 
 _STREETS: Final = listed(
     """
@@ -70,13 +74,14 @@ _OF_COUNTRY: Final[Mapping[str, str]] = {
     **dict.fromkeys(("MX", "CO", "AR", "CL", "PE", "EC", "VE", "UY", "PY", "BO", "CR", "GT", "CU", "DO"), "ES"),
 }
 """Countries whose streets are called as those of another."""
-_OF_SEVERAL_LANGUAGES: Final = ("BE", "CH")
+_OF_SEVERAL_LANGUAGES: Final[Mapping[str, tuple[str, ...]]] = {"BE": ("NL", "FR", "DE"), "CH": ("DE", "FR", "IT")}
 _LABEL: Final = re.compile(
-    r"(?i)\W*(?:h\.? ?no|no|nr|flat|plot|door|apt|int|km|д|дом|кв)?\W*\d(?:[\d/ -]|[a-z](?![a-z]))*\Z"
+    r"(?i)\W*(?:h\.? ?no|no|nr|level|flat|plot|door|apt|int|km|д|дом|кв)?\W*\d(?:[\d/ -]|[a-z](?![a-z]))*\Z"
 )
 """Numbers alone, or with what they are of."""
 _NUMBER: Final = re.compile(r"\d+")
-_NUMBER_SIGN: Final = re.compile(r" (?:no|nr)\.?\Z", re.IGNORECASE)
+_NUMBER_SIGN: Final = re.compile(r" (?:no|nr|n)\.?\Z", re.IGNORECASE)
+_WORDS: Final = regex.compile(r"\p{L}[^\d,]*[\p{L}\p{M}]\.?")
 _ORDINAL: Final = re.compile(r"(\d+)(st|nd|rd|th)\b", re.IGNORECASE)
 _WORD: Final = re.compile(WORD)
 _KEPT: Final = re.compile(r"(?i:of|the|de|la|del|los|las|el|san|santa|st|saint|old|new|north|south|east|west|mount|mt)")
@@ -137,11 +142,9 @@ def place_of(value: str, region: str) -> str:
     """What an address says beside the street and the house: the town and what stands beside it; empty where it says
     nothing more."""
     region = _country_of(value, region)
-    if region in _ENGLISH:
-        for start, _, label in _labelled(value):
-            if label == "PlaceName":
-                return value[start:].strip()
-        return value.partition(",")[2].strip()
+    if region in _ENGLISH and any(label for _, label in _parts(value)):
+        town = next((start for start, _, label in _labelled(value) if label == "PlaceName"), None)
+        return (value.partition(",")[2] if town is None else value[town:]).strip()
     parts = value.split(",")
     at, _ = _street_of(parts, region)
     varied = {at, *_houses_of(parts, at)}
@@ -227,19 +230,22 @@ def _country_of(value: str, region: str) -> str:
         is_own = region not in _OF_SEVERAL_LANGUAGES or bool(_type_of(street, region))
     if is_own:
         return region
-    return next((country for country in _ABROAD if country != "IN" and _type_of(street, country)), region)
+    others = _OF_SEVERAL_LANGUAGES.get(region) or [country for country in _ABROAD if country != "IN"]
+    return next((country for country in others if _type_of(street, country)), region)
 
 
 def _street_of(parts: Sequence[str], region: str) -> tuple[int, str]:
     """Which of the parts of an address says the street, and its words without numbers before and behind them: the first
     that is called as streets of the region are, since some begin with the town, else the first that is no number."""
     streets = {i: _words_of(part) for i, part in enumerate(parts) if part.strip() and not _LABEL.fullmatch(part)}
-    at = next((i for i, words in streets.items() if _type_of(words, region)), next(iter(streets), 0))
+    # 'ул. 50 лет Октября': a number may stand behind the word.
+    named = (i for i, words in streets.items() if words.lower() in _types(region) or _type_of(words, region))
+    at = next(named, next(iter(streets), 0))
     return at, streets.get(at, "")
 
 
 def _words_of(part: str) -> str:
-    words = re.search(r"[^\W\d_][^\d,]*[^\W\d_]\.?", part)
+    words = _WORDS.search(part)
     return _NUMBER_SIGN.sub("", words[0]) if words else ""
 
 
@@ -258,11 +264,15 @@ def _houses_of(parts: Sequence[str], at: int) -> list[int]:
     return [*(i for i in range(at) if _is_of_house(parts[i])), *range(at + 1, end)]
 
 
+def _types(region: str) -> tuple[str, ...]:
+    return _ABROAD.get(_OF_COUNTRY.get(region, region), ())
+
+
 def _type_of(street: str, region: str) -> str:
     """What an address calls a street, such as 'via' or '-straße'; empty where it does not say."""
     # Not folded: 'strasse' is another form than 'straße', and longer.
     words = street.lower().split()
-    for type_ in _ABROAD.get(_OF_COUNTRY.get(region, region), ()):
+    for type_ in _types(region):
         if not words:
             break
         is_so = {
@@ -279,9 +289,11 @@ def _elsewhere(value: str, region: str, drawn: random.Random) -> str:
 
     parts = value.split(",")
     at, street = _street_of(parts, region)
-    if street and street.lower() not in _ABROAD.get(_OF_COUNTRY.get(region, region), ()):
+    if street and street.lower() not in _types(region):
+        of_region = [locale for locale in LOCALES_OF_NAMES if locale.endswith(f"_{region}")]
         # By 'dk' Faker knows the cars of Denmark alone.
-        locale = locale_of(region, {*AVAILABLE_LOCALES} - {"dk_DK"})
+        others = {"dk_DK", *(locale for locale in of_region if script(locale) != script_of(street))}
+        locale = locale_of(region, {*AVAILABLE_LOCALES} - others)
         fake = faker(locale, drawn)
         draw = fake.street_name if _has_streets(locale) else fake.last_name
         type_ = _type_of(street, region)
