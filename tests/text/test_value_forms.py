@@ -188,6 +188,23 @@ def test_addresses_in_words() -> None:
         assert found(text) == []
 
 
+@pytest.mark.parametrize(
+    ("response", "prompt", "is_unexplained"),
+    [
+        ("Write to anna@clinic.example.", "Her mail is anna [at] clinic [dot] example.", False),
+        ("Write to anna [at] clinic [dot] example.", "Her mail is ANNA@clinic.example.", False),
+        ("Write to anna@clinic.example.", "Her mail is anna@harbour.example.", True),
+        ("Dial 0161 496 0382.", "Dial 0161\u20114960382.", False),
+        ("Dial 0161 496 0382.", "Her mail is anna@clinic.example.", True),
+        ("Room 12 at nine.", "", False),
+    ],
+)
+def test_a_value_that_the_prompt_has_in_another_form_is_explained(
+    response: str, prompt: str, is_unexplained: bool
+) -> None:
+    assert values.is_unexplained(response, prompt) == is_unexplained
+
+
 HOSTILE = (
     *("one hundred ", "A–1–", "https://a:", "?a=", "ISO-", "姓名：王 ", "double ", "tobias quillmere ", "a at b dot "),
     *("\u00ad", "A1", "twenty ", "AA11 ", "third of May ", "12.3456 N ", "A-B 1234", "·1", "Patient: Ada "),
