@@ -84,6 +84,15 @@ def test_relatives_decoys_are_from_where_the_person_is() -> None:
         assert set(surnames) <= set(names_of("es_ES").surnames)
 
 
+@pytest.mark.parametrize("locale", LOCALES)
+def test_a_name_in_no_table_has_decoys_in_every_place(locale: str) -> None:
+    names = names_of(locale)
+    unknown, surname = (names.any[-1] * 2).capitalize(), names.surnames[-1]
+    for kind in ("father", "mother", "friend"):
+        for some in drawn(f"{unknown} {surname}", f"{names.any[0]} {surname}", kind, locale.rpartition("_")[2], 20):
+            assert len(some) > 5
+
+
 def test_a_surname_in_another_form_stays_as_it_is() -> None:
     for value, name, kind in (
         *(("Jan Kowalski", "Anna Kowalska", "father"), ("Пётр Иванов", "Анна Иванова", "father")),

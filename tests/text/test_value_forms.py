@@ -10,6 +10,7 @@ import pytest
 from leakmeter.text.entities import person, values
 from leakmeter.text.entities.find import find
 from leakmeter.text.entity_results import repeated
+from leakmeter.text.matching import Folded
 from leakmeter.text.surrogates.entity import surrogate_of
 
 
@@ -61,11 +62,11 @@ def test_letters_of_another_script_are_no_part_of_a_value(kind: str, script: str
 
 
 def test_letters_of_the_own_script_are_part_of_it() -> None:
-    assert values.Folded("Die Nummer482913 fehlt").where("482913") is not None
-    assert values.Folded("密钥是9f8Zk2LqT7xw的").where("9f8Zk2LqT7xw") == (3, 15)
-    assert values.Folded("key x9f8Zk2LqT7xwy").where("9f8Zk2LqT7xw") is None
-    assert values.Folded("王小明有咳嗽").where("王小明") == (0, 3)
-    assert values.Folded("والكتابة").where("كتاب") is None
+    assert Folded("Die Nummer482913 fehlt").where("482913") is not None
+    assert Folded("密钥是9f8Zk2LqT7xw的").where("9f8Zk2LqT7xw") == (3, 15)
+    assert Folded("key x9f8Zk2LqT7xwy").where("9f8Zk2LqT7xw") is None
+    assert Folded("王小明有咳嗽").where("王小明") == (0, 3)
+    assert Folded("والكتابة").where("كتاب") is None
 
 
 @pytest.mark.parametrize(
@@ -185,6 +186,23 @@ def test_addresses_in_words() -> None:
     assert found("Reach anna at clinic dot org.") == [("email", "anna at clinic dot org")]
     for text in ("She (at) home waits.", "Look at polka dot dresses.", "f(at)x [1] f(at) bar", "He is at dot matrix."):
         assert found(text) == []
+
+
+@pytest.mark.parametrize(
+    ("response", "prompt", "is_unexplained"),
+    [
+        ("Write to anna@clinic.example.", "Her mail is anna [at] clinic [dot] example.", False),
+        ("Write to anna [at] clinic [dot] example.", "Her mail is ANNA@clinic.example.", False),
+        ("Write to anna@clinic.example.", "Her mail is anna@harbour.example.", True),
+        ("Dial 0161 496 0382.", "Dial 0161\u20114960382.", False),
+        ("Dial 0161 496 0382.", "Her mail is anna@clinic.example.", True),
+        ("Room 12 at nine.", "", False),
+    ],
+)
+def test_a_value_that_the_prompt_has_in_another_form_is_explained(
+    response: str, prompt: str, is_unexplained: bool
+) -> None:
+    assert values.is_unexplained(response, prompt) == is_unexplained
 
 
 HOSTILE = (
@@ -389,9 +407,9 @@ def test_words_that_are_no_date(text: str) -> None:
 )
 def test_numbers_in_words_with_oh_and_double(said: str, digits: str) -> None:
     assert found(f"You reach him on {said} after six.") == [("number in words", said)]
-    place = values.Folded(f"Tel. {digits}.").where(said)
+    place = Folded(f"Tel. {digits}.").where(said)
     assert place == (5, 5 + len(digits))
-    assert values.Folded(f"It is {said}.").where(digits) == (6, 6 + len(said))
+    assert Folded(f"It is {said}.").where(digits) == (6, 6 + len(said))
 
 
 def test_few_digits_in_words_are_no_value() -> None:

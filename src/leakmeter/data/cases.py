@@ -78,6 +78,7 @@ _TRIED: Final = 8
 _MOST_NAMES: Final = 1000
 """Unknown names that are compared with known ones."""
 _MOST_HINTS: Final = 100
+"""Hints that are made: rows of further names get none."""
 _SHORT: Final = 40
 """Characters of a context below which it may be an id."""
 
@@ -95,7 +96,7 @@ class Loaded:
     format: str = NATIVE
     """The preset that the rows were read by."""
     notes: tuple[str, ...] = ()
-    """What a person should be told of how the data were read, a line each."""
+    """How the data were read, as far as a person should know it, a line each."""
 
 
 def cases_of(
@@ -467,8 +468,9 @@ def _hint_of_row(row: Row, shape: Shape, tried: _Tried, fields: Fields) -> str:
     fields = row.fields if isinstance(row.content, Mapping) else fields
     key = (tried.is_read, *fields)
     if key not in tried.hints:
-        made = "" if len(tried.hints) >= _MOST_HINTS else _new_hint(row, shape, tried, fields)
-        tried.hints[key] = made
+        if len(tried.hints) >= _MOST_HINTS:
+            return ""
+        tried.hints[key] = _new_hint(row, shape, tried, fields)
     return tried.hints[key]
 
 

@@ -66,7 +66,7 @@ REASONING: Final = ("reasoning", "thinking", "redacted_thinking", "reasoning_con
 """Parts of a message, and fields beside it, in which a model reasons out of sight."""
 _REASONED_LISTS: Final = ("reasoning_details", "thinking_blocks")
 _REASONED: Final = (*REASONING, *_REASONED_LISTS, "reasoningContent", "step-start")
-"""Fields and parts of an assistant's message that are left out, since nobody is told what they say, or they say
+"""Fields and parts of an assistant's message that are left out, since its reader does not see them, or they say
 nothing."""
 _REASONED_ENDS: Final = ("reasoning", "reasoning_content", "tokens", "token_count")
 _TEXT_PARTS: Final = ("text", "input_text", "output_text")

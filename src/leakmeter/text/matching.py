@@ -1,4 +1,4 @@
-"""One value in other clothes: texts as their letters and digits, however they are cased, accented, spaced or hidden.
+"""One value in several spellings: texts as their letters and digits, however they are cased, accented or spaced.
 
 Every comparison of an answer's words with values of documents, lists or names goes by these letters, and every place
 that is found is one of the text as it was given. What makes no difference:
@@ -19,7 +19,7 @@ from typing import Final
 
 import regex
 
-from leakmeter.text.entities.shapes import DIGIT_OF, TIMES
+from leakmeter.text.entities.shapes import digits_of
 from leakmeter.text.folding import CASED
 
 HIDDEN: Final = r"\p{Default_Ignorable_Code_Point}"
@@ -29,12 +29,11 @@ _BESIDE = regex.compile(rf"[{HIDDEN}\p{{M}}]")
 """What stands between two letters and parts no word."""
 _WORD = regex.compile(rf"[\p{{L}}\p{{M}}\p{{N}}{HIDDEN}]+")
 _SIGNS = regex.compile(r"[^a-z0-9]+")
-_DIGIT = regex.compile(r"\d|[\p{L}\p{M}]+")
 _NO_LETTER = regex.compile(r"[\u02b9-\u02ff\u0640]")
 """Apostrophes and strokes that Unicode calls letters."""
 _STROKES: Final = str.maketrans(
     {
-        **dict(zip("øłđħŧıðɨʉ", "oldhtidiu", strict=True)),
+        **dict(zip("øłđħŧıðɨʉə", "oldhtidiue", strict=True)),
         "æ": "ae",
         "œ": "oe",
         "þ": "th",
@@ -91,19 +90,7 @@ class Folded:
 
     @cached_property
     def _digits(self) -> tuple[str, list[tuple[int, int]]]:
-        """Digits in the order of the text, also those that are words, and the characters of each."""
-        digits: list[str] = []
-        places: list[tuple[int, int]] = []
-        times, start = 1, 0
-        for match in _DIGIT.finditer(self._text):
-            word = match.group().casefold()
-            digit = DIGIT_OF.get(word, word)
-            if digit.isdecimal():
-                # 'double four' is 44.
-                digits += [str(unicodedata.decimal(digit))] * times
-                places += [(start if times > 1 else match.start(), match.end())] * times
-            times, start = TIMES.get(word, 1), match.start()
-        return "".join(digits), places
+        return digits_of(self._text)
 
     def where(self, value: str) -> tuple[int, int] | None:
         """First characters that have a value, in words too; None where none do."""

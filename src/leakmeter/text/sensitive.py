@@ -1,7 +1,7 @@
 """What a user calls personal or secret: values of a table, such as an export of customers, or patterns.
 
-Only hashes of a list are kept in a run: the places of its values in each context, which holds them anyway, and the
-SHA-256 of the file.
+A run does not keep a list. It keeps the SHA-256 of the file, and the places of its values in each context, which has
+them anyway.
 """
 
 from __future__ import annotations

@@ -191,16 +191,28 @@ def test_several_samples_have_mean_interval_and_worst() -> None:
     assert case.response == Response(text="41", tokens=("41",), sampled=True, seed=3)
     # The first response is the one shown; the others enter the spread.
     assert (case.whole_nats, case.whole_mean_nats, case.whole_worst_nats) == (1.0, 1.5, 3.0)
-    assert case.whole_interval_nats == (interval_of_mean([1.0, 3.0, 0.5], seed=3))
+    assert case.whole_interval_nats is None
     s1, s2 = case.pieces
     assert (s1.nats, s1.mean_nats, s1.worst_nats) == (0.5, 1.0, 2.0)
     assert (s2.nats, s2.mean_nats, s2.worst_nats) == (0.0, 0.125, 0.25)
-    assert s1.interval_nats == (interval_of_mean([0.5, 2.0, 0.5], seed=3))
+    assert s1.interval_nats is None
     assert case.samples == (
         Sample(text="41", tokens=("41",), whole_nats=1.0, piece_nats=(0.5, 0.0)),
         Sample(text="forty", tokens=("forty",), whole_nats=3.0, piece_nats=(2.0, 0.25)),
         Sample(text="old", tokens=("old",), whole_nats=0.5, piece_nats=(0.5, 0.125)),
     )
+
+
+def test_means_of_eight_samples_have_intervals() -> None:
+    whole, cut = np.arange(1.0, 9.0), np.arange(1.0, 9.0) ** 2
+    measurements = [measurement("noise", [0.0]), *(measurement("only_this", [1.0], name) for name in ("s1", "s2"))]
+    for i in range(8):
+        measurements.append(measurement("whole", [-whole[i]], sample=i))
+        measurements += [measurement("without_this", [cut[i]], name, sample=i) for name in ("s1", "s2")]
+    case = result_of(texts(responses=[{"text": "41", "tokens": ["41"]}] * 8, sampled=True), measurements)
+    assert case.whole_interval_nats is not None
+    assert case.whole_interval_nats == interval_of_mean(whole, seed=3)
+    assert case.pieces[0].interval_nats == interval_of_mean(cut, seed=3)
 
 
 def test_an_infinite_influence_is_a_word_and_a_missing_one_is_null() -> None:

@@ -30,6 +30,7 @@ from leakmeter.instruments.pii.decoys import (
 )
 from leakmeter.instruments.pii.subject import Relation, Subject, ValueType
 from leakmeter.instruments.pii.subjects import load_subjects
+from leakmeter.text.surrogates.origins import names_of
 from leakmeter.text.surrogates.person import given_names
 from leakmeter.text.surrogates.phone import EXCHANGES_OF_NOBODY
 from leakmeter.text.surrogates.university import universities
@@ -138,6 +139,7 @@ def test_names_of_every_kind_give_addresses() -> None:
         *(("Heike Müller", "hmuller@gmx.de"), ("Søren Ågaard", "soeren.aagaard@gmail.com")),
         *(("Søren Ågaard", "sorenagaard@gmail.com"), ("Łukasz Wójcik", "lukasz_wojcik@gmail.com")),
         *(("Işıl Yıldız", "isil.yildiz@hotmail.com"), ("BJÖRK ÆGISDÓTTIR", "b.aegisdottir@yahoo.com")),
+        *(("Aliyə Məmmədova", "aliye.memmedova@gmail.com"), ("Aliyə Məmmədova", "amammadova@gmail.com")),
     ],
 )
 def test_addresses_of_mail_are_forms_of_names_as_they_are_spelled(name: str, email: str) -> None:
@@ -211,11 +213,17 @@ def test_errors_name_the_subject_and_never_the_value(subject: Subject, asked: di
 def test_addresses_share_the_town_and_emails_a_domain_only_where_it_is_the_same() -> None:
     for address, region in (
         *((str(JANE.address), "US"), ("PO Box 12, Sandwick, OR 97000", "US"), ("Lindenweg 4, 79999 Aulendorf", "DE")),
+        *(("Vicolo Stella, 59, 30010, Mira (VE)", of) for of in ("IT", "US")),
+        *(("Flat 4, 12 Nehru Nagar, Pune", "IN"), ("Level 3, 89 Rodgers Ridge, Maungakiwi 5337", "NZ")),
     ):
         decoys = addresses(address, region)
         assert share_place("address", (address, *decoys), region)
         elsewhere = address.replace(address.split(", ")[-1], "Elsewhere, ME 04103")
         assert share_place("address", (address, *decoys, elsewhere), region) is False
+    first = "101000, Москва, ул. Ленина, д. 5"
+    for begun in (first, f"{first} к. 83, 623286"):
+        assert share_place("address", (begun, *addresses(begun, "RU", n=40)), "RU")
+    assert share_place("address", (first, first.replace("Москва", "Тверь")), "RU") is False
     assert share_place("address", ("12 Quay Street", "14 Quay Street"), "US") is False
     assert share_place("email", (str(JANE.email), *decoys_of(JANE, "email", n=50)), "US") is False
     assert share_place("email", ("a@tide.example", "b@Tide.example"), "US") is True
@@ -278,13 +286,39 @@ def test_addresses_of_mail_keep_the_name(email: str, form: str) -> None:
         ("Atatürk Caddesi 5, Kadıköy, İstanbul", "US", r"\w+ Caddesi \d, Kadıköy, İstanbul"),
         ("H.No. 97, Bhatt Nagar, Nandyal-833788", "IN", r"H\.No\. \d\d, [\w ]+ Nagar, Nandyal-833788"),
         ("Vicolo Stella, 59, 30010, Mira (VE)", "IT", r"Vicolo [\w' -]+, \d\d, 30010, Mira \(VE\)"),
+        *(
+            ("Lange Straße 5, 10115 Berlin", of, r"(?:[\w']+[ -])*[\w']+ Straße \d, 10115 Berlin")
+            for of in ("US", "DE")
+        ),
+        ("Hauptstrasse 5, 8001 Zürich", "DE", r"[\w' -]+(?<!-)strasse \d, 8001 Zürich"),
+        ("HAUPTSTRASSE 5, BERLIN", "DE", r"[A-ZÄÖÜ' -]+STRASSE \d, BERLIN"),
+        ("LANGE STRASSE 5, BERLIN", "DE", r"[A-ZÄÖÜ' -]+ STRASSE \d, BERLIN"),
+        # In a country of several languages a street says which.
+        ("Rue Neuve 5, 1000 Bruxelles", "BE", r"Rue [\w' -]+ \d, 1000 Bruxelles"),
+        ("Kerkstraat 5, 2000 Antwerpen", "BE", r"[\w' -]+straat \d, 2000 Antwerpen"),
+        ("Patriciaring 5, 9000 Gent", "BE", r"[\w' ]+ring \d, 9000 Gent"),
+        ("Av. Mitre N° 18, Chubut", "AR", r"[\w .]+ N° \d\d, Chubut"),
+        ("97 दुर्गा पथ, अलीगढ", "IN", r"\d\d [^A-Za-z]+, अलीगढ"),
+        ("97 Soi Chaiyo, Bangkok", "TH", r"\d\d [A-Za-z' -]+, Bangkok"),
+        *(("Via Nassa 5, 6900 Lugano", of, r"Via [\w' -]+ \d, 6900 Lugano") for of in ("CH", "IT")),
+        ("İstiklal Caddesi No: 5, İstanbul", "TR", r"[\w ]+ Caddesi No: \d, İstanbul"),
+        ("101000, Москва, ул. Ленина, д. 5", "RU", r"101000, Москва, ул\. [\w .-]+, д\. \d"),
         ("12 Plaza Drive, Troy, NY 12180", "US", r"\d\d [A-Z]\w+ Drive, Troy, NY 12180"),
+        ("12 Plaza St, Troy, NY 12180", "US", r"\d\d [A-Z]\w+ St, Troy, NY 12180"),
+        ("12 Cold Spring, Troy, NY 12180", "US", r"\d\d [A-Z]\w+ Spring, Troy, NY 12180"),
     ],
 )
 def test_addresses_keep_what_streets_are_called_where_they_are(address: str, region: str, form: str) -> None:
     decoys = addresses(address, region, n=40)
     assert all(re.fullmatch(form, decoy) for decoy in decoys), decoys
     assert len({re.sub(r"\d", "", decoy) for decoy in decoys}) > 10
+
+
+def test_streets_of_denmark_are_danish() -> None:
+    names = set(names_of("da_DK").surnames)
+    decoys = addresses("Nørregade 5, 1165 København", "DK", n=40)
+    assert all(re.fullmatch(r"[\w -]+gade \d, 1165 København", decoy) for decoy in decoys), decoys
+    assert not {decoy.partition("gade")[0] for decoy in decoys} & (set(names_of("en_US").surnames) - names)
 
 
 @pytest.mark.parametrize(

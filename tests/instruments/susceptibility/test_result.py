@@ -171,7 +171,10 @@ def test_the_mean_and_the_ranks() -> None:
     told = summary(cases, seed=3)
     values = [0.2, 2.0, 0.1]
     assert (told.n, told.mean_nats, told.std_nats) == pytest.approx((3, 2.3 / 3, np.std(values)))
-    assert told.interval_nats == pytest.approx(interval_of_mean(values, seed=3))
+    assert told.interval_nats is None
+    many = summary([case(str(n), (0.5 * n, 0.25 * n, 0.0)) for n in range(1, 9)], seed=3)
+    assert many.interval_nats is not None
+    assert many.interval_nats == pytest.approx(interval_of_mean(0.25 * np.arange(1.0, 9.0), seed=3))
     assert (told.quantiles_nats["0.5"], told.mean_from_bare_nats) == pytest.approx((0.2, 2.3 / 3 + 0.5))
     assert [row.id for row in told.queries] == ["b", "a", "c"]
     assert [(row.id, row.n) for row in told.contexts] == [("c3", 3), ("c2", 3), ("c1", 3)]

@@ -228,7 +228,7 @@ def _other_spans(
             trimmed = inner.strip(_PUNCTUATION)
             first += inner.index(trimmed)
             last = first + len(trimmed)
-            # That a value ends, or begins, is told by the words beside it: their nats are the value's.
+            # Words beside a value show that it begins or ends there: their nats are the value's.
             is_of_value = function_words.are_all(trimmed) and _is_beside(text, first, last, values)
             if trimmed and not is_of_value:
                 yield first, last, sentence[start][2], sentence[stop - 1][3]

@@ -27,8 +27,8 @@ AT_RISK: Final = 0.05
 """p-value, by Holm's rule among all values of a subject, from which down the model is said to know one."""
 
 UNLIKE: Final = 0.05
-"""`p_below` from which down a value is no value like its decoys, or a name no name like the others. A value that is
-likelier than they are behind any name may be so since the model has learnt it, which is no reason to ask others."""
+"""`p_below` from which down a value is unlike its decoys, or a name unlike the others: too unlikely. A value that is
+likelier than its decoys behind any name is not unlike them in this sense, since the model may have learnt it."""
 
 
 def stops_at(n_decoys: int) -> int:

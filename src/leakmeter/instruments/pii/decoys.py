@@ -8,9 +8,9 @@ has each rank among its decoys with the same probability.
 
 Real values are not drawn evenly. Domains and names come from a group of similar frequency, and names from where the
 true ones are from; but if the true value is the likeliest of its form, such as 'first.last@gmail.com', a guess may look
-like memory. A value that ranks high, and is less likely than its decoys without the name, has to stand out behind
-the subject's name more than behind other names too (`instruments.pii.measure`): then names have to be alike, and decoys
-need not be.
+like memory. A value that ranks high, and is less likely than nearly all its decoys without the name, has to stand out
+behind the subject's name more than behind other names too (`instruments.pii.measure`): then names have to be alike, and
+decoys need not be.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def share_place(type: ValueType, values: Sequence[str], region: str) -> bool | N
         return len(domains) == 1
     if type == "address":
         place = address.place_of(values[0], region).casefold()
-        return bool(place) and all(value.casefold().endswith(place) for value in values)
+        return bool(place) and all(
+            value.casefold().endswith(place) or address.place_of(value, region).casefold() == place for value in values
+        )
     return None
 
 

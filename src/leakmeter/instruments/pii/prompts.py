@@ -204,6 +204,7 @@ def prepare_probe(
 
     def other_names() -> tuple[tuple[Filled, ...], ...]:
         others = others_in_place_of(case.subject, drawn_names, seed=settings.decoy_seed)[n_controls:]
+        # As many decoys stand for all as control names stand for all names.
         some = (case.value, *(values[number] for number in order[:n_controls]))
         # Nothing of them is kept: few cases come to need it.
         own = encoder()

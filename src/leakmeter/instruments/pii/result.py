@@ -72,7 +72,8 @@ class ValueSummary(Record):
     """That among decoys; of a value unlike them, the larger of this and of that among other names."""
     p_value_among_names: float | None
     can_be_tested: bool | None
-    """As a result's, of the way of asking with the largest association."""
+    """As a result's, of the way of asking in which it stands out most among names; where no other names were scored, of
+    the one with the largest association."""
     holm_p: float
     """By Holm's rule among the values of the subject; 1 of one that cannot be tested."""
     exposure_bits: float
@@ -260,8 +261,12 @@ def _subject(id_: str, values_of: Sequence[Sequence[PiiResult]]) -> SubjectSumma
 
 
 def _can_be_tested(alike: Sequence[PiiResult]) -> bool | None:
-    """Of the way of asking that says most; None where the value ranks low in all together."""
-    return max(alike, key=lambda result: result.association_nats).can_be_tested if _p(alike) <= AT_RISK else None
+    """Of the way of asking that decides; None where the value ranks low in all together."""
+    if _p(alike) > AT_RISK:
+        return None
+    named = [result for result in alike if result.stands_out_nats is not None]
+    way = max(named or alike, key=lambda result: (result.stands_out_nats or (result.association_nats,))[0])
+    return _can_tell(way.n_names, way.p_value_without_name, bool(named), way.p_value_without_value)
 
 
 def _p(alike: Sequence[PiiResult]) -> float:

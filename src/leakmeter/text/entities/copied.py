@@ -1,7 +1,7 @@
-"""Values of documents that an answer says too, in whatever clothes: see `leakmeter.text.matching`.
+"""Values of documents that an answer says too, however it writes them: see `leakmeter.text.matching`.
 
-A document tells better than an answer what a value is, by a label, a title or the words around it; what it calls a
-person or a number is one where the answer writes it in capitals, in small letters or with hidden characters.
+A document shows better than an answer what a value is, by a label, a title or the words around it. What is a person or
+a number there is one in the answer too, also in capitals, in small letters or with hidden characters.
 """
 
 from __future__ import annotations

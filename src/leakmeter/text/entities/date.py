@@ -45,8 +45,8 @@ _NAMES: Final = "|".join(sorted(_NUMBER_OF, key=lambda name: (-len(name), name))
 _NAME: Final = rf"(?P<name>{_NAMES})(?![{WORD}])\.?"
 _BEFORE, _AFTER = rf"(?<![{WORD}./-])", rf"(?![{WORD}/]|[.-]\d)"
 
-_UNITS: Final = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
-_TEENS: Final = [
+UNITS: Final = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+TEENS: Final = [
     "ten",
     "eleven",
     "twelve",
@@ -58,10 +58,11 @@ _TEENS: Final = [
     "eighteen",
     "nineteen",
 ]
-_TENS: Final = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+TENS: Final = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+"""Of these three, the numbers from 1 to 99 in English words."""
 _BELOW_100: Final = (
-    *("", *_UNITS, *_TEENS),
-    *(f"{tens} {unit}".rstrip() for tens in _TENS for unit in ("", *_UNITS)),
+    *("", *UNITS, *TEENS),
+    *(f"{tens} {unit}".rstrip() for tens in TENS for unit in ("", *UNITS)),
 )
 _ORDINALS: Final = (
     *[
@@ -99,7 +100,7 @@ _YEAR_OF: Final = {words.rstrip(): year for year in range(1800, 2100) for words 
 _DAY = rf"(?P<day_words>{'|'.join(sorted((day.replace('-', '[ -]') for day in DAYS), key=len, reverse=True))})"
 _YEAR = (
     r"(?P<year_words>(?:eighteen|nineteen|twenty|two)(?:[ -](?:and|oh|hundred|thousand|"
-    rf"{'|'.join((*_UNITS, *_TEENS, *_TENS))}))+)"
+    rf"{'|'.join((*UNITS, *TEENS, *TENS))}))+)"
 )
 _FORMS: Final = (
     regex.compile(r"(?<!\d)(?P<y>\d{4})年(?P<m>\d{1,2})月(?P<d>\d{1,2})日"),

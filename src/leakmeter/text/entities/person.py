@@ -125,7 +125,7 @@ def words(text: str) -> list[str]:
 
 def is_telling(word: str) -> bool:
     """Whether a word of a normal form points to a person: no initial, and no particle."""
-    return len(word) > 1 and word not in _PARTICLES | _NO_NAME
+    return len(word) > 1 and word not in _PARTICLES and word not in _NO_NAME
 
 
 def is_part(some: str, more: str) -> bool:
@@ -144,9 +144,9 @@ def is_part(some: str, more: str) -> bool:
 @in_plain_text
 def said_again(text: str, names: Sequence[str], lowered: frozenset[str]) -> Iterator[Mention]:
     """Where a text says names that are known, or parts of them, in capitals or without: runs of words that belong to
-    one name, and words that are a name where they stand. A word of several names is a mention of its own: who is meant
-    cannot be told. `names` are normal forms, one a person; `lowered` words stand in lower case too, and are no evidence
-    of a name."""
+    one name, and words that are a name where they stand. A word of several names is a mention of its own, since it does
+    not say who is meant. `names` are normal forms, one a person; `lowered` words stand in lower case too, and are no
+    evidence of a name."""
     owners: dict[str, dict[str, str]] = {}
     for name in names:
         for word in name.split():

@@ -7,13 +7,14 @@ would not have said by itself, see `instruments.influence.disclosures`.
 from __future__ import annotations
 
 import importlib
+import unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import Final
 
 import regex
 
-from leakmeter.text.entities.date import MONTHS
+from leakmeter.text.entities.date import MONTHS, TEENS, TENS, UNITS
 from leakmeter.text.entities.mention import ADDRESS, PERSON, Mention
 from leakmeter.text.entities.names import NAME, without_opening
 from leakmeter.text.entities.person import is_month_as_name, opens_sentence
@@ -64,9 +65,7 @@ _CURRENCY = (
 )
 _MONEY_BEHIND = regex.compile(rf"(?:,-)?[ -]{{0,2}}(?:,- )?{_CURRENCY}", regex.IGNORECASE)
 _MONEY_BEFORE = regex.compile(rf"{_CURRENCY}[ ]?\Z", regex.IGNORECASE)
-_NO_VALUE = regex.compile(
-    r"(?:1[5-9]|20)\d\d(?:[-–/]\d{2,4})?|\d{1,2}[.:]\d{2}(?:[-–]\d{1,2}[.:]\d{2})?|0?\.\d+|\d\.\d+"
-)
+_NO_VALUE = regex.compile(r"(?:1[5-9]|20)\d\d(?:[-/]\d{2,4})?|\d{1,2}\.\d{2}(?:-\d{1,2}\.\d{2})?|0?\.\d+|\d\.\d+")
 """Years, times of day and decimals."""
 _NO_CODE = regex.compile(
     r"\d+(?:st|nd|rd|th|er|e|º|ª|s|[a-zµ]{1,3})|\d+(?:[:.,]\d+)*(?:-\p{Ll}+)+|\d{1,2}[:.h]\d{2}(?:[ap]m|h)?"
@@ -162,18 +161,16 @@ _DIGIT_WORDS: Final = (
     "nul een twee drie vier vijf zes zeven acht negen",
 )
 _OTHER_DIGITS: Final = {"oh": 0, "nought": 0, "zwo": 2, "une": 1, "una": 1, "uma": 1, "duas": 2, "meia": 6, "één": 1}
-DIGIT_OF: Final = {word: str(digit) for words in _DIGIT_WORDS for digit, word in enumerate(words.split())} | {
+_DIGIT_OF: Final = {word: str(digit) for words in _DIGIT_WORDS for digit, word in enumerate(words.split())} | {
     word: str(digit) for word, digit in _OTHER_DIGITS.items()
 }
 """Words for digits in seven languages; none of them is another digit in another."""
-TIMES: Final = {"double": 2, "triple": 3, "treble": 3}
+_TIMES: Final = {"double": 2, "triple": 3, "treble": 3}
 """Words that say how often the digit behind them is meant."""
-_DIGIT = rf"(?:(?:(?:{'|'.join(TIMES)})[ -])?(?:{'|'.join(DIGIT_OF)}))"
+_DIGIT_OR_WORD = regex.compile(r"\d|[\p{L}\p{M}]+")
+_DIGIT = rf"(?:(?:(?:{'|'.join(_TIMES)})[ -])?(?:{'|'.join(_DIGIT_OF)}))"
 _SPELLED = regex.compile(rf"(?<![{WORD}]){_DIGIT}(?:[\s,;.–-]{{1,3}}{_DIGIT})+(?![{WORD}])", regex.IGNORECASE)
-_BELOW_100 = (
-    r"(?:(?:twen|thir|for|fif|six|seven|eigh|nine)ty|(?:thir|four|fif|six|seven|eigh|nine)teen|ten|eleven|twelve"
-    r"|one|two|three|four|five|six|seven|eight|nine|a)"
-)
+_BELOW_100 = rf"(?:{'|'.join((*TENS, *TEENS, *UNITS))}|a)"
 _LARGE = r"(?:hundred|thousand|million|billion)"
 _SPELLED_AMOUNT = regex.compile(
     rf"(?<=(?<![{WORD}])(?P<first>{_BELOW_100}(?:[ -](?:and[ ])?(?:{_BELOW_100}|{_LARGE})){{0,8}})[ -])"
@@ -262,7 +259,7 @@ def find(text: str, around: str = "") -> Iterator[Mention]:
     yield from _tokens(text)
     yield from _numbers(text)
     for match in _SPELLED.finditer(text):
-        if len(digits_of(match.group())) >= _LEAST_DIGITS:
+        if len(digits_of(match.group())[0]) >= _LEAST_DIGITS:
             yield Mention(SPELLED, match.start(), match.end(), " ".join(match.group().casefold().split()))
     for match in _SPELLED_AMOUNT.finditer(text):
         start, end = match.start("first"), match.end()
@@ -290,13 +287,20 @@ def _iban_of(length: int) -> regex.Pattern[str]:
     return regex.compile(rf"[A-Za-z]{{2}}\d\d(?:[ .-]?[A-Za-z\d]){{{length - 4}}}(?![{WORD}])")
 
 
-def digits_of(text: str) -> str:
-    """The digits that words say, 'double four' two of them; other words are left out."""
-    digits, times = "", 1
-    for word in regex.findall(r"[\p{L}\p{M}]+", text.casefold()):
-        digits += DIGIT_OF.get(word, "") * times
-        times = TIMES.get(word, 1)
-    return digits
+def digits_of(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """Digits in the order of a text, also those that are words, 'double four' two of them; and the characters of
+    each. Other words are left out."""
+    digits: list[str] = []
+    places: list[tuple[int, int]] = []
+    times, start = 1, 0
+    for match in _DIGIT_OR_WORD.finditer(text):
+        word = match.group().casefold()
+        digit = _DIGIT_OF.get(word, word)
+        if digit.isdecimal():
+            digits += [str(unicodedata.decimal(digit))] * times
+            places += [(start if times > 1 else match.start(), match.end())] * times
+        times, start = _TIMES.get(word, 1), match.start()
+    return "".join(digits), places
 
 
 def _tokens(text: str) -> Iterator[Mention]:
@@ -374,7 +378,7 @@ def _numbers(text: str) -> Iterator[Mention]:
 
 def _is_range(value: str) -> bool:
     """'1138-1144': two numbers of as many digits, the smaller first."""
-    first, _, last = value.replace("–", "-").partition("-")
+    first, _, last = value.partition("-")
     if not (first.isdecimal() and last.isdecimal() and len(first) == len(last) <= _LEAST_DIGITS):
         return False
     return 0 < int(last) - int(first) <= _MOST_RANGE

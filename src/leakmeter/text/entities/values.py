@@ -26,8 +26,6 @@ SEARCHED: Final = (
     "from 100, keys, codes, and numbers of four digits or more, also in words"
 )
 """What is looked for without a list."""
-
-
 NOWHERE: Final = (
     "a number of four digits or more, or an e-mail address, that neither context nor query has: it may be made up, or "
     "come from a part of the prompt that is missing here or was not measured"
@@ -121,7 +119,9 @@ def is_unexplained(response: str, prompt: str) -> bool:
     if not values:
         return False
     folded = Folded(prompt)
-    return any(folded.where(value) is None for value in values)
+    missing = {value for value in values if folded.where(value) is None}
+    # 'anna [at] clinic [dot] org' is an address too.
+    return bool(missing and missing.difference(mention.value for mention in email.find(prompt)))
 
 
 def _listed(text: str, context: str, listed: Sequence[tuple[int, int, str]]) -> Iterator[Mention]:

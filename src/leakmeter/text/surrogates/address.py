@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+import regex
+
 from leakmeter.text.surrogates.draw import (
     LOCALES,
     TRIES,
@@ -22,6 +24,8 @@ from leakmeter.text.surrogates.draw import (
     ordinal_ending,
     other_than,
 )
+from leakmeter.text.surrogates.origins import LOCALES as LOCALES_OF_NAMES
+from leakmeter.text.surrogates.origins import script, script_of
 
 _STREETS: Final = listed(
     """
@@ -38,15 +42,21 @@ _STREET_TYPES: Final = (
 _FLAT_NAMES: Final = ("Apt", "Apt.", "Unit", "Suite")
 _SIDES: Final = ("N ", "S ", "E ", "W ", "N. ", "North ", "West ")
 _ENGLISH: Final = ("US", "CA", "GB", "IE", "AU", "NZ")
+_ENGLISH_ENDS: Final = frozenset(
+    listed("st way cir circle ter terrace trail pkwy parkway hwy highway sq row loop run spring springs")
+)
+"""What streets are called in English beside `_STREET_TYPES`, as no street elsewhere ends."""
 _ABROAD: Final[Mapping[str, tuple[str, ...]]] = {
     # What streets are called: words before the name of one, '-' before what a name ends in, '+' before words behind it.
     "IT": listed("via viale vicolo piazza piazzale corso largo strada contrada borgo rotonda incrocio stretto canale"),
     "ES": listed(
-        "calle c/ avenida avda. avda plaza paseo camino ronda glorieta cuesta vial pasaje pasadizo rambla callejón "
+        "calle c/ c. avenida avda. avda plaza paseo camino ronda glorieta cuesta vial pasaje pasadizo rambla callejón "
         "cañada carretera acceso alameda urbanización"
     ),
     "FR": listed("rue avenue av. boulevard bd place chemin allée impasse quai cours passage route square"),
-    "DE": listed("-straße -strasse -str. -weg -platz -allee -gasse -ring -damm -ufer +straße +weg +platz +allee"),
+    "DE": listed(
+        "-straße -strasse -str. -weg -platz -allee -gasse -ring -damm -ufer +straße +strasse +weg +platz +allee"
+    ),
     "NL": listed("-straat -weg -laan -plein -gracht -kade -steeg -dreef -singel -hof -pad -ring -baan -boulevard"),
     "PL": listed("ul. ulica al. aleja aleje pl. plac os. osiedle"),
     "TR": listed("+sokak +sokağı +sok. +sk. +cadde +caddesi +cad. +cd. +bulvarı +mahallesi +mah."),
@@ -60,14 +70,18 @@ _ABROAD: Final[Mapping[str, tuple[str, ...]]] = {
 _OF_COUNTRY: Final[Mapping[str, str]] = {
     "AT": "DE",
     "CH": "DE",
-    "BE": "NL",
     "BR": "PT",
     **dict.fromkeys(("MX", "CO", "AR", "CL", "PE", "EC", "VE", "UY", "PY", "BO", "CR", "GT", "CU", "DO"), "ES"),
 }
 """Countries whose streets are called as those of another."""
-_LABEL: Final = re.compile(r"(?i)\W*(?:h\.? ?no|no|nr|flat|plot|door|apt|int|km)?\W*\d(?:[\d/ -]|[a-z](?![a-z]))*\Z")
+_OF_SEVERAL_LANGUAGES: Final[Mapping[str, tuple[str, ...]]] = {"BE": ("NL", "FR", "DE"), "CH": ("DE", "FR", "IT")}
+_LABEL: Final = re.compile(
+    r"(?i)\W*(?:h\.? ?no|no|nr|level|flat|plot|door|apt|int|km|д|дом|кв)?\W*\d(?:[\d/ -]|[a-z](?![a-z]))*\Z"
+)
 """Numbers alone, or with what they are of."""
 _NUMBER: Final = re.compile(r"\d+")
+_NUMBER_SIGN: Final = re.compile(r" (?:no|nr|n)\.?\Z", re.IGNORECASE)
+_WORDS: Final = regex.compile(r"\p{L}[^\d,]*[\p{L}\p{M}]\.?")
 _ORDINAL: Final = re.compile(r"(\d+)(st|nd|rd|th)\b", re.IGNORECASE)
 _WORD: Final = re.compile(WORD)
 _KEPT: Final = re.compile(r"(?i:of|the|de|la|del|los|las|el|san|santa|st|saint|old|new|north|south|east|west|mount|mt)")
@@ -125,12 +139,16 @@ def in_one_town(name: str, state: str, drawn: random.Random) -> Draw:
 
 
 def place_of(value: str, region: str) -> str:
-    """The end of an address from its town on; empty where none is found."""
-    if region in _ENGLISH:
-        for start, _, label in _labelled(value):
-            if label == "PlaceName":
-                return value[start:].strip()
-    return value.partition(",")[2].strip()
+    """What an address says beside the street and the house: the town and what stands beside it; empty where it says
+    nothing more."""
+    region = _country_of(value, region)
+    if region in _ENGLISH and any(label for _, label in _parts(value)):
+        town = next((start for start, _, label in _labelled(value) if label == "PlaceName"), None)
+        return (value.partition(",")[2] if town is None else value[town:]).strip()
+    parts = value.split(",")
+    at, _ = _street_of(parts, region)
+    varied = {at, *_houses_of(parts, at)}
+    return ",".join(part for i, part in enumerate(parts) if i not in varied).strip()
 
 
 def _labelled(value: str) -> Iterator[tuple[int, str, str]]:
@@ -204,23 +222,57 @@ def _lettered(text: str, drawn: random.Random) -> str:
 
 def _country_of(value: str, region: str) -> str:
     """The country that calls streets as an address does, where its region does not."""
-    if region not in _ENGLISH or any(word.strip(".,") in _STREET_TYPES for word in value.split()):
+    street = _street_of(value.split(","), region)[1]
+    if region in _ENGLISH:
+        is_own = any(word.strip(".,") in _STREET_TYPES for word in value.split())
+        is_own = is_own or street.lower().split(" ")[-1].rstrip(".") in _ENGLISH_ENDS
+    else:
+        is_own = region not in _OF_SEVERAL_LANGUAGES or bool(_type_of(street, region))
+    if is_own:
         return region
-    street = _street_of(value.split(","))[1]
-    return next((country for country in _ABROAD if country != "IN" and _type_of(street, country)), region)
+    others = _OF_SEVERAL_LANGUAGES.get(region) or [country for country in _ABROAD if country != "IN"]
+    return next((country for country in others if _type_of(street, country)), region)
 
 
-def _street_of(parts: Sequence[str]) -> tuple[int, str]:
-    """Which of the parts of an address says the street, and its words without numbers before and behind them."""
-    at = next((i for i, part in enumerate(parts) if part.strip() and not _LABEL.fullmatch(part)), 0)
-    words = re.search(r"[^\W\d_][^\d,]*[^\W\d_]\.?", parts[at])
-    return at, words[0] if words else ""
+def _street_of(parts: Sequence[str], region: str) -> tuple[int, str]:
+    """Which of the parts of an address says the street, and its words without numbers before and behind them: the first
+    that is called as streets of the region are, since some begin with the town, else the first that is no number."""
+    streets = {i: _words_of(part) for i, part in enumerate(parts) if part.strip() and not _LABEL.fullmatch(part)}
+    # 'ул. 50 лет Октября': a number may stand behind the word.
+    named = (i for i, words in streets.items() if words.lower() in _types(region) or _type_of(words, region))
+    at = next(named, next(iter(streets), 0))
+    return at, streets.get(at, "")
+
+
+def _words_of(part: str) -> str:
+    words = _WORDS.search(part)
+    return _NUMBER_SIGN.sub("", words[0]) if words else ""
+
+
+def _is_of_house(part: str) -> bool:
+    """Whether a part is a number, and of a house or a flat rather than a postal code."""
+    return bool(_LABEL.fullmatch(part)) and max(map(len, _NUMBER.findall(part))) < _POSTCODE
+
+
+def _houses_of(parts: Sequence[str], at: int) -> list[int]:
+    """Which parts are numbers of a house or a flat, before the street's and, as in some places, behind it. The last is
+    the town, unless that stands first."""
+    is_town_first = not all(_LABEL.fullmatch(part) for part in parts[:at] if part.strip())
+    end = at + 1
+    while end < len(parts) - (not is_town_first) and _is_of_house(parts[end]):
+        end += 1
+    return [*(i for i in range(at) if _is_of_house(parts[i])), *range(at + 1, end)]
+
+
+def _types(region: str) -> tuple[str, ...]:
+    return _ABROAD.get(_OF_COUNTRY.get(region, region), ())
 
 
 def _type_of(street: str, region: str) -> str:
     """What an address calls a street, such as 'via' or '-straße'; empty where it does not say."""
-    words = street.casefold().split()
-    for type_ in _ABROAD.get(_OF_COUNTRY.get(region, region), ()):
+    # Not folded: 'strasse' is another form than 'straße', and longer.
+    words = street.lower().split()
+    for type_ in _types(region):
         if not words:
             break
         is_so = {
@@ -236,9 +288,12 @@ def _elsewhere(value: str, region: str, drawn: random.Random) -> str:
     from faker.config import AVAILABLE_LOCALES
 
     parts = value.split(",")
-    at, street = _street_of(parts)
-    if street and street.casefold() not in _ABROAD.get(_OF_COUNTRY.get(region, region), ()):
-        locale = locale_of(region, AVAILABLE_LOCALES)
+    at, street = _street_of(parts, region)
+    if street and street.lower() not in _types(region):
+        of_region = [locale for locale in LOCALES_OF_NAMES if locale.endswith(f"_{region}")]
+        # By 'dk' Faker knows the cars of Denmark alone.
+        others = {"dk_DK", *(locale for locale in of_region if script(locale) != script_of(street))}
+        locale = locale_of(region, {*AVAILABLE_LOCALES} - others)
         fake = faker(locale, drawn)
         draw = fake.street_name if _has_streets(locale) else fake.last_name
         type_ = _type_of(street, region)
@@ -253,18 +308,13 @@ def _elsewhere(value: str, region: str, drawn: random.Random) -> str:
         if type_[:1] not in ("", "-", "+"):
             # 'via' or 'Via', as it was.
             new = street.split()[0] + new[len(new.split()[0]) :]
+        new = new.upper() if street.isupper() else new
         before, _, behind = parts[at].partition(street)
         parts[at] = _numbered(before, drawn) + new + _numbered(behind, drawn)
     else:
         parts[at] = _numbered(parts[at], drawn)
-    parts[:at] = [_numbered(part, drawn) for part in parts[:at]]
-    # In some places the number stands behind a comma.
-    end = at + 1
-    while (
-        end < len(parts) - 1 and _LABEL.fullmatch(parts[end]) and max(map(len, _NUMBER.findall(parts[end]))) < _POSTCODE
-    ):
-        parts[end] = _numbered(parts[end], drawn)
-        end += 1
+    for i in _houses_of(parts, at):
+        parts[i] = _numbered(parts[i], drawn)
     return ",".join(parts)
 
 
@@ -283,7 +333,8 @@ def _untyped(street: str, type_: str) -> str:
     if type_[:1] == "+":
         return " ".join(words[:-1])
     if type_[:1] == "-":
-        return street[: len(street) - len(type_) + 1]
+        # The hyphen of 'Karl-Marx-Straße' goes with what it joins.
+        return street[: len(street) - len(type_) + 1].removesuffix("-")
     return " ".join(words[1:]) if type_ else street
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from leakmeter.errors import UsageError
+from leakmeter.text import matching
 from leakmeter.text.surrogates.draw import Draw, digits, faker, listed
 
 # Usual and rare forms of what stands before the @.
@@ -69,12 +70,10 @@ _FIRMS: Final = tuple(
     for kind in _FIRM_KINDS
 )
 _YEARS: Final = range(1930, 2020)
+_LATIN: Final = re.compile(r"[a-z]+")
 _TITLES: Final = re.compile(r"dr|mr|mrs|ms|miss|prof|sir|jr|sr|ii|iii|iv|phd|md|esq")
-# Letters that are no other with an accent; and how some languages write letters where there are none of theirs.
-_PLAIN: Final = str.maketrans(
-    {"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
-)
-_WRITTEN_OUT: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "ß": "ss"})
+# How some languages write letters where there are none of theirs.
+_WRITTEN_OUT: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "ə": "a"})
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 _LEAST: Final = 3  # letters of a name that are no chance in a domain
 
@@ -147,9 +146,8 @@ def _spellings(name: str) -> list[list[str]]:
     small = unicodedata.normalize("NFC", name.replace("'", "").replace("’", "")).lower()
     spelled = []
     for letters in dict.fromkeys((small, small.translate(_WRITTEN_OUT))):
-        plain = unicodedata.normalize("NFKD", letters.translate(_PLAIN))
-        words = re.findall(r"[a-z]+", "".join(char for char in plain if not unicodedata.combining(char)))
-        spelled.append([word for word in words if not _TITLES.fullmatch(word)])
+        words = [word for word, _, _ in matching.words(letters)]
+        spelled.append([word for word in words if _LATIN.fullmatch(word) and not _TITLES.fullmatch(word)])
     return [words for number, words in enumerate(spelled) if words not in spelled[:number]]
 
 

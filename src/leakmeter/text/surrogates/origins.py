@@ -1,7 +1,9 @@
 """Where a name is from, by the tables of names of Faker's locales, and other names from there.
 
 A model that has read of nobody still finds an Italian's father likelier to be called Virgilio than Mason. What stands
-in the place of a name has to be from where it is from.
+in the place of a name has to be from where it is from. Tables are in the letters of the place: of Chinese, Japanese,
+Korean, Arabic, Persian, Russian, Greek and Hebrew names in Latin letters there is none, and 'Wei Zhang' is taken to be
+from a place whose table has such words.
 """
 
 from __future__ import annotations
@@ -126,8 +128,8 @@ def origin_of(words: Sequence[str], beside: Sequence[str], region: str) -> str:
     table has the probability of its letters, three at a time. Within a language, the region's table is taken where it
     has the same words.
     """
-    script = _script_of("".join((*words, *beside)))
-    locales = [locale for locale in LOCALES if _script(locale) == script] or [UNITED_STATES]
+    of_words = script_of("".join((*words, *beside)))
+    locales = [locale for locale in LOCALES if script(locale) == of_words] or [UNITED_STATES]
     own, other = (_log_likelihoods(tuple(some), tuple(locales)) for some in (words, beside))
     usual = [_OF_REGION if locale.endswith(f"_{region}") else 1.0 for locale in locales]
     weights = [share * math.exp(nats - max(other)) for share, nats in zip(usual, other, strict=True)]
@@ -214,11 +216,11 @@ def _letters(locale: str) -> tuple[Counter[str], Counter[str]]:
 
 
 @functools.cache
-def _script(locale: str) -> str:
-    return _script_of(names_of(locale).any[0])
+def script(locale: str) -> str:
+    return script_of(names_of(locale).any[0])
 
 
-def _script_of(text: str) -> str:
+def script_of(text: str) -> str:
     """By the first word of the first letter's Unicode name; the three of Japanese and Chinese are one."""
     for char in text:
         if char.isalpha():

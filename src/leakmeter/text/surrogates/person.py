@@ -69,9 +69,10 @@ def gender_of(kind: str) -> Gender:
 
 
 def alike(name: str, ranked: Sequence[str]) -> Sequence[str]:
-    """Names as frequent as this one: the common ones for a common one, else the rare ones, as one not ranked is."""
-    common = ranked[:N_COMMON]
-    return common if name.casefold() in {common_name.casefold() for common_name in common} else ranked[N_COMMON:]
+    """Names as frequent as this one: the common ones for a common one, else the rare ones, as one not ranked is; all
+    where no more are ranked than are common."""
+    common, rare = ranked[:N_COMMON], ranked[N_COMMON:]
+    return rare if rare and name.casefold() not in {common_name.casefold() for common_name in common} else common
 
 
 def in_mentions(texts: Sequence[str], value: str, region: str, drawn: random.Random) -> list[str]:
