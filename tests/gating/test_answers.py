@@ -35,7 +35,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_gate_over_drawn_responses_fails_unless_it_is_asked_to_let_them_count(
     drawn: Path, cli: Call, tmp_path: Path
 ) -> None:
-    said = "2 of 3 responses were drawn from the scoring model, not given"
+    said = "the responses of 2 of 3 cases were drawn from the scoring model, not given"
     junit = tmp_path / "gate.xml"
     failed = cli("gate", drawn, "--max", BOUND, "--junit", junit)
     assert failed.code == 1

@@ -197,7 +197,7 @@ def test_ids_and_names_of_others_with_a_part_of_the_name_are_told_of(empty: Ledg
     others = logged(9, {"quill-car": "Mr Tom Quill called."}, "Rain", recipient="Rosa Quill")
     added(empty, [*day()[:2], others])
     left = forget(empty, "Ana Quill").left
-    assert any(line.startswith("1 remaining ids of documents, traces or spans contain a word") for line in left)
+    assert any(line.startswith("A word of the name is in 1 remaining id of documents") for line in left)
     assert "2 kept names of other people or recipients contain a word of the name." in left
 
 
@@ -313,7 +313,7 @@ def test_what_forgetting_does_not_reach_is_said_or_refused(
     added(empty, [replace(one, trace_id=f"ana-quill-{one.trace_id}") for one in day()[:2]])
     (empty.path / "notes.txt").write_text("Ana Quill called.")
     left = forget(empty, "Ana Quill").left
-    assert "2 remaining ids of documents, traces or spans contain the name; forget those too." in left
+    assert "The name is in 2 remaining ids of documents, traces or spans; forget those too." in left
     assert "1 files in its directory are not the ledger's: notes.txt." in left
     assert not any("Quill" in sentence for sentence in left)
     monkeypatch.setattr(Ledger, "of_user", classmethod(lambda cls, path: cls(path, KEYS)))

@@ -20,7 +20,7 @@ def given_checks(runs: Sequence[Measured]) -> list[Check]:
     for number, run in enumerate(runs, 1):
         if n := _n_drawn(run):
             sentence = f"{_drawn_text(n, run)}; to let them count, give --allow-drawn (allow_drawn=True in Python)."
-            found = Number(float(n), None, "drawn responses", len(run.cases))
+            found = Number(float(n), None, "cases with drawn responses", len(run.cases))
             checks.append(Check(_CLAIM, number, "responses", _ABOUT, False, found, 0, sentence))
     return checks
 
@@ -42,5 +42,4 @@ def _n_drawn(run: Measured) -> int:
 
 
 def _drawn_text(n: int, run: Measured) -> str:
-    were = "was" if n == 1 else "were"
-    return f"{n:,} of {counted(len(run.cases), 'response')} {were} drawn from the scoring model, not given"
+    return f"the responses of {n:,} of {counted(len(run.cases), 'case')} were drawn from the scoring model, not given"

@@ -350,12 +350,11 @@ def _left(book: Book, removed: _Gone, wanted: _Wanted, unsure: Set[str]) -> tupl
     ids = {id_ for id_, content in book.documents if content not in removed.contents and id_ not in removed.documents}
     ids |= {event[name] for event in remaining for name in ("trace", "span")}
     if n_ids := sum(_names_any(id_, wanted.names) for id_ in ids):
-        sentences.append(f"{n_ids} remaining ids of documents, traces or spans contain the name; forget those too.")
+        where = f"{counted(n_ids, 'remaining id')} of documents, traces or spans"
+        sentences.append(f"The name is in {where}; forget those too.")
     if n_ids := sum(wanted.is_in(id_) and not _names_any(id_, wanted.names) for id_ in ids):
-        sentences.append(
-            f"{n_ids} remaining ids of documents, traces or spans contain a word of the name; forget those too if they "
-            "are about the same."
-        )
+        where = f"{counted(n_ids, 'remaining id')} of documents, traces or spans"
+        sentences.append(f"A word of the name is in {where}; forget those too if they are about the same.")
     traces = sorted({event["trace"] for event in remaining if {event["by_document"], event["by_entity"]} & unsure})
     if traces:
         # An id that has the name is told of above, without it.
