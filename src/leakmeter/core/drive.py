@@ -18,7 +18,6 @@ from leakmeter.core.prompt import Prompt
 from leakmeter.core.request import (
     Asked,
     DrawRequest,
-    FloatArray,
     GradientRequest,
     Gradients,
     Request,
@@ -150,7 +149,7 @@ def _distinct(requests: Sequence[Request]) -> tuple[Sequence[Request], Sequence[
     for index in sorted(range(len(requests)), key=lambda index: requests[index].is_others):
         request = requests[index]
         prompts = tuple((p.ids.tobytes(), p.positions.tobytes(), p.hidden_tokens) for p in request.prompts)
-        key = (prompts, request.response, request.reduction, request.interval_noise_nats)
+        key = (prompts, request.response, request.reduction)
         place = seen.setdefault(key, len(distinct)) if request.is_others else len(distinct)
         if place == len(distinct):
             distinct.append(request)
@@ -208,13 +207,8 @@ def _joined(scores: Sequence[Scores], request: Request) -> Scores:
     if len(scores) == 1:
         return scores[0]
     n_repeated = 1 if request.reduction.rows_together else 0
-
-    def whole(arrays: Sequence[FloatArray]) -> FloatArray:
-        first, *others = arrays
-        return np.concatenate([first, *(values[n_repeated:] for values in others)])
-
-    half_widths = [part.half_width for part in scores if part.half_width is not None]
-    return Scores(whole([part.values for part in scores]), half_width=whole(half_widths) if half_widths else None)
+    first, *others = scores
+    return Scores(np.concatenate([first.values, *(part.values[n_repeated:] for part in others)]))
 
 
 def _pieces(request: Request, most_rows: int) -> Iterator[Request]:

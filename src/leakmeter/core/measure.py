@@ -20,8 +20,6 @@ COUNT = "count"
 NATS_PER_SQUARE = "nats per squared length"
 """Of a trace of the Fisher information about vectors: their length has no unit."""
 
-HALF_WIDTH = "half_width"
-"""Statistic of the most that the other statistics of a piece, or of all, may be off: there where they are intervals."""
 
 NOISE = "noise"
 """Statistic of what neighbours in the computation do to each token of a response, or to a number as a whole."""

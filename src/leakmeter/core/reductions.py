@@ -48,11 +48,6 @@ class TargetLogProbs(PerToken):
     def needs(self) -> Needs:
         return "targets" if self.temperature == 1.0 else "rows"
 
-    @property
-    def bounded_by_top(self) -> bool:
-        """For T ≤ 1."""
-        return self.temperature <= 1.0
-
     def reduce(self, rows: Any, targets: Any) -> Any:
         return logspace.target_log_probs(rows, targets, self.temperature)
 
@@ -70,11 +65,6 @@ class MixtureLogProbs(PerToken):
 
     rows_together: ClassVar[bool] = True
     against_first: ClassVar[bool] = True
-
-    @property
-    def bounded_by_top(self) -> bool:
-        """For λ ≤ 1 and T ≤ 1."""
-        return 0.0 <= self.context_weight <= 1.0 and self.temperature <= 1.0
 
     def reduce(self, rows: Any, targets: Any) -> Any:
         mixed = mix_with_first(rows, self.context_weight)
@@ -101,10 +91,6 @@ class Stretch:
     @property
     def needs(self) -> Needs:
         return needs(self.reduction)
-
-    @property
-    def bounded_by_top(self) -> bool:
-        return self.reduction.bounded_by_top
 
     def rows(self, n_response: int) -> range:
         return range(self.start, min(self.stop, n_response))

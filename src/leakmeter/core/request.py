@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -191,11 +191,6 @@ def needs(reduction: Reduction) -> Needs:
     return needed
 
 
-def bounded_by_top(reduction: Reduction) -> bool:
-    """Whether the likeliest tokens of rows, and the response's, bound what a reduction that needs whole rows keeps."""
-    return bool(getattr(reduction, "bounded_by_top", False))
-
-
 def bare_first(reduction: Reduction) -> bool:
     """Whether a guarantee needs the first prompt's rows to be what they are whatever the other prompts say."""
     return bool(getattr(reduction, "bare_first", False))
@@ -213,9 +208,6 @@ class Request:
     prompts: tuple[Prompt, ...]
     response: tuple[int, ...]
     reduction: Reduction
-    interval_noise_nats: float | None = None
-    """Where the values cannot be had, middles of intervals will do, with half their widths beside them
-    (`Scores.half_width`): of log-probabilities that may be off by this much, nats. None where only the values will."""
     is_others: bool = False
     """Whether another trial asks for the same, of whose prompts it is: no cost of this one's."""
 
@@ -245,8 +237,6 @@ class DrawRequest:
 class Scores:
     values: FloatArray
     """What the reduction keeps: (prompt, row, ...), nats."""
-    half_width: FloatArray | None = field(default=None, kw_only=True)
-    """Most that each of the values may be off, nats, of their shape; None where they are what they are."""
 
 
 @dataclass(frozen=True, slots=True)

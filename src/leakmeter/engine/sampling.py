@@ -105,9 +105,9 @@ class Sampling:
         return weights
 
     def relative_error(self, drawn: Sequence[int], values: Sequence[float]) -> float | None:
-        """Half-width of the 95 % interval of the predicted total, as a share of it, by the differences of neighbours
-        (Wolter, "Introduction to Variance Estimation", 1985, Section 8.2); None where no two neighbours have one
-        shape."""
+        """How far the 95 % interval of the predicted total goes to each side, as a share of it, by the differences of
+        neighbours (Wolter, "Introduction to Variance Estimation", 1985, Section 8.2); None where no two neighbours have
+        one shape."""
         n, n_taken = len(self.order), len(drawn)
         a_unit = [value / self.sizes[place] for place, value in zip(drawn, values, strict=True)]
         steps = [

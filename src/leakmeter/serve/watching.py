@@ -19,12 +19,11 @@ from leakmeter.core.case import Case
 from leakmeter.core.item import ContextItem, Lazily, Prepared
 from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.measure import Measure, Measurement
-from leakmeter.core.request import Asked, Request, Scores, Trial
+from leakmeter.core.request import Asked, FloatArray, Request, Scores, Trial
 from leakmeter.engine.loading import KeptModel
 from leakmeter.engine.measure import Callbacks, RemoteBackend, check_answered, measure_cases
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.instruments.influence.scored import Row
 from leakmeter.instruments.influence.search import Found, states_of
 from leakmeter.results.result import Part
 from leakmeter.serve.queue import Job
@@ -194,13 +193,13 @@ class _Pieces:
         if not isinstance(request, Request) or not any(names[1:]):
             self._tell_calibration()
             return (yield requests)
-        rows: dict[int, Row] = {}
+        rows: dict[int, FloatArray] = {}
         first = [1] if request.prompts[1] is self.item.prompt else []
         todo = list(range(2 if first else 1, len(request.prompts)))
         lead = yield from self._some(request, names, first or todo[:1], rows)
         todo = todo if first else todo[1:]
         if first:
-            if not self.scored.whole.values.size:
+            if not self.scored.whole.size:
                 self.scored.bare, self.scored.whole = rows[0], rows[1]
                 self.watch.on_whole(self.scored.nats(rows[0]))
                 self.watch.on_scored(self.scored)
@@ -216,9 +215,7 @@ class _Pieces:
             batch, todo = todo[:n_at_once], todo[n_at_once:]
             yield from self._some(request, names, batch, rows)
             n_at_once = min(_MOST_AT_ONCE, 2 * n_at_once)
-        ordered = [rows[number] for number in range(len(request.prompts))]
-        widths = [row.half_width for row in ordered if row.half_width is not None]
-        whole = Scores(np.stack([row.values for row in ordered]), half_width=np.stack(widths) if widths else None)
+        whole = Scores(np.stack([rows[number] for number in range(len(request.prompts))]))
         return [*lead[: len(requests) - 1], whole]
 
     def _tell_calibration(self) -> None:
@@ -228,18 +225,18 @@ class _Pieces:
             self.watch.on_calibration()
 
     def _some(
-        self, request: Request, names: Sequence[str | None], numbers: Sequence[int], rows: dict[int, Row]
+        self, request: Request, names: Sequence[str | None], numbers: Sequence[int], rows: dict[int, FloatArray]
     ) -> Trial[list[Scores]]:
         """Some of a request's prompts, behind the states of the whole context, which the next round begins with."""
         self.watch.job.check()
         some = replace(request, prompts=(request.prompts[0], *(request.prompts[number] for number in numbers)))
         answers = yield [states_of(self.item, request.response), some] if self.forks else [some]
-        rows[0] = _row(answers[-1], 0)
+        rows[0] = answers[-1].values[0]
         for place, number in enumerate(numbers, 1):
-            rows[number] = _row(answers[-1], place)
+            rows[number] = answers[-1].values[place]
             name, is_hidden = names[number], bool(request.prompts[number].hidden)
             piece_rows = self.scored.hidden if is_hidden else self.scored.cuts
-            if name is not None and name not in piece_rows and self.scored.whole.values.size:
+            if name is not None and name not in piece_rows and self.scored.whole.size:
                 piece_rows[name] = rows[number]
                 self.watch.on_piece(name, self.scored.nats(rows[number]), exact=not is_hidden)
                 n_exact = len(self.scored.cuts)
@@ -254,7 +251,3 @@ class _Pieces:
         for start in range(1, len(every.prompts), _HIDDEN_AT_ONCE):
             numbers = range(start, min(start + _HIDDEN_AT_ONCE, len(every.prompts)))
             yield from self._some(every, self._names(every), numbers, {})
-
-
-def _row(scores: Scores, number: int) -> Row:
-    return Row(scores.values[number], None if scores.half_width is None else scores.half_width[number])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -13,10 +11,8 @@ import numpy as np
 import pytest
 
 import leakmeter
-from helpers.command_line import object_of
 from helpers.examples import few
 from helpers.measure_items import readings_of
-from helpers.model_server import VLLM, ModelServer
 from helpers.report_snapshots import printed
 from helpers.tiny_models import tiny_backend
 from helpers.toy_chat import ToyChat
@@ -27,6 +23,7 @@ from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem, Prepared
 from leakmeter.core.measure import RESPONSE as TOKENS
 from leakmeter.core.measure import TOKEN_ID, Measurement, chooses
+from leakmeter.core.request import FloatArray
 from leakmeter.engine.measure import texts_of
 from leakmeter.engine.prediction import predictor_of
 from leakmeter.errors import UsageError
@@ -34,7 +31,7 @@ from leakmeter.instruments.influence.findings import is_finding, telling
 from leakmeter.instruments.influence.ladder import Ladder, best_stretch
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
-from leakmeter.instruments.influence.scored import Row, Scored
+from leakmeter.instruments.influence.scored import Scored
 from leakmeter.storage.kept import FieldError
 from leakmeter.studies.contexts import KIND
 from leakmeter.testing import assert_leakage
@@ -191,12 +188,11 @@ def test_the_best_stretch_is_the_best_of_all() -> None:
         assert nats[found].sum() == pytest.approx(max(sums), abs=1e-12)
 
 
-def scored(without: Any, alone: Any, *, placebo: Any = 0.0, placebo_alone: Any = 0.0, widths: Any = None) -> Scored:
+def scored(without: Any, alone: Any, *, placebo: Any = 0.0, placebo_alone: Any = 0.0) -> Scored:
     """One document 'd' of four sentences that do nothing; what it does to four tokens, left out and alone, nats."""
 
-    def row(nats: Any) -> Row:
-        values = np.broadcast_to(np.asarray(nats, dtype=float), 4)
-        return Row(values, None if widths is None else np.broadcast_to(widths, 4))
+    def row(nats: Any) -> FloatArray:
+        return np.broadcast_to(np.asarray(nats, dtype=float), 4)
 
     return Scored(
         row(0), row(0), {"d": row(-np.asarray(without, dtype=float))}, {"d": row(alone)},
@@ -218,10 +214,6 @@ def scored(without: Any, alone: Any, *, placebo: Any = 0.0, placebo_alone: Any =
         # A token is far above its noise, though the whole is not.
         ({"without": (5, 0.5, 0.5, 0.5), "alone": 0}, (0.1, 4, 4, 4), True),
         ({"without": (np.inf, 0, 0, 0), "alone": (0, -np.inf, 0, 0)}, 0, True),
-        # What an interval leaves open may matter.
-        ({"without": 0.1, "alone": 0, "widths": 0.1}, 0, True),
-        ({"without": (3, 0, 0, 0), "alone": 0, "placebo": 1, "widths": 0.2}, 0, True),
-        ({"without": 0.01, "alone": 0, "widths": 0.01}, 0, False),
     ],
 )  # fmt: skip
 def test_what_matters_is_above_noise_and_irrelevant_texts_on_a_stretch(does: Any, noise: Any, matters: bool) -> None:
@@ -324,26 +316,6 @@ def test_chats_keep_their_default_and_what_was_retrieved_into_a_turn_is_document
     tools = [{"role": "tool", "content": note} for note in notes]
     asking = [{"role": "user", "content": QUERY}, answer]
     assert leakmeter.influence(ToyChat(), messages=[*tools, *asking]).unit == "message"
-
-
-@pytest.mark.parametrize("weight", few(["1", "0.5"]))
-def test_a_served_model_may_leave_intervals(cli: Callable[..., Any], tmp_path: Path, weight: str) -> None:
-    path = tmp_path / "cases.jsonl"
-    case = {"context": [IDLE[0], f"Ana sings. {SAYS} Bo left."], "query": QUERY, "response": RESPONSE}
-    path.write_text(json.dumps(case), encoding="utf-8")
-    how = ("--data", path, "--temperature", "0.5", "--cid-lambda", weight, "--template", "plain", "--json")
-    exact = {}
-    for unit in ("sentence", "document"):
-        pieces = object_of(cli("influence", "--model", "toy", "--unit", unit, *how))["pieces"]
-        exact |= {piece["name"]: piece for piece in pieces}
-    with ModelServer(VLLM, max_top=20) as server:
-        got = object_of(cli("influence", "--model", server.model, "--tokenizer", "toy", *how))
-    assert got["half_width_nats"] > 1
-    assert {piece["name"] for piece in got["pieces"]} >= {"d1", "d2"}
-    for piece in got["pieces"]:
-        for name in ("nats", "signed_nats", "alone_nats"):
-            if piece[name] is not None:
-                assert abs(piece[name] - exact[piece["name"]][name]) <= piece["half_width_nats"]
 
 
 # ---- runs and reports -----------------------------------------------------------------------------------------------

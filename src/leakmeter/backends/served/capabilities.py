@@ -6,7 +6,7 @@ Each reduction says what it needs (`core.request.needs`), each dialect what it h
     targets    log-probabilities of the given tokens; else whole rows
     labels     whole rows; else the likeliest tokens, and those labels scored as given that are not among them
     top        the likeliest tokens; else whole rows
-    rows       whole rows; else, where an interval will do, 0 ≤ λ ≤ 1 and T ≤ 1, the likeliest tokens (see `mixture`)
+    rows       whole rows
 
 Whole rows under a bound (ε) have to be computed without what the server has read before. No server has gaps between
 positions, reads vectors in place of tokens, or gives gradients.
@@ -22,12 +22,12 @@ from leakmeter.backends.served import DIALECTS
 from leakmeter.backends.served.dialect import Capabilities
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import VIRTUAL
-from leakmeter.core.reductions import Labels, Stretch, Top
-from leakmeter.core.request import Request, bare_first, bounded_by_top, needs
+from leakmeter.core.reductions import Labels, MixtureLogProbs, NextTokenSample, Stretch, TargetLogProbs, Top
+from leakmeter.core.request import Reduction, Request, bare_first, needs
 from leakmeter.errors import CapabilityError
 
-Kind = Literal["targets", "top", "interval", "rows"]
-"""Log-probabilities of the response's tokens, a row's likeliest tokens, an interval from them, or whole rows."""
+Kind = Literal["targets", "top", "rows"]
+"""Log-probabilities of the response's tokens, a row's likeliest tokens, or whole rows."""
 
 _HERE: Final = "a model loaded here (--model hf:… or a directory)"
 
@@ -38,9 +38,19 @@ def kind_of(request: Request, has: Capabilities) -> Kind:
         able = [name for name, other in servers().items() if _kind(request, other) is not None]
         raise CapabilityError(
             f"{_words(request)} cannot be had from this server, which offers {', '.join(_abilities(has))}; "
-            f"{', '.join([*able, _HERE])} can"
+            f"{', '.join([*able, _HERE])} can{_plainer(request, has)}"
         )
     return kind
+
+
+def _plainer(request: Request, has: Capabilities) -> str:
+    """What a server can measure in place of a response under another λ or T, as the end of a sentence."""
+    reduction = _whole(request.reduction)
+    if not isinstance(reduction, TargetLogProbs | MixtureLogProbs | NextTokenSample):
+        return ""
+    is_plain = getattr(reduction, "context_weight", 1.0) == reduction.temperature == 1.0
+    is_able = has.targets and (has.samples or not isinstance(reduction, NextTokenSample))
+    return "; with λ = 1 and T = 1 this server can" if is_able and not is_plain else ""
 
 
 def servers() -> dict[str, Capabilities]:
@@ -81,10 +91,7 @@ def _kind(request: Request, has: Capabilities) -> Kind | None:
     # Chat tells the likeliest first tokens of its answer, and nothing behind a response.
     if need == "labels" and has.most_top != 0 and (has.token_ids or not request.response):
         return "top"
-    if need == "labels" and has.targets:
-        return "targets"
-    within = request.interval_noise_nats is not None and bounded_by_top(reduction)
-    return "interval" if within and has.token_ids and has.targets and has.most_top != 0 else None
+    return "targets" if need == "labels" and has.targets else None
 
 
 def _abilities(has: Capabilities) -> Iterator[str]:
@@ -98,10 +105,12 @@ def _abilities(has: Capabilities) -> Iterator[str]:
         yield "responses that it draws"
 
 
+def _whole(reduction: Reduction) -> Reduction:
+    return reduction.reduction if isinstance(reduction, Stretch) else reduction
+
+
 def _words(request: Request) -> str:
-    reduction = request.reduction
-    if isinstance(reduction, Stretch):
-        reduction = reduction.reduction
+    reduction = _whole(request.reduction)
     temperature = getattr(reduction, "temperature", 1.0)
     if bare_first(reduction):
         return "a response bounded by epsilon"

@@ -50,12 +50,14 @@ def posterior_sentence(numbers: object, prefix: str, noun: str) -> str:
 
 
 def is_nothing(case: ContextResult, nats: float) -> bool:
-    """Whether noise alone would show an amount without signs; unknown of an interval."""
-    return nats <= case.noise_floor_nats and case.half_width_nats is None
+    """Whether noise alone would show an amount without signs."""
+    return nats <= case.noise_floor_nats
 
 
 def doubt(case: ContextResult) -> str | None:
     """Why it says nothing that nothing was found of a case, as a clause; None where it does."""
+    if case.is_partly_read:
+        return "another version of leakmeter measured it and kept more of its numbers than this one reads"
     return self_check.doubt(case.noise_floor_nats / max(1, len(case.response.tokens)), case.self_check)
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
-from leakmeter.core.measure import COUNT, HALF_WIDTH, NATS, TOKEN_ID, Measure, Measurement
-from leakmeter.core.noise import interval_noise_of, neighbourhood_noise, token_by_token
+from leakmeter.core.measure import COUNT, NATS, TOKEN_ID, Measure, Measurement
+from leakmeter.core.noise import neighbourhood_noise, token_by_token
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.record import JsonObject
 from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
@@ -19,7 +19,7 @@ from leakmeter.core.request import FloatArray, Request, Trial
 from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.ladder import Ladder, sentences_by_document
-from leakmeter.instruments.influence.scored import Scored, check_possible, rows_of
+from leakmeter.instruments.influence.scored import Scored, check_possible
 from leakmeter.instruments.influence.search import Audit, Found, Search, Searcher
 from leakmeter.overriding import override
 from leakmeter.stats import logspace
@@ -39,9 +39,7 @@ class Influence(Measure):
     said elsewhere too; `swapped`, log p̄(y_t | D) − log p̄(y_t | D with a surrogate for D_i), for personal data that
     is swapped too; `whole`, for all of D; `placebo`, for an irrelevant piece added, and `placebo_alone`, for one
     as the only context, log p̄(y_t | irrelevant) − log p̄(y_t | ∅): what `without_this` and `whole` are held against;
-    `noise`, the difference that other neighbours in the computation make. Where a server's likeliest tokens leave an
-    interval for each log-probability, differences are those of the middles; `half_width`, of each piece and of the
-    response, is the most that one may be off, and `noise` holds it too.
+    `noise`, the difference that other neighbours in the computation make.
 
     Of a context that is cut by unit 'auto', documents are scored first, then sentences of those that matter; sentences
     of the others have no numbers, and not all sentences are scored alone (see `ladder`).
@@ -201,7 +199,7 @@ class Influence(Measure):
         answers = yield self._requests(item, responses, prompts)
         scored = []
         for i, answer in enumerate(answers):
-            rows = iter(rows_of(answer))
+            rows = iter(answer.values)
             bare = next(rows)
             if i > 0 or found is None:
                 response_scored = Scored(bare, next(rows), {name: next(rows) for name in names})
@@ -219,8 +217,7 @@ class Influence(Measure):
     def _requests(
         self, item: ContextItem, responses: Sequence[tuple[int, ...]], prompts: Sequence[tuple[Prompt, ...]]
     ) -> list[Request]:
-        noise_nats = interval_noise_of(item)
-        return [Request(p, y, self.reduction, noise_nats) for p, y in zip(prompts, responses, strict=True)]
+        return [Request(p, y, self.reduction) for p, y in zip(prompts, responses, strict=True)]
 
     def _of_search(
         self, item: ContextItem, responses: Sequence[tuple[int, ...]], found: Found
@@ -235,7 +232,7 @@ class Influence(Measure):
         measurements = [*_measurements(item, responses, scored, noise)]
         for statistic, rows in ((SCREENED, found.hidden), (GROUPED, found.groups)):
             for name, row in rows.items():
-                measurements.append(Measurement(item.id, 0, name, statistic, NATS, found.whole.values - row.values))
+                measurements.append(Measurement(item.id, 0, name, statistic, NATS, found.whole - row))
         for name, number in found.audited.items():
             measurements.append(Measurement(item.id, 0, name, AUDITED, COUNT, np.asarray([float(number)])))
         return measurements
@@ -262,40 +259,23 @@ class Influence(Measure):
             further = (*bare, *(item.cuts[name] for name in left_out))
             answers = yield self._requests(item, responses, [further] * len(responses))
             for response_scored, answer in zip(scored, answers, strict=True):
-                response_scored.cuts |= zip(left_out, rows_of(answer)[self._n_bare :], strict=True)
+                response_scored.cuts |= zip(left_out, answer.values[self._n_bare :], strict=True)
             alone = ladder.alone(documents)
             if alone:
                 further = (*bare, *(item.alone[name] for name in alone))
                 (answer,) = yield self._requests(item, responses[:1], [further])
-                scored[0].alone |= zip(alone, rows_of(answer)[self._n_bare :], strict=True)
+                scored[0].alone |= zip(alone, answer.values[self._n_bare :], strict=True)
         return list(_measurements(item, responses, scored, noise))
 
 
 def _measurements(
     item: ContextItem, responses: Sequence[tuple[int, ...]], scored: Sequence[Scored], noise: FloatArray
 ) -> Iterator[Measurement]:
-    wide = np.zeros(len(responses[0]))
     for i, (response, response_scored) in enumerate(zip(responses, scored, strict=True)):
         check_possible(item, response_scored.values)
         names = [span.name for span in item.spans if span.name in response_scored.cuts]
         yield from _contrasts(item, i, response, names, response_scored)
-        if any(row.half_width is not None for row in response_scored.rows):
-            widths = list(_half_widths(item, i, names, response_scored))
-            yield from widths
-            wide = widths[-1].values if i == 0 else wide
-    yield Measurement(item.id, 0, "", "noise", NATS, noise + wide)
-
-
-def _half_widths(item: ContextItem, sample_: int, names: Sequence[str], scored: Scored) -> Iterator[Measurement]:
-    """Most that the contrasts of each piece may be off, and last that any may."""
-    bare, whole = scored.bare.width, scored.whole.width
-    for name in names:
-        contrasts = [whole + scored.cuts[name].width]
-        contrasts += [whole + scored.swaps[name].width] if name in scored.swaps else []
-        contrasts += [scored.alone[name].width + bare] if name in scored.alone else []
-        yield Measurement(item.id, sample_, name, HALF_WIDTH, NATS, np.max(contrasts, axis=0))
-    widest = np.max([row.width for row in scored.rows], axis=0)
-    yield Measurement(item.id, sample_, "", HALF_WIDTH, NATS, np.maximum(bare, whole) + widest)
+    yield Measurement(item.id, 0, "", "noise", NATS, noise)
 
 
 def _contrasts(
@@ -304,21 +284,20 @@ def _contrasts(
     def measurement(statistic: str, series: FloatArray, piece: str = "", unit: str = NATS) -> Measurement:
         return Measurement(item.id, sample_, piece, statistic, unit, series)
 
-    bare, whole = scored.bare.values, scored.whole.values
+    bare, whole = scored.bare, scored.whole
     yield measurement("token", np.asarray(response, dtype=np.float64), unit=TOKEN_ID)
     yield measurement("log_prob", whole)
     yield measurement("whole", whole - bare)
     for name in names:
-        cut = scored.cuts[name].values
-        yield measurement("without_this", whole - cut, name)
+        yield measurement("without_this", whole - scored.cuts[name], name)
     for name in names:
         if name in scored.alone:
-            yield measurement("only_this", scored.alone[name].values - bare, name)
+            yield measurement("only_this", scored.alone[name] - bare, name)
     for name, row in scored.swaps.items():
-        yield measurement("swapped", whole - row.values, name)
+        yield measurement("swapped", whole - row, name)
     if scored.placebo_alone is not None:
-        yield measurement("placebo_alone", scored.placebo_alone.values - bare)
-    for number, placebo in enumerate(row.values for row in scored.placebos):
+        yield measurement("placebo_alone", scored.placebo_alone - bare)
+    for number, placebo in enumerate(scored.placebos):
         yield measurement("placebo", placebo - whole, str(number))
 
 

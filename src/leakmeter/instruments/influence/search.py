@@ -21,12 +21,11 @@ import numpy as np
 
 from leakmeter.core.item import LEVELS, ContextItem, Span
 from leakmeter.core.limits import bounded
-from leakmeter.core.noise import interval_noise_of
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import MixtureLogProbs, Stretch, TargetLogProbs
-from leakmeter.core.request import Request, Trial
+from leakmeter.core.request import FloatArray, Request, Trial
 from leakmeter.errors import UsageError
-from leakmeter.instruments.influence.scored import Row, Scored, check_possible, rows_of
+from leakmeter.instruments.influence.scored import Scored, check_possible
 from leakmeter.stats.hypergeometric import decimal_fraction, draws_needed, round_alpha
 
 _SEARCH: Final = re.compile(r"top:([0-9]{1,9})(?::([0-9]{1,9}))?")
@@ -152,22 +151,22 @@ _PARTS: Final = 4
 class Found(Scored):
     """What a search has scored; without `cuts`, which are exact, a piece has one of the others."""
 
-    hidden: dict[str, Row] = field(default_factory=dict)
+    hidden: dict[str, FloatArray] = field(default_factory=dict)
     """With the piece hidden."""
-    groups: dict[str, Row] = field(default_factory=dict)
+    groups: dict[str, FloatArray] = field(default_factory=dict)
     """Without a group of pieces, for each of a group that was removed only as a whole."""
     audited: dict[str, int] = field(default_factory=dict)
     """Round of the audit, from 1, in which the piece was drawn."""
 
-    def nats(self, row: Row) -> float:
+    def nats(self, row: FloatArray) -> float:
         """Σ_t |log p̄(y_t | D) − log p̄(y_t | …)| of the row of a prompt; infinite where it is not defined."""
-        nats = float(np.abs(self.whole.values - row.values).sum())
+        nats = float(np.abs(self.whole - row).sum())
         return float("inf") if np.isnan(nats) else nats
 
     @property
     def placebo_nats(self) -> float:
         """What an irrelevant piece does, mean over places; 0 where none fits."""
-        moved = [np.abs(self.whole.values - row.values).sum() for row in self.placebos]
+        moved = [np.abs(self.whole - row).sum() for row in self.placebos]
         return float(np.mean(moved)) if moved else 0.0
 
 
@@ -205,9 +204,9 @@ class Searcher:
         if rows is None:
             (scores,) = yield [self._request(item, (item.prompt,))]
             check_possible(item, scores.values)
-            scored.bare, scored.whole = rows_of(scores)
+            scored.bare, scored.whole = scores.values
             return False
-        check_possible(item, np.stack([row.values for row in rows]))
+        check_possible(item, np.stack(rows))
         scored.bare, scored.whole, *hidden = rows
         scored.hidden.update(zip(names, hidden, strict=True))
         return True
@@ -238,7 +237,7 @@ class Searcher:
         wholes = {span.name: _within(item.spans, span, units) for span in item.spans if span.kind == LEVELS[-1]}
         values = [span.name for span in item.spans if span.kind == "value"][: self.search.k]
         groups = [list(names) for names in wholes.values() if names] or list(_split(units, 2 * _PARTS))
-        removed: dict[tuple[str, ...], Row] = {}
+        removed: dict[tuple[str, ...], FloatArray] = {}
         yield from self._score(item, scored, [*wholes, *values], keep=False)
         removed.update({tuple(names): scored.cuts[level] for level, names in wholes.items() if names})
         n_left = 2 * self.search.most
@@ -260,7 +259,7 @@ class Searcher:
             waiting = [group for group, row in removed.items() if len(group) > 1 and scored.nats(row) > threshold]
             waiting.sort(key=lambda group: -scored.nats(removed[group]))
             parts: list[list[str]] = []
-            group_rows: dict[str, Row] = {}
+            group_rows: dict[str, FloatArray] = {}
             for group in waiting[: max(1, self.search.k // 2)]:
                 row = removed.pop(group)
                 group_rows.update(dict.fromkeys(group, row))
@@ -279,12 +278,16 @@ class Searcher:
         return kth((scored.nats(scored.cuts[name]) for name in units if name in scored.cuts), self.search.k)
 
     def _score_groups(
-        self, item: ContextItem, scored: Found, groups: Sequence[Sequence[str]], known: dict[tuple[str, ...], Row]
+        self,
+        item: ContextItem,
+        scored: Found,
+        groups: Sequence[Sequence[str]],
+        known: dict[tuple[str, ...], FloatArray],
     ) -> Trial[None]:
         if not groups:
             return
         (scores,) = yield [self._request(item, [item.without(group) for group in groups])]
-        for group, row in zip(groups, rows_of(scores)[1:], strict=True):
+        for group, row in zip(groups, scores.values[1:], strict=True):
             if len(group) == 1:
                 scored.cuts[group[0]] = row
             else:
@@ -317,12 +320,12 @@ class Searcher:
             return
         request = self._request(item, [*(item.cuts[name] for name in todo), *placebos])
         answers = yield [states_of(item, self.response), request] if keep else [request]
-        rows = rows_of(answers[-1])[1:]
+        rows = answers[-1].values[1:]
         scored.cuts.update(zip(todo, rows, strict=False))
         scored.placebos += rows[len(todo) :]
 
     def _request(self, item: ContextItem, prompts: Iterable[Prompt]) -> Request:
-        return Request((item.blank, *prompts), self.response, self.reduction, interval_noise_of(item))
+        return Request((item.blank, *prompts), self.response, self.reduction)
 
 
 def screened(
@@ -330,20 +333,19 @@ def screened(
     response: tuple[int, ...],
     reduction: TargetLogProbs | MixtureLogProbs,
     prompts: Sequence[Prompt],
-) -> Trial[list[Row] | None]:
+) -> Trial[list[FloatArray] | None]:
     """Prompts with pieces hidden, a few rounds of them; the states of the whole prompt are then at hand.
 
     Rows of the bare prompt, of the whole one and of the others; None where the model hides nothing.
     """
-    screened_rows: list[Row] = []
+    screened_rows: list[FloatArray] = []
     at_once = max(1, _ROWS_AT_ONCE // max(1, len(response)))
     for first in range(0, max(len(prompts), 1), at_once):
         batch = (item.blank, item.prompt, *prompts[first : first + at_once])
-        answers = yield [states_of(item, response), Request(batch, response, reduction, interval_noise_of(item))]
+        answers = yield [states_of(item, response), Request(batch, response, reduction)]
         if not answers[-1].values.size:
             return None
-        rows = rows_of(answers[-1])
-        screened_rows += rows[2:] if first else rows
+        screened_rows += [*answers[-1].values[2 if first else 0 :]]
     return screened_rows
 
 
