@@ -16,12 +16,11 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 
 from leakmeter.core.backend import Backend, Tokenizer, check_differentiates
-from leakmeter.core.drive import drive, settled
-from leakmeter.core.measure import Measure, Texts, chooses
+from leakmeter.core.drive import drive
+from leakmeter.core.measure import Texts
 from leakmeter.core.plan import Chunk, Run
 from leakmeter.core.record import Record
 from leakmeter.core.request import DrawRequest, GradientRequest, Gradients, Request, Responses, Scores, Trial
-from leakmeter.core.self_check import SelfCheckingBackend
 
 Sharing = Literal["prefixes", "sequences", "nothing"]
 """What is run once: a token of the prefix tree, a different sequence, or a prompt, however often it is asked."""
@@ -342,21 +341,6 @@ def predict(backend: PlanningBackend, trial: Trial[Any]) -> Prediction:
         work=backend.work,
         sent=None if backend.to_be_sent is None else backend.sent,
     )
-
-
-def unshared(backend: Backend, measure: Measure, item: Any) -> tuple[int, int] | None:
-    """Tokens that an item takes on a back end whose prompts share no work, and on one like it whose prompts do; None
-    for any other back end. Where a measure chooses by its scores how to go on, the most that it may take."""
-    if not isinstance(backend, SelfCheckingBackend) or backend.passes == "shared":
-        return None
-    planning = planning_backend(backend, None)
-
-    def n_run(sharing: Sharing) -> int:
-        planning.sharing = sharing
-        trial = measure.longest_trial(item) if chooses(measure, item) else measure.trial(item)
-        return predict(planning, settled(planning, trial)).n_tokens_run
-
-    return n_run("sequences"), n_run("prefixes")
 
 
 def planning_backend(backend: Backend, size: ModelSize | None) -> PlanningBackend:

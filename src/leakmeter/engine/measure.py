@@ -13,6 +13,7 @@ from leakmeter.core.drive import Cost, drive
 from leakmeter.core.item import Prepared
 from leakmeter.core.loaded import Preparations
 from leakmeter.core.measure import RESPONSE, TOKEN_ID, Measure, Measurement
+from leakmeter.core.needs import check_needs
 from leakmeter.core.plain import n_listed
 from leakmeter.core.record import JsonObject
 from leakmeter.core.self_check import Recomputed, SelfCheckingBackend, WrongPassError, is_checked, record_of
@@ -84,10 +85,8 @@ def check_answered(backend: Backend, measure: Measure, prepared: Sequence[Prepar
     """Refuse what the back end cannot answer, before anything is scored or written; a back end without `check` answers
     everything."""
     if hasattr(backend, "check"):
-        predictor = predictor_of(backend)
-        # Its noise will be known before the first case, so that no case asks for what would show it.
         for case in prepared:
-            predictor.predict(measure, *with_noise([case], 0.0))
+            check_needs(backend, measure.needs(case.item))
 
 
 def measure_cases(

@@ -208,6 +208,7 @@ class Fleet:
         self.memory_bytes = first.memory_bytes
         self.machine = dict.fromkeys(first.machine, MIXED) if allow_mixed else dict(first.machine)
         self.hides_pieces, self.most_rows = first.hides_pieces, first.most_rows
+        self.differentiates = first.differentiates
         self.n_tokens_run = self.n_halvings = 0
         self.reuse: object | None = object()
         """None where workers are to leave the score cache alone."""

@@ -12,10 +12,6 @@ import pytest
 from helpers.command_line import Ended
 from helpers.measure_items import make_item
 from helpers.model_server import VLLM, ModelServer
-from leakmeter.backends.toy import ByteTokenizer
-from leakmeter.core.cost import PlanningBackend
-from leakmeter.core.drive import drive
-from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import NextTokenSample
 from leakmeter.instruments.influence.report import verdict
@@ -100,14 +96,10 @@ def test_refusal_leaves_nothing_and_sends_nothing(cli: Cli, data: Path) -> None:
     assert not Path("runs").exists()
 
 
-def test_redaction_asks_of_no_interval_more_than_the_longest_trial() -> None:
-    """The check before a run is of the longest trial: every request of it takes intervals, as those of the trial do."""
+def test_what_redaction_needs_takes_intervals() -> None:
+    """Every request that is checked before a run takes intervals, as those of the trial do."""
     prompt = Prompt((Piece("a", "context", (70, 71)), Piece("b", "context", (80,)), Piece("q", "query", (90,))))
-    seen: list[Chunk] = []
-    planning = PlanningBackend(name="toy", tokenizer=ByteTokenizer(), dtype="served", window=None, sharing="nothing")
-    planning.check, planning.draws_responses = seen.append, True
-    drive(planning, [Redaction(temperature=0.5).longest_trial(make_item(prompt, (65, 66)))])
-    requests = [request for chunk in seen for request in chunk.requests]
+    requests = Redaction(temperature=0.5).needs(make_item(prompt, (65, 66))).asked(draws=True, hides=False)
     assert requests
     assert all(one.interval_noise_nats is not None for one in requests)
     assert not any(isinstance(one.reduction, NextTokenSample) for one in requests)
