@@ -123,9 +123,6 @@ class ResultCost(Record):
     naive_tokens: int
     """Tokens that one full pass for each prompt would have run."""
     seconds: float
-    predicted_tree_tokens: int | None
-    """Tokens that were predicted, or most of them where what is run depends on the scores."""
-    predicted_seconds: float | None
     out_of_memory_retries: int
     """How often memory ran out, and the work went on in smaller parts."""
     scored_together: int | None
@@ -134,11 +131,8 @@ class ResultCost(Record):
     @classmethod
     def from_texts(cls, texts: Texts) -> Self:
         cost = texts["cost"]
-        predicted = cost.get("predicted") or {}
         return cls(
             **{name: cost[name] for name in ("requests", "tree_tokens", "naive_tokens", "seconds")},
-            predicted_tree_tokens=predicted.get("tree_tokens"),
-            predicted_seconds=predicted.get("seconds"),
             out_of_memory_retries=cost["out_of_memory_retries"],
             scored_together=cost.get("scored_together"),
         )
@@ -343,15 +337,19 @@ def predict(backend: PlanningBackend, trial: Trial[Any]) -> Prediction:
     )
 
 
-def planning_backend(backend: Backend, size: ModelSize | None) -> PlanningBackend:
+def sharing_of(backend: Backend) -> Sharing:
     shares = getattr(backend, "shares_prefixes", None)
+    return "nothing" if shares is None else "prefixes" if shares else "sequences"
+
+
+def planning_backend(backend: Backend, size: ModelSize | None) -> PlanningBackend:
     check = getattr(backend, "check", None)
     return PlanningBackend(
         name=backend.name,
         tokenizer=backend.tokenizer,
         dtype=backend.dtype,
         window=backend.window,
-        sharing="nothing" if shares is None else "prefixes" if shares else "sequences",
+        sharing=sharing_of(backend),
         size=size,
         most_rows=getattr(backend, "most_rows", None),
         to_be_sent=getattr(backend, "to_be_sent", None),

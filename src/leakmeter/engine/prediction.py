@@ -20,9 +20,9 @@ from leakmeter.core.limits import parse_memory
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.measure import Measure, chooses
 from leakmeter.core.request import Request, Scores, Trial
+from leakmeter.engine.measure import shares, with_noise
 from leakmeter.engine.sampling import Sampling, outline_of
 from leakmeter.errors import LeakmeterError, ModelError, UsageError
-from leakmeter.storage.kept import KeptPrediction
 from leakmeter.storage.spec import device_of
 
 EXACT_CASES: Final = 32
@@ -73,17 +73,6 @@ class Predictor:
             allowed = _SHARE_OF_RUN * cost.seconds(size, self._speed, prediction.work)
             self._speed = self.measure_speed(min(allowed, _MOST_SECONDS))
         return cost.seconds(size, self._speed, prediction.work)
-
-    def kept(self, prediction: Prediction) -> KeptPrediction:
-        seconds = self.seconds(prediction)
-        return KeptPrediction(
-            tree_tokens=prediction.n_tokens_run, seconds=None if seconds is None else round(seconds, 3)
-        )
-
-
-def shares(total: int, n: int) -> list[int]:
-    """A count in `n` whole shares that add up to it and differ by 1 at most."""
-    return [total // n + (i < total % n) for i in range(n)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,13 +343,6 @@ def _served(
         sent += prediction.sent or Sent()
     price = None if price_per_million is None else sent.n_tokens / 1e6 * price_per_million
     return PredictedServed(sent.n_requests, sent.n_tokens, price_per_million, price)
-
-
-def with_noise(prepared: Sequence[Prepared], noise_nats: float | None) -> Sequence[Prepared]:
-    """The cases with the noise of their model, if it is known."""
-    if noise_nats is None:
-        return prepared
-    return [replace(case, item=replace(case.item, model_noise_nats=noise_nats)) for case in prepared]
 
 
 def predictor_of(backend: Backend) -> Predictor:
