@@ -82,8 +82,8 @@ class Work:
     """Tokens that each of them attends to, itself included, added up."""
     n_rows: int = 0
     """Rows put through the head."""
-    n_passes: float = 0
-    """Times that all layers are gone through; a share where others go through them too."""
+    n_passes: int = 0
+    """Times that all layers are gone through."""
     n_slices: int = 0
     """Times that the head is applied."""
 
@@ -183,8 +183,6 @@ class PlanningBackend:
     differentiates: bool = True
     check: Callable[[Chunk], None] | None = None
     """Refuses what the back end that will do the work cannot answer; None where it answers everything."""
-    n_alike: int = 1
-    """Trials like the one that is driven, itself included, which share its passes: it is counted with its share."""
     weights_sha256: str | None = None
     identity: dict[str, str | None] = field(default_factory=dict)
     n_tokens_run: int = 0
@@ -265,8 +263,7 @@ class PlanningBackend:
             work.n_seen += sum(n_seen(start, len(run.ids)) for run, start in zip(level, starts, strict=True))
             # Long sequences have a pass each, short ones share passes.
             n_apart = sum(run.apart for run in level)
-            n_alike = self.n_alike
-            full = -(-n_alike * n_new // self.size.n_pass_tokens) / n_alike if self.size is not None else len(level)
+            full = -(-n_new // self.size.n_pass_tokens) if self.size is not None else len(level)
             work.n_passes += min(full + n_apart, len(level)) if self.sharing == "prefixes" else len(level)
         self._kept = {_key(run): run for run, is_kept in zip(chunk.runs, kept, strict=True) if is_kept}
 

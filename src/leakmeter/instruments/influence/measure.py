@@ -117,13 +117,6 @@ class Influence(Measure):
     def levels(self) -> bool:
         return self.search is not None
 
-    @property
-    def exhaustive(self) -> Influence | None:
-        """The same measure without a search; None where it has none."""
-        if self.search is None:
-            return None
-        return _EveryPiece(**{**asdict(self), "search": None, "audit": None, "audit_rounds": 1})
-
     @override
     def record(self) -> JsonObject:
         params = {**asdict(self), "samples": self.n_samples}
@@ -331,17 +324,6 @@ def _contrasts(
         yield measurement("placebo_alone", scored.placebo_alone.values - bare)
     for number, placebo in enumerate(row.values for row in scored.placebos):
         yield measurement("placebo", placebo - whole, str(number))
-
-
-class _EveryPiece(Influence):
-    """What a search is compared with: every piece of a case that is cut as for the search."""
-
-    __slots__ = ()
-
-    @property
-    @override
-    def documents_first(self) -> bool:
-        return False
 
 
 def _without_documents(item: ContextItem, kept: Collection[str] = ()) -> list[str]:
