@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from leakmeter.core.backend import Backend, check_differentiates
+from leakmeter.core.plan import plan
 from leakmeter.core.prompt import VIRTUAL, Prompt
 from leakmeter.core.request import GradientRequest, Request, needs
-
-if TYPE_CHECKING:
-    from leakmeter.core.backend import Backend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +67,6 @@ def check_needs(backend: Backend, needed: ItemNeeds) -> None:
     Raises:
         CapabilityError: in one line, what cannot be had, and which model to give.
     """
-    from leakmeter.core.backend import check_differentiates
-    from leakmeter.core.plan import plan
-
     if needed.gradients is not None:
         if not getattr(backend, "differentiates", hasattr(backend, "differentiate")):
             check_differentiates(object(), backend.name)

@@ -134,13 +134,12 @@ class Decode(Measure):
 
     @override
     def needs(self, item: ContextItem) -> ItemNeeds:
-        if item.response is not None:
-            response, reductions = item.response, self._reductions(item, item.response)
-        else:
-            random = 0.5 if self.epsilon is None else SystemBits()
-            response, reductions = (), [NextTokenSampleWithLoss(self.decoding, random)]
         prompts = (item.blank, item.prompt)
-        return ItemNeeds(requests=tuple(Request(prompts, response, reduction) for reduction in reductions))
+        if item.response is None:
+            random: float | Bits = 0.5 if self.epsilon is None else SystemBits()
+            return ItemNeeds(requests=(Request(prompts, (), NextTokenSampleWithLoss(self.decoding, random)),))
+        reductions = self._reductions(item, item.response)
+        return ItemNeeds(requests=tuple(Request(prompts, item.response, reduction) for reduction in reductions))
 
     @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
