@@ -89,7 +89,7 @@ def plain(results: Any) -> list[dict[str, Any]]:
     """Results without what differs from time to time."""
     found = [json.loads(line) for line in results.to_json().splitlines()]
     for one in found:
-        for name in ("seconds", "predicted_seconds", "scored_together"):
+        for name in ("seconds", "scored_together"):
             one["cost"].pop(name, None)
     return found
 

@@ -16,12 +16,11 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 
 from leakmeter.core.backend import Backend, Tokenizer, check_differentiates
-from leakmeter.core.drive import drive, settled
-from leakmeter.core.measure import Measure, Texts, chooses
+from leakmeter.core.drive import drive
+from leakmeter.core.measure import Texts
 from leakmeter.core.plan import Chunk, Run
 from leakmeter.core.record import Record
 from leakmeter.core.request import DrawRequest, GradientRequest, Gradients, Request, Responses, Scores, Trial
-from leakmeter.core.self_check import SelfCheckingBackend
 
 Sharing = Literal["prefixes", "sequences", "nothing"]
 """What is run once: a token of the prefix tree, a different sequence, or a prompt, however often it is asked."""
@@ -83,8 +82,8 @@ class Work:
     """Tokens that each of them attends to, itself included, added up."""
     n_rows: int = 0
     """Rows put through the head."""
-    n_passes: float = 0
-    """Times that all layers are gone through; a share where others go through them too."""
+    n_passes: int = 0
+    """Times that all layers are gone through."""
     n_slices: int = 0
     """Times that the head is applied."""
 
@@ -124,9 +123,6 @@ class ResultCost(Record):
     naive_tokens: int
     """Tokens that one full pass for each prompt would have run."""
     seconds: float
-    predicted_tree_tokens: int | None
-    """Tokens that were predicted, or most of them where what is run depends on the scores."""
-    predicted_seconds: float | None
     out_of_memory_retries: int
     """How often memory ran out, and the work went on in smaller parts."""
     scored_together: int | None
@@ -135,11 +131,8 @@ class ResultCost(Record):
     @classmethod
     def from_texts(cls, texts: Texts) -> Self:
         cost = texts["cost"]
-        predicted = cost.get("predicted") or {}
         return cls(
             **{name: cost[name] for name in ("requests", "tree_tokens", "naive_tokens", "seconds")},
-            predicted_tree_tokens=predicted.get("tree_tokens"),
-            predicted_seconds=predicted.get("seconds"),
             out_of_memory_retries=cost["out_of_memory_retries"],
             scored_together=cost.get("scored_together"),
         )
@@ -190,8 +183,6 @@ class PlanningBackend:
     differentiates: bool = True
     check: Callable[[Chunk], None] | None = None
     """Refuses what the back end that will do the work cannot answer; None where it answers everything."""
-    n_alike: int = 1
-    """Trials like the one that is driven, itself included, which share its passes: it is counted with its share."""
     weights_sha256: str | None = None
     identity: dict[str, str | None] = field(default_factory=dict)
     n_tokens_run: int = 0
@@ -272,8 +263,7 @@ class PlanningBackend:
             work.n_seen += sum(n_seen(start, len(run.ids)) for run, start in zip(level, starts, strict=True))
             # Long sequences have a pass each, short ones share passes.
             n_apart = sum(run.apart for run in level)
-            n_alike = self.n_alike
-            full = -(-n_alike * n_new // self.size.n_pass_tokens) / n_alike if self.size is not None else len(level)
+            full = -(-n_new // self.size.n_pass_tokens) if self.size is not None else len(level)
             work.n_passes += min(full + n_apart, len(level)) if self.sharing == "prefixes" else len(level)
         self._kept = {_key(run): run for run, is_kept in zip(chunk.runs, kept, strict=True) if is_kept}
 
@@ -344,30 +334,19 @@ def predict(backend: PlanningBackend, trial: Trial[Any]) -> Prediction:
     )
 
 
-def unshared(backend: Backend, measure: Measure, item: Any) -> tuple[int, int] | None:
-    """Tokens that an item takes on a back end whose prompts share no work, and on one like it whose prompts do; None
-    for any other back end. Where a measure chooses by its scores how to go on, the most that it may take."""
-    if not isinstance(backend, SelfCheckingBackend) or backend.passes == "shared":
-        return None
-    planning = planning_backend(backend, None)
-
-    def n_run(sharing: Sharing) -> int:
-        planning.sharing = sharing
-        trial = measure.longest_trial(item) if chooses(measure, item) else measure.trial(item)
-        return predict(planning, settled(planning, trial)).n_tokens_run
-
-    return n_run("sequences"), n_run("prefixes")
+def sharing_of(backend: Backend) -> Sharing:
+    shares = getattr(backend, "shares_prefixes", None)
+    return "nothing" if shares is None else "prefixes" if shares else "sequences"
 
 
 def planning_backend(backend: Backend, size: ModelSize | None) -> PlanningBackend:
-    shares = getattr(backend, "shares_prefixes", None)
     check = getattr(backend, "check", None)
     return PlanningBackend(
         name=backend.name,
         tokenizer=backend.tokenizer,
         dtype=backend.dtype,
         window=backend.window,
-        sharing="nothing" if shares is None else "prefixes" if shares else "sequences",
+        sharing=sharing_of(backend),
         size=size,
         most_rows=getattr(backend, "most_rows", None),
         to_be_sent=getattr(backend, "to_be_sent", None),

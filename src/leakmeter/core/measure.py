@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import Field, asdict, dataclass
 from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
 
+from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.record import JsonObject
 from leakmeter.core.request import FloatArray, Trial
 
@@ -71,6 +72,11 @@ class Measure(ABC):
 
     def check(self, item: Any) -> None:  # noqa: B027 - most measures refuse nothing
         """Refuse an item that cannot be measured so, before anything is scored or written."""
+
+    def needs(self, item: Any) -> ItemNeeds:
+        """What measuring an item asks of a model, so that a model that cannot answer is refused before anything is
+        asked or written. By default nothing is known: what cannot be answered is refused when it is asked."""
+        return ItemNeeds()
 
     @abstractmethod
     def trial(self, item: Any) -> Trial[list[Measurement]]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from leakmeter.core.item import ContextItem
+from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import NextTokenSample
 from leakmeter.core.request import DrawRequest, FloatArray, Reduction, Request, Responses, Scores, Trial
@@ -43,6 +44,14 @@ def sample(
         max_new_tokens=max_new_tokens,
     )
     return [tuple(int(token) for token in kept[:, 0]) for kept in drawn]
+
+
+def needs_of_sample(item: ContextItem, *, temperature: float, context_weight: float) -> ItemNeeds:
+    """What `sample` needs: only with λ = 1 a model may draw the response itself."""
+    reduction = NextTokenSample(0.5, context_weight, temperature)
+    if context_weight == 1.0:
+        return ItemNeeds(draws=Request((item.prompt,), (), reduction))
+    return ItemNeeds(requests=(Request((item.blank, item.prompt), (), reduction),))
 
 
 def draw_with(

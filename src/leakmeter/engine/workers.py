@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leakmeter.core.backend import Tokenizer
-from leakmeter.core.cost import PlanningBackend, Sharing
+from leakmeter.core.cost import PlanningBackend, Sharing, sharing_of
 from leakmeter.core.item import Origin
 from leakmeter.core.loaded import Preparations
 from leakmeter.core.measure import Measure
 from leakmeter.core.plan import Chunk
 from leakmeter.engine.measure import Check, check_of, measured_together
-from leakmeter.engine.prediction import EXACT_CASES, predictor_of
 from leakmeter.errors import CapabilityError, ModelError, UsageError
 from leakmeter.execute.pool import Engine, Failure, Pool
 from leakmeter.execute.ray import RayEngine, address_of
@@ -124,8 +123,6 @@ class PartToDo:
     in_groups: bool
     keeps_scores: bool
     """Whether the score cache may be used."""
-    predicts: bool
-    """Whether it is said beforehand what the part takes."""
     check: Check | None
     """How it is held against plain passes; None where it is not, unless a worker begins with it."""
 
@@ -142,13 +139,12 @@ class PartWorker:
 
     def __init__(self, load: Callable[[], Any], *, allow_mixed: bool) -> None:
         self._backend = load()
-        self._predictor = predictor_of(self._backend)
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._allow_mixed = allow_mixed
         self._has_checked = False
 
     def describe(self) -> Described:
-        backend, planning = self._backend, self._predictor.backend
+        backend = self._backend
         return Described(
             name=backend.name,
             weights_sha256=backend.weights_sha256,
@@ -161,11 +157,11 @@ class PartWorker:
             libraries=libraries_of(),
             worker=self._name,
             tokenizer=backend.tokenizer,
-            sharing=planning.sharing,
-            most_rows=planning.most_rows,
-            hides_pieces=planning.hides_pieces,
+            sharing=sharing_of(backend),
+            most_rows=getattr(backend, "most_rows", None),
+            hides_pieces=getattr(backend, "hides_pieces", False),
             differentiates=hasattr(backend, "differentiate"),
-            check=planning.check,
+            check=getattr(backend, "check", None),
         )
 
     def do(self, todo: PartToDo) -> PartDone:
@@ -176,10 +172,9 @@ class PartWorker:
             backend.reuse = None
         try:
             group = [origin.prepare(backend) for origin in todo.origins]
-            predictor = self._predictor if todo.predicts else None
             check = todo.check or (None if self._has_checked else Check(0, is_kept=False))
             self._has_checked = True
-            parts = measured_together(backend, predictor, todo.measure, group, in_groups=todo.in_groups, check=check)
+            parts = measured_together(backend, todo.measure, group, in_groups=todo.in_groups, check=check)
         finally:
             if reuse is not None:
                 backend.reuse = reuse
@@ -208,6 +203,7 @@ class Fleet:
         self.memory_bytes = first.memory_bytes
         self.machine = dict.fromkeys(first.machine, MIXED) if allow_mixed else dict(first.machine)
         self.hides_pieces, self.most_rows = first.hides_pieces, first.most_rows
+        self.differentiates = first.differentiates
         self.n_tokens_run = self.n_halvings = 0
         self.reuse: object | None = object()
         """None where workers are to leave the score cache alone."""
@@ -270,7 +266,6 @@ class Fleet:
                 raise UsageError("these cases can be measured in this process only; leave the workers out")
             return PartToDo(
                 *(measure, origins, group_size > 1, self.reuse is not None),
-                predicts=len(cases) <= EXACT_CASES,
                 check=check_of(number, group_size, is_first=False),
             )
 

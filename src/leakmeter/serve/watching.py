@@ -74,9 +74,7 @@ def measured(kept: KeptModel, measure: Measure, prepared: Prepared, watch: Watch
     """One case's texts and measurements, watched; the model's score cache holds nothing of it."""
     watched = cast(Measure, _Watched(measure, watch, kept))
     with kept.lock, cancellable(kept, watch.job):
-        texts, measurements = next(iter(measure_cases(kept.backend, watched, [prepared], None, Callbacks())))
-    predicted = {"tree_tokens": None, "seconds": None}
-    return {**texts, "cost": {**texts["cost"], "predicted": predicted}}, measurements
+        return next(iter(measure_cases(kept.backend, watched, [prepared], None, Callbacks())))
 
 
 @contextmanager
@@ -94,18 +92,13 @@ def cancellable(kept: KeptModel, job: Job) -> Iterator[None]:
 
 
 class _Watched:
-    """A measure whose trials are watched. Nothing is predicted of it: of a long context that takes long itself."""
-
-    chooses = True
+    """A measure whose trials are watched."""
 
     def __init__(self, measure: Measure, watch: Watch, kept: KeptModel) -> None:
         self._measure, self._watch, self._kept = measure, watch, kept
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._measure, name)
-
-    def longest_trial(self, item: ContextItem) -> Trial[None]:
-        yield []
 
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
         """The measure's own, each of whose rounds is answered in one or in several, and told of."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,13 @@ from helpers.toy_dialect import ROWS, TARGETS, TOP, toy_served
 from leakmeter.backends.served import capabilities
 from leakmeter.backends.served.dialect import Capabilities
 from leakmeter.backends.toy import Toy
-from leakmeter.core import cost, registry
-from leakmeter.core.cost import planning_backend, predict
+from leakmeter.core import registry
 from leakmeter.core.drive import drive
 from leakmeter.core.item import Prepared
-from leakmeter.core.measure import chooses
-from leakmeter.core.plan import Chunk
+from leakmeter.core.needs import ItemNeeds, check_needs
+from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.engine.measure import check_answered
-from leakmeter.engine.prediction import predictor_of
 from leakmeter.errors import CapabilityError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.influence.measure import Influence
@@ -140,14 +138,10 @@ def test_a_server_without_whole_rows_draws_responses_itself():
         np.testing.assert_allclose(found[number, "whole", ""], given[0, "whole", ""], atol=1e-12)
 
 
-def test_what_is_drawn_by_the_server_is_predicted():
+def test_what_the_server_draws_counts_once() -> None:
     backend = toy_served(TARGETS)
-    found = predictor_of(backend).predict(Influence(max_new_tokens=5), prepared(item(None)))
-    assert found.is_upper_bound
-    assert not backend.dialect.asked  # type: ignore[attr-defined]
     _, cost = drive(backend, [Influence(max_new_tokens=5).trial(item(None))])
-    assert found.n_tokens_run >= cost.n_tokens_run
-    assert cost.n_tokens_run == backend.n_tokens_run, "what is drawn counts once"
+    assert cost.n_tokens_run == backend.n_tokens_run
 
 
 def test_bounded_decoding_asks_for_the_bare_rows_first_and_alone():
@@ -196,8 +190,8 @@ TABLE: Mapping[str, tuple[str, str | None, Mapping[str, Any]]] = {
 }
 
 
-def asked_of(row: str, *, draws: bool) -> list[Chunk]:
-    """What a measure asks for, of a server that draws responses or does not."""
+def needs_of(row: str) -> ItemNeeds:
+    """What a measure asks of a model."""
     name, response, parameters = TABLE[row]
     measure_of = registry.instrument(name).measure
     made = registry.instrument(name).example(response=None if response == "answers" else response)
@@ -206,24 +200,20 @@ def asked_of(row: str, *, draws: bool) -> list[Chunk]:
     item = made.settings.prepare(case, toy, measure_of(**made.parameters)).item
     if name == "icl":  # labels begin with the same space, which is a token of the toy model
         item = replace(item, label_ids=((1, 2), (2, 1)))
-    measure = measure_of(**{**made.parameters, **parameters})
-    chunks: list[Chunk] = []
-    planning = planning_backend(toy, None)
-    planning.check, planning.draws_responses = chunks.append, draws
-    item = replace(item, model_noise_nats=0.0)
-    predict(planning, measure.longest_trial(item) if chooses(measure) else measure.trial(item))
-    return chunks
+    needed = measure_of(**{**made.parameters, **parameters}).needs(item)
+    assert not needed.masks
+    return needed
 
 
-def cell(row: str, has: Capabilities, chunks: Mapping[bool, Sequence[Chunk]]) -> str:
+def cell(needed: ItemNeeds, has: Capabilities) -> str:
     """How a server answers all that a measure asks; '–' where it does not."""
     draws = capabilities.draws_responses(has)
+    requests = needed.asked(draws=draws, hides=False)
     try:
-        for chunk in chunks[draws]:
-            capabilities.check(chunk, has)
+        capabilities.check(plan(requests), has)
     except CapabilityError:
         return "–"
-    return "yes, the server draws" if draws and len(chunks[True]) < len(chunks[False]) else "yes"
+    return "yes, the server draws" if draws and needed.draws is not None else "yes"
 
 
 def table() -> str:
@@ -233,13 +223,12 @@ def table() -> str:
         if row == NEVER:
             lines.append([row, *("–" for _ in servers)])
             continue
-        chunks = {draws: asked_of(row, draws=draws) for draws in (True, False)}
-        lines.append([row, *(cell(row, has, chunks) for has in servers.values())])
+        needed = needs_of(row)
+        lines.append([row, *(cell(needed, has) for has in servers.values())])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def test_table_of_the_docs_is_what_the_measures_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost, "_ANY_VOCAB", 300)
+def test_table_of_the_docs_is_what_the_measures_ask() -> None:
     page = PAGE.read_text(encoding="utf-8")
     before, rest = page.split(BEGIN)
     told, after = rest.split(END)
@@ -254,4 +243,4 @@ def test_nothing_served_gives_gradients():
     made = registry.instrument("susceptibility").example()
     item = made.settings.prepare(made.case, Toy(), Fisher()).item  # type: ignore[arg-type]
     with pytest.raises(CapabilityError, match="gives no gradients"):
-        predict(planning_backend(toy_served(ROWS), None), Fisher().trial(item))
+        check_needs(toy_served(ROWS), Fisher().needs(item))

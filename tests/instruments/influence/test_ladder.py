@@ -276,15 +276,11 @@ def test_cases_with_documents_to_choose_from_are_predicted_from_above(texts: lis
     assert prediction.n_prompts >= taken.n_prompts
 
 
-def test_a_search_is_held_against_scoring_every_sentence() -> None:
+def test_a_search_measures_no_documents_first() -> None:
     measure = Influence(search="top:2")
-    every = measure.exhaustive
-    assert every is not None
-    assert every.search is None
-    assert (measure.documents_first, every.documents_first, Influence().documents_first) == (False, False, True)
+    assert (measure.documents_first, Influence().documents_first) == (False, True)
     case = Case("one", (Document("a", IDLE[0]), Document("b", IDLE[1])), QUERY, RESPONSE)
-    for searching in (measure, every):
-        assert PromptSettings(template="plain").prepare(case, Toy(), searching).unit == "sentence"
+    assert PromptSettings(template="plain").prepare(case, Toy(), measure).unit == "sentence"
 
 
 # ---- defaults and refusals ------------------------------------------------------------------------------------------

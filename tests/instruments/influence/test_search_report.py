@@ -42,7 +42,7 @@ def measured(search: str = "top:2:3", audit: str | None = "0.9:40%", *, blind: b
     found = leakmeter.influence(toy, context=TEXTS, **ASKED, search=search, audit=audit)
     assert found.search is not None
     assert not found.search.is_complete
-    return replace(found, cost=replace(found.cost, seconds=0.1, predicted_seconds=None))
+    return replace(found, cost=replace(found.cost, seconds=0.1))
 
 
 def summary_of(case: InfluenceResult) -> SearchSummary:

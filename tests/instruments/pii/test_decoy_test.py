@@ -17,7 +17,6 @@ from leakmeter.core.cost import planning_backend, predict
 from leakmeter.core.drive import drive
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.request import Scores
-from leakmeter.engine.prediction import forecast, predicted_cases, predictor_of
 from leakmeter.engine.ready import make_ready
 from leakmeter.errors import ScoreError
 from leakmeter.instruments.pii import words
@@ -253,19 +252,6 @@ def test_no_more_is_run_than_predicted_and_others_prompts_are_no_cost_of_a_case(
         beside = predict(planning_backend(toy, None), Pii(beams=()).longest_trial(item))
         assert alone.n_prompts == beside.n_prompts
         assert alone.n_full_pass_tokens == beside.n_full_pass_tokens
-
-
-def test_a_case_of_many_is_predicted_without_the_prompts_of_the_others() -> None:
-    """Other cases of its value ask for them too, and are counted themselves."""
-    cases = LoadedCases(tuple(probes_of(canaries_of(4, seed=2), KINDS[:3])))
-    predictor = predictor_of(Toy())
-    settings = ProbeSettings(prompts=1, decoys=50, control_names=1)
-    told, _ = forecast(predictor, Plan("pii", Pii(beams=()), settings, cases, TOGETHER))
-    assert told.sampled_cases is not None
-    every = [settings.prepare(case, Toy(), Pii(beams=())) for case in cases.cases]
-    exact = predicted_cases(predictor, Pii(beams=()), every, group_size=TOGETHER)
-    assert told.requests == pytest.approx(exact.requests, rel=0.02)
-    assert told.full_pass_tokens == pytest.approx(exact.full_pass_tokens, rel=0.05)
 
 
 def test_nothing_is_generated_where_decoys_are_as_likely(tmp_path: Any) -> None:

@@ -64,7 +64,7 @@ def test_a_dry_run_tells_the_most_it_can_take(plan: Call) -> None:
     for limit in (1e-6, 0.5, 500.0):
         cost = object_of(plan("--json", max_loss=limit))["cost"]
         assert cost["requests"] <= dry["requests"]
-        assert cost["tree_tokens"] <= dry["tree_tokens"] == cost["predicted_tree_tokens"]
+        assert cost["tree_tokens"] <= dry["tree_tokens"]
     assert "at most" in plan("--dry-run").out
 
 

@@ -18,6 +18,7 @@ from leakmeter.core import reductions
 from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
 from leakmeter.core.measure import NATS, TOKEN_ID, WEIGHT, Measure, Measurement
+from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.prompt import CONTEXT, Prompt
 from leakmeter.core.reductions import NextToken, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
@@ -297,16 +298,31 @@ class PrivateGeneration(Measure):
             )
 
     @override
+    def needs(self, item: ContextItem) -> ItemNeeds:
+        self.check(item)
+        mechanism, prompts = self._mechanism(item), self._prompts(item)
+        vote = LeaveOneOutVote(mechanism, (math.inf,), tuple(bound_of(mechanism, ORDERS).tolist()))
+        bare = Request((item.blank,), item.response or (0,), TargetLogProbs())
+        return ItemNeeds(requests=(Request(prompts, (), vote), bare))
+
+    def _mechanism(self, item: ContextItem) -> Mechanism:
+        own = Aggregation(self.clip, len(item.spans), self.temperature, self.normalise_by)
+        return self.mechanism or ClippedLogitAggregation(own)
+
+    def _prompts(self, item: ContextItem) -> tuple[Prompt, ...]:
+        """Each exemplar alone, behind the prompt without any where the mechanism needs that."""
+        public = (item.blank,) if self._mechanism(item).public_first else ()
+        return (*public, *(item.alone[span.name] for span in item.spans))
+
+    @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
         self.check(item)
-        own = Aggregation(self.clip, len(item.spans), self.temperature, self.normalise_by)
-        mechanism = self.mechanism or ClippedLogitAggregation(own)
+        mechanism = self._mechanism(item)
         bound = partial(bound_of, mechanism)
         best = composed(bound, self.sequences * self.max_new_tokens, self.delta).order
         limits = bound(ORDERS)
         reduction = LeaveOneOutVote(mechanism, (*sorted({*SPREAD, best}), math.inf), tuple(limits.tolist()))
-        public = (item.blank,) if mechanism.public_first else ()
-        prompts = (*public, *(item.alone[span.name] for span in item.spans))
+        prompts = self._prompts(item)
         if item.response is None:
             kept = yield from self._drawn(item, prompts, reduction)
         else:

@@ -14,11 +14,11 @@ from typing import Final
 
 from leakmeter.core import self_check
 from leakmeter.core.plain import visible
-from leakmeter.instruments.influence.findings import has_documents, is_finding, shown_in_context, telling
+from leakmeter.instruments.influence.findings import is_finding, shown_in_context, telling
 from leakmeter.instruments.influence.result import ContextResult, InfluenceResult, Piece
 from leakmeter.instruments.influence.sources import ContextPiece
 from leakmeter.report.scale import nats_text, percent
-from leakmeter.report.words import about_seconds, model_facts, saved
+from leakmeter.report.words import model_facts, saved
 from leakmeter.results.result import DocumentRange
 
 _REMOVALS: Final = {
@@ -75,25 +75,6 @@ def provenance(result: ContextResult) -> str:
     return "sampled" if result.response.seed is None else f"sampled, seed {result.response.seed}"
 
 
-def prediction(result: ContextResult, *, at_most: bool | None = None) -> str | None:
-    """What was predicted before the case was run, and what it took; None without a prediction.
-
-    `at_most`: whether the prediction is an upper bound; by default where the response was drawn, the context was
-    searched, or documents were measured before their sentences.
-    """
-    cost = result.cost
-    if cost.predicted_tree_tokens is None:
-        return None
-    if at_most is None:
-        chosen = getattr(result, "search", None) is not None or has_documents(getattr(result, "pieces", ()))
-        at_most = result.response.sampled or chosen
-    most = "at most " if at_most else ""
-    predicted = f"{most}{cost.predicted_tree_tokens:,} tokens"
-    if cost.predicted_seconds is not None:
-        predicted += f" in {about_seconds(cost.predicted_seconds)}"
-    return f"{predicted}; it took {cost.tree_tokens:,} in {cost.seconds:.1f} s"
-
-
 def settings(result: ContextResult) -> dict[str, str]:
     cost, retries = result.cost, result.cost.out_of_memory_retries
     spared = ""
@@ -111,7 +92,6 @@ def settings(result: ContextResult) -> dict[str, str]:
         "Noise floor": f"{nats_text(result.noise_floor_nats)}\u00a0nats; "
         f"{nats_text(result.noise_floor_per_token_nats)} a token",
         "Cost": f"{cost.requests} requests, {cost.tree_tokens} tokens run{spared}",
-        "Predicted": prediction(result),
         "Memory": f"ran out {times}; cut smaller, last digits may differ from a run with more" if retries else None,
     }
     return {name: visible(text) for name, text in facts.items() if text is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -11,16 +11,17 @@ import numpy as np
 from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
 from leakmeter.core.measure import COUNT, NATS, TOKEN_ID, Measure, Measurement
+from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.noise import neighbourhood_noise, token_by_token
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.record import JsonObject
 from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Trial
-from leakmeter.core.sampling import sample
+from leakmeter.core.sampling import needs_of_sample, sample
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.ladder import Ladder, sentences_by_document
 from leakmeter.instruments.influence.scored import Scored, check_possible
-from leakmeter.instruments.influence.search import Audit, Found, Search, Searcher
+from leakmeter.instruments.influence.search import Audit, Found, Search, Searcher, hiding_of
 from leakmeter.overriding import override
 from leakmeter.stats import logspace
 
@@ -114,13 +115,6 @@ class Influence(Measure):
     def levels(self) -> bool:
         return self.search is not None
 
-    @property
-    def exhaustive(self) -> Influence | None:
-        """The same measure without a search; None where it has none."""
-        if self.search is None:
-            return None
-        return _EveryPiece(**{**asdict(self), "search": None, "audit": None, "audit_rounds": 1})
-
     @override
     def record(self) -> JsonObject:
         params = {**asdict(self), "samples": self.n_samples}
@@ -134,6 +128,16 @@ class Influence(Measure):
         if self.cid_lambda == 1.0:
             return TargetLogProbs(self.temperature)
         return MixtureLogProbs(self.cid_lambda, self.temperature)
+
+    @override
+    def needs(self, item: ContextItem) -> ItemNeeds:
+        drawn = ItemNeeds()
+        if item.response is None:
+            drawn = needs_of_sample(item, temperature=self.temperature, context_weight=self.cid_lambda)
+        response = item.response or (0,) * self.max_new_tokens
+        (scored,) = self._requests(item, [response], [(item.blank, *item.typical_prompts)])
+        hides = None if self.search is None else hiding_of(item, scored)
+        return replace(drawn, requests=(*drawn.requests, scored), hides=hides)
 
     @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
@@ -299,17 +303,6 @@ def _contrasts(
         yield measurement("placebo_alone", scored.placebo_alone - bare)
     for number, placebo in enumerate(scored.placebos):
         yield measurement("placebo", placebo - whole, str(number))
-
-
-class _EveryPiece(Influence):
-    """What a search is compared with: every piece of a case that is cut as for the search."""
-
-    __slots__ = ()
-
-    @property
-    @override
-    def documents_first(self) -> bool:
-        return False
 
 
 def _without_documents(item: ContextItem, kept: Collection[str] = ()) -> list[str]:

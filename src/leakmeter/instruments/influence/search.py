@@ -349,6 +349,13 @@ def screened(
     return screened_rows
 
 
+def hiding_of(item: ContextItem, scored: Request) -> Request | None:
+    """The request with a piece hidden, as a screen asks; None where there is none to hide."""
+    if not item.spans:
+        return None
+    return replace(scored, prompts=(item.blank, item.prompt, item.prompt.hiding(*item.spans[0].pieces)))
+
+
 def states_of(item: ContextItem, response: tuple[int, ...]) -> Request:
     """A request for the last token of a response after the whole context: the next round begins with its states."""
     n = len(response)

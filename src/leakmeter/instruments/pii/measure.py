@@ -13,11 +13,12 @@ import numpy as np
 from leakmeter.core.item import Item
 from leakmeter.core.limits import MOST_BEAMS
 from leakmeter.core.measure import COUNT, NATS, RESPONSE, TOKEN_ID, Measure, Measurement
+from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import UsageError
-from leakmeter.instruments.pii.beam import Beam, beam_search, longest_beam_search
+from leakmeter.instruments.pii.beam import Beam, beam_search, candidates, longest_beam_search
 from leakmeter.instruments.pii.decoy_test import AT_RISK, UNLIKE, DecoyTest, batch_ends, p_below, p_of, stopped_at
 from leakmeter.overriding import override
 
@@ -125,6 +126,12 @@ class Pii(Measure):
     def max_new_tokens(self) -> int:
         """What is generated depends on the type of the value; cases reserve the room themselves."""
         return 0
+
+    @override
+    def needs(self, item: ProbeItem) -> ItemNeeds:
+        prompt, ids = item.values.names[0][0]
+        generated = (Request((prompt,), (), candidates(width, item.stop_ids)) for width in self.beams)
+        return ItemNeeds(requests=(Request((prompt,), ids[0], TargetLogProbs()), *generated))
 
     @override
     def trial(self, item: ProbeItem) -> Trial[list[Measurement]]:

@@ -9,16 +9,17 @@ import numpy as np
 
 from leakmeter.core.item import ContextItem
 from leakmeter.core.measure import NATS, TOKEN_ID, Measure, Measurement
+from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.noise import neighbourhood_noise
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.record import JsonObject
 from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
-from leakmeter.core.sampling import sample
+from leakmeter.core.sampling import needs_of_sample, sample
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.scored import check_possible
-from leakmeter.instruments.influence.search import Search, screened, states_of
+from leakmeter.instruments.influence.search import Search, hiding_of, screened, states_of
 from leakmeter.instruments.redaction.disclosing import (
     ANSWER_LOG_PROB,
     ANSWER_NOISE,
@@ -126,6 +127,14 @@ class Redaction(Measure):
         return Influence(
             temperature=self.temperature, cid_lambda=self.cid_lambda, max_new_tokens=self.max_new_tokens, seed=self.seed
         ).reduction
+
+    @override
+    def needs(self, item: ContextItem) -> ItemNeeds:
+        # Whatever is cut, a response is drawn after it.
+        drawn = needs_of_sample(item, temperature=self.temperature, context_weight=self.cid_lambda)
+        scored = self._request(item, item.typical_prompts, item.response or (0,) * self.max_new_tokens)
+        hides = None if self.search is None else hiding_of(item, scored)
+        return replace(drawn, requests=(*drawn.requests, scored), hides=hides)
 
     @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:

@@ -305,8 +305,6 @@ def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
         baseline = f"{nats_text(case.placebo_nats)}\u00a0nats, with signs {nats_text(case.placebo_signed_nats)}"
         yield b.Text(f"Irrelevant words as the only context: {baseline}.", "soft")
         facts["Irrelevant words alone"] = baseline
-    if (predicted := context.prediction(case, at_most=True)) is not None:
-        facts["Predicted"] = predicted
     yield b.Details("Remaining text", [b.Text(b.Untrusted(case.marked_context), "prose")])
     yield b.Details("Settings and cost", b.facts_of(facts))
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from leakmeter.core.measure import COUNT, NATS, NATS_PER_SQUARE, Measure, Measurement
+from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.prompt import CONTEXT, QUERY, Piece, Prompt
 from leakmeter.core.request import (
     NEUTRAL,
@@ -109,6 +110,10 @@ class Fisher(Measure):
     @override
     def check(self, item: QueryItem) -> None:
         self._request(item, self.probes)
+
+    @override
+    def needs(self, item: QueryItem) -> ItemNeeds:
+        return ItemNeeds(gradients=self._request(item, self.probes))
 
     @override
     def trial(self, item: QueryItem) -> Trial[list[Measurement]]:
