@@ -116,7 +116,7 @@ def test_models_without_states_to_fork_refuse_and_a_trial_is_told_at_once() -> N
         return scores.values.size
 
     backend = tiny_backend(RECURRENT[0])
-    assert not backend.hides_pieces
+    assert not backend.capabilities.hides_pieces
     with pytest.raises(CapabilityError, match="no piece can be hidden"):
         backend.score(plan([Request(PROMPTS[:2], RESPONSE, TargetLogProbs())]))
     (n,), cost = drive(backend, [trial()])
@@ -156,4 +156,4 @@ def test_a_context_whose_states_do_not_fit_is_refused_beforehand() -> None:
     assert "--max-context-tokens" in str(refused.value)
     # Other requests are run as ever, whatever they take.
     check_states("tiny", plan([Request(PROMPTS[:1], RESPONSE, TargetLogProbs())]), per_token, 1)
-    assert planning_backend(backend, None).check == backend.check
+    assert planning_backend(backend, None).refusal == backend.refusal

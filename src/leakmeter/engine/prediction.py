@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -23,7 +22,6 @@ from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.engine.sampling import Sampling, outline_of
 from leakmeter.errors import LeakmeterError, ModelError, UsageError
 from leakmeter.storage.kept import KeptPrediction
-from leakmeter.storage.spec import device_of
 
 EXACT_CASES: Final = 32
 """Each of so many cases is predicted; of more, some stand for the others."""
@@ -34,9 +32,6 @@ _ENOUGH_PROMPTS: Final = 14_000
 """Prompts of the parts that are predicted, from which on no further part is: it takes a second to count them."""
 _MOST_SECONDS = 0.25  # for measuring how fast the machine is
 _SHARE_OF_RUN = 0.01
-_SPEEDS: WeakKeyDictionary[Any, tuple[float, Speed]] = WeakKeyDictionary()
-"""Of the device of a model in memory, and in how many seconds it was measured: a short answer that is measured alone
-takes less than a look at the device."""
 
 
 @dataclass(slots=True)
@@ -172,7 +167,7 @@ def forecast(
     cases is predicted, and each that a server is asked (it may cost money). Of many cases a sample stands for the
     others (`engine.sampling`), which are not tokenised."""
     cases, measure = plan.cases.cases, plan.measure
-    every = getattr(measure, "exhaustive", None)
+    every = measure.exhaustive
     if len(cases) > EXACT_CASES and predictor.sent_beside is None:
         return _estimated(predictor, plan, every)
     prepared, kept = plan.cases.prepared(predictor.backend, plan.settings, measure)
@@ -364,24 +359,11 @@ def with_noise(prepared: Sequence[Prepared], noise_nats: float | None) -> Sequen
 
 
 def predictor_of(backend: Backend) -> Predictor:
-    if hasattr(backend, "planning"):
-        return Predictor(backend.planning(), device_of(backend), None)
-    model = getattr(backend, "model", None)
-    limits = getattr(backend, "limits", None)
-    if model is None or limits is None:
-        sent_beside = getattr(backend, "to_be_sent_beside", None)
-        return Predictor(planning_backend(backend, None), "cpu", None, sent_beside)
-    from leakmeter.backends.hf.machine import speed_of
-    from leakmeter.backends.hf.outline import size_of
-
-    def measured(seconds: float) -> Speed:
-        cached = _SPEEDS.get(model)
-        if cached is None or cached[0] < seconds:
-            speed = speed_of(model.device, model.dtype, seconds=seconds, memory_bytes=limits.state_bytes)
-            cached = _SPEEDS[model] = (seconds, speed)
-        return cached[1]
-
-    return Predictor(planning_backend(backend, size_of(model, limits)), str(model.device), measured)
+    size = backend.size
+    if size is None:
+        sent_beside = backend.to_be_sent_beside if backend.capabilities.is_remote else None
+        return Predictor(planning_backend(backend, None), backend.device, None, sent_beside)
+    return Predictor(planning_backend(backend, size), backend.device, backend.speed)
 
 
 def predictor_for(
@@ -416,7 +398,7 @@ def predictor_for(
     backend.hides_pieces = outline.forks
     size = outline.size
     per_token = size.n_layers * size.state_width * size.bytes_per_number
-    backend.check = lambda chunk: check_states(resolved.name, chunk, per_token, 2 * size.most_state_bytes)
+    backend.refuse = lambda chunk: check_states(resolved.name, chunk, per_token, 2 * size.most_state_bytes)
     most = outline.size.most_state_bytes
     return Predictor(
         backend,

@@ -14,7 +14,7 @@ import pytest
 from helpers.measure_items import make_item, readings_of
 from helpers.toy_dialect import ROWS, TARGETS, TOP, toy_served
 from leakmeter.backends.served import capabilities
-from leakmeter.backends.served.dialect import Capabilities
+from leakmeter.backends.served.dialect import Abilities
 from leakmeter.backends.toy import Toy
 from leakmeter.core import cost, registry
 from leakmeter.core.cost import planning_backend, predict
@@ -242,13 +242,13 @@ def asked_of(row: str, *, draws: bool) -> list[Chunk]:
     measure = measure_of(**{**made.parameters, **parameters})
     chunks: list[Chunk] = []
     planning = planning_backend(toy, None)
-    planning.check, planning.draws_responses = chunks.append, draws
+    planning.refuse, planning.draws_responses = chunks.append, draws
     item = replace(item, model_noise_nats=0.0)
     predict(planning, measure.longest_trial(item) if chooses(measure) else measure.trial(item))
     return chunks
 
 
-def cell(row: str, has: Capabilities, chunks: Mapping[bool, Sequence[Chunk]]) -> str:
+def cell(row: str, has: Abilities, chunks: Mapping[bool, Sequence[Chunk]]) -> str:
     """How a server answers all that a measure asks; '–' where it does not."""
     draws = capabilities.draws_responses(has)
     try:

@@ -105,7 +105,7 @@ def test_redaction_asks_of_no_interval_more_than_the_longest_trial() -> None:
     prompt = Prompt((Piece("a", "context", (70, 71)), Piece("b", "context", (80,)), Piece("q", "query", (90,))))
     seen: list[Chunk] = []
     planning = PlanningBackend(name="toy", tokenizer=ByteTokenizer(), dtype="served", window=None, sharing="nothing")
-    planning.check, planning.draws_responses = seen.append, True
+    planning.refuse, planning.draws_responses = seen.append, True
     drive(planning, [Redaction(temperature=0.5).longest_trial(make_item(prompt, (65, 66)))])
     requests = [request for chunk in seen for request in chunk.requests]
     assert requests

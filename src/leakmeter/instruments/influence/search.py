@@ -25,7 +25,7 @@ from leakmeter.core.noise import interval_noise_of
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import MixtureLogProbs, Stretch, TargetLogProbs
 from leakmeter.core.request import Request, Trial
-from leakmeter.errors import UsageError
+from leakmeter.errors import CapabilityError, UsageError
 from leakmeter.instruments.influence.scored import Row, Scored, check_possible, rows_of
 from leakmeter.stats.hypergeometric import decimal_fraction, draws_needed, round_alpha
 
@@ -339,8 +339,9 @@ def screened(
     at_once = max(1, _ROWS_AT_ONCE // max(1, len(response)))
     for first in range(0, max(len(prompts), 1), at_once):
         batch = (item.blank, item.prompt, *prompts[first : first + at_once])
-        answers = yield [states_of(item, response), Request(batch, response, reduction, interval_noise_of(item))]
-        if not answers[-1].values.size:
+        try:
+            answers = yield [states_of(item, response), Request(batch, response, reduction, interval_noise_of(item))]
+        except CapabilityError:
             return None
         rows = rows_of(answers[-1])
         screened_rows += rows[2:] if first else rows
