@@ -22,7 +22,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from leakmeter.overriding import override
 from leakmeter.core.backend import Tokenizer
 from leakmeter.core.files import store_errors, write_whole
 from leakmeter.core.item import ContextItem
@@ -32,6 +31,7 @@ from leakmeter.core.request import Trial
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.decoding.measure import Decode, check_guarantee, check_precision
 from leakmeter.instruments.decoding.result import DELTA, DecodeResult
+from leakmeter.overriding import override
 from leakmeter.serve.bodies import error_of, without_paths
 from leakmeter.serve.completions import (
     END,

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from leakmeter.overriding import override
 from leakmeter.core.backend import response_texts
 from leakmeter.core.case import Case
 from leakmeter.core.item import ContextItem, Lazily, Prepared
@@ -28,6 +27,7 @@ from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.scored import Row
 from leakmeter.instruments.influence.search import Found, states_of
+from leakmeter.overriding import override
 from leakmeter.results.result import Part
 from leakmeter.serve.queue import Job
 from leakmeter.text.build import PromptSettings
