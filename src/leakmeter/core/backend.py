@@ -141,7 +141,7 @@ class Backend(ABC):
         cls, rest: str, *, dtype: str | None = None, device: str | None = None, memory: str | None = None
     ) -> Backend:
         """The model that `--model NAME:REST` stands for, NAME being that of the back end."""
-        raise UsageError(f"no model of this back end is called '{rest}'; give the back end's name alone")
+        raise UsageError(f"{cls.__name__} makes no model of a name such as '{rest}'; make one in Python, and give that")
 
     @property
     def capabilities(self) -> Capabilities:
