@@ -88,7 +88,7 @@ def test_given_responses_take_what_was_predicted(unit: str, measure: Influence) 
 def test_parts_of_a_round_are_predicted_as_they_are_run(measure: Influence) -> None:
     roomy, backend = tiny.tiny_backend(), tiny.tiny_backend()
     backend.limits = replace(backend.limits, feature_bytes=10 * 32 * 4)
-    assert backend.most_rows == 10
+    assert backend.capabilities.most_rows == 10
     item = item_of(backend, "the clinic", unit="word")
     predicted, taken = both(backend, measure, item)
     assert counts(predicted) == counts(taken)

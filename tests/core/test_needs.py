@@ -14,7 +14,7 @@ from leakmeter.core.drive import drive
 from leakmeter.core.needs import ItemNeeds, check_needs
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.request import Request, bare_first, needs
+from leakmeter.core.request import Request
 from leakmeter.errors import CapabilityError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
@@ -27,8 +27,8 @@ def kind_of(request: Request) -> tuple[Any, ...]:
     """What decides which model can answer."""
     reduction: Any = request.reduction
     return (
-        needs(reduction),
-        bare_first(reduction),
+        reduction.needs,
+        reduction.bare_first,
         getattr(reduction, "temperature", 1.0),
         getattr(reduction, "context_weight", 1.0),
     )

@@ -11,19 +11,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Self
 
 import numpy as np
 
-from leakmeter.core.backend import Backend, Tokenizer, check_differentiates
+from leakmeter.core.backend import Backend, Capabilities, Sharing, Tokenizer, no_gradients
 from leakmeter.core.drive import drive
 from leakmeter.core.measure import Texts
 from leakmeter.core.plan import Chunk, Run
 from leakmeter.core.record import Record
 from leakmeter.core.request import DrawRequest, GradientRequest, Gradients, Request, Responses, Scores, Trial
+from leakmeter.overriding import override
 
-Sharing = Literal["prefixes", "sequences", "nothing"]
-"""What is run once: a token of the prefix tree, a different sequence, or a prompt, however often it is asked."""
 _ANY_VOCAB: Final = 2**18  # of a model whose size is not known: a reduction may name any token
 Shape = tuple[int, tuple[int, ...]]
 """How many of two prompts a reduction's answer tells apart, and the shape of what it keeps of a row."""
@@ -165,7 +164,7 @@ class Prediction:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PlanningBackend:
+class PlanningBackend(Backend):
     """A back end that counts what another would run."""
 
     name: str
@@ -176,17 +175,13 @@ class PlanningBackend:
     size: ModelSize | None = None
     """None where operations have no meaning."""
     most_rows: int | None = None
-    to_be_sent: Callable[[Sequence[Request]], Sent] | None = None
+    sending: Callable[[Sequence[Request]], Sent] | None = None
     """Of a served model, what a chunk's requests have the server asked."""
     draws_responses: bool = False
     hides_pieces: bool = False
     differentiates: bool = True
-    check: Callable[[Chunk], None] | None = None
+    refuse: Callable[[Chunk], None] | None = None
     """Refuses what the back end that will do the work cannot answer; None where it answers everything."""
-    weights_sha256: str | None = None
-    identity: dict[str, str | None] = field(default_factory=dict)
-    n_tokens_run: int = 0
-    n_halvings: int = 0
     work: Work = field(default_factory=Work)
     sent: Sent = Sent()
     _kept: dict[bytes, Run] = field(default_factory=dict)
@@ -194,17 +189,33 @@ class PlanningBackend:
     def __post_init__(self) -> None:
         self._free = self._free_tokens()
 
+    @property
+    @override
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            hides_pieces=self.hides_pieces,
+            draws_responses=self.draws_responses,
+            differentiates=self.differentiates,
+            shares=self.sharing,
+            most_rows=self.most_rows,
+        )
+
+    @property
+    @override
+    def refusal(self) -> Callable[[Chunk], None] | None:
+        return self.refuse
+
+    @override
     def score(self, chunk: Chunk) -> list[Scores]:
-        if self.check is not None:
-            self.check(chunk)
+        self.check(chunk)
         if chunk.round == 0:
             self._kept = {}
             self._free = self._free_tokens()
         n_before = self.work.n_tokens
-        if self.to_be_sent is None:
+        if self.sending is None:
             self._count_runs(chunk)
         else:
-            sent = self.to_be_sent(chunk.requests)
+            sent = self.sending(chunk.requests)
             self.sent += sent
             self.work.n_tokens += sent.n_tokens
         self.n_tokens_run += self.work.n_tokens - n_before
@@ -214,19 +225,21 @@ class PlanningBackend:
             self.work.n_slices += -(-n_rows * self.size.n_vocab // self.size.n_slice_logits)
         return [self._answer(request, token) for request, token in zip(chunk.requests, self._free, strict=False)]
 
+    @override
     def draw(self, requests: Sequence[DrawRequest]) -> list[Responses]:
         n_tokens = sum(len(request.seeds) * len(request.prompt.ids) for request in requests)
         self.n_tokens_run += n_tokens
         self.work.n_tokens += n_tokens
         self.sent += Sent(sum(len(request.seeds) for request in requests), n_tokens)
         return [
-            Responses(np.empty(0), drawn=tuple((next(self._free),) * request.max_new_tokens for _ in request.seeds))
+            Responses(tuple((next(self._free),) * request.max_new_tokens for _ in request.seeds))
             for request in requests
         ]
 
+    @override
     def differentiate(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Gradients]:
         if not self.differentiates:
-            check_differentiates(object(), self.name)
+            raise no_gradients(self.name)
         if self.size is not None:
             for request in requests:
                 request.place.check(self.size.n_layers, self.name)
@@ -330,30 +343,25 @@ def predict(backend: PlanningBackend, trial: Trial[Any]) -> Prediction:
         n_token_pass_tokens=n_token_pass_tokens + cost.n_gradient_tokens,
         is_upper_bound=is_upper_bound or cost.n_drawn > 0 or backend.sent.is_upper_bound,
         work=backend.work,
-        sent=None if backend.to_be_sent is None else backend.sent,
+        sent=None if backend.sending is None else backend.sent,
     )
 
 
-def sharing_of(backend: Backend) -> Sharing:
-    shares = getattr(backend, "shares_prefixes", None)
-    return "nothing" if shares is None else "prefixes" if shares else "sequences"
-
-
 def planning_backend(backend: Backend, size: ModelSize | None) -> PlanningBackend:
-    check = getattr(backend, "check", None)
+    capabilities = backend.capabilities
     return PlanningBackend(
         name=backend.name,
         tokenizer=backend.tokenizer,
         dtype=backend.dtype,
         window=backend.window,
-        sharing=sharing_of(backend),
+        sharing=capabilities.shares,
         size=size,
-        most_rows=getattr(backend, "most_rows", None),
-        to_be_sent=getattr(backend, "to_be_sent", None),
-        hides_pieces=getattr(backend, "hides_pieces", False),
-        draws_responses=getattr(backend, "draws_responses", False),
-        check=check,
-        differentiates=check is None or hasattr(backend, "differentiate"),
+        most_rows=capabilities.most_rows,
+        sending=backend.to_be_sent if capabilities.is_remote else None,
+        hides_pieces=capabilities.hides_pieces,
+        draws_responses=capabilities.draws_responses,
+        refuse=backend.refusal,
+        differentiates=capabilities.differentiates or backend.refusal is None,
     )
 
 

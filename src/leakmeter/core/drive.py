@@ -8,11 +8,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
-from leakmeter.core.backend import Backend, DifferentiableBackend, check_differentiates
+from leakmeter.core.backend import Backend
 from leakmeter.core.plan import Chunk, n_full_pass_tokens, plan, plan_contexts
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.request import (
@@ -26,6 +26,7 @@ from leakmeter.core.request import (
     Trial,
     goes_by_pairs,
 )
+from leakmeter.errors import CapabilityError
 
 T = TypeVar("T")
 Part = list[tuple[int, Request]]
@@ -49,7 +50,7 @@ def drive(
     backend: Backend, trials: Sequence[Trial[T]], *, on_plan: Callable[[Chunk], None] | None = None
 ) -> tuple[list[T], Cost]:
     """Run trials to their ends, round by round; returns their results in order, and the cost. A back end with
-    `most_rows` gets a round in parts. `on_plan` is called with each chunk before it is scored."""
+    room for so many rows at a time gets a round in parts. `on_plan` is called with each chunk before it is scored."""
     cost, results = Cost(), list[T]()
     whole, answer = together([settled(backend, trial) for trial in trials]), list[Scores]()
     for number in itertools.count():
@@ -62,7 +63,7 @@ def drive(
         drawn = [request for request in requests if isinstance(request, DrawRequest)]
         differentiated = [request for request in requests if isinstance(request, GradientRequest)]
         n_before = backend.n_tokens_run
-        answers: dict[type, Iterator[Scores]] = {
+        answers: dict[type, Iterator[Any]] = {
             Request: iter(_scored(backend, scored, number, on_plan)),
             DrawRequest: iter(_drawn(backend, drawn, cost)),
             GradientRequest: iter(_differentiate(backend, differentiated, cost)),
@@ -93,29 +94,32 @@ def together(trials: Sequence[Trial[T]]) -> Trial[list[T]]:
 
 
 def settled(backend: Backend, trial: Trial[T]) -> Generator[Sequence[Asked], list[Scores], T]:
-    """The trial with empty answers to what the back end cannot do: draw whole responses (`draws_responses`) or hide
-    pieces (`hides_pieces`)."""
-    draws, hides = getattr(backend, "draws_responses", False), getattr(backend, "hides_pieces", False)
+    """The trial, in which a `CapabilityError` is raised where it asks for what the back end cannot do: draw whole
+    responses or hide pieces."""
     try:
         requests = next(trial)
         while True:
-            if not draws and requests and isinstance(requests[0], DrawRequest):
-                requests = trial.send([Responses(np.empty(0)) for _ in requests])
-            elif not hides and any(
-                prompt.hidden for request in requests if isinstance(request, Request) for prompt in request.prompts
-            ):
-                requests = trial.send([Scores(np.empty(0)) for _ in requests])
-            else:
-                requests = trial.send((yield requests))
+            refused = _refused(backend, requests)
+            requests = trial.send((yield requests)) if refused is None else trial.throw(refused)
     except StopIteration as end:
         result: T = end.value
         return result
 
 
-def _drawn(backend: Any, requests: Sequence[DrawRequest], cost: Cost) -> list[Responses]:
+def _refused(backend: Backend, requests: Sequence[Asked]) -> CapabilityError | None:
+    capabilities = backend.capabilities
+    if not capabilities.draws_responses and requests and isinstance(requests[0], DrawRequest):
+        return CapabilityError(f"'{backend.name}' draws no whole responses")
+    prompts = (p for request in requests if isinstance(request, Request) for p in request.prompts)
+    if not capabilities.hides_pieces and any(prompt.hidden for prompt in prompts):
+        return CapabilityError(f"'{backend.name}' hides no piece of a prompt from the tokens behind it")
+    return None
+
+
+def _drawn(backend: Backend, requests: Sequence[DrawRequest], cost: Cost) -> list[Responses]:
     if not requests:
         return []
-    responses: list[Responses] = backend.draw(requests)
+    responses = backend.draw(requests)
     n_drawn = sum(len(request.seeds) for request in requests)
     cost.n_drawn += n_drawn
     cost.n_prompts += n_drawn
@@ -128,7 +132,7 @@ def _scored(
 ) -> list[Scores]:
     distinct, index_of = _distinct(requests)
     answers: list[tuple[int, Scores]] = []
-    for part in in_parts(distinct, getattr(backend, "most_rows", None)) if distinct else []:
+    for part in in_parts(distinct, backend.capabilities.most_rows) if distinct else []:
         chunk = plan([request for _, request in part], number)
         if on_plan is not None:
             on_plan(chunk)
@@ -161,13 +165,12 @@ def _distinct(requests: Sequence[Request]) -> tuple[Sequence[Request], Sequence[
 def _differentiate(backend: Backend, requests: Sequence[GradientRequest], cost: Cost) -> list[Gradients]:
     if not requests:
         return []
-    check_differentiates(backend, backend.name)
     contexts = plan_contexts(requests)
     n_tokens = sum(request.n_tokens for request in requests) + contexts.n_full_pass_tokens
     cost.n_prompts += len(requests) + len(contexts.requests)
     cost.n_full_pass_tokens += n_tokens
     cost.n_gradient_tokens += n_tokens
-    return cast(DifferentiableBackend, backend).differentiate(requests, contexts)
+    return backend.differentiate(requests, contexts)
 
 
 def in_parts(requests: Sequence[Request], most_rows: int | None) -> list[Part]:

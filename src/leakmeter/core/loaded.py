@@ -11,7 +11,6 @@ from leakmeter.core.case import unmarked_context, unmeasured_answers
 from leakmeter.core.item import Origin, Prepared
 from leakmeter.core.long_work import checkpoint
 from leakmeter.core.registry import AnyCase
-from leakmeter.core.self_check import SelfCheckingBackend
 from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.overriding import override
 
@@ -70,7 +69,7 @@ def _notes(unmarked: Mapping[str, Sequence[int]], n_cases: int) -> Iterator[str]
 
 
 def _of_sharing(backend: Backend) -> Iterator[str]:
-    if isinstance(backend, SelfCheckingBackend) and backend.passes == "plain":
+    if backend.passes == "plain":
         yield (
             f"'{backend.name}' has states that cannot be forked, or failed a self-check, so each sequence is run in "
             "full, which may take several times as many tokens as with a model whose states can be forked"

@@ -51,6 +51,25 @@ class Measure(ABC):
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     @property
+    def documents_first(self) -> bool:
+        """Whether it looks for what matters, so that contexts of several documents are cut into these by default."""
+        return False
+
+    @property
+    def levels(self) -> bool:
+        """Whether paragraphs and documents that units stand in are measured too."""
+        return False
+
+    @property
+    def chooses(self) -> bool:
+        """Of one that goes on by the scores it is sent (see `ChoosingMeasure`), whether it does so of every item."""
+        return True
+
+    def chooses_of(self, item: Any) -> bool:
+        """Whether it does so of this item."""
+        return False
+
+    @property
     def samples(self) -> int:
         """Responses it draws for a case that has none."""
         return 1
@@ -89,11 +108,7 @@ class Measure(ABC):
 
 @runtime_checkable
 class ChoosingMeasure(Protocol):
-    """A measure that goes on, or not, by the scores it is sent: what it takes is only known from above.
-
-    One that does so with some of its parameters only has `chooses`, which says whether it does; one that does so with
-    some items has `chooses_of`, which says of an item whether it is one of them.
-    """
+    """A measure that goes on, or not, by the scores it is sent: what it takes is only known from above."""
 
     def longest_trial(self, item: Any) -> Trial[Any]:
         """Ask for at least as much as `trial` would of this item, whatever it was sent; its answers mean nothing."""
@@ -103,5 +118,4 @@ def chooses(measure: Measure, *items: Any) -> TypeGuard[ChoosingMeasure]:
     """Whether a measure goes on, or not, by the scores it is sent of any item, or of one of these."""
     if not isinstance(measure, ChoosingMeasure):
         return False
-    of_item = getattr(measure, "chooses_of", None)
-    return bool(getattr(measure, "chooses", True)) or (of_item is not None and any(map(of_item, items)))
+    return measure.chooses or any(map(measure.chooses_of, items))

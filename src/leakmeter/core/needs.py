@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from leakmeter.core.backend import Backend, check_differentiates
+from leakmeter.core.backend import Backend, no_gradients, no_masks
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import VIRTUAL, Prompt
-from leakmeter.core.request import GradientRequest, Request, needs
+from leakmeter.core.request import GradientRequest, Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +40,7 @@ class ItemNeeds:
     @property
     def whole_rows(self) -> bool:
         """Whether rows of the whole vocabulary are needed, those to draw from aside."""
-        return any(needs(request.reduction) == "rows" for request in self.requests)
+        return any(request.reduction.needs == "rows" for request in self.requests)
 
     @property
     def longest_prompt(self) -> int:
@@ -67,19 +66,13 @@ def check_needs(backend: Backend, needed: ItemNeeds) -> None:
     Raises:
         CapabilityError: in one line, what cannot be had, and which model to give.
     """
+    can = backend.capabilities
     if needed.gradients is not None:
-        if not getattr(backend, "differentiates", hasattr(backend, "differentiate")):
-            check_differentiates(object(), backend.name)
-        if (n_layers := _n_layers(backend)) is not None:
-            needed.gradients.place.check(n_layers, backend.name)
-    check: Any = getattr(backend, "check", None)
-    asked = needed.asked(
-        draws=getattr(backend, "draws_responses", False), hides=getattr(backend, "hides_pieces", False)
-    )
-    if check is not None and asked:
-        check(plan(asked))
-
-
-def _n_layers(backend: Any) -> int | None:
-    config = getattr(getattr(backend, "model", None), "config", None)
-    return None if config is None else int(config.get_text_config().num_hidden_layers)
+        if not can.differentiates:
+            raise no_gradients(backend.name)
+        backend.check_place(needed.gradients.place)
+    asked = needed.asked(draws=can.draws_responses, hides=can.hides_pieces)
+    if backend.refusal is not None and asked:
+        backend.check(plan(asked))
+    if needed.masks and not can.masks:
+        raise no_masks(backend.name)

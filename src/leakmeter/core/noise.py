@@ -59,7 +59,7 @@ def of_contrast(model_nats: float, reduction: TargetLogProbs | MixtureLogProbs) 
         >>> of_contrast(0.01, TargetLogProbs())
         0.02
     """
-    weight: float = getattr(reduction, "context_weight", 1.0)
+    weight = reduction.context_weight
     if weight == reduction.temperature == 1.0:
         return 2.0 * model_nats
     return 2.0 * 2.0 * (abs(weight) + abs(1.0 - weight)) / reduction.temperature * model_nats

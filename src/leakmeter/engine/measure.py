@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final
 
 from leakmeter.core.backend import Backend, response_texts
 from leakmeter.core.drive import Cost, drive
@@ -16,7 +17,7 @@ from leakmeter.core.measure import RESPONSE, TOKEN_ID, Measure, Measurement
 from leakmeter.core.needs import check_needs
 from leakmeter.core.plain import n_listed
 from leakmeter.core.record import JsonObject
-from leakmeter.core.self_check import Recomputed, SelfCheckingBackend, WrongPassError, is_checked, record_of
+from leakmeter.core.self_check import Recomputed, WrongPassError, is_checked, record_of
 from leakmeter.errors import LeakmeterError
 from leakmeter.execute.pool import Failure, rebuilt
 from leakmeter.storage.parts import Part, cases_of_part
@@ -41,34 +42,16 @@ class Callbacks:
     """A case's numbers were not those of a plain pass, by so many nats: it was measured again with plain passes."""
 
 
-@runtime_checkable
-class RemoteBackend(Backend, Protocol):
-    """A back end whose model is out of our hands: it may change meanwhile, and its noise has to be measured."""
-
-    @property
-    def concurrency(self) -> int:
-        """Requests under way at a time, on which the noise depends."""
-
-    def confirm(self) -> None:
-        """Ask whether the model is still the one that `identity` tells.
-
-        Raises:
-            ModelError: it is another.
-        """
-
-    def measured_noise(self, items: Sequence[Any]) -> Any:
-        """The noise of a log-probability: a dataclass of nats, the largest as `nats`, and the `concurrency`."""
-
-
-@runtime_checkable
-class PartsBackend(Backend, Protocol):
+class PartsBackend(Backend):
     """A back end whose work is done by workers, a part of a run at a time."""
 
+    @abstractmethod
     def measure_parts(
         self, measure: Measure, cases: Preparations, parts: Sequence[int], group_size: int
     ) -> Iterator[tuple[int, Any]]:
         """Parts by their numbers, each as its cases' `parts` or as a `Failure`, as they come."""
 
+    @abstractmethod
     def close(self) -> None:
         """End the workers."""
 
@@ -78,11 +61,9 @@ def n_parts(n_cases: int, group_size: int) -> int:
 
 
 def check_answered(backend: Backend, measure: Measure, prepared: Sequence[Prepared]) -> None:
-    """Refuse what the back end cannot answer, before anything is scored or written; a back end without `check` answers
-    everything."""
-    if hasattr(backend, "check"):
-        for case in prepared:
-            check_needs(backend, measure.needs(case.item))
+    """Refuse what the back end cannot answer, before anything is scored or written."""
+    for case in prepared:
+        check_needs(backend, measure.needs(case.item))
 
 
 def measure_cases(
@@ -112,7 +93,7 @@ def measure_cases(
             continue
         first = number * group_size
         first_measured = number if first_measured is None else first_measured
-        if noise_nats is None and isinstance(backend, RemoteBackend):
+        if noise_nats is None and backend.capabilities.is_remote:
             noise_nats = _noise_nats(backend, prepared, directory)
         group = with_noise(prepared[first : first + group_size], noise_nats)
         callbacks.on_case(n_done * group_size, group[0].item.id)
@@ -267,19 +248,16 @@ def measured_together(
         measured, cost, recomputed = _checked(backend, measure, group, check)
     except WrongPassError as wrong:
         failed_nats = wrong.nats
-        assert isinstance(backend, SelfCheckingBackend)
         backend.pass_plainly()
         measured, cost, recomputed = _checked(backend, measure, group, check)
     seconds, n_halvings = time.perf_counter() - started, backend.n_halvings - n_before
-    if isinstance(backend, RemoteBackend):
-        backend.confirm()
+    backend.confirm()
     parts: list[Part] = []
     costs = _costs(cost, seconds, n_halvings, len(group))
     for case, measurements, took in zip(group, measured, costs, strict=True):
         case_cost = {**took, "scored_together": len(group)} if in_groups else took
         parts.append(({**texts_of(case, measurements, backend), "cost": case_cost}, measurements))
-    if isinstance(backend, SelfCheckingBackend):
-        passes = backend.passes
+    if (passes := backend.passes) is not None:
         if passes == "plain":
             for texts, _ in parts:
                 texts["self_check"] = {"passes": passes}
@@ -294,7 +272,7 @@ def _checked(
 ) -> tuple[list[list[Measurement]], Cost, Recomputed | None]:
     """Drive the trials of a part, and hold them against a plain pass where there is a check."""
     trials = [measure.trial(case.item) for case in group]
-    if check is None or not isinstance(backend, SelfCheckingBackend):
+    if check is None or backend.passes is None:
         return *drive(backend, trials), None
     backend.begin_self_check(check.seed)
     try:
@@ -328,7 +306,7 @@ def _named(ids: Sequence[str]) -> str:
     return " to ".join(dict.fromkeys((ids[0], ids[-1])))
 
 
-def _noise_nats(backend: RemoteBackend, prepared: Sequence[Prepared], directory: RunDirectory | None) -> float:
+def _noise_nats(backend: Backend, prepared: Sequence[Prepared], directory: RunDirectory | None) -> float:
     """The model's noise, as the run keeps it. It is measured if the run has none, or one measured with fewer requests
     at a time; then the larger counts."""
     noise = None if directory is None else directory.noise

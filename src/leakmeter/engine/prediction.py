@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 from leakmeter.core import cost
 from leakmeter.core.backend import Backend
@@ -20,15 +19,11 @@ from leakmeter.core.measure import Measure, chooses
 from leakmeter.core.request import Trial
 from leakmeter.engine.measure import shares, with_noise
 from leakmeter.errors import ModelError
-from leakmeter.storage.spec import device_of
 
 EXACT_CASES: Final = 32
 """Each of so many cases is predicted; of more, some stand for the others."""
 _MOST_SECONDS = 0.25  # for measuring how fast the machine is
 _SHARE_OF_RUN = 0.01
-_SPEEDS: WeakKeyDictionary[Any, tuple[float, Speed]] = WeakKeyDictionary()
-"""Of the device of a model in memory, and in how many seconds it was measured: a short answer that is measured alone
-takes less than a look at the device."""
 
 
 @dataclass(slots=True)
@@ -195,7 +190,7 @@ def predicted_cases(
             for case, (requests, run, full, full_per_token) in zip(group, own, strict=True)
         ]
     backend, size = predictor.backend, predictor.backend.size
-    seconds = [duration for _, prediction in predicted if (duration := predictor.seconds(prediction)) is not None]
+    durations = [duration for _, prediction in predicted if (duration := predictor.seconds(prediction)) is not None]
     return PredictedCases(
         backend.name,
         backend.dtype,
@@ -204,7 +199,7 @@ def predicted_cases(
         tree_tokens=sum(prediction.n_tokens_run for prediction in predictions),
         full_pass_tokens=sum(prediction.n_full_pass_tokens for prediction in predictions),
         full_pass_per_token_tokens=sum(prediction.n_token_pass_tokens for prediction in predictions),
-        seconds=math.fsum(seconds) if seconds else None,
+        seconds=math.fsum(durations) if durations else None,
         at_most=any(prediction.is_upper_bound for prediction in predictions),
         cases=tuple(cases),
         served=_served(predictor, predictions, [case.item for case in prepared], price_per_million),
@@ -226,24 +221,11 @@ def _served(
 
 
 def predictor_of(backend: Backend) -> Predictor:
-    if hasattr(backend, "planning"):
-        return Predictor(backend.planning(), device_of(backend), None)
-    model = getattr(backend, "model", None)
-    limits = getattr(backend, "limits", None)
-    if model is None or limits is None:
-        sent_beside = getattr(backend, "to_be_sent_beside", None)
-        return Predictor(planning_backend(backend, None), "cpu", None, sent_beside)
-    from leakmeter.backends.hf.machine import speed_of
-    from leakmeter.backends.hf.outline import size_of
-
-    def measured(seconds: float) -> Speed:
-        cached = _SPEEDS.get(model)
-        if cached is None or cached[0] < seconds:
-            speed = speed_of(model.device, model.dtype, seconds=seconds, memory_bytes=limits.state_bytes)
-            cached = _SPEEDS[model] = (seconds, speed)
-        return cached[1]
-
-    return Predictor(planning_backend(backend, size_of(model, limits)), str(model.device), measured)
+    size = backend.size
+    if size is None:
+        sent_beside = backend.to_be_sent_beside if backend.capabilities.is_remote else None
+        return Predictor(planning_backend(backend, None), backend.device, None, sent_beside)
+    return Predictor(planning_backend(backend, size), backend.device, backend.speed)
 
 
 def predictor_for(
@@ -278,7 +260,7 @@ def predictor_for(
     backend.hides_pieces = outline.forks
     size = outline.size
     per_token = size.n_layers * size.state_width * size.bytes_per_number
-    backend.check = lambda chunk: check_states(resolved.name, chunk, per_token, 2 * size.most_state_bytes)
+    backend.refuse = lambda chunk: check_states(resolved.name, chunk, per_token, 2 * size.most_state_bytes)
     most = outline.size.most_state_bytes
     return Predictor(
         backend,

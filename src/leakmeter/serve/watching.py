@@ -7,10 +7,10 @@ digits may differ, by amounts of the size of the noise floor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,10 +21,12 @@ from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.measure import Measure, Measurement
 from leakmeter.core.request import Asked, FloatArray, Request, Scores, Trial
 from leakmeter.engine.loading import KeptModel
-from leakmeter.engine.measure import Callbacks, RemoteBackend, check_answered, measure_cases
+from leakmeter.engine.measure import Callbacks, check_answered, measure_cases
+from leakmeter.errors import CapabilityError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.search import Found, states_of
+from leakmeter.overriding import override
 from leakmeter.results.result import Part
 from leakmeter.serve.queue import Job
 from leakmeter.text.build import PromptSettings
@@ -65,46 +67,35 @@ class Watch:
 def prepared_case(kept: KeptModel, measure: Measure, settings: PromptSettings, case: Case) -> Prepared:
     (prepared,), _ = LoadedCases((case,)).prepared(kept.backend, settings.resolved(), measure)
     measure.check(prepared.item)
-    if isinstance(kept.backend, RemoteBackend):
+    if kept.backend.capabilities.is_remote:
         check_answered(kept.backend, measure, [prepared])
     return prepared
 
 
 def measured(kept: KeptModel, measure: Measure, prepared: Prepared, watch: Watch) -> Part:
     """One case's texts and measurements, watched; the model's score cache holds nothing of it."""
-    watched = cast(Measure, _Watched(measure, watch, kept))
+    watched = _Watched(measure, watch, kept)
     with kept.lock, cancellable(kept, watch.job):
         return next(iter(measure_cases(kept.backend, watched, [prepared], None, Callbacks())))
 
 
-@contextmanager
-def cancellable(kept: KeptModel, job: Job) -> Iterator[None]:
+def cancellable(kept: KeptModel, job: Job) -> AbstractContextManager[None]:
     """Meanwhile a job that is cancelled ends before the next layer of a local model is run."""
-    model = getattr(kept.backend, "model", None)
-    modules = [] if model is None or not hasattr(model, "modules") else model.modules()
-    layers = [layer for module in modules if type(module).__name__ == "ModuleList" for layer in module]
-    hooks = [layer.register_forward_pre_hook(lambda *_: job.check()) for layer in layers]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+    return kept.backend.interruptible(job.check)
 
 
-class _Watched:
+class _Watched(Measure):
     """A measure whose trials are watched."""
 
     def __init__(self, measure: Measure, watch: Watch, kept: KeptModel) -> None:
         self._measure, self._watch, self._kept = measure, watch, kept
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._measure, name)
-
+    @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
         """The measure's own, each of whose rounds is answered in one or in several, and told of."""
         answered: Callable[[Sequence[Asked]], Trial[list[Scores]]]
         if isinstance(self._measure, Influence):
-            forks = getattr(self._kept.backend, "hides_pieces", False)
+            forks = self._kept.backend.capabilities.hides_pieces
             answered = _Pieces(item, self._watch, forks, exhaustive=self._measure.search is None).answered
         elif isinstance(self._measure, Decode):
             answered = self._watched_tokens(item, self._measure)
@@ -115,8 +106,12 @@ class _Watched:
             requests: Sequence[Asked] = next(trial)
             while True:
                 self._watch.job.check()
-                answers = yield from answered(requests)
-                requests = trial.send(answers)
+                try:
+                    answers = yield from answered(requests)
+                except CapabilityError as refused:
+                    requests = trial.throw(refused)
+                else:
+                    requests = trial.send(answers)
         except StopIteration as end:
             measurements: list[Measurement] = end.value
             return measurements

@@ -14,7 +14,7 @@ import pytest
 from helpers.measure_items import make_item, readings_of
 from helpers.toy_dialect import ROWS, TARGETS, TOP, toy_served
 from leakmeter.backends.served import capabilities
-from leakmeter.backends.served.dialect import Capabilities
+from leakmeter.backends.served.dialect import Abilities
 from leakmeter.backends.toy import Toy
 from leakmeter.core import registry
 from leakmeter.core.drive import drive
@@ -205,7 +205,7 @@ def needs_of(row: str) -> ItemNeeds:
     return needed
 
 
-def cell(needed: ItemNeeds, has: Capabilities) -> str:
+def cell(needed: ItemNeeds, has: Abilities) -> str:
     """How a server answers all that a measure asks; '–' where it does not."""
     draws = capabilities.draws_responses(has)
     requests = needed.asked(draws=draws, hides=False)

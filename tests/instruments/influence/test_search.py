@@ -17,6 +17,7 @@ from helpers.model_server import VLLM, ModelServer
 from helpers.mortal_toy import Mortal
 from helpers.tiny_models import tiny_backend
 from leakmeter.backends.toy import ByteTokenizer, Toy
+from leakmeter.core.backend import Capabilities
 from leakmeter.core.case import Case, Document
 from leakmeter.core.cost import planning_backend, predict
 from leakmeter.core.drive import drive
@@ -46,7 +47,7 @@ def documents(n: int = 4, n_sentences: int = 9, seed: int = 0) -> list[str]:
 def blind() -> Toy:
     """A toy that hides nothing, as a served model."""
     toy = Toy()
-    toy.hides_pieces = False
+    toy.capabilities = Capabilities()
     return toy
 
 

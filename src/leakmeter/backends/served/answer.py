@@ -14,10 +14,10 @@ from typing import Any, Literal
 import numpy as np
 
 from leakmeter.backends.served.capabilities import kind_of
-from leakmeter.backends.served.dialect import Capabilities, Scored, TopRow
+from leakmeter.backends.served.dialect import Abilities, Scored, TopRow
 from leakmeter.core.cost import Sent
 from leakmeter.core.reductions import Labels, Top
-from leakmeter.core.request import FloatArray, Request, Scores, bare_first
+from leakmeter.core.request import FloatArray, Request, Scores
 from leakmeter.errors import CapabilityError
 
 
@@ -39,7 +39,7 @@ Answering = Generator[list[Question], list[Any], Scores]
 vocab) for `rows`."""
 
 
-def answering(request: Request, has: Capabilities) -> Answering:
+def answering(request: Request, has: Abilities) -> Answering:
     kind = kind_of(request, has)
     if kind == "rows":
         return _from_rows(request)
@@ -65,7 +65,7 @@ def _from_rows(request: Request) -> Answering:
     """Reduce the server's rows as a model's own are reduced: log-probabilities are logits."""
     rest = sequences(request)
     values: list[FloatArray] = []
-    if bare_first(request.reduction):
+    if request.reduction.bare_first:
         # What is certified is held against these rows, which nothing of the context may have touched.
         values = yield [Question(rest.pop(0), "rows", request.rows, is_alone=True)]
     values += yield [Question(scored, "rows", request.rows) for scored in rest]
@@ -79,7 +79,7 @@ def _top(request: Request, reduction: Top) -> Answering:
     return Scores(np.asarray(pairs, dtype=np.float64))
 
 
-def _labels(request: Request, reduction: Labels, has: Capabilities) -> Answering:
+def _labels(request: Request, reduction: Labels, has: Abilities) -> Answering:
     """Labels out of the likeliest tokens; those that do not stand there are scored as if they were given."""
     prompts, labels = sequences(request), reduction.token_ids
     by_token: list[TopRow] = [{} for _ in prompts]
@@ -104,13 +104,13 @@ def _of_label(scored: Scored, label: int) -> Question:
     return Question(Scored(scored.prompt, (*scored.response, label)), "targets", range(n, n + 1))
 
 
-def to_be_sent(requests: Sequence[Request], has: Capabilities) -> Sent:
+def to_be_sent(requests: Sequence[Request], has: Abilities) -> Sent:
     """What requests of a chunk have a server asked: what several of them ask for is sent once."""
     questions: dict[Question, None] = {}
     is_most = False
     for request in requests:
         questions.update(dict.fromkeys(next(answering(request, has), ())))
-        if bare_first(request.reduction):
+        if request.reduction.bare_first:
             questions.update((Question(scored, "rows", request.rows), None) for scored in sequences(request)[1:])
         if isinstance(request.reduction, Labels) and has.targets and kind_of(request, has) == "top":
             # Labels that turn out not to be among the likeliest tokens are asked for one by one.

@@ -1,6 +1,6 @@
 """What a request is answered from on a server, and a refusal in one line, before anything is sent, where nothing does.
 
-Each reduction says what it needs (`core.request.needs`), each dialect what it has (`dialect.Capabilities`):
+Each reduction says what it needs (`needs`), each dialect what it has (`dialect.Abilities`):
 
     needs      answered from
     targets    log-probabilities of the given tokens; else whole rows
@@ -19,11 +19,11 @@ from importlib import import_module
 from typing import Final, Literal
 
 from leakmeter.backends.served import DIALECTS
-from leakmeter.backends.served.dialect import Capabilities
+from leakmeter.backends.served.dialect import Abilities
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import VIRTUAL
-from leakmeter.core.reductions import Labels, MixtureLogProbs, NextTokenSample, Stretch, TargetLogProbs, Top
-from leakmeter.core.request import Reduction, Request, bare_first, needs
+from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, Stretch, TargetLogProbs, Top
+from leakmeter.core.request import Request
 from leakmeter.errors import CapabilityError
 
 Kind = Literal["targets", "top", "rows"]
@@ -32,33 +32,33 @@ Kind = Literal["targets", "top", "rows"]
 _HERE: Final = "a model loaded here (--model hf:… or a directory)"
 
 
-def kind_of(request: Request, has: Capabilities) -> Kind:
+def kind_of(request: Request, has: Abilities) -> Kind:
     kind = _kind(request, has)
     if kind is None:
         able = [name for name, other in servers().items() if _kind(request, other) is not None]
         raise CapabilityError(
-            f"{_words(request)} cannot be had from this server, which offers {', '.join(_abilities(has))}; "
+            f"{request.reduction.words} cannot be had from this server, which offers {', '.join(_abilities(has))}; "
             f"{', '.join([*able, _HERE])} can{_plainer(request, has)}"
         )
     return kind
 
 
-def _plainer(request: Request, has: Capabilities) -> str:
+def _plainer(request: Request, has: Abilities) -> str:
     """What a server can measure in place of a response under another λ or T, as the end of a sentence."""
-    reduction = _whole(request.reduction)
+    reduction = request.reduction.reduction if isinstance(request.reduction, Stretch) else request.reduction
     if not isinstance(reduction, TargetLogProbs | MixtureLogProbs | NextTokenSample):
         return ""
-    is_plain = getattr(reduction, "context_weight", 1.0) == reduction.temperature == 1.0
+    is_plain = reduction.context_weight == reduction.temperature == 1.0
     is_able = has.targets and (has.samples or not isinstance(reduction, NextTokenSample))
     return "; with λ = 1 and T = 1 this server can" if is_able and not is_plain else ""
 
 
-def servers() -> dict[str, Capabilities]:
+def servers() -> dict[str, Abilities]:
     of_dialects = (import_module(f"leakmeter.backends.served.{name}").SERVERS for name in DIALECTS)
     return {name: has for of_dialect in of_dialects for name, has in of_dialect.items()}
 
 
-def check(chunk: Chunk, has: Capabilities) -> None:
+def check(chunk: Chunk, has: Abilities) -> None:
     for run in chunk.runs:
         if len(run.ids) and int(run.positions[-1]) != len(run.positions) - 1:
             raise CapabilityError(
@@ -73,20 +73,20 @@ def check(chunk: Chunk, has: Capabilities) -> None:
         kind_of(request, has)
 
 
-def draws_responses(has: Capabilities) -> bool:
+def draws_responses(has: Abilities) -> bool:
     """Whether responses are drawn by the server: where its rows do not let them be drawn here."""
     return has.samples and not has.whole_rows
 
 
-def _kind(request: Request, has: Capabilities) -> Kind | None:
+def _kind(request: Request, has: Abilities) -> Kind | None:
     reduction = request.reduction
-    need = needs(reduction)
+    need = reduction.needs
     if need == "targets" and has.targets:
         return "targets"
     k = reduction.k if isinstance(reduction, Top) else 1
     if need == "top" and has.token_ids and (has.most_top is None or has.most_top >= k):
         return "top"
-    if has.whole_rows and (has.fresh_rows or not bare_first(reduction)):
+    if has.whole_rows and (has.fresh_rows or not reduction.bare_first):
         return "rows"
     # Chat tells the likeliest first tokens of its answer, and nothing behind a response.
     if need == "labels" and has.most_top != 0 and (has.token_ids or not request.response):
@@ -94,7 +94,7 @@ def _kind(request: Request, has: Capabilities) -> Kind | None:
     return "targets" if need == "labels" and has.targets else None
 
 
-def _abilities(has: Capabilities) -> Iterator[str]:
+def _abilities(has: Abilities) -> Iterator[str]:
     if has.targets:
         yield "log-probabilities of given tokens"
     if has.most_top != 0:
@@ -103,26 +103,3 @@ def _abilities(has: Capabilities) -> Iterator[str]:
         yield "whole rows" if has.fresh_rows else "whole rows that may come from its prefix cache"
     if has.samples:
         yield "responses that it draws"
-
-
-def _whole(reduction: Reduction) -> Reduction:
-    return reduction.reduction if isinstance(reduction, Stretch) else reduction
-
-
-def _words(request: Request) -> str:
-    reduction = _whole(request.reduction)
-    temperature = getattr(reduction, "temperature", 1.0)
-    if bare_first(reduction):
-        return "a response bounded by epsilon"
-    weight = getattr(reduction, "context_weight", 1.0)
-    if weight != 1.0:
-        return f"λ = {weight:g} at T = {temperature:g}"
-    if isinstance(reduction, Top):
-        return f"the {reduction.k} likeliest tokens of a row"
-    if temperature != 1.0:
-        return f"T = {temperature:g}"
-    if isinstance(reduction, Labels):
-        return "log-probabilities of labels"
-    if needs(reduction) == "targets":
-        return "the log-probability of a given response"
-    return "a distribution over the whole vocabulary"

@@ -63,19 +63,23 @@ class LeaveOneOutVote(NextToken):
     """Token ids ruled out whatever the exemplars say, such as stop tokens while a sample is too short."""
 
     @property
+    @override
     def rows_together(self) -> bool:
         return True
 
     @property
+    @override
     def bare_first(self) -> bool:
         """Where the rule has a public row: its bound is held against it."""
         return self.mechanism.public_first
 
     @property
+    @override
     def continues(self) -> bool:
         """The next round extends the sample by the token drawn."""
         return self.token is None
 
+    @override
     def reduce(self, rows: Any, targets: Any) -> Any:
         xp = array_namespace(rows)
         logits, where = rows[:, 0, :], device(rows)

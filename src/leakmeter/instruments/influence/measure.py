@@ -99,19 +99,23 @@ class Influence(Measure):
         return None if self.audit is None else Audit.parse(self.audit)
 
     @property
+    @override
     def chooses(self) -> bool:
         """Whether its requests depend on scores."""
         return self.search is not None
 
+    @override
     def chooses_of(self, item: ContextItem) -> bool:
         return bool(self._documents(item))
 
     @property
+    @override
     def documents_first(self) -> bool:
         """Whether it measures documents before their sentences, where a case is cut into both."""
         return self.search is None
 
     @property
+    @override
     def levels(self) -> bool:
         return self.search is not None
 

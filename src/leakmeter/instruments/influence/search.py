@@ -24,7 +24,7 @@ from leakmeter.core.limits import bounded
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import MixtureLogProbs, Stretch, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Trial
-from leakmeter.errors import UsageError
+from leakmeter.errors import CapabilityError, UsageError
 from leakmeter.instruments.influence.scored import Scored, check_possible
 from leakmeter.stats.hypergeometric import decimal_fraction, draws_needed, round_alpha
 
@@ -342,8 +342,9 @@ def screened(
     at_once = max(1, _ROWS_AT_ONCE // max(1, len(response)))
     for first in range(0, max(len(prompts), 1), at_once):
         batch = (item.blank, item.prompt, *prompts[first : first + at_once])
-        answers = yield [states_of(item, response), Request(batch, response, reduction)]
-        if not answers[-1].values.size:
+        try:
+            answers = yield [states_of(item, response), Request(batch, response, reduction)]
+        except CapabilityError:
             return None
         screened_rows += [*answers[-1].values[2 if first else 0 :]]
     return screened_rows

@@ -21,6 +21,7 @@ from leakmeter.core.request import (
     Sigma,
     TopTokens,
     Trial,
+    ask,
     tokens_of,
 )
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
@@ -118,11 +119,10 @@ class Fisher(Measure):
     @override
     def trial(self, item: QueryItem) -> Trial[list[Measurement]]:
         request = self._request(item, self.probes)
-        (gradients,) = yield [request]
+        (gradients,) = yield from ask([request])
         if self._is_adaptive:
             request = self._request(item, self._enough(gradients.values), first=self.probes)
-            (gradients,) = yield [request]
-        assert isinstance(gradients, Gradients)
+            (gradients,) = yield from ask([request])
         return list(self._measurements(item, request, gradients))
 
     def longest_trial(self, item: QueryItem) -> Trial[Any]:
