@@ -10,8 +10,9 @@ import pytest
 from helpers.measure_items import make_item
 from leakmeter.backends.toy import Toy
 from leakmeter.core import registry
+from leakmeter.core.backend import check_needs
 from leakmeter.core.drive import drive
-from leakmeter.core.needs import ItemNeeds, check_needs
+from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.request import Request

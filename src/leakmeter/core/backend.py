@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.core.plan import Chunk
+from leakmeter.core.needs import ItemNeeds
+from leakmeter.core.plan import Chunk, plan
 from leakmeter.core.record import JsonObject
 from leakmeter.core.request import DrawRequest, GradientRequest, Gradients, Place, Request, Responses, Scores
 from leakmeter.core.self_check import Passes, Recomputed
@@ -279,6 +280,24 @@ class Backend(ABC):
     def to_be_sent_beside(self, items: Sequence[Any], n_parts: int) -> Sent:
         """What a run of items in so many parts has the server asked beside them."""
         raise CapabilityError(f"'{self.name}' computes here, and sends nothing")
+
+
+def check_needs(backend: Backend, needed: ItemNeeds) -> None:
+    """Refuse what a back end cannot answer.
+
+    Raises:
+        CapabilityError: in one line, what cannot be had, and which model to give.
+    """
+    can = backend.capabilities
+    if needed.gradients is not None:
+        if not can.differentiates:
+            raise no_gradients(backend.name)
+        backend.check_place(needed.gradients.place)
+    asked = needed.asked(draws=can.draws_responses, hides=can.hides_pieces)
+    if backend.refusal is not None and asked:
+        backend.check(plan(asked))
+    if needed.masks and not can.masks:
+        raise no_masks(backend.name)
 
 
 def no_gradients(name: str) -> CapabilityError:

@@ -1,7 +1,7 @@
-"""What measuring an item asks of a model, said beforehand, and refused where the model cannot do it.
+"""What measuring an item asks of a model, said beforehand.
 
 A measure says it by `Measure.needs`; nothing is driven to find it out, and nothing is asked or written before it is
-compared with what the model can do.
+compared with what the model can do (`core.backend.check_needs`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from leakmeter.core.backend import Backend, no_gradients, no_masks
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import VIRTUAL, Prompt
 from leakmeter.core.request import GradientRequest, Request
 
@@ -58,21 +56,3 @@ class ItemNeeds:
     def _prompts(self) -> Iterator[Prompt]:
         for request in self.requests:
             yield from request.prompts
-
-
-def check_needs(backend: Backend, needed: ItemNeeds) -> None:
-    """Refuse what a back end cannot answer.
-
-    Raises:
-        CapabilityError: in one line, what cannot be had, and which model to give.
-    """
-    can = backend.capabilities
-    if needed.gradients is not None:
-        if not can.differentiates:
-            raise no_gradients(backend.name)
-        backend.check_place(needed.gradients.place)
-    asked = needed.asked(draws=can.draws_responses, hides=can.hides_pieces)
-    if backend.refusal is not None and asked:
-        backend.check(plan(asked))
-    if needed.masks and not can.masks:
-        raise no_masks(backend.name)

@@ -9,12 +9,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from leakmeter.core.backend import Backend, response_texts
+from leakmeter.core.backend import Backend, check_needs, response_texts
 from leakmeter.core.drive import Cost, drive
 from leakmeter.core.item import Prepared
 from leakmeter.core.loaded import Preparations
 from leakmeter.core.measure import RESPONSE, TOKEN_ID, Measure, Measurement
-from leakmeter.core.needs import check_needs
 from leakmeter.core.plain import n_listed
 from leakmeter.core.record import JsonObject
 from leakmeter.core.self_check import Recomputed, WrongPassError, is_checked, record_of

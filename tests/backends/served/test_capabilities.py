@@ -17,9 +17,10 @@ from leakmeter.backends.served import capabilities
 from leakmeter.backends.served.dialect import Abilities
 from leakmeter.backends.toy import Toy
 from leakmeter.core import registry
+from leakmeter.core.backend import check_needs
 from leakmeter.core.drive import drive
 from leakmeter.core.item import Prepared
-from leakmeter.core.needs import ItemNeeds, check_needs
+from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.engine.measure import check_answered
