@@ -9,13 +9,38 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.machine import Work, n_seen, operations_of, size_of
 from leakmeter.backends.hf import HfBackend
 from leakmeter.core.backend import Backend, Capabilities
-from leakmeter.core.cost import Work, operations, planning_backend
-from leakmeter.core.plan import Chunk, plan
+from leakmeter.core.counting import CountingBackend
+from leakmeter.core.plan import Chunk, Run, plan
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores
+
+
+class Working(CountingBackend):
+    """Counts what a model would do, beside the tokens that it would run."""
+
+    def __init__(self, backend: HfBackend) -> None:
+        super().__init__(backend)
+        self._size, self.work = size_of(backend.model), Work()
+
+    def score(self, chunk: Chunk) -> list[Scores]:
+        """As of the model, with numbers that mean nothing."""
+        self.work.n_rows += sum(len(request.prompts) * len(request.rows) for request in chunk.requests)
+        return super().score(chunk)
+
+    def ran(self, run: Run, start: int) -> None:
+        """A sequence is run from its token `start` on."""
+        super().ran(run, start)
+        self.work.n_tokens += len(run.ids) - start
+        self.work.n_seen += n_seen(start, len(run.ids))
+
+    @property
+    def operations(self) -> float:
+        """Operations that these tokens, their attention and their rows need at least."""
+        return operations_of(self._size, self.work)
 
 
 class Remembering(Backend):
@@ -33,8 +58,7 @@ class Remembering(Backend):
         self.tokenizer: Any = backend.tokenizer
         self.name, self.dtype, self.window = backend.name, backend.dtype, backend.window
         self.weights_sha256 = backend.weights_sha256
-        self._size = backend.size
-        self._counting = planning_backend(backend, self._size)
+        self._counting = Working(backend)
         self._path = path
         self._rows: dict[str, FloatArray] = {}
         if path.exists():
@@ -54,13 +78,12 @@ class Remembering(Backend):
     @property
     def operations(self) -> float:
         """Operations that these tokens, their attention and their rows need at least."""
-        work = self._counting.work
-        return operations(self._size, work)
+        return self._counting.operations
 
     def forget_cost(self) -> None:
         """Count from 0 again."""
         self._counting.work = Work()
-        self._counting.n_tokens_run = self.n_tokens_run = 0
+        self.n_tokens_run = 0
 
     def learn(self, prompt: Prompt, log_p: FloatArray) -> None:
         """Remember the response's log-probabilities behind a prompt, nats, (token,)."""
@@ -69,7 +92,7 @@ class Remembering(Backend):
     def score(self, chunk: Chunk) -> list[Scores]:
         """Answer each request, which has to be for log-probabilities of the response's tokens."""
         self._counting.score(chunk)
-        self.n_tokens_run = self._counting.n_tokens_run
+        self.n_tokens_run = self._counting.work.n_tokens
         self._ask(chunk.requests)
         answers = []
         for request in chunk.requests:

@@ -12,7 +12,7 @@ from helpers.naive import random_prompt
 from helpers.tiny_models import N_VOCAB, RECURRENT, WINDOW, backend_of, tiny_backend, tiny_model
 from leakmeter.backends.hf import backend as backend_module
 from leakmeter.backends.hf.schedule import check_states
-from leakmeter.core.cost import planning_backend
+from leakmeter.core.counting import CountingBackend
 from leakmeter.core.drive import drive
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
@@ -158,4 +158,4 @@ def test_a_context_whose_states_do_not_fit_is_refused_beforehand() -> None:
     assert "--max-context-tokens" in str(refused.value)
     # Other requests are run as ever, whatever they take.
     check_states("tiny", plan([Request(PROMPTS[:1], RESPONSE, TargetLogProbs())]), per_token, 1)
-    assert planning_backend(backend, None).refusal == backend.refusal
+    assert CountingBackend(backend).refusal == backend.refusal

@@ -116,7 +116,7 @@ def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path, monkey
 def test_a_study_costs_nothing_dry_or_finished(cli: Call, abstracts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     short = words_of("figure_8", abstracts)
     ended = cli(*short, "--dry-run")
-    assert (ended.code, "nothing was run" in ended.out, Path("runs").exists()) == (0, True, False)
+    assert (ended.code, "nothing was measured" in ended.out, Path("runs").exists()) == (0, True, False)
     # What is left is said first, and `run` is the same command.
     ended = cli("study", "run", *short[1:], "--explain")
     assert ended.code == 0, ended.err

@@ -1,4 +1,4 @@
-"""`--dry-run`: what a command would take, predicted without the model's weights."""
+"""`--dry-run`: what a command would take; nothing is measured or written."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _print(predicted: PredictedCases) -> None:
 
     console = output.console()
     how = "served" if predicted.served is not None else f"{predicted.dtype}, {predicted.device}"
-    console.print(Text(f"{predicted.model} ({how}); nothing was run", style="bold"))
+    console.print(Text(f"{predicted.model} ({how}); nothing was measured", style="bold"))
     console.print(_totals(predicted))
     if 1 < len(predicted.cases) <= _CASES_AT_MOST:
         console.print()
@@ -48,9 +48,9 @@ def _print(predicted: PredictedCases) -> None:
     if predicted.sampled_cases is not None:
         console.print(f"Estimated from {predicted.sampled_cases:,} of the cases, spread evenly over all.")
     if predicted.at_most:
-        console.print(
-            "Upper limits: pieces and responses not yet drawn or chosen count with the most that they may take."
-        )
+        console.print("Upper limits: responses not yet drawn count with the most tokens that they may have.")
+    if predicted.depends:
+        console.print("How much is run, and how long it takes, depends on what is found.")
 
 
 def _totals(predicted: PredictedCases) -> Table:

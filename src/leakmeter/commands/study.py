@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -258,7 +258,9 @@ def run_study(
 
 
 def predictors(options: RunOptions) -> Callable[[str], Predictor]:
-    @cache
+    """Of a model; the last one stays in memory."""
+
+    @lru_cache(maxsize=1)
     def predictor_of(model: str) -> Predictor:
         return replace(options, model=model).load_predictor()
 

@@ -19,7 +19,7 @@ from leakmeter.core.self_check import Passes, Recomputed
 from leakmeter.errors import CapabilityError, UsageError
 
 if TYPE_CHECKING:
-    from leakmeter.core.cost import ModelSize, Sent, Speed
+    from leakmeter.core.cost import Sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,15 +215,6 @@ class Backend(ABC):
             ScoreError: the model gave NaN for a request.
         """
         raise no_gradients(self.name)
-
-    @property
-    def size(self) -> ModelSize | None:
-        """How large it is; None where operations have no meaning."""
-        return None
-
-    def speed(self, seconds: float) -> Speed:
-        """What its device does at best, measured in so many seconds."""
-        raise CapabilityError(f"'{self.name}' has no speed that could be told beforehand")
 
     def interruptible(self, check: Callable[[], None]) -> AbstractContextManager[None]:
         """Meanwhile `check` is called as often as the model's code allows; what it raises ends the work under way."""

@@ -6,6 +6,7 @@ A round with more wanted rows than a back end has room for is scored in parts.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -63,15 +64,16 @@ def drive(
         drawn = [request for request in requests if isinstance(request, DrawRequest)]
         differentiated = [request for request in requests if isinstance(request, GradientRequest)]
         n_before = backend.n_tokens_run
+        distinct, index_of = _distinct(scored)
+        once = _scored(backend, distinct, number, on_plan)
         answers: dict[type, Iterator[Any]] = {
-            Request: iter(_scored(backend, scored, number, on_plan)),
+            Request: iter([once[index] for index in index_of]),
             DrawRequest: iter(_drawn(backend, drawn, cost)),
             GradientRequest: iter(_differentiate(backend, differentiated, cost)),
         }
-        own = [request for request in scored if not request.is_others]
-        cost.n_prompts += sum(len(request.prompts) for request in own)
+        cost.n_prompts += sum(len(request.prompts) for request in distinct)
         cost.n_tokens_run += backend.n_tokens_run - n_before
-        cost.n_full_pass_tokens += n_full_pass_tokens(own)
+        cost.n_full_pass_tokens += n_full_pass_tokens(distinct)
         answer = [next(answers[type(request)]) for request in requests]
     return results, cost
 
@@ -130,36 +132,36 @@ def _drawn(backend: Backend, requests: Sequence[DrawRequest], cost: Cost) -> lis
 def _scored(
     backend: Backend, requests: Sequence[Request], number: int, on_plan: Callable[[Chunk], None] | None
 ) -> list[Scores]:
-    distinct, index_of = _distinct(requests)
     answers: list[tuple[int, Scores]] = []
-    for part in in_parts(distinct, backend.capabilities.most_rows) if distinct else []:
+    for part in in_parts(requests, backend.capabilities.most_rows) if requests else []:
         chunk = plan([request for _, request in part], number)
         if on_plan is not None:
             on_plan(chunk)
         answers += zip((index for index, _ in part), backend.score(chunk), strict=True)
-    scores = joined(answers, distinct)
-    return [scores[index] for index in index_of]
+    return joined(answers, requests)
 
 
 def _distinct(requests: Sequence[Request]) -> tuple[Sequence[Request], Sequence[int]]:
-    """Requests without those that repeat another trial's (`is_others`), and the index of each request's answer: a chunk
-    runs equal requests once, but parts of a round would not."""
-    if not any(request.is_others for request in requests):
-        return requests, range(len(requests))
+    """Requests without those that repeat an earlier one, such as another trial's, and the index of each one's answer: a
+    chunk runs equal requests once, but parts of a round would not. What is drawn is never the same."""
+    alike = Counter(map(_outline, requests))
     distinct: list[Request] = []
     seen: dict[object, int] = {}
-    index_of = [0] * len(requests)
-    # What a trial asks for itself comes first, so that it is its cost.
-    for index in sorted(range(len(requests)), key=lambda index: requests[index].is_others):
-        request = requests[index]
-        prompts = tuple((p.ids.tobytes(), p.positions.tobytes(), p.hidden_tokens) for p in request.prompts)
-        key = (prompts, request.response, request.reduction)
-        place = seen.setdefault(key, len(distinct)) if request.is_others else len(distinct)
+    index_of: list[int] = []
+    for request in requests:
+        place = len(distinct)
+        # Few requests have twins: of the others the tokens need not be looked at.
+        if request.reduction.needs == "targets" and alike[_outline(request)] > 1:
+            prompts = tuple((p.ids.tobytes(), p.positions.tobytes(), p.hidden_tokens) for p in request.prompts)
+            place = seen.setdefault((prompts, request.response, request.reduction), place)
         if place == len(distinct):
             distinct.append(request)
-            seen.setdefault(key, place)
-        index_of[index] = place
+        index_of.append(place)
     return distinct, index_of
+
+
+def _outline(request: Request) -> tuple[object, ...]:
+    return request.response, tuple(len(prompt.ids) for prompt in request.prompts)
 
 
 def _differentiate(backend: Backend, requests: Sequence[GradientRequest], cost: Cost) -> list[Gradients]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import Field, asdict, dataclass
-from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
+from typing import Any, ClassVar
 
 from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.record import JsonObject
@@ -61,15 +61,6 @@ class Measure(ABC):
         return False
 
     @property
-    def chooses(self) -> bool:
-        """Of one that goes on by the scores it is sent (see `ChoosingMeasure`), whether it does so of every item."""
-        return True
-
-    def chooses_of(self, item: Any) -> bool:
-        """Whether it does so of this item."""
-        return False
-
-    @property
     def samples(self) -> int:
         """Responses it draws for a case that has none."""
         return 1
@@ -104,18 +95,3 @@ class Measure(ABC):
 
     def record(self) -> JsonObject:
         return asdict(self)
-
-
-@runtime_checkable
-class ChoosingMeasure(Protocol):
-    """A measure that goes on, or not, by the scores it is sent: what it takes is only known from above."""
-
-    def longest_trial(self, item: Any) -> Trial[Any]:
-        """Ask for at least as much as `trial` would of this item, whatever it was sent; its answers mean nothing."""
-
-
-def chooses(measure: Measure, *items: Any) -> TypeGuard[ChoosingMeasure]:
-    """Whether a measure goes on, or not, by the scores it is sent of any item, or of one of these."""
-    if not isinstance(measure, ChoosingMeasure):
-        return False
-    return measure.chooses or any(map(measure.chooses_of, items))

@@ -111,11 +111,7 @@ class Chunk:
     def n_token_pass_tokens(self) -> int:
         """Tokens that one full pass for each prompt and wanted row would run."""
         return sum(
-            len(prompt.ids) + row
-            for request in self.requests
-            if not request.is_others
-            for row in request.rows
-            for prompt in request.prompts
+            len(prompt.ids) + row for request in self.requests for row in request.rows for prompt in request.prompts
         )
 
 

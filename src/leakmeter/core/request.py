@@ -227,8 +227,6 @@ class Request:
     prompts: tuple[Prompt, ...]
     response: tuple[int, ...]
     reduction: Reduction
-    is_others: bool = False
-    """Whether another trial asks for the same, of whose prompts it is: no cost of this one's."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.reduction, Reduction):

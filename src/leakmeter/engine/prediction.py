@@ -1,63 +1,97 @@
-"""Predict what cases will take in tokens and time, before they are measured and without the weights."""
+"""`--dry-run`: what cases will take in prompts and tokens, and in time by a short pass that is measured here."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from leakmeter.core import cost
 from leakmeter.core.backend import Backend
-from leakmeter.core.cost import PlanningBackend, Prediction, Sent, Speed, planning_backend, predict
-from leakmeter.core.drive import settled, together
+from leakmeter.core.counting import CountingBackend, Counts, count
 from leakmeter.core.item import Prepared
 from leakmeter.core.limits import parse_memory
 from leakmeter.core.loaded import LoadedCases, Plan
-from leakmeter.core.measure import Measure, chooses
-from leakmeter.core.request import Trial
+from leakmeter.core.measure import Measure
+from leakmeter.core.plan import plan
+from leakmeter.core.prompt import VIRTUAL, Piece, Prompt
+from leakmeter.core.reductions import TargetLogProbs
+from leakmeter.core.request import Request
 from leakmeter.engine.measure import shares, with_noise
 from leakmeter.errors import ModelError
 
 EXACT_CASES: Final = 32
 """Each of so many cases is predicted; of more, some stand for the others."""
-_MOST_SECONDS = 0.25  # for measuring how fast the machine is
-_SHARE_OF_RUN = 0.01
+_PASS_PROMPTS: Final = 4
+_PASS_TOKENS: Final = 128
+"""Of each prompt of the pass that is measured, the last ones."""
 
 
-@dataclass(slots=True)
 class Predictor:
-    """Predicts cases for one model on one device; measures the device's speed when it is first needed."""
+    """Predicts cases for one model, which is loaded: it scores a few hundred tokens, once."""
 
-    backend: PlanningBackend
-    device: str
-    measure_speed: Callable[[float], Speed] | None
-    """The device's speed, measured in so many seconds; None where operations have no meaning."""
-    sent_beside: Callable[[Sequence[Any], int], Sent] | None = None
-    """Of a served model: what a run of items in so many parts has the server asked beside them."""
-    _speed: Speed | None = None
+    def __init__(self, model: Backend) -> None:
+        self.model = model
+        self.backend = CountingBackend(model)
+        self._tokens_per_second: float | None = None
 
-    def predict(self, measure: Measure, *cases: Prepared) -> Prediction:
-        """Counts of what cases that are scored together will take."""
-        if chooses(measure, *(case.item for case in cases)):
-            longest = self._together([measure.longest_trial(case.item) for case in cases])
-            return replace(predict(self.backend, longest), is_upper_bound=True)
-        return predict(self.backend, self._together([measure.trial(case.item) for case in cases]))
+    @property
+    def is_remote(self) -> bool:
+        return self.model.capabilities.is_remote
 
-    def _together(self, trials: Sequence[Trial[Any]]) -> Trial[list[Any]]:
-        return together([settled(self.backend, trial) for trial in trials])
+    def predict(self, measure: Measure, *cases: Prepared, seed: int = 0) -> Counts:
+        """Counts of what cases that are scored together will take; where it depends on what is found, on answers that
+        the seed draws."""
+        self.backend.seed = seed
+        return count(self.backend, [measure.trial(case.item) for case in cases])
 
-    def seconds(self, prediction: Prediction) -> float | None:
-        size = self.backend.size
-        if size is None or self.measure_speed is None:
-            return None
-        if self._speed is None:
-            # A first look tells how long a better one may take.
-            self._speed = self.measure_speed(0.0)
-            allowed = _SHARE_OF_RUN * cost.seconds(size, self._speed, prediction.work)
-            self._speed = self.measure_speed(min(allowed, _MOST_SECONDS))
-        return cost.seconds(size, self._speed, prediction.work)
+    def seconds(self, counts: Counts) -> float | None:
+        """None of a served model, and where no prompt was scored."""
+        if self._tokens_per_second is None:
+            first = self.backend.first
+            if self.is_remote or first is None:
+                return None
+            self._tokens_per_second = _tokens_per_second(self.model, first)
+        return counts.n_tokens_run / self._tokens_per_second
+
+
+def predictor_for(
+    model: str, *, dtype: str | None = None, device: str | None = None, memory: str | None = None
+) -> Predictor:
+    """A predictor for a model that has to be on this machine already, else `ModelError`; nothing is fetched or kept."""
+    from leakmeter.models import resolve
+
+    resolved = resolve(model, notify=_unheard, download=False, hash_weights=False)
+    if resolved.is_hub and not Path(resolved.path).is_dir():
+        raise ModelError(f"'{model}' is not on this machine; fetch it with `leakmeter models pull {model}`")
+    from leakmeter.backends.hf.load import load_directory
+
+    loaded = load_directory(
+        Path(resolved.path),
+        name=resolved.name,
+        dtype=dtype,
+        device=device,
+        weights_sha256=None,
+        memory_bytes=parse_memory(memory) if memory else None,
+    )
+    return Predictor(loaded)
+
+
+def _unheard(line: str) -> None:
+    """Nothing takes time where nothing is fetched or converted."""
+
+
+def _tokens_per_second(model: Backend, request: Request) -> float:
+    """How fast a model runs the ends of some prompts, the second time."""
+    ends = [prompt.ids[prompt.ids < VIRTUAL][-_PASS_TOKENS:].tolist() for prompt in request.prompts[-_PASS_PROMPTS:]]
+    prompts = tuple(Prompt((Piece("end", "frame", tuple(ids)),)) for ids in ends if ids)
+    chunk = plan([Request(prompts, (ends[-1][-1],), TargetLogProbs())])
+    with model.without_cache():
+        model.score(chunk)
+        n_before, started = model.n_tokens_run, time.perf_counter()
+        model.score(chunk)
+        return max(1, model.n_tokens_run - n_before) / (time.perf_counter() - started)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +108,7 @@ class PredictedCase:
     full_pass_per_token_tokens: int
     """That a full pass for each prompt and token would run."""
     seconds: float | None
-    """None where operations have no meaning."""
+    """By how long a short pass takes here; None of a served model."""
     at_most: bool
     """Whether it is an upper bound."""
 
@@ -109,8 +143,8 @@ class PredictedCases:
     cases: tuple[PredictedCase, ...]
     served: PredictedServed | None = None
     """None where the model is in this process."""
-    operations: float | None = None
-    """Multiply-adds count twice; None where operations have no meaning."""
+    depends: bool = False
+    """Whether it depends on what is found."""
     n_cases: int = 0
     sampled_cases: int | None = None
     """Cases that were predicted one by one, of many; the numbers are estimates then, and `cases` are none. None where
@@ -126,7 +160,6 @@ class PredictedCases:
             full_pass_tokens=round(share * self.full_pass_tokens),
             full_pass_per_token_tokens=round(share * self.full_pass_per_token_tokens),
             seconds=None if self.seconds is None else share * self.seconds,
-            operations=None if self.operations is None else share * self.operations,
             cases=(),
             n_cases=n_cases,
             sampled_cases=n_looked_at,
@@ -140,7 +173,7 @@ def forecast(
     cases is predicted, and each that a server is asked (it may cost money). Of many cases some stand for the others,
     which are not tokenised: whole parts, spread evenly over them."""
     cases, size = plan.cases.cases, plan.group_size
-    if len(cases) <= EXACT_CASES or predictor.sent_beside is not None:
+    if len(cases) <= EXACT_CASES or predictor.is_remote:
         looked_at = cases
     else:
         numbers = spread_evenly(-(-len(cases) // size), max(1, EXACT_CASES // size))
@@ -166,108 +199,47 @@ def predicted_cases(
     group_size: int = 1,
     price_per_million: float | None = None,
 ) -> PredictedCases:
-    """What cases will take, one by one and together; cases that are scored together share. The
-    price is that of a million prompt tokens."""
-    if predictor.sent_beside is not None:
+    """What cases will take, one by one and together; cases that are scored together share. The price is that of a
+    million prompt tokens."""
+    if predictor.is_remote:
         prepared = with_noise(prepared, 0.0)  # whichever it is
 
     groups = [prepared[i : i + group_size] for i in range(0, len(prepared), group_size)]
-    predicted = [(group, predictor.predict(measure, *group)) for group in groups]
-    predictions = [prediction for _, prediction in predicted]
+    every = [predictor.predict(measure, *group) for group in groups]
     cases: list[PredictedCase] = []
-    for group, prediction in predicted:
-        n, seconds = len(group), predictor.seconds(prediction)
-        counts = (
-            prediction.n_prompts,
-            prediction.n_tokens_run,
-            prediction.n_full_pass_tokens,
-            prediction.n_token_pass_tokens,
-        )
+    for group, counts in zip(groups, every, strict=True):
+        n, seconds = len(group), predictor.seconds(counts)
+        totals = (counts.n_prompts, counts.n_tokens_run, counts.n_full_pass_tokens, counts.n_token_pass_tokens)
         of_case = None if seconds is None else seconds / n
-        own = zip(*(shares(count, n) for count in counts), strict=True)
+        own = zip(*(shares(total, n) for total in totals), strict=True)
         cases += [
-            PredictedCase(case.item.id, requests, run, full, full_per_token, of_case, prediction.is_upper_bound)
+            PredictedCase(case.item.id, requests, run, full, full_per_token, of_case, counts.is_upper_bound)
             for case, (requests, run, full, full_per_token) in zip(group, own, strict=True)
         ]
-    backend, size = predictor.backend, predictor.backend.size
-    durations = [duration for _, prediction in predicted if (duration := predictor.seconds(prediction)) is not None]
+    again = (predictor.predict(measure, *group, seed=1) for group in groups)
+    durations = [case.seconds for case in cases if case.seconds is not None]
     return PredictedCases(
-        backend.name,
-        backend.dtype,
-        predictor.device,
-        requests=sum(prediction.n_prompts for prediction in predictions),
-        tree_tokens=sum(prediction.n_tokens_run for prediction in predictions),
-        full_pass_tokens=sum(prediction.n_full_pass_tokens for prediction in predictions),
-        full_pass_per_token_tokens=sum(prediction.n_token_pass_tokens for prediction in predictions),
-        seconds=math.fsum(durations) if durations else None,
-        at_most=any(prediction.is_upper_bound for prediction in predictions),
+        predictor.model.name,
+        predictor.model.dtype,
+        predictor.model.device,
+        requests=sum(counts.n_prompts for counts in every),
+        tree_tokens=sum(counts.n_tokens_run for counts in every),
+        full_pass_tokens=sum(counts.n_full_pass_tokens for counts in every),
+        full_pass_per_token_tokens=sum(counts.n_token_pass_tokens for counts in every),
+        seconds=sum(durations) if durations else None,
+        at_most=any(counts.is_upper_bound for counts in every),
+        depends=any(other != counts for other, counts in zip(again, every, strict=True)),
         cases=tuple(cases),
-        served=_served(predictor, predictions, [case.item for case in prepared], price_per_million),
-        operations=None if size is None else math.fsum(cost.operations(size, p.work) for p in predictions),
+        served=_served(predictor, every, [case.item for case in prepared], price_per_million),
         n_cases=len(cases),
     )
 
 
 def _served(
-    predictor: Predictor, predictions: Sequence[Prediction], items: Sequence[Any], price_per_million: float | None
+    predictor: Predictor, every: Sequence[Counts], items: Sequence[Any], price_per_million: float | None
 ) -> PredictedServed | None:
-    if predictor.sent_beside is None or not items:
+    if not predictor.is_remote or not items:
         return None
-    sent = predictor.sent_beside(items, len(predictions))
-    for prediction in predictions:
-        sent += prediction.sent or Sent()
+    sent = sum((counts.sent for counts in every), predictor.model.to_be_sent_beside(items, len(every)))
     price = None if price_per_million is None else sent.n_tokens / 1e6 * price_per_million
     return PredictedServed(sent.n_requests, sent.n_tokens, price_per_million, price)
-
-
-def predictor_of(backend: Backend) -> Predictor:
-    size = backend.size
-    if size is None:
-        sent_beside = backend.to_be_sent_beside if backend.capabilities.is_remote else None
-        return Predictor(planning_backend(backend, None), backend.device, None, sent_beside)
-    return Predictor(planning_backend(backend, size), backend.device, backend.speed)
-
-
-def predictor_for(
-    model: str, *, dtype: str | None = None, device: str | None = None, memory: str | None = None
-) -> Predictor:
-    """A predictor for a model that has to be on this machine already (else `ModelError`); the weights are not read."""
-    from leakmeter.models import resolve
-
-    resolved = resolve(model, notify=_unheard, download=False, hash_weights=False)
-    if resolved.is_hub and not Path(resolved.path).is_dir():
-        raise ModelError(f"'{model}' is not on this machine; fetch it with `leakmeter models pull {model}`")
-    from leakmeter.backends.hf.machine import speed_of
-    from leakmeter.backends.hf.outline import outline_directory
-    from leakmeter.backends.hf.schedule import check_states
-
-    outline = outline_directory(
-        Path(resolved.path),
-        name=resolved.name,
-        dtype=dtype,
-        device=device,
-        memory_bytes=parse_memory(memory) if memory else None,
-    )
-    backend = PlanningBackend(
-        name=resolved.name,
-        tokenizer=outline.tokenizer,
-        dtype=str(outline.dtype).removeprefix("torch."),
-        window=outline.window,
-        sharing="prefixes" if outline.forks else "sequences",
-        size=outline.size,
-        most_rows=outline.most_rows,
-    )
-    backend.hides_pieces = outline.forks
-    size = outline.size
-    per_token = size.n_layers * size.state_width * size.bytes_per_number
-    backend.refuse = lambda chunk: check_states(resolved.name, chunk, per_token, 2 * size.most_state_bytes)
-    most = outline.size.most_state_bytes
-    return Predictor(
-        backend,
-        str(outline.device),
-        lambda seconds: speed_of(outline.device, outline.dtype, seconds=seconds, memory_bytes=most),
-    )
-
-
-def _unheard(line: str) -> None:
-    """Nothing takes time where nothing is fetched or converted."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,6 @@ import pytest
 
 import leakmeter
 from leakmeter.backends.toy import Toy
-from leakmeter.core.cost import planning_backend, predict
-from leakmeter.core.drive import drive
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.request import Scores
 from leakmeter.engine.ready import make_ready
@@ -237,21 +235,6 @@ def test_all_cases_of_a_value_score_the_same_decoys_however_they_are_grouped() -
         assert one.decoy_associations_nats == pytest.approx(two.decoy_associations_nats, abs=1e-9)
     scored = {(result.subject, result.type, result.n_decoys_scored) for result in by_group[0]}
     assert len(scored) == len({(subject, type_) for subject, type_, _ in scored}) < len(by_group[0])
-
-
-def test_no_more_is_run_than_predicted_and_others_prompts_are_no_cost_of_a_case() -> None:
-    toy = Toy()
-    for case in [case for case in probes_of(PEOPLE[:1], KINDS) if case.type == "phone"]:
-        item = ProbeSettings(prompts=2, decoys=50).prepare(case, toy, Pii()).item
-        predicted = predict(planning_backend(toy, None), Pii().longest_trial(item))
-        _, taken = drive(toy, [Pii().trial(item)])
-        assert taken.n_tokens_run <= predicted.n_tokens_run
-        assert taken.n_prompts <= predicted.n_prompts
-        bare = replace(item, values=replace(item.values, beside=()))
-        alone = predict(planning_backend(toy, None), Pii(beams=()).longest_trial(bare))
-        beside = predict(planning_backend(toy, None), Pii(beams=()).longest_trial(item))
-        assert alone.n_prompts == beside.n_prompts
-        assert alone.n_full_pass_tokens == beside.n_full_pass_tokens
 
 
 def test_nothing_is_generated_where_decoys_are_as_likely(tmp_path: Any) -> None:

@@ -20,7 +20,6 @@ from helpers.resumed_runs import resumed
 from leakmeter.backends.toy import ByteTokenizer, Toy
 from leakmeter.core.backend import response_texts
 from leakmeter.core.case import Case, Document
-from leakmeter.core.cost import planning_backend, predict
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
 from leakmeter.core.measure import Measurement
@@ -325,21 +324,6 @@ def test_a_piece_that_is_cut_in_part_says_what_is_left_of_it() -> None:
     assert not [each for each in after(texts, series, ["v1"]) if each.evidence is not None]
     # Without the cut the same numbers say that its sentences, alone, disclose it.
     assert [each.text for each in after(texts, series, []) if each.evidence is not None] == ["617-555-0134"]
-
-
-def test_what_a_trial_takes_is_known_from_above() -> None:
-    worst = 0.0
-    for model, given in (
-        (Copier(), {}), (Copier(3.0), {"group": True}), (Copier(), {"response": None, "unit": "ngram:30"}),
-        (Copier(1.5), {"unit": "word"}), (Copier(), {"unit": "document"}), (Copier(at_least=2), NEEDLESS),
-    ):  # fmt: skip
-        case = prepared(**given)
-        told = predict(planning_backend(model, None), MEASURE.longest_trial(case.item))
-        _, taken = drive(model, [MEASURE.trial(case.item)])
-        assert taken.n_prompts <= told.n_prompts
-        assert taken.n_tokens_run <= told.n_tokens_run
-        worst = max(worst, taken.n_tokens_run / told.n_tokens_run)
-    assert worst > 0.5  # it is no idle bound
 
 
 def test_nothing_of_a_disclosure_becomes_markup() -> None:

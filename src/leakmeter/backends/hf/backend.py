@@ -14,8 +14,7 @@ from torch import Tensor
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.gradients import Differentiator, alike
 from leakmeter.backends.hf.lengths import end_on_side
-from leakmeter.backends.hf.machine import Surplus, default_memory, is_out_of_memory, machine_of, speed_of
-from leakmeter.backends.hf.outline import size_of
+from leakmeter.backends.hf.machine import Surplus, default_memory, is_out_of_memory, machine_of
 from leakmeter.backends.hf.places import differentiable, layer_of
 from leakmeter.backends.hf.reduce import answers
 from leakmeter.backends.hf.reuse import Reuse, continued_runs, parameters_state
@@ -33,7 +32,6 @@ from leakmeter.backends.hf.self_check import SelfCheck
 from leakmeter.backends.hf.states import SPARE_COLUMNS, Before, Hidden, Kept, Segment, Start, State
 from leakmeter.backends.hf.tokenizer import HfTokenizer, json_sha256
 from leakmeter.core.backend import Backend, Capabilities, no_masks
-from leakmeter.core.cost import ModelSize, Speed
 from leakmeter.core.plan import Chunk, Run
 from leakmeter.core.record import JsonObject
 from leakmeter.core.request import GradientRequest, Gradients, Place, Scores, tokens_of
@@ -111,7 +109,6 @@ class HfBackend(Backend):
         self._refusal: Callable[[Chunk], None] = partial(
             check_states, name, bytes_per_token=self.forward.bytes_per_token, memory_bytes=self.memory_bytes
         )
-        self._speed: tuple[float, Speed] | None = None
 
     @property
     @override
@@ -155,19 +152,6 @@ class HfBackend(Backend):
     def check_place(self, place: Place) -> None:
         if place.kind == "layer":
             layer_of(self.model, place.layer, self.name)
-
-    @property
-    @override
-    def size(self) -> ModelSize:
-        return size_of(self.model, self.limits)
-
-    @override
-    def speed(self, seconds: float) -> Speed:
-        """The same as before, where that was measured for as long."""
-        if self._speed is None or self._speed[0] < seconds:
-            device, dtype, most_bytes = self.model.device, self.model.dtype, self.limits.state_bytes
-            self._speed = seconds, speed_of(device, dtype, seconds=seconds, memory_bytes=most_bytes)
-        return self._speed[1]
 
     @contextmanager
     @override

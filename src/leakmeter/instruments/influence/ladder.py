@@ -74,12 +74,10 @@ class Ladder:
     """Of a measurement of each token of the first response, nats."""
     n_bare: int
     """Prompts that every further request scores again."""
-    longest: bool = False
-    """Whether as much is asked for as may be, whatever the scores."""
 
     def documents(self) -> list[str]:
         """Those that matter: what one does to some stretch of a response is above noise and an irrelevant text."""
-        return [name for name in self.sentences if self.longest or self._matters(name)]
+        return [name for name in self.sentences if self._matters(name)]
 
     def _matters(self, name: str) -> bool:
         # Noise is that of the first response; a document that moves a further response is never below it.
@@ -114,9 +112,6 @@ class Ladder:
 
     def alone(self, documents: Sequence[str]) -> list[str]:
         """Sentences to score as the only context, most promising first, as many as there are prompts left for."""
-        if self.longest:
-            # Where few documents matter, more is left for their sentences: it is counted with all of them.
-            return [part for name in documents for part in self.sentences[name]]
         n_responses = len(self.scored)
         n_sentences = sum(len(parts) for parts in self.sentences.values())
         n_left_out = sum(len(self.sentences[name]) for name in documents)

@@ -100,16 +100,6 @@ class Influence(Measure):
 
     @property
     @override
-    def chooses(self) -> bool:
-        """Whether its requests depend on scores."""
-        return self.search is not None
-
-    @override
-    def chooses_of(self, item: ContextItem) -> bool:
-        return bool(self._documents(item))
-
-    @property
-    @override
     def documents_first(self) -> bool:
         """Whether it measures documents before their sentences, where a case is cut into both."""
         return self.search is None
@@ -145,12 +135,6 @@ class Influence(Measure):
 
     @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
-        return self._trial(item, longest=False)
-
-    def longest_trial(self, item: ContextItem) -> Trial[list[Measurement]]:
-        return self._trial(item, longest=True)
-
-    def _trial(self, item: ContextItem, *, longest: bool) -> Trial[list[Measurement]]:
         if item.response is not None:
             responses = [item.response]
         else:
@@ -164,13 +148,13 @@ class Influence(Measure):
             )
         if self.searching is not None:
             searcher = Searcher(
-                self.searching, self.auditing, self.audit_rounds, self.reduction, responses[0], self.seed, longest
+                self.searching, self.auditing, self.audit_rounds, self.reduction, responses[0], self.seed
             )
             found = yield from searcher.trial(item)
             return (yield from self._of_search(item, responses, found))
         sentences = self._documents(item)
         if sentences:
-            return (yield from self._from_documents(item, responses, sentences, longest=longest))
+            return (yield from self._from_documents(item, responses, sentences))
         scored = yield from self._scored(item, responses, _without_documents(item))
         noise = yield from neighbourhood_noise(item, responses[0], self.reduction, scored[0].values[:2])
         return list(_measurements(item, responses, scored, noise))
@@ -250,8 +234,6 @@ class Influence(Measure):
         item: ContextItem,
         responses: Sequence[tuple[int, ...]],
         sentences: Mapping[str, Sequence[str]],
-        *,
-        longest: bool,
     ) -> Trial[list[Measurement]]:
         """Measure documents on responses, then sentences of those that matter."""
         within = {part for parts in sentences.values() for part in parts}
@@ -259,7 +241,7 @@ class Influence(Measure):
         scored = yield from self._scored(item, responses, names)
         noise = yield from neighbourhood_noise(item, responses[0], self.reduction, scored[0].values[:2])
 
-        ladder = Ladder(item, sentences, scored, noise, self._n_bare, longest)
+        ladder = Ladder(item, sentences, scored, noise, self._n_bare)
         documents = ladder.documents()
         left_out = [part for name in documents for part in sentences[name]]
         bare = (item.blank,) * self._n_bare

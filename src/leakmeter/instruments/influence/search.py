@@ -180,13 +180,9 @@ class Searcher:
     response: tuple[int, ...]
     seed: int
     """Of the pieces that are audited."""
-    longest: bool = False
-    """Whether as much is asked for as may be, whatever the scores."""
 
     def trial(self, item: ContextItem) -> Trial[Found]:
         scored = Found()
-        if self.longest:
-            item = _repeats_last(item)
         units = [span.name for span in item.spans if span.kind == "unit"]
         if (yield from self._screen(item, scored)):
             yield from self._rescore(item, scored, units)
@@ -214,8 +210,7 @@ class Searcher:
     def _rescore(self, item: ContextItem, scored: Found, units: Sequence[str]) -> Trial[None]:
         """Score the first pieces of the screen, until the rest is expected to reach less than the k-th or a placebo."""
         ranked = sorted(units, key=lambda name: -scored.nats(scored.hidden[name]))
-        # One more than may be: prompts without different pieces may still begin alike, which is run once.
-        n, most = 0, min(self.search.most + self.longest, len(units))
+        n, most = 0, min(self.search.most, len(units))
         beside = _leading(item.spans, scored, "value", self.search.k)
         for level in LEVELS:
             # Documents, and paragraphs, one of each, are scored exactly beside smaller pieces.
@@ -225,8 +220,6 @@ class Searcher:
             batch = ranked[n : min(n + more, most)]
             yield from self._score(item, scored, [*batch, *beside], keep=True)
             n, beside = n + len(batch), []
-            if self.longest:
-                continue
             exact = [scored.nats(scored.cuts[name]) for name in ranked[:n]]
             hidden, rest = ([scored.nats(scored.hidden[name]) for name in part] for part in (ranked[:n], ranked[n:]))
             if not rest or max(kth(exact, self.search.k), scored.placebo_nats) > reach(exact, hidden, rest):
@@ -241,17 +234,7 @@ class Searcher:
         yield from self._score(item, scored, [*wholes, *values], keep=False)
         removed.update({tuple(names): scored.cuts[level] for level, names in wholes.items() if names})
         n_left = 2 * self.search.most
-        # Single pieces take most, since each is scored alone too; and a round has two parts of a group at least.
-        smallest = sorted((part for group in groups for part in _parts(group)), key=len) if self.longest else []
         groups = [] if wholes else groups
-        if self.longest:
-            yield from self._score_groups(item, scored, groups, removed)
-            n_left = max(n_left - len(groups), 0)
-            # An audit may score the single pieces of all groups that were removed whole.
-            smallest = smallest[:n_left] + ([part for part in smallest if len(part) > 1][:n_left] if self.audit else [])
-            for first in range(0, len(smallest), 2):
-                yield from self._score_groups(item, scored, smallest[first : first + 2], removed)
-            return
         while True:
             yield from self._score_groups(item, scored, groups, removed)
             n_left -= len(groups)
@@ -303,13 +286,11 @@ class Searcher:
             if not left:
                 return
             threshold = self._kth(scored, units)
-            # Of a screen by removal, all that was removed may have been groups.
-            n_at_most = len(units) if self.longest and not scored.hidden else len(left)
-            n_drawn = min(audit.draws(n_at_most, number, self.n_rounds), len(left))
-            drawn = left[:n_drawn] if self.longest else draw(left, n_drawn, self.seed, item.id, number)
+            n_drawn = min(audit.draws(len(left), number, self.n_rounds), len(left))
+            drawn = draw(left, n_drawn, self.seed, item.id, number)
             yield from self._score(item, scored, drawn, keep=bool(scored.hidden))
             scored.audited.update(dict.fromkeys(drawn, number))
-            if not self.longest and not any(scored.nats(scored.cuts[name]) > threshold for name in drawn):
+            if not any(scored.nats(scored.cuts[name]) > threshold for name in drawn):
                 return
 
     def _score(self, item: ContextItem, scored: Found, names: Sequence[str], *, keep: bool) -> Trial[None]:
@@ -322,7 +303,7 @@ class Searcher:
         answers = yield [states_of(item, self.response), request] if keep else [request]
         rows = answers[-1].values[1:]
         scored.cuts.update(zip(todo, rows, strict=False))
-        scored.placebos += rows[len(todo) :]
+        scored.placebos.extend(rows[len(todo) :])
 
     def _request(self, item: ContextItem, prompts: Iterable[Prompt]) -> Request:
         return Request((item.blank, *prompts), self.response, self.reduction)
@@ -402,19 +383,3 @@ def _split(names: Sequence[str], n: int) -> Iterator[list[str]]:
     for start, end in pairwise(edges):
         if start < end:
             yield list(names[start:end])
-
-
-def _repeats_last(item: ContextItem) -> ContextItem:
-    """The item with spans that repeat the tokens of an earlier one last: their prompts may be equal."""
-    ids = {piece.name: tuple(piece.ids) for piece in item.prompt.pieces}
-    contents = [tuple(ids[name] for name in span.pieces) for span in item.spans]
-    order = sorted(range(len(contents)), key=lambda i: contents[i] in contents[:i])
-    return replace(item, spans=tuple(item.spans[i] for i in order))
-
-
-def _parts(names: Sequence[str]) -> Iterator[list[str]]:
-    """The parts of a group and their parts, down to single pieces."""
-    if len(names) > 1:
-        for part in _split(names, _PARTS):
-            yield part
-            yield from _parts(part)

@@ -62,19 +62,6 @@ def candidates(width: int, stop_ids: Collection[int]) -> Top:
     return Top(max(2, 1 + len(frozenset(stop_ids))) * width)
 
 
-def longest_beam_search(
-    prompts: Sequence[Prompt], *, width: int, max_new_tokens: int, stop_ids: Collection[int]
-) -> Generator[list[Request], list[Scores], None]:
-    """Ask for at least as much as `beam_search` would, whatever it is answered: predictions drive this instead.
-
-    As if beams parted with their first token, and none ended before the limit.
-    """
-    reduction = candidates(width, stop_ids)
-    yield [Request((prompt,), (), reduction) for prompt in prompts]
-    for n_tokens in range(1, max_new_tokens):
-        yield [Request((prompt,), (beam,) * n_tokens, reduction) for prompt in prompts for beam in range(width)]
-
-
 @dataclass(slots=True)
 class _Search:
     width: int

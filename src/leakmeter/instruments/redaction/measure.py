@@ -194,28 +194,6 @@ class Redaction(Measure):
                 measurements += [measurement(ANSWER_PLACEBO, row - without, sample_=1) for row in irrelevant]
         return measurements
 
-    def longest_trial(self, item: ContextItem) -> Trial[None]:
-        """The most that `trial` may ask for, for predictions: every span is cut, and all but one put back.
-
-        The prompts of a round are no longer than those here, with one span cut instead of several, and part no later:
-        here the first spans are cut.
-        """
-        response, scores = yield from self._begin(item)
-        cuts = [item.cuts[name] for name in candidates(item)]
-        if self.disclosures:
-            # All cut, and each put back with all that is left looked at again: a way with fewer cuts takes less.
-            for n in [*range(len(cuts), -1, -1), *range(1, len(cuts))]:
-                yield [self._request(item, (item.prompt, *cuts[:n]), response)]
-        k = len(cuts) if self.search is None else Search.parse(self.search).k
-        for n in range(len(cuts), 0, -1) if not self.disclosures else ():
-            yield from self._promising(item, response, (), candidates(item)[:n])
-            yield [self._request(item, cuts[: min(n, k)], response)]
-        for n in range(len(cuts), 1, -1):
-            yield [self._request(item, (item.prompt, *cuts[: n - 1]), response)]
-        yield from neighbourhood_noise(item, response, self.reduction, scores.values[:2])
-        if cuts:
-            yield from self._answer(item, item.prompt)
-
     def _request(self, item: ContextItem, prompts: Sequence[Prompt], response: tuple[int, ...]) -> Request:
         return Request((item.blank, *prompts), response, self.reduction)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -124,11 +124,6 @@ class Fisher(Measure):
             request = self._request(item, self._enough(gradients.values), first=self.probes)
             (gradients,) = yield from ask([request])
         return list(self._measurements(item, request, gradients))
-
-    def longest_trial(self, item: QueryItem) -> Trial[Any]:
-        yield [self._request(item, self.probes)]
-        if self._is_adaptive:
-            yield [self._request(item, self.max_probes, first=self.probes)]
 
     def _request(self, item: QueryItem, n_probes: int, first: int = 0) -> GradientRequest:
         if not item.prompt.n_tokens(QUERY):
