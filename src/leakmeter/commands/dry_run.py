@@ -58,7 +58,7 @@ def _totals(predicted: PredictedCases) -> Table:
 
     run = predicted.tree_tokens
     most = "at most " if predicted.at_most else ""
-    about = most if predicted.sampled_cases is None else f"{most}about "
+    about = f"{most}about " if predicted.depends or predicted.sampled_cases is not None else most
     rows = [
         ("cases", f"{predicted.n_cases:,}", ""),
         ("prompts scored", f"{about}{predicted.requests:,}", ""),

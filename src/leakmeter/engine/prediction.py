@@ -206,6 +206,8 @@ def predicted_cases(
 
     groups = [prepared[i : i + group_size] for i in range(0, len(prepared), group_size)]
     every = [predictor.predict(measure, *group) for group in groups]
+    again = (predictor.predict(measure, *group, seed=1) for group in groups)
+    depends = any(other != counts for other, counts in zip(again, every, strict=True))
     cases: list[PredictedCase] = []
     for group, counts in zip(groups, every, strict=True):
         n, seconds = len(group), predictor.seconds(counts)
@@ -213,10 +215,11 @@ def predicted_cases(
         of_case = None if seconds is None else seconds / n
         own = zip(*(shares(total, n) for total in totals), strict=True)
         cases += [
-            PredictedCase(case.item.id, requests, run, full, full_per_token, of_case, counts.is_upper_bound)
+            PredictedCase(
+                case.item.id, requests, run, full, full_per_token, of_case, counts.is_upper_bound and not depends
+            )
             for case, (requests, run, full, full_per_token) in zip(group, own, strict=True)
         ]
-    again = (predictor.predict(measure, *group, seed=1) for group in groups)
     durations = [case.seconds for case in cases if case.seconds is not None]
     return PredictedCases(
         predictor.model.name,
@@ -227,8 +230,8 @@ def predicted_cases(
         full_pass_tokens=sum(counts.n_full_pass_tokens for counts in every),
         full_pass_per_token_tokens=sum(counts.n_token_pass_tokens for counts in every),
         seconds=sum(durations) if durations else None,
-        at_most=any(counts.is_upper_bound for counts in every),
-        depends=any(other != counts for other, counts in zip(again, every, strict=True)),
+        at_most=any(counts.is_upper_bound for counts in every) and not depends,
+        depends=depends,
         cases=tuple(cases),
         served=_served(predictor, every, [case.item for case in prepared], price_per_million),
         n_cases=len(cases),

@@ -21,7 +21,7 @@ from leakmeter.core.case import Case, Document
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem, Prepared
 from leakmeter.core.measure import RESPONSE as TOKENS
-from leakmeter.core.measure import TOKEN_ID, Measurement, chooses
+from leakmeter.core.measure import TOKEN_ID, Measurement
 from leakmeter.core.request import FloatArray
 from leakmeter.engine.measure import texts_of
 from leakmeter.errors import UsageError
@@ -126,7 +126,7 @@ def test_one_document_and_documents_of_one_sentence_are_measured_as_sentences(te
     for unit in ("auto", "sentence"):
         item = item_of(texts, PromptSettings(unit=unit, template="plain"))
         measure = Influence(cid_lambda=weight)
-        assert not chooses(measure, item)
+        assert not measure._documents(item)
         chunks: list[Any] = []
         ([measurements], _) = drive(Copying(), [measure.trial(item)], on_plan=chunks.append)
         told = [(one.statistic, one.piece, one.values.tolist()) for one in measurements]
