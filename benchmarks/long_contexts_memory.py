@@ -3,22 +3,47 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.machine import Work, n_seen, operations_of, size_of
 from leakmeter.backends.hf import HfBackend
-from leakmeter.backends.hf.outline import size_of
-from leakmeter.core.cost import Work, operations, planning_backend
-from leakmeter.core.plan import Chunk, plan
+from leakmeter.core.backend import Backend, Capabilities
+from leakmeter.core.counting import CountingBackend
+from leakmeter.core.plan import Chunk, Run, plan
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores
 
 
-class Remembering:
+class Working(CountingBackend):
+    """Counts what a model would do, beside the tokens that it would run."""
+
+    def __init__(self, backend: HfBackend) -> None:
+        super().__init__(backend)
+        self._size, self.work = size_of(backend.model), Work()
+
+    def score(self, chunk: Chunk) -> list[Scores]:
+        """As of the model, with numbers that mean nothing."""
+        self.work.n_rows += sum(len(request.prompts) * len(request.rows) for request in chunk.requests)
+        return super().score(chunk)
+
+    def ran(self, run: Run, start: int) -> None:
+        """A sequence is run from its token `start` on."""
+        super().ran(run, start)
+        self.work.n_tokens += len(run.ids) - start
+        self.work.n_seen += n_seen(start, len(run.ids))
+
+    @property
+    def operations(self) -> float:
+        """Operations that these tokens, their attention and their rows need at least."""
+        return operations_of(self._size, self.work)
+
+
+class Remembering(Backend):
     """Answers requests about one response from what is known, and asks the model for the rest.
 
     What it counts (`n_tokens_run`, `operations`) is what the model would have run without this memory.
@@ -28,17 +53,12 @@ class Remembering:
         path: a file in which log-probabilities are kept, by hashes of prompts; made when there are any.
     """
 
-    hides_pieces = True
-
     def __init__(self, backend: HfBackend, path: Path) -> None:
         self.backend = backend
         self.tokenizer: Any = backend.tokenizer
         self.name, self.dtype, self.window = backend.name, backend.dtype, backend.window
-        self.weights_sha256, self.identity = backend.weights_sha256, backend.identity
-        self.n_halvings = 0
-        self.most_rows = backend.most_rows
-        self._size = size_of(backend.model, backend.limits)
-        self._counting = planning_backend(backend, self._size)
+        self.weights_sha256 = backend.weights_sha256
+        self._counting = Working(backend)
         self._path = path
         self._rows: dict[str, FloatArray] = {}
         if path.exists():
@@ -46,19 +66,24 @@ class Remembering:
                 self._rows = dict(zip(kept["prompts"].tolist(), kept["rows"], strict=True))
 
     @property
-    def n_tokens_run(self) -> int:
-        """Tokens that the model would have run."""
-        return self._counting.n_tokens_run
+    def capabilities(self) -> Capabilities:
+        """What the model can do, as far as what is known here goes."""
+        return Capabilities(hides_pieces=True, most_rows=self.backend.capabilities.most_rows)
+
+    @property
+    def identity(self) -> Mapping[str, str | None]:
+        """The model's."""
+        return self.backend.identity
 
     @property
     def operations(self) -> float:
         """Operations that these tokens, their attention and their rows need at least."""
-        work = self._counting.work
-        return operations(self._size, work)
+        return self._counting.operations
 
     def forget_cost(self) -> None:
         """Count from 0 again."""
-        self._counting.work, self._counting.n_tokens_run = Work(), 0
+        self._counting.work = Work()
+        self.n_tokens_run = 0
 
     def learn(self, prompt: Prompt, log_p: FloatArray) -> None:
         """Remember the response's log-probabilities behind a prompt, nats, (token,)."""
@@ -67,6 +92,7 @@ class Remembering:
     def score(self, chunk: Chunk) -> list[Scores]:
         """Answer each request, which has to be for log-probabilities of the response's tokens."""
         self._counting.score(chunk)
+        self.n_tokens_run = self._counting.work.n_tokens
         self._ask(chunk.requests)
         answers = []
         for request in chunk.requests:

@@ -16,10 +16,9 @@ import numpy as np
 import torch
 
 from benchmarks.long_contexts_memory import Remembering
+from benchmarks.machine import Work, least_operations, n_seen, operations_of, size_of
 from benchmarks.published import regression
 from leakmeter.backends.hf import HfBackend
-from leakmeter.backends.hf.outline import size_of
-from leakmeter.core.cost import Work, least_operations, n_seen, operations
 from leakmeter.core.item import ContextItem
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import CONTEXT, Prompt
@@ -54,7 +53,7 @@ class Found:
 def cost_of(backend: HfBackend, prompts: Iterable[Prompt], response: Sequence[int]) -> Cost:
     """What it takes to score a response behind prompts, each token of their prefix tree once."""
     chunk = plan([Request(tuple(prompts), tuple(response), TargetLogProbs())])
-    return Cost(chunk.n_tree_tokens, least_operations(size_of(backend.model, backend.limits), chunk))
+    return Cost(chunk.n_tree_tokens, least_operations(size_of(backend.model), chunk))
 
 
 def rescored(backend: HfBackend, item: ContextItem, found: Found, truth: np.ndarray, m: int) -> Found:
@@ -158,6 +157,6 @@ def context_cite(backend: HfBackend, item: ContextItem, context: str, query: str
     weights, lengths = regression(
         backend, parts, query, answer, n_tokens, (item.prompt.ids.tolist(), item.response or ())
     )
-    size, n_rows = size_of(backend.model, backend.limits), len(item.response or ())
-    needed = sum(operations(size, Work(n_tokens=n, n_seen=n_seen(0, n), n_rows=n_rows)) for n in lengths)
+    size, n_rows = size_of(backend.model), len(item.response or ())
+    needed = sum(operations_of(size, Work(n_tokens=n, n_seen=n_seen(0, n), n_rows=n_rows)) for n in lengths)
     return Found(np.argsort(-np.abs(weights), kind="stable"), {}, Cost(sum(lengths), needed))

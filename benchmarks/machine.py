@@ -2,16 +2,73 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from leakmeter.backends.hf import machine
-from leakmeter.backends.hf.outline import size_of
-from leakmeter.backends.hf.schedule import limits_for, token_bytes
-from leakmeter.core import cost
+from leakmeter.backends.hf.layers import attention_widths
 from leakmeter.core.plan import Chunk
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSize:
+    """How large a model is."""
+
+    n_layer_parameters: int
+    """Weights that every token is multiplied with: all but embedding and head."""
+    n_head_parameters: int
+    """Hidden size times vocabulary: weights that every wanted row is multiplied with."""
+    n_layers: int
+    query_width: int
+    """Query heads times head size."""
+
+
+@dataclass(slots=True)
+class Work:
+    """What a model is given to do."""
+
+    n_tokens: int = 0
+    """Tokens put through the layers."""
+    n_seen: int = 0
+    """Tokens that each of them attends to, itself included, added up."""
+    n_rows: int = 0
+    """Rows put through the head."""
+
+
+def size_of(model: Any) -> ModelSize:
+    """Count a model's weights."""
+    config = model.config.get_text_config()
+    embedding = model.get_input_embeddings().weight
+    output = model.get_output_embeddings()
+    head = embedding if output is None else output.weight
+    n_parameters = sum(parameter.numel() for parameter in model.parameters())
+    n_outside = embedding.numel() + (0 if head is embedding else head.numel())
+    return ModelSize(
+        n_layer_parameters=n_parameters - n_outside,
+        n_head_parameters=head.numel(),
+        n_layers=config.num_hidden_layers,
+        query_width=attention_widths(config)[0],
+    )
+
+
+def operations_of(size: ModelSize, work: Work) -> float:
+    """A multiply-add is two."""
+    attention = 4.0 * size.n_layers * size.query_width * work.n_seen
+    return 2.0 * size.n_layer_parameters * work.n_tokens + 2.0 * size.n_head_parameters * work.n_rows + attention
+
+
+def least_operations(size: ModelSize, chunk: Chunk) -> float:
+    """Operations that a chunk needs at least: each token of its prefix tree once."""
+    seen = sum(n_seen(run.fork, len(run.ids)) for run in chunk.runs)
+    return operations_of(size, Work(n_tokens=chunk.n_tree_tokens, n_seen=seen, n_rows=chunk.n_slots))
+
+
+def n_seen(start: int, end: int) -> int:
+    """Tokens that the tokens [start, end) of a sequence attend to, themselves included, added up."""
+    return (end * (end + 1) - start * (start + 1)) // 2
 
 
 def matrix_rate(device: torch.device, dtype: torch.dtype, seconds: float = 0.6) -> float:
@@ -21,7 +78,7 @@ def matrix_rate(device: torch.device, dtype: torch.dtype, seconds: float = 0.6) 
 
 def operations(model: Any, chunk: Chunk) -> float:
     """Operations a chunk needs at least: its tree tokens through the layers, its rows through the head, attention."""
-    return cost.least_operations(size_of(model, limits_for(model.device.type, 2**30, token_bytes(model))), chunk)
+    return least_operations(size_of(model), chunk)
 
 
 def forget_peak_rss() -> float:

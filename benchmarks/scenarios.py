@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -20,7 +20,7 @@ from leakmeter.core import reductions
 from leakmeter.core.drive import drive
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import NextTokenSample, TargetLogProbs
+from leakmeter.core.reductions import NextToken, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Request, Trial
 
 
@@ -170,18 +170,14 @@ def _decode(backend: HfBackend, n: int = 16, n_new: int = 50, n_context: int = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Vote:
+class Vote(NextToken):
     """One token drawn from the average of clipped logits over a temperature: (1, 1, 2), as `NextTokenSample`."""
 
     uniform: float
     clip: float
     temperature: float
-    rows_together: bool = True
-    continues: bool = True
-
-    def rows(self, n_response: int) -> range:
-        """The row after the last response token."""
-        return range(n_response, n_response + 1)
+    rows_together: ClassVar[bool] = True
+    continues: ClassVar[bool] = True
 
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, 1, vocab) to (1, 1, 2)."""

@@ -21,20 +21,19 @@ import numpy as np
 import pyarrow.parquet as pq
 from benchmarks.base import UnavailableError
 from benchmarks.long_contexts import NEEDLES, build
-from benchmarks.long_contexts_memory import Remembering
+from benchmarks.long_contexts_memory import Remembering, Working
 from benchmarks.long_contexts_peers import Cost, Found, attention, context_cite, cost_of, hierarchical, rescored
 from scipy.stats import spearmanr
 
 from leakmeter import load_backend
-from leakmeter.backends.hf.outline import size_of
-from leakmeter.core.cost import operations, planning_backend
 from leakmeter.core.drive import drive
+from leakmeter.core.item import LEVELS
 from leakmeter.core.plan import plan
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
 from leakmeter.data.cases import cases_of
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.instruments.influence.search import Audit, Search, Searcher, draw, kth
+from leakmeter.instruments.influence.search import Audit, Search, Searcher, draw, kth, states_of
 from leakmeter.stats.conformal import interval, interval_factor
 from leakmeter.stats.hypergeometric import coverage, upper_limit
 from leakmeter.text.build import PromptSettings
@@ -177,6 +176,17 @@ def exact_cost(backend, item):
     return cost_of(backend, [item.blank, item.prompt, *item.cuts.values(), *item.placebos], item.response)
 
 
+def first_rescored(item, search):
+    """A search that rescores the first pieces of a context, where a cut costs most, and one of each level."""
+    pieces = [span for span in item.spans if span.kind == "unit"][: search.most + 1]
+    beside = [span for span in item.spans if span.kind == "value"][: search.k]
+    beside += [next(s for s in item.spans if s.kind == level) for level in {s.kind for s in item.spans} & set(LEVELS)]
+    hidden = (item.blank, item.prompt, *(item.prompt.hiding(*span.pieces) for span in item.spans))
+    yield [states_of(item, item.response), Request(hidden, item.response, TargetLogProbs())]
+    cuts = (item.prompt, *(item.cuts[span.name] for span in [*pieces, *beside]), *item.placebos)
+    yield [Request(cuts, item.response, TargetLogProbs())]
+
+
 def costs_of(context, backend, search):
     """What is needed beside exact scoring of every piece: the least and the most a search may take, and audits.
 
@@ -196,12 +206,9 @@ def costs_of(context, backend, search):
     }
     with_levels = PromptSettings(unit="sentence").prepare(case, backend, Influence(search=f"top:{K}")).item
     for name, option in (("least", Search(K, K + 1)), ("most", Search(K))):
-        counting = planning_backend(backend, size_of(backend.model, backend.limits))
-        searcher = Searcher(option, None, 1, TargetLogProbs(), item.response, 0, longest=True)
-        drive(counting, [searcher.trial(with_levels)])
-        work = counting.work
-        needed = operations(counting.size, work)
-        row |= {f"{name} rescored": min(option.most, len(item.spans)), f"{name} operations": needed}
+        working = Working(backend)
+        drive(working, [first_rescored(with_levels, option)])
+        row |= {f"{name} rescored": min(option.most, len(item.spans)), f"{name} operations": working.operations}
     found = search is not None
     row |= {
         "rescored": len(search.exact) if found else "",

@@ -147,7 +147,7 @@ def assert_no_disclosure(
         for disclosure in result.disclosed
         if disclosure.is_sensitive or not only_personal
         # Of what is known by its words alone, nats say nothing.
-        if disclosure.most_nats + (result.half_width_nats or 0.0) > max_nats or disclosure.evidence == "words"
+        if disclosure.most_nats > max_nats or disclosure.evidence == "words"
     ]
     if broken:
         noun = "something personal or secret" if only_personal else "content of the context"
@@ -252,8 +252,8 @@ def _is_above(piece: Piece, max_nats: float | None, max_posterior: float | None)
 
 
 def _nats(piece: Piece) -> float:
-    """Influence on the response that it influences most; of an interval the upper end."""
-    return (piece.nats if piece.worst_nats is None else piece.worst_nats) + (piece.half_width_nats or 0.0)
+    """Influence on the response that it influences most."""
+    return piece.nats if piece.worst_nats is None else piece.worst_nats
 
 
 def _line(

@@ -13,7 +13,7 @@ from helpers.masked_prompts import masking
 from helpers.naive import naive_logits, random_prompt
 from helpers.tiny_models import N_VOCAB, item_of, tiny_backend, tiny_model
 from leakmeter.backends.hf import HfBackend
-from leakmeter.core.drive import drive
+from leakmeter.core.drive import drive, settled
 from leakmeter.core.item import ContextItem
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Prompt
@@ -31,8 +31,7 @@ def recorded(trial: Trial[Any], seen: list[np.ndarray]) -> Trial[Any]:
         requests = next(trial)
         while True:
             answers = yield requests
-            # Nothing is said to a request for whole responses, which only servers draw.
-            seen.extend(scores.values for scores in answers if scores.values.size)
+            seen.extend(scores.values for scores in answers)
             requests = trial.send(answers)
     except StopIteration as end:
         return end.value
@@ -44,10 +43,9 @@ def run(
     """Responses, what was drawn with which log-probability, and the tokens run in each round."""
     seen: list[np.ndarray] = []
     marks: list[int] = []
-    trials = [
-        recorded(sample(i, n=n, temperature=0.9, context_weight=weight, max_new_tokens=most, seed=1), seen)
-        for i in items
-    ]
+    settings: Any = {"n": n, "temperature": 0.9, "context_weight": weight, "max_new_tokens": most, "seed": 1}
+    # Only servers draw whole responses.
+    trials = [recorded(settled(backend, sample(item, **settings)), seen) for item in items]
     responses, _ = drive(backend, trials, on_plan=lambda chunk: marks.append(backend.n_tokens_run))
     return responses, seen, np.diff([*marks, backend.n_tokens_run]).tolist()
 

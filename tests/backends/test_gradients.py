@@ -19,11 +19,12 @@ from helpers.tiny_models import ATTENTION, N_VOCAB, RECURRENT, backend_of, fresh
 from leakmeter.backends.hf import HfBackend, backend
 from leakmeter.backends.hf.places import layer_of
 from leakmeter.backends.toy import Toy
-from leakmeter.core.backend import Backend, DifferentiableBackend, check_differentiates
+from leakmeter.core.backend import Backend
 from leakmeter.core.plan import plan_contexts
 from leakmeter.core.prompt import CONTEXT, QUERY, Piece, Prompt
 from leakmeter.core.request import NEUTRAL, GradientRequest, Gradients, Place, Probes, TopTokens, tokens_of
 from leakmeter.errors import CapabilityError, ScoreError
+from leakmeter.instruments.susceptibility.command import check_gradients
 from leakmeter.stats.fisher import estimated
 
 ALL = TopTokens(N_VOCAB)
@@ -38,7 +39,7 @@ def with_slot(prompt: Prompt, n: int, ids: tuple[int, ...] = ()) -> Prompt:
     return prompt.with_inserted(1, Piece("slot", CONTEXT, ids or (NEUTRAL,) * n))
 
 
-def differentiate(made: DifferentiableBackend, requests: list[GradientRequest]) -> list[Gradients]:
+def differentiate(made: Backend, requests: list[GradientRequest]) -> list[Gradients]:
     return made.differentiate(requests, plan_contexts(requests))
 
 
@@ -366,11 +367,11 @@ def test_what_cannot_be_done_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
         ask(backend_of(model), "query")
 
 
-def test_a_back_end_without_gradients_is_known_before_a_model_is_loaded() -> None:
-    check_differentiates(HfBackend, "smollm2-135m")
-    assert isinstance(tiny_backend(), DifferentiableBackend)
-    assert isinstance(Toy(), Backend)
-    assert not isinstance(Toy(), DifferentiableBackend)
-    for one in (Toy, Toy()):
+def test_a_back_end_without_gradients_is_known_before_anything_is_measured() -> None:
+    assert tiny_backend().capabilities.differentiates
+    assert not Toy().capabilities.differentiates
+    for model in ("toy", Toy()):
         with pytest.raises(CapabilityError, match="'toy' gives no gradients"):
-            check_differentiates(one, "toy")
+            check_gradients(model)
+    with pytest.raises(CapabilityError, match="'toy' gives no gradients"):
+        Toy().differentiate([], plan_contexts([]))

@@ -12,7 +12,7 @@ from helpers.naive import random_prompt
 from helpers.tiny_models import N_VOCAB, RECURRENT, WINDOW, backend_of, tiny_backend, tiny_model
 from leakmeter.backends.hf import backend as backend_module
 from leakmeter.backends.hf.schedule import check_states
-from leakmeter.core.cost import planning_backend
+from leakmeter.core.counting import CountingBackend
 from leakmeter.core.drive import drive
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
@@ -111,16 +111,18 @@ def test_a_context_at_the_end_and_short_responses(response: tuple[int, ...]) -> 
 
 
 def test_models_without_states_to_fork_refuse_and_a_trial_is_told_at_once() -> None:
-    def trial() -> Trial[int]:
-        (scores,) = yield [Request((PROMPT.hiding("c0"),), RESPONSE, TargetLogProbs())]
-        return scores.values.size
+    def trial() -> Trial[str]:
+        with pytest.raises(CapabilityError, match="'tiny' hides no piece of a prompt"):
+            yield [Request((PROMPT.hiding("c0"),), RESPONSE, TargetLogProbs())]
+        return "told"
 
     backend = tiny_backend(RECURRENT[0])
-    assert not backend.hides_pieces
+    assert not backend.capabilities.hides_pieces
     with pytest.raises(CapabilityError, match="no piece can be hidden"):
         backend.score(plan([Request(PROMPTS[:2], RESPONSE, TargetLogProbs())]))
-    (n,), cost = drive(backend, [trial()])
-    assert n == cost.n_tokens_run == cost.n_prompts == 0
+    (told,), cost = drive(backend, [trial()])
+    assert told == "told"
+    assert cost.n_tokens_run == cost.n_prompts == 0
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3"])
@@ -156,4 +158,4 @@ def test_a_context_whose_states_do_not_fit_is_refused_beforehand() -> None:
     assert "--max-context-tokens" in str(refused.value)
     # Other requests are run as ever, whatever they take.
     check_states("tiny", plan([Request(PROMPTS[:1], RESPONSE, TargetLogProbs())]), per_token, 1)
-    assert planning_backend(backend, None).check == backend.check
+    assert CountingBackend(backend).refusal == backend.refusal

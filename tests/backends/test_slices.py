@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +14,7 @@ import torch
 from helpers.naive import random_prompt
 from helpers.tiny_models import N_VOCAB, tiny_backend, tiny_model
 from leakmeter.backends.hf import machine
-from leakmeter.backends.hf.machine import Surplus, resident_bytes, speed_of
+from leakmeter.backends.hf.machine import Surplus, resident_bytes
 from leakmeter.backends.hf.schedule import limits_for, token_bytes
 from leakmeter.backends.hf.states import Kept
 from leakmeter.core.drive import drive
@@ -158,16 +157,3 @@ def test_other_c_libraries_are_left_alone(broken: type[Exception], monkeypatch: 
 
     monkeypatch.setattr(machine.ctypes, "CDLL", none)
     Surplus(1).give_back()
-
-
-def test_the_speed_of_memory_is_measured_within_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-
-    def least(work: Callable[[], Any], device: torch.device, seconds: float) -> float:
-        sizes.append(work().numel())
-        return 1.0
-
-    monkeypatch.setattr("leakmeter.backends.hf.machine._least_seconds", least)
-    for budget, n_rows in ((2**25, 2**25 // 4096 // 4), (1, 1)):
-        speed = speed_of(torch.device("cpu"), torch.float32, seconds=0.0, memory_bytes=budget)
-        assert (sizes[-1], speed.bytes_per_second) == (n_rows, n_rows * 4096 * 4)

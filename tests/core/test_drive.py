@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakmeter.backends.toy import Toy
-from leakmeter.core.backend import Backend
+from leakmeter.core.backend import Backend, Capabilities
 from leakmeter.core.drive import drive, in_parts
 from leakmeter.core.plan import Chunk
-from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.prompt import CONTEXT, QUERY, Piece, Prompt
 from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, TargetLogProbs
-from leakmeter.core.request import DrawRequest, Request, Responses, Scores, Trial
-from leakmeter.errors import ScoreError
+from leakmeter.core.request import DrawRequest, Request, Responses, Scores, Trial, ask
+from leakmeter.engine.loading import load_backend
+from leakmeter.errors import CapabilityError, ScoreError, UsageError
 from leakmeter.instruments.susceptibility.math import ContextMixture
 from leakmeter.privacy.decoding import Decoding, TargetLogProbsWithLoss
 
@@ -57,9 +58,10 @@ def test_trials_of_different_lengths_get_their_own_answers() -> None:
     results, cost = drive(Toy(N_VOCAB), trials, on_plan=rounds.append)
     for start, n, result in zip(starts, lengths, results, strict=True):
         np.testing.assert_allclose(result, alone(start, n), rtol=0, atol=1e-14)  # measured: 0
-    assert [len(chunk.requests) for chunk in rounds] == [4, 3, 2, 1, 1]
-    assert cost.n_prompts == sum(lengths)
-    fed = [len(start) + i for start, n in zip(starts, lengths, strict=True) for i in range(n)]
+    # The first trial and the last ask for the same.
+    assert [len(chunk.requests) for chunk in rounds] == [3, 2, 2, 1, 1]
+    assert cost.n_prompts == sum(lengths[:3])
+    fed = [len(start) + i for start, n in zip(starts[:3], lengths[:3], strict=True) for i in range(n)]
     assert cost.n_full_pass_tokens == sum(fed)
     assert rounds[0].n_tree_tokens == 5  # 1 2 3, 5, 4
 
@@ -78,15 +80,11 @@ def test_what_a_trial_or_the_back_end_raises_comes_out_as_it_is() -> None:
         drive(toy, [one_by_one((2,), 3)])
 
 
-class Counting:
+class Counting(Backend):
     """A back end that remembers nothing, counts what it is asked, and answers with each request's number."""
 
-    name, weights_sha256, dtype, window, tokenizer = "counting", None, "float64", None, Toy(2).tokenizer
-
-    def __init__(self) -> None:
-        self.n_tokens_run = 100  # work of an earlier drive, not ours
-        self.identity: dict[str, str | None] = {}
-        self.n_halvings = 0
+    name, dtype, tokenizer = "counting", "float64", Toy(2).tokenizer
+    n_tokens_run = 100  # work of an earlier drive, not ours
 
     def score(self, chunk: Chunk) -> list[Scores]:
         self.n_tokens_run += chunk.n_tree_tokens
@@ -97,11 +95,10 @@ def test_answers_are_dealt_out_by_trial_and_request() -> None:
     def asks(n: int) -> Generator[list[Request], list[Scores], list[float]]:
         if n > 3:
             return []  # nothing to ask
-        answers = yield [Request((prompt_of(i + 1),), (1,), TargetLogProbs()) for i in range(n)]
+        answers = yield [Request((prompt_of(i + 1),), (n,), TargetLogProbs()) for i in range(n)]
         return [float(scores.values[0, 0]) for scores in answers]
 
     backend = Counting()
-    assert isinstance(backend, Backend)
     results, cost = drive(backend, [asks(2), asks(0), asks(4), asks(3)])
     assert results == [[0.0, 1.0], [], [], [2.0, 3.0, 4.0]]
     assert cost.n_tokens_run == 3
@@ -113,33 +110,64 @@ def test_answers_are_dealt_out_by_trial_and_request() -> None:
 class Drawing(Counting):
     """A back end that draws whole responses, each of the one token that its seed names."""
 
-    draws_responses = True
+    capabilities = Capabilities(draws_responses=True)
 
-    def draw(self, requests: list[DrawRequest]) -> list[Responses]:
-        return [Responses(np.empty(0), drawn=tuple((seed,) for seed in one.seeds)) for one in requests]
+    def draw(self, requests: Sequence[DrawRequest]) -> list[Responses]:
+        return [Responses(tuple((seed,) for seed in one.seeds)) for one in requests]
 
 
 def test_each_response_that_is_drawn_whole_is_a_prompt_scored() -> None:
-    def draws(*seeds: int) -> Generator[list[DrawRequest], list[Scores], list[tuple[int, ...]]]:
-        (answer,) = yield [DrawRequest(prompt_of(1, 2, 3), 1.0, 1, seeds, frozenset())]
-        assert isinstance(answer, Responses)
+    def draws(*seeds: int) -> Trial[list[tuple[int, ...]]]:
+        (answer,) = yield from ask([DrawRequest(prompt_of(1, 2, 3), 1.0, 1, seeds, frozenset())])
         return list(answer.drawn)
 
     results, cost = drive(Drawing(), [draws(4, 5), draws(6)])
     assert results == [[(4,), (5,)], [(6,)]]
     assert (cost.n_prompts, cost.n_drawn, cost.n_full_pass_tokens) == (3, 3, 3 * 3)
+    with pytest.raises(CapabilityError, match="'counting' draws no whole responses"):
+        drive(Counting(), [draws(4)])
+
+
+def test_a_reduction_or_a_model_that_merely_looks_like_one_is_refused() -> None:
+    class Looks:
+        name, score, rows, reduce = "looks", None, None, None
+
+    looks: Any = Looks()
+    with pytest.raises(UsageError, match=r"reduction is a Looks; its class has to inherit leakmeter\.core\.request"):
+        Request((prompt_of(1),), (1,), looks)
+    with pytest.raises(UsageError, match=r"model is a Looks; .* whose class inherits leakmeter\.core\.backend"):
+        load_backend(looks)
+
+
+def test_what_cannot_be_had_is_an_exception_and_the_trial_may_go_on() -> None:
+    """Nothing empty stands for an answer: not to hide pieces is an exception where it was asked for."""
+    pieces = (Piece("a", CONTEXT, (1, 2)), Piece("b", QUERY, (3,)))
+    hidden = Request((Prompt(pieces).hiding("a"),), (1,), TargetLogProbs())
+
+    def trial() -> Trial[str]:
+        try:
+            yield [hidden]
+        except CapabilityError:
+            (scores,) = yield [Request((Prompt(pieces),), (1,), TargetLogProbs())]
+            return f"without: {scores.values.shape}"
+        return "hidden"
+
+    blind = Toy()
+    blind.capabilities = Capabilities()
+    assert drive(Toy(), [trial()])[0] == ["hidden"]
+    assert drive(blind, [trial()])[0] == ["without: (1, 1)"]
 
 
 def test_what_another_trial_asks_for_too_is_scored_once_in_however_many_parts() -> None:
     own = [Request((prompt_of(*ids),), (7, 8), TargetLogProbs()) for ids in ((1, 2, 3), (4, 5, 6))]
-    others = [replace(one, prompts=(replace(one.prompts[0]),), is_others=True) for one in own]
+    others = [replace(one, prompts=(replace(one.prompts[0]),)) for one in own]
 
     def trial(mine: int) -> Trial[list[float]]:
         scores = yield [own[mine], others[1 - mine]]
         return [float(one.values.sum()) for one in scores]
 
     class Small(Toy):
-        most_rows = 2
+        capabilities = Capabilities(hides_pieces=True, most_rows=2)
 
     (first, second), cost = drive(Small(), [trial(0), trial(1)])
     assert first == second[::-1]
@@ -147,7 +175,7 @@ def test_what_another_trial_asks_for_too_is_scored_once_in_however_many_parts() 
     # A trial by itself has what others ask for scored, too.
     (alone,), cost = drive(Small(), [trial(0)])
     assert alone == first
-    assert (cost.n_prompts, cost.n_tokens_run) == (1, 8)
+    assert (cost.n_prompts, cost.n_tokens_run) == (2, 8)
 
 
 def prompts(n: int, first: int = 0) -> tuple[Prompt, ...]:
@@ -165,7 +193,7 @@ ASKED = [
 
 def driven(requests: list[Request], most_rows: int | None) -> tuple[list[Scores], Any, list[Chunk]]:
     backend, chunks = Toy(13), list[Chunk]()
-    backend.most_rows = most_rows  # type: ignore[attr-defined]
+    backend.capabilities = replace(backend.capabilities, most_rows=most_rows)
 
     def asks() -> Trial[list[Scores]]:
         return (yield requests)

@@ -94,7 +94,9 @@ QUERY = susceptibility_cases.asked(
     noise_floor_nats=INF,
     contexts=(susceptibility_cases.context(1, 0.1), susceptibility_cases.context(2, 0.9)),
 )
-PLAN = Like(left_nats=1.0, whole_nats=5.0, redacted_share=0.5, reached=False, noise_floor_nats=0.25)
+PLAN = Like(
+    left_nats=1.0, whole_nats=5.0, redacted_share=0.5, reached=False, noise_floor_nats=0.25, is_partly_read=None
+)
 VALUES: list[tuple[Any, dict[str, float | None]]] = [
     (INFLUENCE, {"influence": 6.0, "per_token": 2.0, "worst_piece": 4.0, "repeated": 1.0}),
     (

@@ -1,4 +1,4 @@
-"""A model whose states cannot be forked says at the start of a run how many tokens more it takes."""
+"""A model whose states cannot be forked says at the start of a run that it takes more tokens."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def notes_of(kind: str, capsys: pytest.CaptureFixture[str]) -> tuple[list[str], 
     return [line for line in capsys.readouterr().err.splitlines() if "forked" in line], result.cost.tree_tokens
 
 
-def test_it_is_said_with_the_number(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_said_where_it_is_so(capsys: pytest.CaptureFixture[str]) -> None:
     (line,), n_run = notes_of("mamba", capsys)
     none, n_shared = notes_of("llama", capsys)
     assert none == []
-    assert f"{n_run:,} tokens for the case, {n_run / n_shared:.1f} times as many" in line
-    assert line.endswith(f"would run {n_shared:,}")
+    assert "each sequence is run in full, which may take several times as many tokens" in line
+    assert n_run > n_shared

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +13,7 @@ import pytest
 
 from helpers.engine import Here
 from leakmeter.backends.toy import Toy
+from leakmeter.core.backend import Capabilities
 from leakmeter.core.case import Case, Document
 from leakmeter.core.item import Prepared
 from leakmeter.core.loaded import LoadedCases
@@ -135,6 +138,7 @@ def told(**changed: Any) -> Any:
         ({"weights_sha256": "0" * 64}, "weights_sha256", False),
         ({"libraries": {"torch": "1"}}, "torch is 1 there", False),
         ({"dtype": "float16"}, "dtype", False),
+        ({"capabilities": Capabilities()}, "hides_pieces is False there and True on", False),
         ({"machine": {"processor": "another", "threads": 1}}, "processor", True),
         ({"machine": {"processor": "one", "threads": 2}}, "threads", True),
         ({"memory_bytes": 1}, "memory_bytes", True),
@@ -167,7 +171,13 @@ def test_the_score_cache_is_left_alone_where_it_has_to_be() -> None:
     seen: list[object] = []
 
     class Reusing(Toy):
-        reuse = "cache"
+        reuse: str | None = "cache"
+
+        @contextmanager
+        def without_cache(self) -> Iterator[None]:
+            self.reuse = None
+            yield
+            self.reuse = "cache"
 
         def score(self, chunk: Chunk) -> list[Scores]:
             seen.append(self.reuse)

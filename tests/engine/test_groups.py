@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
 from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Scores
-from leakmeter.engine.measure import Callbacks, measure_cases, measured_together, n_parts, write_part
-from leakmeter.engine.prediction import predicted_cases, predictor_of
+from leakmeter.engine.measure import Callbacks, PartsBackend, measure_cases, measured_together, n_parts, write_part
+from leakmeter.engine.prediction import Predictor, predicted_cases
 from leakmeter.engine.workers import PartDone
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.storage.parts import Part, cases_of_run
@@ -94,7 +95,7 @@ def test_a_run_whose_back_end_dies_goes_on_without_repeating_or_losing_a_case(tm
     assert begun == sorted(begun)
 
 
-class Interrupted(Toy):
+class Interrupted(Toy, PartsBackend):
     """Its workers have done all parts but the last when the user interrupts; nothing is written before that."""
 
     may_write = threading.Event()
@@ -102,7 +103,7 @@ class Interrupted(Toy):
     def measure_parts(self, measure: Any, cases: Any, parts: Any, group_size: int) -> Iterator[tuple[int, PartDone]]:
         for number in parts[:-1]:
             given = [SETTINGS.prepare(CASES[number], self, MEASURE)]
-            yield number, PartDone(measured_together(Toy(), None, MEASURE, given, in_groups=False), 0, 0)
+            yield number, PartDone(measured_together(Toy(), MEASURE, given, in_groups=False), 0, 0)
         threading.Timer(0.05, self.may_write.set).start()
         raise KeyboardInterrupt
 
@@ -141,12 +142,13 @@ def test_what_cases_share_is_predicted_once() -> None:
     """Two cases that differ in their ids alone: together they take what one of them takes."""
     documents = (Document("a", "Anna sang. Bo ate."),)
     twins = [SETTINGS.prepare(Case(id_, documents, "Who?", "Anna"), Toy(), MEASURE) for id_ in "ab"]
-    predictor = predictor_of(Toy())
-    predictor.backend.sharing = "prefixes"
+    toy = Toy()
+    toy.capabilities = replace(toy.capabilities, shares="prefixes")
+    predictor = Predictor(toy)
     one, two = predictor.predict(MEASURE, twins[0]), predictor.predict(MEASURE, *twins)
     # Influence asks once more for its prompts in other company, each trial for itself.
     assert one.n_tokens_run == two.n_tokens_run
-    assert two.n_prompts == 2 * one.n_prompts
+    assert two.n_prompts == one.n_prompts
     told = predicted_cases(predictor, MEASURE, twins, group_size=2)
     assert [case.id for case in told.cases] == ["a", "b"]
     assert told.tree_tokens == one.n_tokens_run

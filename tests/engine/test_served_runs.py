@@ -201,7 +201,6 @@ def test_a_dry_run_says_what_the_server_is_asked(routes: Any, cli: Cli, data: Pa
     assert told["served"] == {"requests": len(asked) - 1, "prompt_tokens": n_tokens, **price}
     assert told["seconds"] is None
     costs = [json.loads(line)["cost"] for line in run.out.splitlines()]
-    assert [one["tree_tokens"] for one in costs] == [one["predicted_tree_tokens"] for one in costs]
     assert sum(one["tree_tokens"] for one in costs) == told["tree_tokens"]
     assert all(said in shown for said in ("requests to the server", "not predicted", "price"))
 

@@ -39,6 +39,15 @@ def test_no_room_for_odds_and_ends() -> None:
     assert not [path for path in MODULES if path.stem in ("utils", "util", "helpers", "misc", "common")]
 
 
+def test_a_number_is_no_middle_of_an_interval() -> None:
+    """What a server does not tell exactly is refused: no layer has to carry beside a number how far it may be off."""
+    words = re.compile(r"half[ _-]?widths?|interval_noise|bounded_by_top", re.IGNORECASE)
+    files = [path for path in SOURCE.rglob("*") if path.suffix in TEXT_SUFFIXES]
+    assert [str(path) for path in files if words.search(path.read_text(encoding="utf-8"))] == []
+    said = ("half_width_nats", "half-widths", "Half its width")
+    assert [bool(words.search(text)) for text in said] == [True, True, False]
+
+
 def test_modules_that_a_package_lists_are_there() -> None:
     lists = [path for path in MODULES if path.name == "__init__.py"]
     listed = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +17,8 @@ _NEUTRAL_ID = 32
 
 class DifferentiableToy(Toy):
     """η is a one-hot vector a token, so that the embedding table is the identity; there are no layers."""
+
+    capabilities = replace(Toy.capabilities, differentiates=True)
 
     def differentiate(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Gradients]:
         self.n_tokens_run += sum(request.n_tokens for request in requests)

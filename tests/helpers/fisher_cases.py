@@ -26,7 +26,7 @@ def asked(id_: str = "q1", nats: float = 0.5, **more: Any) -> FisherResult:
         slot_tokens=16, relative_error=None, max_probes=256, seed=0, n_contexts=4,
         values=(value("identity", 100 * nats), value("empirical", nats)), entropy_nats=3.0, n_query_tokens=9,
         n_probes=8, top_mass=None, warnings=(),
-        cost=replace(COST, requests=1, naive_tokens=60, predicted_seconds=2.25),
+        cost=replace(COST, requests=1, naive_tokens=60),
     )  # fmt: skip
     return replace(made, **more)
 

@@ -14,7 +14,7 @@ from leakmeter.stats.stats import posterior_of
 
 Case = InfluenceResult
 COST = ResultCost(
-    requests=14, tree_tokens=1310, naive_tokens=4620, seconds=3.2, predicted_tree_tokens=None, predicted_seconds=None,
+    requests=14, tree_tokens=1310, naive_tokens=4620, seconds=3.2,
     out_of_memory_retries=0, scored_together=None,
 )  # fmt: skip
 PLACEBO_SIGNED_NATS = 0.2

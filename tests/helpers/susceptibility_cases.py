@@ -11,7 +11,7 @@ from leakmeter.instruments.susceptibility.result import Context, Memorisation, S
 
 COUNTS: Final = {"n_original": 3, "n_context": 1, "n_neither": 2, "ratio": 0.75, "ratio_interval": (0.3, 0.95)}
 COST: Final = ResultCost(
-    requests=4, tree_tokens=60, naive_tokens=120, seconds=0.5, predicted_tree_tokens=60, predicted_seconds=0.25,
+    requests=4, tree_tokens=60, naive_tokens=120, seconds=0.5,
     out_of_memory_retries=0, scored_together=8,
 )  # fmt: skip
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from leakmeter.backends.served.backend import ServedBackend
-from leakmeter.backends.served.dialect import Capabilities, Drawn, Scored, Served, TopRow
+from leakmeter.backends.served.dialect import Abilities, Drawn, Scored, Served, TopRow
 from leakmeter.backends.served.in_order import in_order
 from leakmeter.backends.toy import Toy
 from leakmeter.stats import logspace
 
-TARGETS = Capabilities(targets=True, most_top=0, whole_rows=False, samples=True, token_ids=True)
-TOP = Capabilities(targets=True, most_top=20, whole_rows=False, samples=True, token_ids=True)
-ROWS = Capabilities(targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True, fresh_rows=True)
+TARGETS = Abilities(targets=True, most_top=0, whole_rows=False, samples=True, token_ids=True)
+TOP = Abilities(targets=True, most_top=20, whole_rows=False, samples=True, token_ids=True)
+ROWS = Abilities(targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True, fresh_rows=True)
 
 
 class ToyDialect:
@@ -25,14 +25,14 @@ class ToyDialect:
 
     reads_prefix_cache = False
 
-    def __init__(self, has: Capabilities) -> None:
+    def __init__(self, has: Abilities) -> None:
         self.toy, self._has = Toy(), has
         self.asked: list[tuple[str, Scored]] = []
 
     def describe(self) -> Served:
         return Served("toy", None, "1", None, 257)
 
-    def capabilities(self) -> Capabilities:
+    def abilities(self) -> Abilities:
         return self._has
 
     def target_log_probs(self, scored: Scored) -> np.ndarray:
@@ -84,7 +84,7 @@ class NoConnection:
         return in_order(work, items, after, n_threads=1)
 
 
-def toy_served(has: Capabilities) -> ServedBackend:
+def toy_served(has: Abilities) -> ServedBackend:
     dialect = ToyDialect(has)
     connection: Any = NoConnection()
     return ServedBackend(dialect, connection, dialect.describe(), dialect.toy.tokenizer, {})

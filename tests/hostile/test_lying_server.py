@@ -220,7 +220,7 @@ def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 def numbers_of(model: str) -> list[Any]:
     """Everything that is asked of a served model, as numbers that can be compared."""
     backend = load_served(model, tokenizer="toy", notify=lambda line: None, seconds=5.0, patience=0.01, concurrency=1)
-    has, found = backend.capabilities, list[Any]()
+    has, found = backend.abilities, list[Any]()
     prompt = Prompt((Piece("frame", "frame", tuple(TEXTS[0].encode())),))
     reductions = [TargetLogProbs()] if has.targets else []
     reductions += [Top(3)] if has.token_ids and has.most_top != 0 else []  # type: ignore[list-item]

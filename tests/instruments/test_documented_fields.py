@@ -30,7 +30,7 @@ def fields_of(kind: type[Record]) -> Iterator[str]:
 
 
 # Told of all instruments, in docs/case.md and docs/served.md.
-COMMON = {*fields_of(ResultCost), "sampled", "half_width_nats"}
+COMMON = {*fields_of(ResultCost), "sampled", "is_partly_read"}
 
 
 @pytest.mark.parametrize("kind", PAGES)

@@ -13,16 +13,17 @@ from functools import lru_cache
 
 import numpy as np
 
-from leakmeter.core.backend import Encoded
+from leakmeter.core.backend import Backend, Capabilities, Encoded, Tokenizer
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import IntArray, Prompt
 from leakmeter.core.request import FloatArray, Scores
 from leakmeter.errors import ScoreError, UsageError
+from leakmeter.overriding import override
 
 _STOP = 256
 
 
-class Toy:
+class Toy(Backend):
     """The toy language model.
 
     Args:
@@ -32,18 +33,14 @@ class Toy:
         scale: size of its weights; 0 makes every distribution uniform.
     """
 
+    capabilities = Capabilities(hides_pieces=True)
+
     def __init__(self, n_vocab: int = 257, *, reach: int = 10_000, seed: int = 0, scale: float = 1.0) -> None:
         self._last, self._seen = _weights(n_vocab, seed, scale)
         self._reach = reach
         self.name = "toy"
         self.dtype = "float64"
-        self.window: int | None = None
-        self.weights_sha256: str | None = None
-        self.identity: dict[str, str | None] = {}
-        self.tokenizer = ByteTokenizer()
-        self.n_tokens_run = 0
-        self.n_halvings = 0
-        self.hides_pieces = True
+        self.tokenizer: Tokenizer = ByteTokenizer()
 
     def logits(self, ids: IntArray, positions: IntArray) -> FloatArray:
         """Logits of what follows the last of the tokens, (vocab,)."""
@@ -56,6 +53,7 @@ class Toy:
         pulled: FloatArray = self._last[ids[-1]] + (1.0 / (1.0 + distance)) @ self._seen.take(near, axis=0)
         return pulled
 
+    @override
     def score(self, chunk: Chunk) -> list[Scores]:
         self.n_tokens_run += chunk.n_full_pass_tokens
         answers = []

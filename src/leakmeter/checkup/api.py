@@ -61,7 +61,7 @@ def examined(
 ) -> DoctorResult:
     """As `doctor`; `on_check` gets the name of each check before it is made, and `on_loaded` the model before that."""
     is_named = isinstance(model, str | Path)
-    name = str(model) if is_named else getattr(model, "name", type(model).__name__)
+    name = str(model) if is_named else model.name if isinstance(model, Backend) else type(model).__name__
     is_served = is_named and names_a_server(name)
     try:
         backend = _served(name, **options) if is_served else load_backend(model, cache=False, **options)
@@ -132,7 +132,7 @@ def examine(
     it is made."""
     examined = Examined(subject, probes_of(subject.tokenizer), against)
     findings: dict[int, Finding] = {}
-    if not subject.dialect.capabilities().targets:
+    if not subject.dialect.abilities().targets:
         findings[_ROWS] = Finding(
             "The server returns no log-probabilities of given tokens. Only labels and sampling can be measured.",
             "note",

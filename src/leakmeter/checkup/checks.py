@@ -140,7 +140,7 @@ def places(examined: Examined) -> Finding:
         # No server mixes rows up here: it is our own passes that go wrong.
         return bad("wrong_passes", wrong.sentence.removeprefix(FAULTS[wrong.fault or ""][0]).strip())
     sentence = "Tokens scored one by one have the same log-probabilities as together"
-    if not examined.subject.dialect.capabilities().samples:
+    if not examined.subject.dialect.abilities().samples:
         return Finding(f"{sentence}.")
     prompt = examined.probes.scored[0].prompt
     drawn = examined.subject.dialect.generate(prompt, n_tokens=4, temperature=0.0, seed=0, stop_ids=())
@@ -195,15 +195,15 @@ def whole_rows(examined: Examined) -> Finding:
     dialect, scored = examined.subject.dialect, examined.probes.scored[0]
     scored = Scored(scored.prompt, scored.response[:2])
     own = examined.score(scored)
-    capabilities = dialect.capabilities()
-    if capabilities.whole_rows:
+    abilities = dialect.abilities()
+    if abilities.whole_rows:
         log_probs = np.asarray(dialect.whole_rows(scored, range(2)), dtype=np.float64)
         check_log_probs(log_probs, examined.subject.host)
         log_sum = max(np.logaddexp.reduce(log_probs, axis=-1).tolist(), key=abs)
         gap = max(_gaps(log_probs[range(2), scored.response], own))
         seen = f"logsumexp of a whole row of {log_probs.shape[1]:,} tokens is 0 within {_nats(abs(log_sum))}"
-    elif capabilities.most_top:
-        k = min(_N_TOP, capabilities.most_top)
+    elif abilities.most_top:
+        k = min(_N_TOP, abilities.most_top)
         entries = dialect.top_rows(scored, range(2), k)
         mass = max(math.fsum(map(math.exp, row.values())) for row in entries)
         log_sum = max(0.0, math.log(mass))
@@ -233,7 +233,7 @@ def raw(examined: Examined) -> Finding:
             if gap > examined.tolerance:
                 return bad(fault, f"A log-probability moves by {_nats(gap)}.")
             tried.append(control.replace("_", " "))
-    if subject.dialect.capabilities().samples:
+    if subject.dialect.abilities().samples:
         prompt = examined.probes.open
         drawn = subject.dialect.generate(prompt, n_tokens=16, temperature=0.5, seed=1, stop_ids=())
         if drawn.ids and drawn.log_probs:
@@ -262,10 +262,10 @@ def _draws(examined: Examined) -> float | None:
     expectation changes first with the temperature. Tokens that are not among the likeliest count as the least likely of
     these."""
     dialect, prompt = examined.subject.dialect, examined.probes.open
-    capabilities = dialect.capabilities()
-    if capabilities.most_top == 0:
+    abilities = dialect.abilities()
+    if abilities.most_top == 0:
         return None
-    k = min(_N_TOP, capabilities.most_top or _N_TOP)
+    k = min(_N_TOP, abilities.most_top or _N_TOP)
     (values,) = dialect.top_rows(Scored(prompt, ()), range(1), k)
     p = np.exp(np.asarray([*values.values()]))
     least = min(values.values())
@@ -380,7 +380,7 @@ def prefix_cache(examined: Examined) -> Finding:
         before = backend.n_tokens_run
         subject.together(case.prompts, case.response)
         n_run = backend.n_tokens_run - before
-        examined.uses_prefix_cache = bool(getattr(backend, "shares_prefixes", False))
+        examined.uses_prefix_cache = backend.capabilities.shares == "prefixes"
         if not examined.uses_prefix_cache:
             return Finding(
                 f"Sequences share nothing, so each is computed in full: {n_run:,} of {case.n_tokens:,} tokens are run."

@@ -10,7 +10,7 @@ import numpy as np
 
 from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.connection import Connection
-from leakmeter.backends.served.dialect import Capabilities, Dialect, Drawn, Scored, Served, TopRow
+from leakmeter.backends.served.dialect import Abilities, Dialect, Drawn, Scored, Served, TopRow
 from leakmeter.core.backend import Backend, Tokenizer
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
@@ -46,7 +46,7 @@ class Subject:
         if isinstance(backend, ServedBackend):
             return cls(backend.name, backend.dialect, backend.tokenizer, backend.served, together, backend.connection)
         dialect = InProcess(backend)
-        settings = {"precision": backend.dtype, **getattr(backend, "arithmetic", {})}
+        settings = {"precision": backend.dtype, **backend.arithmetic}
         return cls(backend.name, dialect, backend.tokenizer, dialect.describe(), together, settings=settings)
 
 
@@ -62,8 +62,8 @@ class InProcess:
     def describe(self) -> Served:
         return Served(self.backend.name, self.backend.weights_sha256, None, self.backend.window, None)
 
-    def capabilities(self) -> Capabilities:
-        return Capabilities.everything()
+    def abilities(self) -> Abilities:
+        return Abilities.everything()
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
         (log_probs,) = _scored(self.backend, TargetLogProbs(), [scored.prompt], scored.response)

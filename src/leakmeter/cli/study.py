@@ -186,7 +186,7 @@ def _print_forecasts(study: Study, forecasts: Sequence[Forecast]) -> None:
         time = "not predicted" if forecast.seconds is None else about_seconds(forecast.seconds)
         rows.append((Text(forecast.cell.label), f"{forecast.n_records:,}", tokens, time))
     console = output.console()
-    console.print(Text(f"{study.title}; {study.size} size; nothing was run", style="bold"))
+    console.print(Text(f"{study.title}; {study.size} size; nothing was measured", style="bold"))
     console.print(output.table(("cell", study.kind.records, "tokens to run", "time"), rows, right=(1, 2, 3)))
     console.print(
         Text(f"all cells: {time_of(forecasts)},\nfrom the first {n_looked_at(study)} {study.kind.records} of each")

@@ -59,14 +59,14 @@ def run_cases(
         output.check_writable(run.html, "report", *read)
     from leakmeter.commands.progress import progress
     from leakmeter.core.files import files_among
-    from leakmeter.engine.measure import Callbacks, RemoteBackend
+    from leakmeter.engine.measure import Callbacks
     from leakmeter.engine.ready import make_ready
     from leakmeter.storage.stored import check_store
 
     part = _slice_of(run, draws=plan.settle is not None)
     check_store(run.out)
     backend = run.load_backend()
-    if part is not None and isinstance(backend, RemoteBackend):
+    if part is not None and backend.capabilities.is_remote:
         raise UsageError("a served model does the work itself; use --concurrency instead of --part")
     accept(backend)
     with _unexplained(public):

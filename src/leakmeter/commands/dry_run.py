@@ -1,4 +1,4 @@
-"""`--dry-run`: what a command would take, predicted without the model's weights."""
+"""`--dry-run`: what a command would take; nothing is measured or written."""
 
 from __future__ import annotations
 
@@ -40,24 +40,17 @@ def _print(predicted: PredictedCases) -> None:
 
     console = output.console()
     how = "served" if predicted.served is not None else f"{predicted.dtype}, {predicted.device}"
-    console.print(Text(f"{predicted.model} ({how}); nothing was run", style="bold"))
+    console.print(Text(f"{predicted.model} ({how}); nothing was measured", style="bold"))
     console.print(_totals(predicted))
     if 1 < len(predicted.cases) <= _CASES_AT_MOST:
         console.print()
         console.print(_by_case(predicted.cases))
     if predicted.sampled_cases is not None:
-        console.print(
-            f"Estimated from {predicted.sampled_cases:,} of the cases and the lengths of the others, which were not "
-            "examined; in brackets: 95 % ranges."
-        )
+        console.print(f"Estimated from {predicted.sampled_cases:,} of the cases, spread evenly over all.")
     if predicted.at_most:
-        console.print(
-            "Upper limits: pieces and responses not yet drawn or chosen count with the most that they may take."
-        )
-    if predicted.without_search is not None:
-        console.print("A search is predicted with the most pieces that it may score, and with all rounds of its audit.")
-        if predicted.without_search.tokens_ratio < 1:
-            console.print("It may take more than scoring every piece: leave --search out.")
+        console.print("Upper limits: responses not yet drawn count with the most tokens that they may have.")
+    if predicted.depends:
+        console.print("How much is run, and how long it takes, depends on what is found.")
 
 
 def _totals(predicted: PredictedCases) -> Table:
@@ -65,15 +58,14 @@ def _totals(predicted: PredictedCases) -> Table:
 
     run = predicted.tree_tokens
     most = "at most " if predicted.at_most else ""
-    about = most if predicted.sampled_cases is None else f"{most}about "
-    tokens = predicted.tree_tokens_range
+    about = f"{most}about " if predicted.depends or predicted.sampled_cases is not None else most
     rows = [
         ("cases", f"{predicted.n_cases:,}", ""),
         ("prompts scored", f"{about}{predicted.requests:,}", ""),
-        ("tokens to run", f"{about}{run:,}", "" if tokens is None else f"[{tokens[0]:,}, {tokens[1]:,}]"),
+        ("tokens to run", f"{about}{run:,}", ""),
     ]
     if predicted.served is not None:
-        rows = [*rows[:2], *_served(predicted.served, most), *_without_search(predicted)]
+        rows = [*rows[:2], *_served(predicted.served, most)]
         return output.table(("", "", ""), rows, right=(1,))
     for words, n in (
         ("prompt", predicted.full_pass_tokens),
@@ -81,27 +73,8 @@ def _totals(predicted: PredictedCases) -> Table:
     ):
         rows.append((f"a pass for each {words}", f"{n:,}", f"{saved(run, n)} saved"))
     time = "not predicted" if predicted.seconds is None else f"{most}{about_seconds(predicted.seconds)}"
-    between = predicted.seconds_range
-    range_ = "" if between is None else f"[{', '.join(about_seconds(end).removeprefix('about ') for end in between)}]"
-    rows.append(("time, once loaded", time, range_))
-    return output.table(("", "", ""), [*rows, *_without_search(predicted)], right=(1,))
-
-
-def _without_search(predicted: PredictedCases) -> list[tuple[str, str, str]]:
-    from leakmeter.report.words import about_seconds
-
-    every = predicted.without_search
-    if every is None:
-        return []
-    most = "at most " if every.at_most else ""
-    time = "" if every.seconds is None else f"{most}{about_seconds(every.seconds)}"
-    # Both are an upper bound where a response is to be drawn: then a ratio of them bounds nothing.
-    least = "at least " if predicted.at_most and not every.at_most else ""
-    operations = "" if every.operations_ratio is None else f"of operations {least}{every.operations_ratio:,.1f}"
-    return [
-        ("tokens without a search", f"{most}{every.tree_tokens:,}", time),
-        ("ratio of tokens", f"{least}{every.tokens_ratio:,.1f}", operations),
-    ]
+    rows.append(("time, once loaded", time, ""))
+    return output.table(("", "", ""), rows, right=(1,))
 
 
 def _served(served: PredictedServed, most: str) -> list[tuple[str, str, str]]:

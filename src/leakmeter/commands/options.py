@@ -174,12 +174,11 @@ class RunOptions(WorkerOptions):
 
     def load_predictor(self) -> Predictor:
         from leakmeter.engine.loading import names_a_backend
-        from leakmeter.engine.prediction import predictor_for, predictor_of
+        from leakmeter.engine.prediction import Predictor, predictor_for
 
-        # The toy, and back ends of other packages, have no weights that could be done without.
         if self.model == "toy" or names_a_backend(self.model):
             local = replace(self, on=None, workers=None, gpus_per_worker=None, allow_mixed=False)
-            return predictor_of(local.load_backend())
+            return Predictor(local.load_backend())
         return predictor_for(self.model, dtype=self.dtype, device=self.device, memory=self.memory)
 
 

@@ -34,10 +34,10 @@ def progress(backend: Backend, n_cases: int, findings: Mapping[str, float] | Non
 
 
 @contextmanager
-def study_progress(n_tokens: Mapping[int, float], *, noun: str = "cell", at_most: bool = False) -> Iterator[_State]:
-    """One bar for all cells of a study, or of what `noun` says; `n_tokens` are predictions by cell, in the order of
-    work. With `at_most` there may be fewer cells."""
-    with _drawn(_State(n_tokens, noun, at_most)) as state:
+def study_progress(n_cases: Mapping[int, float], *, noun: str = "cell", at_most: bool = False) -> Iterator[_State]:
+    """One bar for all cells of a study, or of what `noun` says; `n_cases` are theirs, in the order of work. With
+    `at_most` there may be fewer cells."""
+    with _drawn(_State(n_cases, noun, at_most)) as state:
         yield state
 
 
@@ -65,7 +65,7 @@ def _tell_wrong_pass(case_id: str, nats: float) -> None:
 
 @dataclass(slots=True)
 class _State:
-    """How far the work is; cells weigh as much as is predicted."""
+    """How far the work is; cells weigh as much as they have cases."""
 
     weights: Mapping[int, float]
     noun: str = "cell"
@@ -81,8 +81,10 @@ class _State:
     weight: float = 0.0
     n_cases: int = 1
     case: int = 0
-    planned: int = 0
+    first: int | None = None
+    """The first case that is not read but measured."""
     before: int = 0
+    """Tokens that the back end had run when the case began."""
     n_run_before: int = 0
     """Tokens run for cells before this one."""
     n_loaded: int = 0
@@ -101,12 +103,11 @@ class _State:
         self.n_begun += 1
         self.began = time.monotonic() if self.began is None else self.began
         self.findings = findings
-        self.weight, self.n_cases, self.case, self.planned = self.weights[number], n_cases, 0, 0
+        self.weight, self.n_cases, self.case, self.first = self.weights[number], n_cases, 0, None
         self.backend, self.n_loaded = backend, backend.n_tokens_run
         try:
             yield Callbacks(
                 on_case=self._begin_case,
-                on_prediction=self._begin_work,
                 on_halving=_tell_halving,
                 on_wrong_pass=_tell_wrong_pass,
             )
@@ -126,9 +127,10 @@ class _State:
 
     @property
     def completed(self) -> float:
-        """Weight of what is done by now."""
-        backend = self.backend
-        share = (backend.n_tokens_run - self.before) / self.planned if backend is not None and self.planned else 0.0
+        """Weight of what is done by now; the case at hand is taken to need as many tokens as those before it."""
+        backend, n_measured, share = self.backend, self.case - (self.first or 0), 0.0
+        if backend is not None and n_measured and self.before > self.n_loaded:
+            share = (backend.n_tokens_run - self.before) * n_measured / (self.before - self.n_loaded)
         return self.done + self.weight * min(1.0, (self.case + min(share, 0.99)) / self.n_cases)
 
     @property
@@ -158,12 +160,10 @@ class _State:
         return f", {duration} left{' at most' * self.at_most}"
 
     def _begin_case(self, number: int, case_id: str) -> None:
-        self.case, self.planned = number, 0
+        self.case, self.before = number, self.backend.n_tokens_run if self.backend is not None else 0
+        self.first = number if self.first is None else self.first
         if self.n_read is None:
             self.n_read = self.completed
-
-    def _begin_work(self, n_tokens: int) -> None:
-        self.planned, self.before = n_tokens, self.backend.n_tokens_run if self.backend is not None else 0
 
 
 @dataclass(slots=True)

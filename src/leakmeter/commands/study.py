@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -217,7 +217,7 @@ def run_study(
     from leakmeter.commands.progress import study_progress
     from leakmeter.engine.measure import PartsBackend
     from leakmeter.report.blocks import interrupted as interruption
-    from leakmeter.studies.cells import finished_cell, forecasts, measure_cell, study_directory
+    from leakmeter.studies.cells import finished_cell, measure_cell, study_directory
     from leakmeter.studies.quality import Quality
 
     directory = study_directory(study, records, options.out, options.dtype, options.device)
@@ -227,12 +227,15 @@ def run_study(
     models = [cell.model for cell in study.cells]
     left = sorted((c for c in study.cells if c.number not in known), key=lambda cell: models.index(cell.model))
     if left:
-        expected = forecasts(study, left, records, predictors(options))
-        output.tell(f"{len(known)} of {len(study.cells)} cells are measured; {_summed(study, expected)}")
+        n_left = {cell.number: float(len(records[cell.number])) for cell in left}
+        output.tell(
+            f"{len(known)} of {len(study.cells)} cells are measured; {sum(n_left.values()):,.0f} {study.kind.records} "
+            "are left"
+        )
         backend: Backend | None = None
         loaded: str | None = None
         try:
-            with study_progress({entry.cell.number: entry.n_tokens or 0.0 for entry in expected}) as bar:
+            with study_progress(n_left) as bar:
                 for cell in left:
                     started = time.perf_counter()
                     if backend is None or loaded != cell.model:
@@ -255,7 +258,9 @@ def run_study(
 
 
 def predictors(options: RunOptions) -> Callable[[str], Predictor]:
-    @cache
+    """Of a model; the last one stays in memory."""
+
+    @lru_cache(maxsize=1)
     def predictor_of(model: str) -> Predictor:
         return replace(options, model=model).load_predictor()
 
@@ -303,13 +308,6 @@ def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command
     except UsageError as error:
         output.tell(str(error))
     return tables
-
-
-def _summed(study: Study, forecasts: Sequence[Forecast]) -> str:
-    n_records = sum(forecast.n_records for forecast in forecasts)
-    tokens = [forecast.n_tokens for forecast in forecasts if forecast.n_tokens is not None]
-    effort = f"{sum(tokens):,.0f} tokens, {time_of(forecasts)}" if len(tokens) == len(forecasts) else "not predicted"
-    return f"{n_records:,} {study.kind.records} are left: {effort}"
 
 
 def time_of(forecasts: Sequence[Forecast]) -> str:

@@ -1,18 +1,25 @@
-"""What a back end is: a model's name and limits, its tokenizer, the one method that scores, and one more for some."""
+"""What a back end is: one method that scores, what it can do besides (`Capabilities`), and defaults for the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.core.plan import Chunk
+from leakmeter.core.needs import ItemNeeds
+from leakmeter.core.plan import Chunk, plan
 from leakmeter.core.record import JsonObject
-from leakmeter.core.request import GradientRequest, Gradients, Scores
-from leakmeter.errors import CapabilityError
+from leakmeter.core.request import DrawRequest, GradientRequest, Gradients, Place, Request, Responses, Scores
+from leakmeter.core.self_check import Passes, Recomputed
+from leakmeter.errors import CapabilityError, UsageError
+
+if TYPE_CHECKING:
+    from leakmeter.core.cost import Sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,56 +94,116 @@ def response_texts(ids: Sequence[int], tokenizer: Tokenizer) -> JsonObject:
     return {"text": tokenizer.decode(visible), "tokens": tokens}
 
 
-@runtime_checkable
-class Backend(Protocol):
-    """Scores requests under one language model."""
+Sharing = Literal["prefixes", "sequences", "nothing"]
+"""What is run once: a token of the prefix tree, a different sequence, or a prompt, however often it is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a model can do besides scoring whole prompts, as it says itself before anything is asked of it."""
+
+    masks: bool = True
+    """Whether positions of a prompt may have gaps."""
+    hides_pieces: bool = False
+    """Whether it can hide a piece of a prompt from the tokens behind it."""
+    draws_responses: bool = False
+    """Whether it draws whole responses (`draw`), where its rows do not let them be drawn here."""
+    differentiates: bool = False
+    """Whether it says how its distributions move with the vectors it reads (`differentiate`)."""
+    is_remote: bool = False
+    """Whether it is out of our hands: it may change meanwhile (`confirm`), and its noise has to be measured."""
+    shares: Sharing = "nothing"
+    most_rows: int | None = None
+    """Rows that there is room for at a time; None for any number."""
+
+
+class Backend(ABC):
+    """One language model. All that it has to do is to score; what else it can, its `capabilities` say. A subclass sets
+    `name`, `dtype` and `tokenizer`."""
+
+    name: str
+    """As results carry it."""
+    dtype: str
+    """Precision of the weights, such as 'float32'."""
+    tokenizer: Tokenizer
+    window: int | None = None
+    """Most tokens a sequence may have, or None for no limit."""
+    weights_sha256: str | None = None
+    """Hash of the weights, or None where it is not known."""
+    memory_bytes: int | None = None
+    """Memory beside the model that it was allowed, where that moves last digits."""
+    n_tokens_run: int = 0
+    """Tokens put through the model so far."""
+    n_halvings: int = 0
+    """How often memory ran out so far, and the work went on in smaller parts."""
+
+    @classmethod
+    def named(
+        cls, rest: str, *, dtype: str | None = None, device: str | None = None, memory: str | None = None
+    ) -> Backend:
+        """The model that `--model NAME:REST` stands for, NAME being that of the back end."""
+        raise UsageError(f"{cls.__name__} makes no model of a name such as '{rest}'; make one in Python, and give that")
 
     @property
-    def name(self) -> str:
-        """The model's name, as results carry it."""
-
-    @property
-    def weights_sha256(self) -> str | None:
-        """Hash of the weights, or None where it is not known."""
+    def capabilities(self) -> Capabilities:
+        """What it can do as it is set now."""
+        return Capabilities()
 
     @property
     def identity(self) -> Mapping[str, str | None]:
         """Hashes of what else decides the numbers, by name: configuration, tokenizer, chat template."""
+        return {}
 
     @property
-    def dtype(self) -> str:
-        """Precision of the weights, such as 'float32'."""
+    def device(self) -> str:
+        """Where it computes."""
+        return "cpu"
 
     @property
-    def window(self) -> int | None:
-        """Most tokens a sequence may have, or None for no limit."""
+    def machine(self) -> JsonObject:
+        """Processor and threads, where they decide last digits."""
+        return {}
 
     @property
-    def tokenizer(self) -> Tokenizer:
-        """The model's tokenizer."""
+    def arithmetic(self) -> Mapping[str, str]:
+        """What decides last digits beside the precision, in words."""
+        return {}
 
     @property
-    def n_tokens_run(self) -> int:
-        """Tokens put through the model so far."""
+    def passes(self) -> Passes | None:
+        """How it runs sequences, where it can hold what it gave against plain passes: shared, where prompts share work;
+        plain, where each is run alone and whole. None where it cannot."""
+        return None
 
-    @property
-    def n_halvings(self) -> int:
-        """How often memory ran out so far, and the work went on in smaller parts."""
-
+    @abstractmethod
     def score(self, chunk: Chunk) -> list[Scores]:
         """Answer every request of the chunk, in order.
 
         Raises:
+            CapabilityError: the model cannot answer one.
             ScoreError: the model gave NaN for a request.
         """
 
+    @property
+    def refusal(self) -> Callable[[Chunk], None] | None:
+        """What raises a `CapabilityError` for a chunk that could not be answered, and can be sent to another process;
+        None where all that fits the window is answered."""
+        return None
 
-@runtime_checkable
-class DifferentiableBackend(Backend, Protocol):
-    """A back end that also says how its distributions move with the vectors it reads."""
+    def check(self, chunk: Chunk) -> None:
+        """Refuse a chunk that could not be answered, before anything is scored."""
+        if self.refusal is not None:
+            self.refusal(chunk)
+
+    def check_place(self, place: Place) -> None:  # noqa: B027 - where nothing is differentiated, there are no places
+        """Refuse a place that the model does not have, with a `CapabilityError`."""
+
+    def draw(self, requests: Sequence[DrawRequest]) -> list[Responses]:
+        """Answer every request for whole responses, in order."""
+        raise CapabilityError(f"'{self.name}' draws no whole responses; draw them token by token from its rows")
 
     def differentiate(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Gradients]:
-        """Answer every request, in order.
+        """Answer every request for gradients, in order.
 
         Args:
             requests: what is asked.
@@ -147,15 +214,95 @@ class DifferentiableBackend(Backend, Protocol):
             CapabilityError: the model has no such place, or cannot be differentiated.
             ScoreError: the model gave NaN for a request.
         """
+        raise no_gradients(self.name)
+
+    def interruptible(self, check: Callable[[], None]) -> AbstractContextManager[None]:
+        """Meanwhile `check` is called as often as the model's code allows; what it raises ends the work under way."""
+        return nullcontext()
+
+    def without_cache(self) -> AbstractContextManager[None]:
+        """Meanwhile nothing is found in the score cache, and nothing is put there."""
+        return nullcontext()
+
+    # ---- held against plain passes (`core/self_check`): nothing unless `passes` says how ----
+
+    def begin_self_check(self, seed: int) -> None:  # noqa: B027
+        """From here on, remember a random sequence of the first round that is scored, and one of those after it."""
+
+    def end_self_check(self) -> Recomputed:
+        """Recompute these sequences; no rows where nothing was scored that a plain pass could give, or where there is
+        no memory for one.
+
+        Raises:
+            WrongPassError: it differs by more than the precision's tolerance.
+            ModelError: two plain passes of it differ by as much.
+        """
+        return Recomputed()
+
+    def drop_self_check(self) -> None:  # noqa: B027
+        """Remember nothing more."""
+
+    def pass_plainly(self) -> None:
+        """Use plain passes alone from here on, and forget what was kept of the others since `begin_self_check`."""
+        raise CapabilityError(f"'{self.name}' has one way to run a sequence")
+
+    # ---- a model out of our hands (`Capabilities.is_remote`) ----
+
+    @property
+    def concurrency(self) -> int:
+        """Requests under way at a time, on which the noise depends."""
+        return 1
+
+    def confirm(self) -> None:  # noqa: B027 - a model here stays the one it is
+        """Ask whether the model is still the one that `identity` tells.
+
+        Raises:
+            ModelError: it is another.
+        """
+
+    def measured_noise(self, items: Sequence[Any]) -> Any:
+        """The noise of a log-probability: a dataclass of nats, the largest as `nats`, and the `concurrency`."""
+        raise CapabilityError(f"'{self.name}' computes here, and has no noise of a server's")
+
+    def to_be_sent(self, requests: Sequence[Request]) -> Sent:
+        """What a chunk's requests have the server asked."""
+        raise CapabilityError(f"'{self.name}' computes here, and sends nothing")
+
+    def to_be_sent_beside(self, items: Sequence[Any], n_parts: int) -> Sent:
+        """What a run of items in so many parts has the server asked beside them."""
+        raise CapabilityError(f"'{self.name}' computes here, and sends nothing")
 
 
-def check_differentiates(backend: object, name: str) -> None:
-    """Refuse a back end without gradients; given its class, this can be asked before a model is loaded."""
-    if not hasattr(backend, "differentiate"):
-        raise CapabilityError(
-            f"'{name}' gives no gradients, which Fisher susceptibility needs; give a model of the transformers "
-            "library, or measure by Monte Carlo"
-        )
+def check_needs(backend: Backend, needed: ItemNeeds) -> None:
+    """Refuse what a back end cannot answer.
+
+    Raises:
+        CapabilityError: in one line, what cannot be had, and which model to give.
+    """
+    can = backend.capabilities
+    if needed.gradients is not None:
+        if not can.differentiates:
+            raise no_gradients(backend.name)
+        backend.check_place(needed.gradients.place)
+    asked = needed.asked(draws=can.draws_responses, hides=can.hides_pieces)
+    if backend.refusal is not None and asked:
+        backend.check(plan(asked))
+    if needed.masks and not can.masks:
+        raise no_masks(backend.name)
+
+
+def no_gradients(name: str) -> CapabilityError:
+    return CapabilityError(
+        f"'{name}' gives no gradients, which Fisher susceptibility needs; give a model of the transformers library, or "
+        "measure by Monte Carlo"
+    )
+
+
+def no_masks(name: str) -> CapabilityError:
+    return CapabilityError(
+        f"'{name}' has no explicit positions, or states that cannot be forked, so nothing can be masked in place; give "
+        "--removal drop"
+    )
 
 
 class FeatureCache(Protocol):

@@ -6,19 +6,19 @@ A round with more wanted rows than a back end has room for is scored in parts.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
-from leakmeter.core.backend import Backend, DifferentiableBackend, check_differentiates
+from leakmeter.core.backend import Backend
 from leakmeter.core.plan import Chunk, n_full_pass_tokens, plan, plan_contexts
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.request import (
     Asked,
     DrawRequest,
-    FloatArray,
     GradientRequest,
     Gradients,
     Request,
@@ -27,6 +27,7 @@ from leakmeter.core.request import (
     Trial,
     goes_by_pairs,
 )
+from leakmeter.errors import CapabilityError
 
 T = TypeVar("T")
 Part = list[tuple[int, Request]]
@@ -50,7 +51,7 @@ def drive(
     backend: Backend, trials: Sequence[Trial[T]], *, on_plan: Callable[[Chunk], None] | None = None
 ) -> tuple[list[T], Cost]:
     """Run trials to their ends, round by round; returns their results in order, and the cost. A back end with
-    `most_rows` gets a round in parts. `on_plan` is called with each chunk before it is scored."""
+    room for so many rows at a time gets a round in parts. `on_plan` is called with each chunk before it is scored."""
     cost, results = Cost(), list[T]()
     whole, answer = together([settled(backend, trial) for trial in trials]), list[Scores]()
     for number in itertools.count():
@@ -63,15 +64,16 @@ def drive(
         drawn = [request for request in requests if isinstance(request, DrawRequest)]
         differentiated = [request for request in requests if isinstance(request, GradientRequest)]
         n_before = backend.n_tokens_run
-        answers: dict[type, Iterator[Scores]] = {
-            Request: iter(_scored(backend, scored, number, on_plan)),
+        distinct, index_of = _distinct(scored)
+        once = _scored(backend, distinct, number, on_plan)
+        answers: dict[type, Iterator[Any]] = {
+            Request: iter([once[index] for index in index_of]),
             DrawRequest: iter(_drawn(backend, drawn, cost)),
             GradientRequest: iter(_differentiate(backend, differentiated, cost)),
         }
-        own = [request for request in scored if not request.is_others]
-        cost.n_prompts += sum(len(request.prompts) for request in own)
+        cost.n_prompts += sum(len(request.prompts) for request in distinct)
         cost.n_tokens_run += backend.n_tokens_run - n_before
-        cost.n_full_pass_tokens += n_full_pass_tokens(own)
+        cost.n_full_pass_tokens += n_full_pass_tokens(distinct)
         answer = [next(answers[type(request)]) for request in requests]
     return results, cost
 
@@ -94,29 +96,32 @@ def together(trials: Sequence[Trial[T]]) -> Trial[list[T]]:
 
 
 def settled(backend: Backend, trial: Trial[T]) -> Generator[Sequence[Asked], list[Scores], T]:
-    """The trial with empty answers to what the back end cannot do: draw whole responses (`draws_responses`) or hide
-    pieces (`hides_pieces`)."""
-    draws, hides = getattr(backend, "draws_responses", False), getattr(backend, "hides_pieces", False)
+    """The trial, in which a `CapabilityError` is raised where it asks for what the back end cannot do: draw whole
+    responses or hide pieces."""
     try:
         requests = next(trial)
         while True:
-            if not draws and requests and isinstance(requests[0], DrawRequest):
-                requests = trial.send([Responses(np.empty(0)) for _ in requests])
-            elif not hides and any(
-                prompt.hidden for request in requests if isinstance(request, Request) for prompt in request.prompts
-            ):
-                requests = trial.send([Scores(np.empty(0)) for _ in requests])
-            else:
-                requests = trial.send((yield requests))
+            refused = _refused(backend, requests)
+            requests = trial.send((yield requests)) if refused is None else trial.throw(refused)
     except StopIteration as end:
         result: T = end.value
         return result
 
 
-def _drawn(backend: Any, requests: Sequence[DrawRequest], cost: Cost) -> list[Responses]:
+def _refused(backend: Backend, requests: Sequence[Asked]) -> CapabilityError | None:
+    capabilities = backend.capabilities
+    if not capabilities.draws_responses and requests and isinstance(requests[0], DrawRequest):
+        return CapabilityError(f"'{backend.name}' draws no whole responses")
+    prompts = (p for request in requests if isinstance(request, Request) for p in request.prompts)
+    if not capabilities.hides_pieces and any(prompt.hidden for prompt in prompts):
+        return CapabilityError(f"'{backend.name}' hides no piece of a prompt from the tokens behind it")
+    return None
+
+
+def _drawn(backend: Backend, requests: Sequence[DrawRequest], cost: Cost) -> list[Responses]:
     if not requests:
         return []
-    responses: list[Responses] = backend.draw(requests)
+    responses = backend.draw(requests)
     n_drawn = sum(len(request.seeds) for request in requests)
     cost.n_drawn += n_drawn
     cost.n_prompts += n_drawn
@@ -127,48 +132,47 @@ def _drawn(backend: Any, requests: Sequence[DrawRequest], cost: Cost) -> list[Re
 def _scored(
     backend: Backend, requests: Sequence[Request], number: int, on_plan: Callable[[Chunk], None] | None
 ) -> list[Scores]:
-    distinct, index_of = _distinct(requests)
     answers: list[tuple[int, Scores]] = []
-    for part in in_parts(distinct, getattr(backend, "most_rows", None)) if distinct else []:
+    for part in in_parts(requests, backend.capabilities.most_rows) if requests else []:
         chunk = plan([request for _, request in part], number)
         if on_plan is not None:
             on_plan(chunk)
         answers += zip((index for index, _ in part), backend.score(chunk), strict=True)
-    scores = joined(answers, distinct)
-    return [scores[index] for index in index_of]
+    return joined(answers, requests)
 
 
 def _distinct(requests: Sequence[Request]) -> tuple[Sequence[Request], Sequence[int]]:
-    """Requests without those that repeat another trial's (`is_others`), and the index of each request's answer: a chunk
-    runs equal requests once, but parts of a round would not."""
-    if not any(request.is_others for request in requests):
-        return requests, range(len(requests))
+    """Requests without those that repeat an earlier one, such as another trial's, and the index of each one's answer: a
+    chunk runs equal requests once, but parts of a round would not. What is drawn is never the same."""
+    alike = Counter(map(_outline, requests))
     distinct: list[Request] = []
     seen: dict[object, int] = {}
-    index_of = [0] * len(requests)
-    # What a trial asks for itself comes first, so that it is its cost.
-    for index in sorted(range(len(requests)), key=lambda index: requests[index].is_others):
-        request = requests[index]
-        prompts = tuple((p.ids.tobytes(), p.positions.tobytes(), p.hidden_tokens) for p in request.prompts)
-        key = (prompts, request.response, request.reduction, request.interval_noise_nats)
-        place = seen.setdefault(key, len(distinct)) if request.is_others else len(distinct)
+    index_of: list[int] = []
+    for request in requests:
+        place = len(distinct)
+        # Few requests have twins: of the others the tokens need not be looked at.
+        if request.reduction.needs == "targets" and alike[_outline(request)] > 1:
+            prompts = tuple((p.ids.tobytes(), p.positions.tobytes(), p.hidden_tokens) for p in request.prompts)
+            place = seen.setdefault((prompts, request.response, request.reduction), place)
         if place == len(distinct):
             distinct.append(request)
-            seen.setdefault(key, place)
-        index_of[index] = place
+        index_of.append(place)
     return distinct, index_of
+
+
+def _outline(request: Request) -> tuple[object, ...]:
+    return request.response, tuple(len(prompt.ids) for prompt in request.prompts)
 
 
 def _differentiate(backend: Backend, requests: Sequence[GradientRequest], cost: Cost) -> list[Gradients]:
     if not requests:
         return []
-    check_differentiates(backend, backend.name)
     contexts = plan_contexts(requests)
     n_tokens = sum(request.n_tokens for request in requests) + contexts.n_full_pass_tokens
     cost.n_prompts += len(requests) + len(contexts.requests)
     cost.n_full_pass_tokens += n_tokens
     cost.n_gradient_tokens += n_tokens
-    return cast(DifferentiableBackend, backend).differentiate(requests, contexts)
+    return backend.differentiate(requests, contexts)
 
 
 def in_parts(requests: Sequence[Request], most_rows: int | None) -> list[Part]:
@@ -208,13 +212,8 @@ def _joined(scores: Sequence[Scores], request: Request) -> Scores:
     if len(scores) == 1:
         return scores[0]
     n_repeated = 1 if request.reduction.rows_together else 0
-
-    def whole(arrays: Sequence[FloatArray]) -> FloatArray:
-        first, *others = arrays
-        return np.concatenate([first, *(values[n_repeated:] for values in others)])
-
-    half_widths = [part.half_width for part in scores if part.half_width is not None]
-    return Scores(whole([part.values for part in scores]), half_width=whole(half_widths) if half_widths else None)
+    first, *others = scores
+    return Scores(np.concatenate([first.values, *(part.values[n_repeated:] for part in others)]))
 
 
 def _pieces(request: Request, most_rows: int) -> Iterator[Request]:

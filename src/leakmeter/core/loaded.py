@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from leakmeter.core.case import unmarked_context, unmeasured_answers
-from leakmeter.core.cost import unshared
 from leakmeter.core.item import Origin, Prepared
 from leakmeter.core.long_work import checkpoint
 from leakmeter.core.registry import AnyCase
@@ -54,7 +53,7 @@ class LoadedCases(Generic[_C]):
                 problems.append(str(error))
         if not prepared:
             raise UsageError(f"none of {len(self.cases)} cases can be used; the first: {problems[0]}")
-        notes = (*_notes(unmarked, len(prepared)), *_of_sharing(backend, measure, prepared))
+        notes = (*_notes(unmarked, len(prepared)), *_of_sharing(backend))
         return prepared, replace(self, cases=tuple(kept), problems=tuple(problems), notes=notes)
 
 
@@ -69,15 +68,11 @@ def _notes(unmarked: Mapping[str, Sequence[int]], n_cases: int) -> Iterator[str]
         )
 
 
-def _of_sharing(backend: Backend, measure: Measure, prepared: Sequence[Prepared]) -> Iterator[str]:
-    counts = unshared(backend, measure, prepared[0].item)
-    if counts is not None:
-        run, shared = counts
-        times = f", {run / shared:.1f} times as many" if run >= 1.05 * shared else ""
-        of = "the case" if len(prepared) == 1 else "the first case"
+def _of_sharing(backend: Backend) -> Iterator[str]:
+    if backend.passes == "plain":
         yield (
             f"'{backend.name}' has states that cannot be forked, or failed a self-check, so each sequence is run in "
-            f"full: {run:,} tokens for {of}{times}, where a model whose states can be forked would run {shared:,}"
+            "full, which may take several times as many tokens as with a model whose states can be forked"
         )
 
 

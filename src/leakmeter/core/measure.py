@@ -3,8 +3,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import Field, asdict, dataclass
-from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
+from typing import Any, ClassVar
 
+from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.record import JsonObject
 from leakmeter.core.request import FloatArray, Trial
 
@@ -20,8 +21,6 @@ COUNT = "count"
 NATS_PER_SQUARE = "nats per squared length"
 """Of a trace of the Fisher information about vectors: their length has no unit."""
 
-HALF_WIDTH = "half_width"
-"""Statistic of the most that the other statistics of a piece, or of all, may be off: there where they are intervals."""
 
 NOISE = "noise"
 """Statistic of what neighbours in the computation do to each token of a response, or to a number as a whole."""
@@ -52,6 +51,16 @@ class Measure(ABC):
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     @property
+    def documents_first(self) -> bool:
+        """Whether it looks for what matters, so that contexts of several documents are cut into these by default."""
+        return False
+
+    @property
+    def levels(self) -> bool:
+        """Whether paragraphs and documents that units stand in are measured too."""
+        return False
+
+    @property
     def samples(self) -> int:
         """Responses it draws for a case that has none."""
         return 1
@@ -74,6 +83,11 @@ class Measure(ABC):
     def check(self, item: Any) -> None:  # noqa: B027 - most measures refuse nothing
         """Refuse an item that cannot be measured so, before anything is scored or written."""
 
+    def needs(self, item: Any) -> ItemNeeds:
+        """What measuring an item asks of a model, so that a model that cannot answer is refused before anything is
+        asked or written. By default nothing is known: what cannot be answered is refused when it is asked."""
+        return ItemNeeds()
+
     @abstractmethod
     def trial(self, item: Any) -> Trial[list[Measurement]]:
         """Measure one item: yield requests, be sent their scores, return measurements. A trial is a function of the
@@ -81,23 +95,3 @@ class Measure(ABC):
 
     def record(self) -> JsonObject:
         return asdict(self)
-
-
-@runtime_checkable
-class ChoosingMeasure(Protocol):
-    """A measure that goes on, or not, by the scores it is sent: what it takes is only known from above.
-
-    One that does so with some of its parameters only has `chooses`, which says whether it does; one that does so with
-    some items has `chooses_of`, which says of an item whether it is one of them.
-    """
-
-    def longest_trial(self, item: Any) -> Trial[Any]:
-        """Ask for at least as much as `trial` would of this item, whatever it was sent; its answers mean nothing."""
-
-
-def chooses(measure: Measure, *items: Any) -> TypeGuard[ChoosingMeasure]:
-    """Whether a measure goes on, or not, by the scores it is sent of any item, or of one of these."""
-    if not isinstance(measure, ChoosingMeasure):
-        return False
-    of_item = getattr(measure, "chooses_of", None)
-    return bool(getattr(measure, "chooses", True)) or (of_item is not None and any(map(of_item, items)))

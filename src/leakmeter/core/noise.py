@@ -49,11 +49,6 @@ def neighbourhood_noise(
     return spread
 
 
-def interval_noise_of(item: ContextItem) -> float:
-    """Noise of log-probabilities, nats, where they make an interval."""
-    return item.model_noise_nats or 0.0
-
-
 def of_contrast(model_nats: float, reduction: TargetLogProbs | MixtureLogProbs) -> float:
     """What noise makes at most to the difference of two log-probabilities of a token, nats.
 
@@ -64,7 +59,7 @@ def of_contrast(model_nats: float, reduction: TargetLogProbs | MixtureLogProbs) 
         >>> of_contrast(0.01, TargetLogProbs())
         0.02
     """
-    weight: float = getattr(reduction, "context_weight", 1.0)
+    weight = reduction.context_weight
     if weight == reduction.temperature == 1.0:
         return 2.0 * model_nats
     return 2.0 * 2.0 * (abs(weight) + abs(1.0 - weight)) / reduction.temperature * model_nats
@@ -92,13 +87,9 @@ def _forked(
     # one a token later forks beside it, and the two are padded into one batch where batches are made.
     longer = _differing(item.prompt, places[first])
     beside = _differing(longer, places[second])
-    noise_nats = interval_noise_of(item)
-    crowd = [
-        Request((longer,), (*response, response[-1]), reduction, noise_nats),
-        Request((beside,), response, reduction, noise_nats),
-    ]
+    crowd = [Request((longer,), (*response, response[-1]), reduction), Request((beside,), response, reduction)]
     crowd = [replace(request, prompts=(*prompts[:-1], *request.prompts)) for request in crowd]
-    scores = yield [*crowd, Request(prompts, response, reduction, noise_nats)]
+    scores = yield [*crowd, Request(prompts, response, reduction)]
     return scores[-1].values
 
 
@@ -106,12 +97,12 @@ def token_by_token(
     item: ContextItem, response: tuple[int, ...], reduction: TargetLogProbs | MixtureLogProbs
 ) -> Generator[list[Request], list[Scores], FloatArray]:
     """Scores of the bare prompt and of the full one with tokens run one at a time, (2, response)."""
-    prompts, noise_nats = (item.blank, item.prompt), interval_noise_of(item)
+    prompts = (item.blank, item.prompt)
     n = len(response)
     single = min(_SINGLE_TOKENS, n)
     parts = []
     for first, last in [*((i, i + 1) for i in range(single)), *([(single, n)] if single < n else [])]:
-        (scores,) = yield [Request(prompts, response[:last], Stretch(reduction, first, last), noise_nats)]
+        (scores,) = yield [Request(prompts, response[:last], Stretch(reduction, first, last))]
         parts.append(scores.values)
     return np.concatenate(parts, axis=-1)
 

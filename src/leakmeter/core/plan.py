@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from leakmeter.core.prompt import IntArray, Prompt
 from leakmeter.core.reductions import PromptStates
-from leakmeter.core.request import GradientRequest, Request, bare_first, tokens_of
+from leakmeter.core.request import GradientRequest, Request, tokens_of
 from leakmeter.errors import UsageError
 
 Keys = npt.NDArray[np.uint64]
@@ -111,11 +111,7 @@ class Chunk:
     def n_token_pass_tokens(self) -> int:
         """Tokens that one full pass for each prompt and wanted row would run."""
         return sum(
-            len(prompt.ids) + row
-            for request in self.requests
-            if not request.is_others
-            for row in request.rows
-            for prompt in request.prompts
+            len(prompt.ids) + row for request in self.requests for row in request.rows for prompt in request.prompts
         )
 
 
@@ -173,7 +169,7 @@ def _lay_out(requests: Sequence[Request], side_of: Callable[[int], int]) -> Layo
                     begun[context] = number_of(*_sequence(prompt, request.response, n_rows))
                 members[-1].append(begun[context])
             else:
-                is_apart = at == 0 and bare_first(request.reduction)
+                is_apart = at == 0 and request.reduction.bare_first
                 members[-1].append(number_of(*_sequence(prompt, request.response, n_rows), is_apart=is_apart))
                 if request.reduction.continues:
                     lasting.add(members[-1][-1])

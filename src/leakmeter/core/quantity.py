@@ -48,8 +48,6 @@ class Quantity:
     """Which way is worse for those whose data it is about, or for the answers."""
     floor: Callable[[Case], float | None] | None = None
     """A result to the amount by which other ways to compute the same move the number; None where it is unknown."""
-    half_width: Callable[[Case], float | None] | None = None
-    """A result to the most that the number may be off where it is the middle of an interval; None where it is not."""
     lower_bound: LowerBound | None = None
     """When the number is a lower bound only: never compared as a value, and no reason for an upper bound to hold."""
     usual: str | None = None
@@ -134,13 +132,27 @@ def most(numbers: Iterable[float]) -> float | None:
 NOISE: Final = at("noise_floor_nats")
 """Of sums over a response."""
 
-HALF_WIDTH: Final = at("half_width_nats")
-"""Of sums over a response that are middles of intervals."""
+PARTLY_READ: Final = LowerBound(
+    lambda case: case.is_partly_read is not None,
+    "another version of leakmeter measured a case and kept more of its numbers than this one reads, such as how far "
+    "they may be off",
+    "measure the case again",
+)
 
 
-def of_response(name: str, about: str, compute: NumberOf, lower_bound: LowerBound | None = None) -> Quantity:
-    """A sum over a response, nats, with noise and half-width."""
-    return Quantity(name, NATS, about, compute, floor=NOISE, half_width=HALF_WIDTH, lower_bound=lower_bound)
+def less_unread(compute: NumberOf, floor: NumberOf = NOISE) -> NumberOf:
+    """The number; of a case that is read in part, the least that it can be: all that is left above its noise."""
+
+    def number(case: Case) -> float | None:
+        value, noise = compute(case), floor(case) if PARTLY_READ.holds(case) else None
+        return value if value is None or noise is None else max(0.0, value - noise)
+
+    return number
+
+
+def of_response(name: str, about: str, compute: NumberOf, lower_bound: LowerBound = PARTLY_READ) -> Quantity:
+    """A sum over a response, nats, with noise; `lower_bound` holds where `PARTLY_READ` does."""
+    return Quantity(name, NATS, about, less_unread(compute), floor=NOISE, lower_bound=lower_bound)
 
 
 Verdict = Literal["holds", "broken", "undecided"]

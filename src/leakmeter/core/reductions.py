@@ -11,29 +11,30 @@ from typing import Any, ClassVar, Final
 
 from array_api_compat import array_namespace, device
 
-from leakmeter.core.request import Needs, goes_by_pairs, needs
+from leakmeter.core.request import Needs, Reduction, goes_by_pairs, words_of_mixture
+from leakmeter.overriding import override
 from leakmeter.stats import logspace
 
 _BLOCK: Final = 128
 """Entries of a vocabulary that are compared by their largest first; most vocabularies are multiples of it."""
 
 
-class PerToken:
-    """Rows of a reduction that keeps something of each response token, prompt by prompt."""
+class PerToken(Reduction):
+    """Keeps something of each response token, prompt by prompt."""
 
     __slots__ = ()
-    rows_together: ClassVar[bool] = False
-    continues: ClassVar[bool] = False
 
+    @override
     def rows(self, n_response: int) -> range:
         return range(n_response)
 
 
-class NextToken:
-    """Rows of a reduction that keeps something of what would come after the response."""
+class NextToken(Reduction):
+    """Keeps something of what would come after the response."""
 
     __slots__ = ()
 
+    @override
     def rows(self, n_response: int) -> range:
         return range(n_response, n_response + 1)
 
@@ -43,16 +44,21 @@ class TargetLogProbs(PerToken):
     """log softmax(z / T) of each response token, nats: (prompt, response)."""
 
     temperature: float = 1.0
+    context_weight: ClassVar[float] = 1.0
 
     @property
+    @override
     def needs(self) -> Needs:
         return "targets" if self.temperature == 1.0 else "rows"
 
     @property
-    def bounded_by_top(self) -> bool:
-        """For T ≤ 1."""
-        return self.temperature <= 1.0
+    @override
+    def words(self) -> str:
+        if self.temperature == 1.0:
+            return "the log-probability of a given response"
+        return words_of_mixture(temperature=self.temperature)
 
+    @override
     def reduce(self, rows: Any, targets: Any) -> Any:
         return logspace.target_log_probs(rows, targets, self.temperature)
 
@@ -72,17 +78,18 @@ class MixtureLogProbs(PerToken):
     against_first: ClassVar[bool] = True
 
     @property
-    def bounded_by_top(self) -> bool:
-        """For λ ≤ 1 and T ≤ 1."""
-        return 0.0 <= self.context_weight <= 1.0 and self.temperature <= 1.0
+    @override
+    def words(self) -> str:
+        return words_of_mixture(self.context_weight, self.temperature)
 
+    @override
     def reduce(self, rows: Any, targets: Any) -> Any:
         mixed = mix_with_first(rows, self.context_weight)
         return logspace.target_log_probs(mixed, targets, self.temperature)
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Reduction):
     """What another reduction keeps, of some rows only, from a response that the next round takes further."""
 
     reduction: TargetLogProbs | MixtureLogProbs
@@ -91,40 +98,46 @@ class Stretch:
     continues: ClassVar[bool] = True
 
     @property
+    @override
     def rows_together(self) -> bool:
         return self.reduction.rows_together
 
     @property
+    @override
     def against_first(self) -> bool:
         return goes_by_pairs(self.reduction)
 
     @property
+    @override
     def needs(self) -> Needs:
-        return needs(self.reduction)
+        return self.reduction.needs
 
     @property
-    def bounded_by_top(self) -> bool:
-        return self.reduction.bounded_by_top
+    @override
+    def words(self) -> str:
+        return self.reduction.words
 
+    @override
     def rows(self, n_response: int) -> range:
         return range(self.start, min(self.stop, n_response))
 
+    @override
     def reduce(self, rows: Any, targets: Any) -> Any:
         return self.reduction.reduce(rows, targets)
 
 
 @dataclass(frozen=True, slots=True)
-class PromptStates:
+class PromptStates(Reduction):
     """The last `n` tokens of a prompt, whose states in a layer are wanted: there is nothing to make of logits."""
 
     n: int
-    rows_together: ClassVar[bool] = False
-    continues: ClassVar[bool] = False
 
+    @override
     def rows(self, n_response: int) -> range:
         """Row 0 stands at the prompt's last token; the others before it."""
         return range(1 - self.n, 1)
 
+    @override
     def reduce(self, rows: Any, targets: Any) -> Any:
         raise TypeError("states are no logits")
 
@@ -143,9 +156,16 @@ class NextTokenSample(NextToken):
     against_first: ClassVar[bool] = True
 
     @property
+    @override
     def rows_together(self) -> bool:
         return self.context_weight != 1.0
 
+    @property
+    @override
+    def words(self) -> str:
+        return words_of_mixture(self.context_weight, self.temperature)
+
+    @override
     def reduce(self, rows: Any, targets: Any) -> Any:
         mixed = mix_with_first(rows, self.context_weight) if self.rows_together else rows
         return draw(mixed, self.uniform, self.temperature)
@@ -158,29 +178,39 @@ class Labels(NextToken):
     token_ids: tuple[int, ...]
     temperature: float = 1.0
 
-    rows_together: ClassVar[bool] = False
-    continues: ClassVar[bool] = False
-
     @property
+    @override
     def needs(self) -> Needs:
         return "labels" if self.temperature == 1.0 else "rows"
 
+    @property
+    @override
+    def words(self) -> str:
+        if self.temperature == 1.0:
+            return "log-probabilities of labels"
+        return words_of_mixture(temperature=self.temperature)
+
+    @override
     def reduce(self, rows: Any, targets: Any) -> Any:
         return logspace.label_log_probs(rows, self.token_ids, self.temperature)
 
 
 @dataclass(frozen=True, slots=True)
-class FullDistribution:
+class FullDistribution(Reduction):
     """log softmax(z / T) over the whole vocabulary, nats, at every row: (prompt, response + 1, vocab)."""
 
     temperature: float = 1.0
 
-    rows_together: ClassVar[bool] = False
-    continues: ClassVar[bool] = False
+    @property
+    @override
+    def words(self) -> str:
+        return words_of_mixture(temperature=self.temperature)
 
+    @override
     def rows(self, n_response: int) -> range:
         return range(n_response + 1)
 
+    @override
     def reduce(self, rows: Any, targets: Any) -> Any:
         return logspace.log_softmax(rows, self.temperature)
 
@@ -230,10 +260,15 @@ class Top(NextToken):
     k: int
     """1 or more."""
 
-    rows_together: ClassVar[bool] = False
     continues: ClassVar[bool] = True  # the next round extends the sequence by some of them
     needs: ClassVar[Needs] = "top"
 
+    @property
+    @override
+    def words(self) -> str:
+        return f"the {self.k} likeliest tokens of a row"
+
+    @override
     def reduce(self, rows: Any, targets: Any) -> Any:
         return top(rows, self.k)
 

@@ -1,8 +1,8 @@
 """What an instrument is: a folder, and the parts of it that the rest of the house reads; and how it is found by name.
 
 A folder of `leakmeter.instruments` whose `__init__` has an `INSTRUMENT` is an instrument; so is what another package
-names in the entry-point group `leakmeter.instruments`. A module of `leakmeter.backends` with a class that scores is a
-back end under its own name; others come from the group `leakmeter.backends`.
+names in the entry-point group `leakmeter.instruments`. A module of `leakmeter.backends` with a `Backend` is a back end
+under its own name; others come from the group `leakmeter.backends`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from leakmeter.core.record import JsonObject
-from leakmeter.errors import UnknownNameError
+from leakmeter.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
@@ -216,11 +216,21 @@ def backends() -> list[str]:
     return sorted(own | {point.name for point in _others(_BACKENDS)})
 
 
+def added_backends() -> list[str]:
+    """Those of other packages."""
+    return [point.name for point in _others(_BACKENDS)]
+
+
 def backend(name: str) -> Any:
     """The class of a back end: the one of its module that scores."""
     for point in _others(_BACKENDS):
         if point.name == name:
-            return point.load()
+            if not _is_backend(added := point.load()):
+                raise UsageError(
+                    f"back end '{name}' is {point.value}; it has to be a class that inherits "
+                    "leakmeter.core.backend.Backend"
+                )
+            return added
     if name not in backends():
         raise UnknownNameError("back end", name, backends())
     # A package may leave its class where it is, so that its name alone loads little.
@@ -229,8 +239,14 @@ def backend(name: str) -> Any:
         value
         for module in modules
         for value in vars(module).values()
-        if inspect.isclass(value) and value.__module__.startswith(f"{_BACKENDS}.{name}") and hasattr(value, "score")
+        if _is_backend(value) and value.__module__.startswith(f"{_BACKENDS}.{name}")
     )
+
+
+def _is_backend(value: Any) -> bool:
+    from leakmeter.core.backend import Backend  # help on a command does without arrays
+
+    return inspect.isclass(value) and issubclass(value, Backend)
 
 
 @cache

@@ -21,9 +21,10 @@ Eq. 9). What travels is one such number a direction and Σ, never u.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -158,52 +159,65 @@ def tokens_of(prompt: Prompt, role: str) -> IntArray:
 FloatArray = npt.NDArray[np.float64]
 
 
-@runtime_checkable
-class Reduction(Protocol):
-    """What to keep of the logits: a pure function of rows, written once against the array API."""
-
-    @property
-    def rows_together(self) -> bool:
-        """Whether the rows of all the request's prompts are needed at once.
-
-        A reduction of which that is so may say by `against_first` that what it keeps of a prompt needs that prompt's
-        rows and the first one's alone; others are not asked for it.
-        """
-
-    @property
-    def continues(self) -> bool:
-        """Whether the next round is likely to extend the same sequences, so that their states are worth keeping."""
-
-    def rows(self, n_response: int) -> range:
-        """Indices of the wanted rows for a response of `n_response` tokens."""
-
-    def reduce(self, rows: Any, targets: Any) -> Any:
-        """Logits (prompt, row, vocab) and the row's response token (row,) to an array (prompt, row, ...)."""
-
-
 Needs = Literal["targets", "labels", "top", "rows"]
 """Of a row: the log-probability of its response token, those of a few tokens, the likeliest tokens, or all of it."""
 
 
-def needs(reduction: Reduction) -> Needs:
-    """What a reduction is made of: whole rows, unless it says by `needs` that less will do."""
-    needed: Needs = getattr(reduction, "needs", "rows")
-    return needed
+class Reduction(ABC):
+    """What to keep of the logits: a pure function of rows, written once against the array API."""
+
+    __slots__ = ()
+
+    @property
+    def rows_together(self) -> bool:
+        """Whether the rows of all the request's prompts are needed at once."""
+        return False
+
+    @property
+    def against_first(self) -> bool:
+        """Of a reduction of rows together: whether what it keeps of a prompt needs that prompt's rows and the first
+        one's alone."""
+        return False
+
+    @property
+    def continues(self) -> bool:
+        """Whether the next round is likely to extend the same sequences, so that their states are worth keeping."""
+        return False
+
+    @property
+    def needs(self) -> Needs:
+        """What it is made of."""
+        return "rows"
+
+    @property
+    def bare_first(self) -> bool:
+        """Whether a guarantee needs the first prompt's rows to be what they are whatever the other prompts say."""
+        return False
+
+    @property
+    def words(self) -> str:
+        """What it keeps, as a refusal names it."""
+        return "a response bounded by epsilon" if self.bare_first else words_of_mixture()
+
+    @abstractmethod
+    def rows(self, n_response: int) -> range:
+        """Indices of the wanted rows for a response of `n_response` tokens."""
+
+    @abstractmethod
+    def reduce(self, rows: Any, targets: Any) -> Any:
+        """Logits (prompt, row, vocab) and the row's response token (row,) to an array (prompt, row, ...)."""
 
 
-def bounded_by_top(reduction: Reduction) -> bool:
-    """Whether the likeliest tokens of rows, and the response's, bound what a reduction that needs whole rows keeps."""
-    return bool(getattr(reduction, "bounded_by_top", False))
-
-
-def bare_first(reduction: Reduction) -> bool:
-    """Whether a guarantee needs the first prompt's rows to be what they are whatever the other prompts say."""
-    return bool(getattr(reduction, "bare_first", False))
+def words_of_mixture(context_weight: float = 1.0, temperature: float = 1.0) -> str:
+    """A distribution of λ and T, as a refusal names it."""
+    if context_weight != 1.0:
+        return f"λ = {context_weight:g} at T = {temperature:g}"
+    return "a distribution over the whole vocabulary" if temperature == 1.0 else f"T = {temperature:g}"
 
 
 def goes_by_pairs(reduction: Reduction) -> bool:
     """Whether a reduction of rows together needs, of a prompt, its rows and the first prompt's alone."""
-    return reduction.rows_together and bool(getattr(reduction, "against_first", False))
+    return reduction.rows_together and reduction.against_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +227,13 @@ class Request:
     prompts: tuple[Prompt, ...]
     response: tuple[int, ...]
     reduction: Reduction
-    interval_noise_nats: float | None = None
-    """Where the values cannot be had, middles of intervals will do, with half their widths beside them
-    (`Scores.half_width`): of log-probabilities that may be off by this much, nats. None where only the values will."""
-    is_others: bool = False
-    """Whether another trial asks for the same, of whose prompts it is: no cost of this one's."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.reduction, Reduction):
+            raise UsageError(
+                f"a request's reduction is a {type(self.reduction).__name__}; its class has to inherit "
+                "leakmeter.core.request.Reduction"
+            )
 
     @property
     def rows(self) -> range:
@@ -245,26 +261,23 @@ class DrawRequest:
 class Scores:
     values: FloatArray
     """What the reduction keeps: (prompt, row, ...), nats."""
-    half_width: FloatArray | None = field(default=None, kw_only=True)
-    """Most that each of the values may be off, nats, of their shape; None where they are what they are."""
 
 
 @dataclass(frozen=True, slots=True)
-class Responses(Scores):
-    """The answer to a request for draws; its values are empty."""
+class Responses:
+    """The answer to a request for draws."""
 
-    drawn: tuple[tuple[int, ...], ...] = ()
-    """Token ids of each response, the stop token with it; none where responses are to be drawn by `NextTokenSample`."""
+    drawn: tuple[tuple[int, ...], ...]
+    """Token ids of each response, the stop token with it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Gradients(Scores):
-    """The answer to a request for gradients; its values are (number, Σ, 2).
+class Gradients:
+    """The answer to a request for gradients."""
 
-    The last axis holds tr(I Σ) and μᵀ I μ, nats: as numbers that add up, as many as the request's `n_exact` or fewer,
-    then as one unbiased number a probe of what is left, whose mean is to be added.
-    """
-
+    values: FloatArray
+    """(number, Σ, 2). The last axis holds tr(I Σ) and μᵀ I μ, nats: as numbers that add up, as many as the request's
+    `n_exact` or fewer, then as one unbiased number a probe of what is left, whose mean is to be added."""
     entropy: float
     """Of the next token's distribution at the place as it is, nats."""
     log_mass: float
@@ -274,6 +287,20 @@ class Gradients(Scores):
 Asked = Request | GradientRequest | DrawRequest
 T = TypeVar("T")
 Trial = Generator[Sequence[Asked], list[Scores], T]
-"""A measure at work on one item: yields requests, is sent their answers (`Gradients` to a request for gradients,
-`Responses` to requests for draws, which no others stand beside), returns what it found. A back end that cannot hide
-pieces answers a round in which some are hidden with scores that are empty, all of them."""
+"""A measure at work on one item: yields requests, is sent their answers, returns what it found.
+
+Requests for draws stand in a round of their own. A round that asks for draws, or for pieces to be hidden, of a back end
+that does not do so raises a `CapabilityError` where it was yielded; the trial may then ask for something else.
+"""
+
+
+@overload
+def ask(requests: Sequence[Request]) -> Trial[list[Scores]]: ...
+@overload
+def ask(requests: Sequence[DrawRequest]) -> Trial[list[Responses]]: ...
+@overload
+def ask(requests: Sequence[GradientRequest]) -> Trial[list[Gradients]]: ...
+def ask(requests: Sequence[Any]) -> Any:
+    """A round of requests of one kind, as part of a trial; returns answers of the kind that belongs to it. Of scores, a
+    plain `yield` does the same."""
+    return (yield requests)

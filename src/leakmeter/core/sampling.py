@@ -11,9 +11,11 @@ from typing import Any, Final
 import numpy as np
 
 from leakmeter.core.item import ContextItem
+from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import NextTokenSample
-from leakmeter.core.request import DrawRequest, FloatArray, Reduction, Request, Responses, Scores, Trial
+from leakmeter.core.request import DrawRequest, FloatArray, Reduction, Request, Scores, Trial, ask
+from leakmeter.errors import CapabilityError
 from leakmeter.stats.exact_draw import Bits, StreamBits, SystemBits
 
 _HOW_MANY: Final = ("samples", "sequences", "sequences_a_part", "max_new_tokens", "delta")
@@ -29,9 +31,12 @@ def sample(
     if context_weight == 1.0:
         # From 0 to 2^31 − 1, which all servers can read.
         seeds = tuple(int(_generator(seed, item.id, i).integers(2**31)) for i in range(n))
-        (answer,) = yield [DrawRequest(item.prompt, temperature, max_new_tokens, seeds, frozenset(item.stop_ids))]
-        if isinstance(answer, Responses) and answer.drawn:
+        request = DrawRequest(item.prompt, temperature, max_new_tokens, seeds, frozenset(item.stop_ids))
+        try:
+            (answer,) = yield from ask([request])
             return list(answer.drawn)
+        except CapabilityError:
+            pass  # drawn below, token by token
     # The bare branch is run only where it enters the mixture.
     prompts = (item.prompt,) if context_weight == 1.0 else (item.blank, item.prompt)
     uniforms = [uniforms_of(seed, item.id, i, max_new_tokens) for i in range(n)]
@@ -43,6 +48,14 @@ def sample(
         max_new_tokens=max_new_tokens,
     )
     return [tuple(int(token) for token in kept[:, 0]) for kept in drawn]
+
+
+def needs_of_sample(item: ContextItem, *, temperature: float, context_weight: float) -> ItemNeeds:
+    """What `sample` needs: only with λ = 1 a model may draw the response itself."""
+    reduction = NextTokenSample(0.5, context_weight, temperature)
+    if context_weight == 1.0:
+        return ItemNeeds(draws=Request((item.prompt,), (), reduction))
+    return ItemNeeds(requests=(Request((item.blank, item.prompt), (), reduction),))
 
 
 def draw_with(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, Protocol, Self, runtime_checkable
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 
@@ -63,34 +63,6 @@ class Recomputed:
     whichever is more."""
     largest_nats: float = 0.0
     """Of a row."""
-
-
-@runtime_checkable
-class SelfCheckingBackend(Protocol):
-    """What a back end has besides that can hold what it gave against plain passes. It is no `Backend` to Python: to ask
-    whether an object is one must not ask a served model for its identity."""
-
-    @property
-    def passes(self) -> Passes:
-        """How it runs sequences: shared, where prompts share work; plain, where each is run alone and whole."""
-
-    def begin_self_check(self, seed: int) -> None:
-        """From here on, remember a random sequence of the first round that is scored, and one of those after it."""
-
-    def end_self_check(self) -> Recomputed:
-        """Recompute these sequences; no rows where nothing was scored that a plain pass could give, or where there is
-        no memory for one.
-
-        Raises:
-            WrongPassError: it differs by more than the precision's tolerance.
-            ModelError: two plain passes of it differ by as much.
-        """
-
-    def drop_self_check(self) -> None:
-        """Remember nothing more."""
-
-    def pass_plainly(self) -> None:
-        """Use plain passes alone from here on, and forget what was kept of the others since `begin_self_check`."""
 
 
 def record_of(recomputed: Recomputed, passes: Passes, failed_nats: float | None) -> JsonObject:

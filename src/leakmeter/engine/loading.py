@@ -135,7 +135,10 @@ def load_backend(
                 raise UsageError(f"model_id '{model_id}' has no effect on a loaded back end; give it to load_backend")
             return model
         if not (isinstance(model, tuple) and len(model) == 2):
-            raise UsageError(f"model is a {type(model).__name__}; give a name, a path, or the pair (model, tokenizer)")
+            raise UsageError(
+                f"model is a {type(model).__name__}; give a name, a path, the pair (model, "
+                "tokenizer), or a back end, whose class inherits leakmeter.core.backend.Backend"
+            )
         from leakmeter.backends.hf.load import from_objects
 
         _use_threads(threads)
@@ -212,7 +215,7 @@ def names_a_backend(model: str) -> bool:
     if names_a_server(model):
         return True
     name, colon, _ = model.partition(":")
-    return bool(colon) and name in registry.backends() and hasattr(registry.backend(name), "named")
+    return bool(colon) and name in registry.added_backends()
 
 
 def load_run(path: str | Path) -> Run:
@@ -290,15 +293,8 @@ class KeptModel:
     @contextmanager
     def without_cache(self) -> Iterator[Backend]:
         """The model, whose scores of people's data are not kept in the score cache meanwhile."""
-        backend: Any = self.backend
-        reuse = getattr(backend, "reuse", None)
-        if reuse is not None:
-            backend.reuse = None
-        try:
-            yield backend
-        finally:
-            if reuse is not None:
-                backend.reuse = reuse
+        with self.backend.without_cache():
+            yield self.backend
 
 
 _kept: tuple[object, KeptModel] | None = None

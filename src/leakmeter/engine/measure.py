@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass
-from typing import Any, Final, Protocol, runtime_checkable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
 
-from leakmeter.core.backend import Backend, response_texts
+from leakmeter.core.backend import Backend, check_needs, response_texts
 from leakmeter.core.drive import Cost, drive
 from leakmeter.core.item import Prepared
 from leakmeter.core.loaded import Preparations
 from leakmeter.core.measure import RESPONSE, TOKEN_ID, Measure, Measurement
 from leakmeter.core.plain import n_listed
 from leakmeter.core.record import JsonObject
-from leakmeter.core.self_check import Recomputed, SelfCheckingBackend, WrongPassError, is_checked, record_of
-from leakmeter.engine.prediction import EXACT_CASES, Predictor, predictor_of, shares, with_noise
+from leakmeter.core.self_check import Recomputed, WrongPassError, is_checked, record_of
 from leakmeter.errors import LeakmeterError
 from leakmeter.execute.pool import Failure, rebuilt
-from leakmeter.storage.kept import KeptPrediction
 from leakmeter.storage.parts import Part, cases_of_part
 from leakmeter.storage.rundir import RunDirectory
 
@@ -36,42 +35,22 @@ class Callbacks:
 
     on_case: Callable[[int, str], None] = lambda number, case_id: None
     """A case begins: its number from 0 among those to be measured, and its id."""
-    on_prediction: Callable[[int], None] = lambda n_tokens: None
-    """It is about to be scored, with so many tokens to run, or fewer."""
     on_halving: Callable[[str, int], None] = lambda case_id, n_halvings: None
     """Memory ran out while a case was measured, so many times; the work went on in smaller parts."""
     on_wrong_pass: Callable[[str, float], None] = lambda case_id, nats: None
     """A case's numbers were not those of a plain pass, by so many nats: it was measured again with plain passes."""
 
 
-@runtime_checkable
-class RemoteBackend(Backend, Protocol):
-    """A back end whose model is out of our hands: it may change meanwhile, and its noise has to be measured."""
-
-    @property
-    def concurrency(self) -> int:
-        """Requests under way at a time, on which the noise depends."""
-
-    def confirm(self) -> None:
-        """Ask whether the model is still the one that `identity` tells.
-
-        Raises:
-            ModelError: it is another.
-        """
-
-    def measured_noise(self, items: Sequence[Any]) -> Any:
-        """The noise of a log-probability: a dataclass of nats, the largest as `nats`, and the `concurrency`."""
-
-
-@runtime_checkable
-class PartsBackend(Backend, Protocol):
+class PartsBackend(Backend):
     """A back end whose work is done by workers, a part of a run at a time."""
 
+    @abstractmethod
     def measure_parts(
         self, measure: Measure, cases: Preparations, parts: Sequence[int], group_size: int
     ) -> Iterator[tuple[int, Any]]:
         """Parts by their numbers, each as its cases' `parts` or as a `Failure`, as they come."""
 
+    @abstractmethod
     def close(self) -> None:
         """End the workers."""
 
@@ -81,13 +60,9 @@ def n_parts(n_cases: int, group_size: int) -> int:
 
 
 def check_answered(backend: Backend, measure: Measure, prepared: Sequence[Prepared]) -> None:
-    """Refuse what the back end cannot answer, before anything is scored or written; a back end without `check` answers
-    everything."""
-    if hasattr(backend, "check"):
-        predictor = predictor_of(backend)
-        # Its noise will be known before the first case, so that no case asks for what would show it.
-        for case in prepared:
-            predictor.predict(measure, *with_noise([case], 0.0))
+    """Refuse what the back end cannot answer, before anything is scored or written."""
+    for case in prepared:
+        check_needs(backend, measure.needs(case.item))
 
 
 def measure_cases(
@@ -109,7 +84,6 @@ def measure_cases(
         cases = Preparations.from_prepared(prepared)
         yield from _measured_elsewhere(backend, measure, cases, directory, callbacks, group_size, numbers)
         return
-    predictor = predictor_of(backend)
     noise_nats: float | None = None
     first_measured: int | None = None
     for n_done, number in enumerate(numbers):
@@ -118,15 +92,14 @@ def measure_cases(
             continue
         first = number * group_size
         first_measured = number if first_measured is None else first_measured
-        if noise_nats is None and isinstance(backend, RemoteBackend):
+        if noise_nats is None and backend.capabilities.is_remote:
             noise_nats = _noise_nats(backend, prepared, directory)
         group = with_noise(prepared[first : first + group_size], noise_nats)
         callbacks.on_case(n_done * group_size, group[0].item.id)
         parts = measured_together(
-            *(backend, predictor if len(prepared) <= EXACT_CASES else None, measure, group),
+            *(backend, measure, group),
             in_groups=group_size > 1,
             check=check_of(number, group_size, is_first=number == first_measured),
-            on_prediction=callbacks.on_prediction,
         )
         _say_wrong_pass(parts, callbacks)
         if n_halvings := parts[0][0]["cost"]["out_of_memory_retries"]:
@@ -254,27 +227,19 @@ def _say_wrong_pass(parts: Sequence[Part], callbacks: Callbacks) -> None:
 
 def measured_together(
     backend: Backend,
-    predictor: Predictor | None,
     measure: Measure,
     group: Sequence[Prepared],
     *,
     in_groups: bool,
     check: Check | None = None,
-    on_prediction: Callable[[int], None] = lambda n_tokens: None,
 ) -> list[Part]:
     """Measure the cases of one part. With `in_groups` each says how many cases the part has. With a check, a back end
     that shares work is held against a plain pass; where it gives other numbers, the part is measured again with plain
-    passes alone. `on_prediction` gets the number of tokens to run, or a bound. Without a predictor nothing is
-    predicted: in a large run that would double the work.
+    passes alone.
 
     Raises:
         WrongPassError: plain passes do not give what they gave either.
     """
-    predicted = KeptPrediction()
-    if predictor is not None:
-        prediction = predictor.predict(measure, *group)
-        predicted = predictor.kept(prediction)
-        on_prediction(prediction.n_tokens_run)
     n_before = backend.n_halvings
     started = time.perf_counter()
     failed_nats: float | None = None
@@ -282,19 +247,16 @@ def measured_together(
         measured, cost, recomputed = _checked(backend, measure, group, check)
     except WrongPassError as wrong:
         failed_nats = wrong.nats
-        assert isinstance(backend, SelfCheckingBackend)
         backend.pass_plainly()
         measured, cost, recomputed = _checked(backend, measure, group, check)
     seconds, n_halvings = time.perf_counter() - started, backend.n_halvings - n_before
-    if isinstance(backend, RemoteBackend):
-        backend.confirm()
+    backend.confirm()
     parts: list[Part] = []
-    costs = _costs(cost, seconds, predicted, n_halvings, len(group))
+    costs = _costs(cost, seconds, n_halvings, len(group))
     for case, measurements, took in zip(group, measured, costs, strict=True):
         case_cost = {**took, "scored_together": len(group)} if in_groups else took
         parts.append(({**texts_of(case, measurements, backend), "cost": case_cost}, measurements))
-    if isinstance(backend, SelfCheckingBackend):
-        passes = backend.passes
+    if (passes := backend.passes) is not None:
         if passes == "plain":
             for texts, _ in parts:
                 texts["self_check"] = {"passes": passes}
@@ -309,7 +271,7 @@ def _checked(
 ) -> tuple[list[list[Measurement]], Cost, Recomputed | None]:
     """Drive the trials of a part, and hold them against a plain pass where there is a check."""
     trials = [measure.trial(case.item) for case in group]
-    if check is None or not isinstance(backend, SelfCheckingBackend):
+    if check is None or backend.passes is None:
         return *drive(backend, trials), None
     backend.begin_self_check(check.seed)
     try:
@@ -327,11 +289,23 @@ def write_part(directory: RunDirectory, number: int, parts: Sequence[Part]) -> N
     )
 
 
+def shares(total: int, n: int) -> list[int]:
+    """A count in `n` whole shares that add up to it and differ by 1 at most."""
+    return [total // n + (i < total % n) for i in range(n)]
+
+
+def with_noise(prepared: Sequence[Prepared], noise_nats: float | None) -> Sequence[Prepared]:
+    """The cases with the noise of their model, if it is known."""
+    if noise_nats is None:
+        return prepared
+    return [replace(case, item=replace(case.item, model_noise_nats=noise_nats)) for case in prepared]
+
+
 def _named(ids: Sequence[str]) -> str:
     return " to ".join(dict.fromkeys((ids[0], ids[-1])))
 
 
-def _noise_nats(backend: RemoteBackend, prepared: Sequence[Prepared], directory: RunDirectory | None) -> float:
+def _noise_nats(backend: Backend, prepared: Sequence[Prepared], directory: RunDirectory | None) -> float:
     """The model's noise, as the run keeps it. It is measured if the run has none, or one measured with fewer requests
     at a time; then the larger counts."""
     noise = None if directory is None else directory.noise
@@ -343,10 +317,8 @@ def _noise_nats(backend: RemoteBackend, prepared: Sequence[Prepared], directory:
     return float(noise["nats"])
 
 
-def _costs(cost: Cost, seconds: float, predicted: KeptPrediction, n_halvings: int, n: int) -> list[JsonObject]:
+def _costs(cost: Cost, seconds: float, n_halvings: int, n: int) -> list[JsonObject]:
     """What each of `n` cases took: its share of what they took together."""
-    expected = None if predicted.seconds is None else round(predicted.seconds / n, 3)
-    n_predicted_tokens = [None] * n if predicted.tree_tokens is None else shares(predicted.tree_tokens, n)
     counts = (shares(count, n) for count in (cost.n_prompts, cost.n_tokens_run, cost.n_full_pass_tokens))
     return [
         {
@@ -354,10 +326,9 @@ def _costs(cost: Cost, seconds: float, predicted: KeptPrediction, n_halvings: in
             "tree_tokens": n_tokens_run,
             "naive_tokens": n_full_pass_tokens,
             "seconds": round(seconds / n, 3),
-            "predicted": {"tree_tokens": n_predicted, "seconds": expected},
             "out_of_memory_retries": n_halvings,
         }
-        for n_prompts, n_tokens_run, n_full_pass_tokens, n_predicted in zip(*counts, n_predicted_tokens, strict=True)
+        for n_prompts, n_tokens_run, n_full_pass_tokens in zip(*counts, strict=True)
     ]
 
 

@@ -6,22 +6,23 @@ import math
 import os
 import socket
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from leakmeter.core.backend import Tokenizer
-from leakmeter.core.cost import PlanningBackend, Sharing
+from leakmeter.core.backend import Capabilities, Tokenizer
 from leakmeter.core.item import Origin
 from leakmeter.core.loaded import Preparations
 from leakmeter.core.measure import Measure
 from leakmeter.core.plan import Chunk
-from leakmeter.engine.measure import Check, check_of, measured_together
-from leakmeter.engine.prediction import EXACT_CASES, predictor_of
+from leakmeter.core.record import JsonObject
+from leakmeter.engine.measure import Check, PartsBackend, check_of, measured_together
 from leakmeter.errors import CapabilityError, ModelError, UsageError
 from leakmeter.execute.pool import Engine, Failure, Pool
 from leakmeter.execute.ray import RayEngine, address_of
+from leakmeter.overriding import override
 from leakmeter.storage.parts import Part
 from leakmeter.storage.spec import libraries_of
 
@@ -97,19 +98,18 @@ class Described:
     libraries: Mapping[str, str]
     worker: str
     """The worker's name: its machine's, and the number of its process."""
+    capabilities: Capabilities
     tokenizer: Tokenizer = field(compare=False, repr=False)
-    sharing: Sharing = "nothing"
-    most_rows: int | None = None
-    hides_pieces: bool = False
-    differentiates: bool = False
-    check: Callable[[Chunk], None] | None = field(default=None, compare=False, repr=False)
+    refusal: Callable[[Chunk], None] | None = field(default=None, compare=False, repr=False)
 
     def differs_from(self, other: Described, *, allow_mixed: bool) -> str | None:
         """Why one run cannot have both workers; None where it can."""
-        apart = {"worker", "tokenizer", "check", *(_OF_MACHINE if allow_mixed else ())}
+        apart = {"worker", "tokenizer", "refusal", *(_OF_MACHINE if allow_mixed else ())}
         for trait in fields(self):
             own, its = getattr(self, trait.name), getattr(other, trait.name)
             if trait.name not in apart and own != its:
+                if isinstance(own, Capabilities) and isinstance(its, Capabilities):
+                    own, its = asdict(own), asdict(its)
                 if isinstance(own, Mapping):
                     name = next(key for key in {**own, **its} if own.get(key) != its.get(key))
                     return f"{name} is {own.get(name)} there and {its.get(name)} on '{other.worker}'"
@@ -124,8 +124,6 @@ class PartToDo:
     in_groups: bool
     keeps_scores: bool
     """Whether the score cache may be used."""
-    predicts: bool
-    """Whether it is said beforehand what the part takes."""
     check: Check | None
     """How it is held against plain passes; None where it is not, unless a worker begins with it."""
 
@@ -140,56 +138,45 @@ class PartDone:
 class PartWorker:
     """Measures parts in the process that loaded the model; with `allow_mixed` each part names its kind of machine."""
 
-    def __init__(self, load: Callable[[], Any], *, allow_mixed: bool) -> None:
+    def __init__(self, load: Callable[[], Backend], *, allow_mixed: bool) -> None:
         self._backend = load()
-        self._predictor = predictor_of(self._backend)
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._allow_mixed = allow_mixed
         self._has_checked = False
 
     def describe(self) -> Described:
-        backend, planning = self._backend, self._predictor.backend
+        backend = self._backend
         return Described(
             name=backend.name,
             weights_sha256=backend.weights_sha256,
             identity=dict(backend.identity),
             dtype=backend.dtype,
             window=backend.window,
-            device=str(getattr(getattr(backend, "model", None), "device", "cpu")),
-            memory_bytes=getattr(backend, "memory_bytes", None),
-            machine=getattr(backend, "machine", {}),
+            device=backend.device,
+            memory_bytes=backend.memory_bytes,
+            machine=backend.machine,
             libraries=libraries_of(),
             worker=self._name,
             tokenizer=backend.tokenizer,
-            sharing=planning.sharing,
-            most_rows=planning.most_rows,
-            hides_pieces=planning.hides_pieces,
-            differentiates=hasattr(backend, "differentiate"),
-            check=planning.check,
+            capabilities=backend.capabilities,
+            refusal=backend.refusal,
         )
 
     def do(self, todo: PartToDo) -> PartDone:
         backend = self._backend
         n_tokens, n_halvings = backend.n_tokens_run, backend.n_halvings
-        reuse = getattr(backend, "reuse", None)
-        if reuse is not None and not todo.keeps_scores:
-            backend.reuse = None
-        try:
+        with nullcontext() if todo.keeps_scores else backend.without_cache():
             group = [origin.prepare(backend) for origin in todo.origins]
-            predictor = self._predictor if todo.predicts else None
             check = todo.check or (None if self._has_checked else Check(0, is_kept=False))
             self._has_checked = True
-            parts = measured_together(backend, predictor, todo.measure, group, in_groups=todo.in_groups, check=check)
-        finally:
-            if reuse is not None:
-                backend.reuse = reuse
-        facts = {"worker": self._name, **(getattr(backend, "machine", {}) if self._allow_mixed else {})}
+            parts = measured_together(backend, todo.measure, group, in_groups=todo.in_groups, check=check)
+        facts = {"worker": self._name, **(backend.machine if self._allow_mixed else {})}
         for texts, _ in parts:
             texts["cost"].update(facts)
         return PartDone(parts, backend.n_tokens_run - n_tokens, backend.n_halvings - n_halvings)
 
 
-class Fleet:
+class Fleet(PartsBackend):
     """A back end whose workers measure; it knows what prompts and runs need of the model. `ModelError` where workers
     differ."""
 
@@ -202,15 +189,40 @@ class Fleet:
         self._pool.wait()
         first = self.described
         self.name, self.dtype, self.window = first.name, first.dtype, first.window
-        self.weights_sha256, self.identity = first.weights_sha256, first.identity
+        self.weights_sha256 = first.weights_sha256
         self.tokenizer = first.tokenizer
-        self.device = first.device
         self.memory_bytes = first.memory_bytes
-        self.machine = dict.fromkeys(first.machine, MIXED) if allow_mixed else dict(first.machine)
-        self.hides_pieces, self.most_rows = first.hides_pieces, first.most_rows
-        self.n_tokens_run = self.n_halvings = 0
-        self.reuse: object | None = object()
-        """None where workers are to leave the score cache alone."""
+        self._keeps_scores = True
+
+    @property
+    @override
+    def capabilities(self) -> Capabilities:
+        return self.described.capabilities
+
+    @property
+    @override
+    def identity(self) -> Mapping[str, str | None]:
+        return self.described.identity
+
+    @property
+    @override
+    def device(self) -> str:
+        return self.described.device
+
+    @property
+    @override
+    def machine(self) -> JsonObject:
+        machine = self.described.machine
+        return dict.fromkeys(machine, MIXED) if self._allow_mixed else dict(machine)
+
+    @contextmanager
+    @override
+    def without_cache(self) -> Iterator[None]:
+        self._keeps_scores = False
+        try:
+            yield
+        finally:
+            self._keeps_scores = True
 
     @property
     def described(self) -> Described:
@@ -229,30 +241,19 @@ class Fleet:
             )
             raise ModelError(f"worker '{description.worker}' is unlike the others: {why}; {advice}")
 
-    def planning(self) -> PlanningBackend:
-        first = self.described
-        return PlanningBackend(
-            name=first.name,
-            tokenizer=first.tokenizer,
-            dtype=first.dtype,
-            window=first.window,
-            sharing=first.sharing,
-            most_rows=first.most_rows,
-            hides_pieces=first.hides_pieces,
-            check=self.check,
-            differentiates=first.differentiates,
-        )
+    @property
+    @override
+    def refusal(self) -> Callable[[Chunk], None] | None:
+        return self.described.refusal
 
-    def check(self, chunk: Chunk) -> None:
-        if self.described.check is not None:
-            self.described.check(chunk)
-
+    @override
     def score(self, chunk: Chunk) -> Any:
         """Nothing is scored in this process: always a `CapabilityError`."""
         raise CapabilityError(
             f"this needs '{self.name}' in this process, and the workers hold it; leave the workers out"
         )
 
+    @override
     def measure_parts(
         self,
         measure: Measure,
@@ -269,8 +270,7 @@ class Fleet:
             if len(origins) < len(group):
                 raise UsageError("these cases can be measured in this process only; leave the workers out")
             return PartToDo(
-                *(measure, origins, group_size > 1, self.reuse is not None),
-                predicts=len(cases) <= EXACT_CASES,
+                *(measure, origins, group_size > 1, self._keeps_scores),
                 check=check_of(number, group_size, is_first=False),
             )
 
@@ -281,5 +281,6 @@ class Fleet:
                 self.n_halvings += outcome.n_halvings
             yield number, outcome
 
+    @override
     def close(self) -> None:
         self._pool.close()

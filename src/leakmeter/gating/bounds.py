@@ -108,7 +108,7 @@ def _check(
             f"'{quantity.name}' has one number per case; write {some}, {quantity.name}.p95 …, to name the aggregate: "
             f"{', '.join(FORMS)}"
         )
-    values = run.worst_values(quantity, is_upper=bound.is_upper)
+    values = run.least_values(quantity)
     known_values = values[~np.isnan(values)]
     if not known_values.size:
         raise _no_case_has(quantity, number, run)

@@ -315,7 +315,8 @@ def measured(
     at: dict[float, list[int]] = {}
     for number, answer in enumerate(answers):
         at.setdefault(flags.scored_at(answer), []).append(number)
-    for temperature, numbers in at.items():
+    # A model that gives other temperatures than 1 to nobody refuses them before it has scored anything.
+    for temperature, numbers in sorted(at.items(), key=lambda item: item[0] == 1.0):
         setups, result.model = _setups(backend, how, temperature)
         if state.model not in (None, result.model):
             raise other_model(ledger.path, state.model or {}, result.model)

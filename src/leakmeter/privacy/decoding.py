@@ -12,6 +12,8 @@ from array_api_compat import array_namespace, device
 
 from leakmeter.core import reductions
 from leakmeter.core.reductions import NextToken
+from leakmeter.core.request import Reduction
+from leakmeter.overriding import override
 from leakmeter.privacy import bounded
 from leakmeter.stats import exact_draw
 from leakmeter.stats.exact_draw import Bits
@@ -61,16 +63,18 @@ class NextTokenSampleWithLoss(NextToken):
     continues: ClassVar[bool] = True  # the next round extends the sequence by the token drawn
 
     @property
+    @override
     def bare_first(self) -> bool:
         """Under a bound: what is certified is held against the bare branch."""
         return self.decoding.bound_nats is not None
 
+    @override
     def reduce(self, rows: Any, targets: Any) -> Any:
         return _receipts(self.decoding, rows, self.masked, None, self.random)
 
 
 @dataclass(frozen=True, slots=True)
-class TargetLogProbsWithLoss:
+class TargetLogProbsWithLoss(Reduction):
     """The receipts of a response's tokens, as if they had been drawn: (prompt, stop − start, receipt).
 
     The first prompt is the bare one, with λ = 0. A mask holds for some steps of a response: those from `start` to
@@ -85,15 +89,17 @@ class TargetLogProbsWithLoss:
 
     rows_together: ClassVar[bool] = True
     against_first: ClassVar[bool] = True
-    continues: ClassVar[bool] = False
 
     @property
+    @override
     def bare_first(self) -> bool:
         return self.decoding.bound_nats is not None
 
+    @override
     def rows(self, n_response: int) -> range:
         return range(self.start, min(self.stop, n_response))
 
+    @override
     def reduce(self, rows: Any, targets: Any) -> Any:
         return _receipts(self.decoding, rows, self.masked, targets, None)
 

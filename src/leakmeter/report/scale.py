@@ -61,13 +61,6 @@ def nats_text(nats: float | None) -> str:
     return _digits(nats, (0, 1, 2), 0.001)
 
 
-def range_text(nats: float | None, half_width: float | None) -> str:
-    """`nats_text`, or 'between 2.9 and 3.24' of an interval."""
-    if nats is None or half_width is None:
-        return nats_text(nats)
-    return f"between {nats_text(max(0.0, nats - half_width))} and {nats_text(nats + half_width)}"
-
-
 def interval_text(interval: tuple[float, float] | None) -> str:
     """' [5.2, 9.9]', or nothing."""
     return "" if interval is None else f" [{', '.join(map(nats_text, interval))}]"

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from leakmeter.core.case import unmarked_context, unmeasured_text
-from leakmeter.core.cost import ResultCost
 from leakmeter.core.plain import visible
 from leakmeter.core.self_check import SelfCheck
 from leakmeter.report.blocks import Chart
@@ -86,18 +85,7 @@ def cost(results: Sequence[Any]) -> str:
     run = sum(case_cost.tree_tokens for case_cost in costs)
     naive = sum(case_cost.naive_tokens for case_cost in costs)
     seconds = sum(case_cost.seconds for case_cost in costs)
-    work = f"{run:,} tree tokens in {seconds:.1f}\u00a0s, {saved(run, naive)} saved against {naive:,} of full prompts"
-    return f"{work}{predicted(costs)}"
-
-
-def predicted(costs: Sequence[ResultCost]) -> str:
-    """What follows the tokens and time that cases took; empty where some had no prediction."""
-    tokens = [cost.predicted_tree_tokens for cost in costs if cost.predicted_tree_tokens is not None]
-    if len(tokens) < len(costs):
-        return ""
-    times = [cost.predicted_seconds for cost in costs if cost.predicted_seconds is not None]
-    about = f" in {about_seconds(sum(times))}" if len(times) == len(costs) else ""
-    return f"; predicted {sum(tokens):,}{about}"
+    return f"{run:,} tree tokens in {seconds:.1f}\u00a0s, {saved(run, naive)} saved against {naive:,} of full prompts"
 
 
 def warnings(results: Sequence[Any], noun: str = "queries") -> list[str]:

@@ -270,15 +270,6 @@ class Measured:
         bound = quantity.lower_bound
         return np.asarray([bound is not None and bound.holds(case) for case in self.cases], dtype=np.bool_)
 
-    def worst_values(self, quantity: Quantity, *, is_upper: bool) -> FloatArray:
-        """As `least_values`, but of a middle of an interval the end nearest to a bound or beyond it, (case,)."""
-        half_width = quantity.half_width
-        if half_width is None:
-            return self.least_values(quantity)
-        widths = np.asarray([half_width(case) or 0.0 for case in self.cases])
-        ends: FloatArray = self.least_values(quantity) + (widths if is_upper else -widths)
-        return ends
-
     def floor(self, quantity: Quantity, cases: Iterable[int]) -> float:
         """Mean noise floor of a quantity over cases by their number from 0; 0 where it has none, or it is unknown."""
         if quantity.floor is None:

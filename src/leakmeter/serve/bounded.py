@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 from starlette.requests import Request
@@ -31,6 +31,7 @@ from leakmeter.core.request import Trial
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.decoding.measure import Decode, check_guarantee, check_precision
 from leakmeter.instruments.decoding.result import DELTA, DecodeResult
+from leakmeter.overriding import override
 from leakmeter.serve.bodies import error_of, without_paths
 from leakmeter.serve.completions import (
     END,
@@ -224,7 +225,7 @@ def _answered(serving: Serving, bounded: Bounded, body: CompletionRequest, envel
     parts, ends = [], []
     for index in range(body.n):
         drawing = _Drawing(measure, kept.backend.tokenizer, body.stop, index, job)
-        parts.append(measured(kept, cast(Measure, drawing), prepared, Watch(job)))
+        parts.append(measured(kept, drawing, prepared, Watch(job)))
         ends.append(drawing.end)
         job.tell("finished", index=index, reason=drawing.end["finish_reason"])
     results = list(DecodeResult.from_run(parts, asdict(measure), composed_nats=_COMPOSED_NATS))
@@ -256,7 +257,7 @@ def _answered(serving: Serving, bounded: Bounded, body: CompletionRequest, envel
     }
 
 
-class _Drawing:
+class _Drawing(Measure):
     """A measure that draws one answer up to a stop text, and tells its text as it comes. All that it tells follows from
     the tokens that were drawn."""
 
@@ -265,9 +266,7 @@ class _Drawing:
         self._sent = ""
         self.end: JsonObject = {"index": index, "text": "", "finish_reason": "length"}
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._measure, name)
-
+    @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
         """The measure's own, until a stop text came."""
         trial = self._measure.trial(item)

@@ -151,11 +151,11 @@ class Disclosing(Seen):
     @override
     def on_scored(self, scored: Found) -> None:
         """Noise and placebo are measured last: until then, what is above 3 nats is shown."""
-        whole = scored.whole.values - scored.bare.values
-        rows = {name: scored.whole.values - row.values for name, row in scored.cuts.items()}
+        whole = scored.whole - scored.bare
+        rows = {name: scored.whole - row for name, row in scored.cuts.items()}
         if not all(np.isfinite(values).all() for values in (whole, *rows.values())):
             return
-        series = {(0, "log_prob", ""): scored.whole.values, (0, "whole", ""): whole, (0, "noise", ""): 0 * whole}
+        series = {(0, "log_prob", ""): scored.whole, (0, "whole", ""): whole, (0, "noise", ""): 0 * whole}
         series |= {(0, "without_this", name): values for name, values in rows.items()}
         disclosed = [disclosure for disclosure in disclosures(self._texts, series) if disclosure.evidence is not None]
         tokens = list(zip(self._texts["responses"][0]["tokens"], np.abs(whole).tolist(), strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from leakmeter.core.reductions import NextToken
 from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import UsageError
+from leakmeter.overriding import override
 from leakmeter.privacy.decoding import Decoding
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
@@ -30,9 +31,7 @@ EPSILONS: Final = (0.01, 0.03, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.
 class NextDistribution(NextToken):
     """log softmax(z) of the token after the response, nats: (prompt, 1, vocab)."""
 
-    rows_together: ClassVar[bool] = False
-    continues: ClassVar[bool] = False
-
+    @override
     def reduce(self, rows: Any, targets: Any) -> Any:
         return logspace.log_softmax(rows, 1.0)
 

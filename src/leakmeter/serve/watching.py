@@ -7,10 +7,10 @@ digits may differ, by amounts of the size of the noise floor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,13 +19,14 @@ from leakmeter.core.case import Case
 from leakmeter.core.item import ContextItem, Lazily, Prepared
 from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.measure import Measure, Measurement
-from leakmeter.core.request import Asked, Request, Scores, Trial
+from leakmeter.core.request import Asked, FloatArray, Request, Scores, Trial
 from leakmeter.engine.loading import KeptModel
-from leakmeter.engine.measure import Callbacks, RemoteBackend, check_answered, measure_cases
+from leakmeter.engine.measure import Callbacks, check_answered, measure_cases
+from leakmeter.errors import CapabilityError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.instruments.influence.scored import Row
 from leakmeter.instruments.influence.search import Found, states_of
+from leakmeter.overriding import override
 from leakmeter.results.result import Part
 from leakmeter.serve.queue import Job
 from leakmeter.text.build import PromptSettings
@@ -66,53 +67,35 @@ class Watch:
 def prepared_case(kept: KeptModel, measure: Measure, settings: PromptSettings, case: Case) -> Prepared:
     (prepared,), _ = LoadedCases((case,)).prepared(kept.backend, settings.resolved(), measure)
     measure.check(prepared.item)
-    if isinstance(kept.backend, RemoteBackend):
+    if kept.backend.capabilities.is_remote:
         check_answered(kept.backend, measure, [prepared])
     return prepared
 
 
 def measured(kept: KeptModel, measure: Measure, prepared: Prepared, watch: Watch) -> Part:
     """One case's texts and measurements, watched; the model's score cache holds nothing of it."""
-    watched = cast(Measure, _Watched(measure, watch, kept))
+    watched = _Watched(measure, watch, kept)
     with kept.lock, cancellable(kept, watch.job):
-        texts, measurements = next(iter(measure_cases(kept.backend, watched, [prepared], None, Callbacks())))
-    predicted = {"tree_tokens": None, "seconds": None}
-    return {**texts, "cost": {**texts["cost"], "predicted": predicted}}, measurements
+        return next(iter(measure_cases(kept.backend, watched, [prepared], None, Callbacks())))
 
 
-@contextmanager
-def cancellable(kept: KeptModel, job: Job) -> Iterator[None]:
+def cancellable(kept: KeptModel, job: Job) -> AbstractContextManager[None]:
     """Meanwhile a job that is cancelled ends before the next layer of a local model is run."""
-    model = getattr(kept.backend, "model", None)
-    modules = [] if model is None or not hasattr(model, "modules") else model.modules()
-    layers = [layer for module in modules if type(module).__name__ == "ModuleList" for layer in module]
-    hooks = [layer.register_forward_pre_hook(lambda *_: job.check()) for layer in layers]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+    return kept.backend.interruptible(job.check)
 
 
-class _Watched:
-    """A measure whose trials are watched. Nothing is predicted of it: of a long context that takes long itself."""
-
-    chooses = True
+class _Watched(Measure):
+    """A measure whose trials are watched."""
 
     def __init__(self, measure: Measure, watch: Watch, kept: KeptModel) -> None:
         self._measure, self._watch, self._kept = measure, watch, kept
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._measure, name)
-
-    def longest_trial(self, item: ContextItem) -> Trial[None]:
-        yield []
-
+    @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
         """The measure's own, each of whose rounds is answered in one or in several, and told of."""
         answered: Callable[[Sequence[Asked]], Trial[list[Scores]]]
         if isinstance(self._measure, Influence):
-            forks = getattr(self._kept.backend, "hides_pieces", False)
+            forks = self._kept.backend.capabilities.hides_pieces
             answered = _Pieces(item, self._watch, forks, exhaustive=self._measure.search is None).answered
         elif isinstance(self._measure, Decode):
             answered = self._watched_tokens(item, self._measure)
@@ -123,8 +106,12 @@ class _Watched:
             requests: Sequence[Asked] = next(trial)
             while True:
                 self._watch.job.check()
-                answers = yield from answered(requests)
-                requests = trial.send(answers)
+                try:
+                    answers = yield from answered(requests)
+                except CapabilityError as refused:
+                    requests = trial.throw(refused)
+                else:
+                    requests = trial.send(answers)
         except StopIteration as end:
             measurements: list[Measurement] = end.value
             return measurements
@@ -194,13 +181,13 @@ class _Pieces:
         if not isinstance(request, Request) or not any(names[1:]):
             self._tell_calibration()
             return (yield requests)
-        rows: dict[int, Row] = {}
+        rows: dict[int, FloatArray] = {}
         first = [1] if request.prompts[1] is self.item.prompt else []
         todo = list(range(2 if first else 1, len(request.prompts)))
         lead = yield from self._some(request, names, first or todo[:1], rows)
         todo = todo if first else todo[1:]
         if first:
-            if not self.scored.whole.values.size:
+            if not self.scored.whole.size:
                 self.scored.bare, self.scored.whole = rows[0], rows[1]
                 self.watch.on_whole(self.scored.nats(rows[0]))
                 self.watch.on_scored(self.scored)
@@ -216,9 +203,7 @@ class _Pieces:
             batch, todo = todo[:n_at_once], todo[n_at_once:]
             yield from self._some(request, names, batch, rows)
             n_at_once = min(_MOST_AT_ONCE, 2 * n_at_once)
-        ordered = [rows[number] for number in range(len(request.prompts))]
-        widths = [row.half_width for row in ordered if row.half_width is not None]
-        whole = Scores(np.stack([row.values for row in ordered]), half_width=np.stack(widths) if widths else None)
+        whole = Scores(np.stack([rows[number] for number in range(len(request.prompts))]))
         return [*lead[: len(requests) - 1], whole]
 
     def _tell_calibration(self) -> None:
@@ -228,18 +213,18 @@ class _Pieces:
             self.watch.on_calibration()
 
     def _some(
-        self, request: Request, names: Sequence[str | None], numbers: Sequence[int], rows: dict[int, Row]
+        self, request: Request, names: Sequence[str | None], numbers: Sequence[int], rows: dict[int, FloatArray]
     ) -> Trial[list[Scores]]:
         """Some of a request's prompts, behind the states of the whole context, which the next round begins with."""
         self.watch.job.check()
         some = replace(request, prompts=(request.prompts[0], *(request.prompts[number] for number in numbers)))
         answers = yield [states_of(self.item, request.response), some] if self.forks else [some]
-        rows[0] = _row(answers[-1], 0)
+        rows[0] = answers[-1].values[0]
         for place, number in enumerate(numbers, 1):
-            rows[number] = _row(answers[-1], place)
+            rows[number] = answers[-1].values[place]
             name, is_hidden = names[number], bool(request.prompts[number].hidden)
             piece_rows = self.scored.hidden if is_hidden else self.scored.cuts
-            if name is not None and name not in piece_rows and self.scored.whole.values.size:
+            if name is not None and name not in piece_rows and self.scored.whole.size:
                 piece_rows[name] = rows[number]
                 self.watch.on_piece(name, self.scored.nats(rows[number]), exact=not is_hidden)
                 n_exact = len(self.scored.cuts)
@@ -254,7 +239,3 @@ class _Pieces:
         for start in range(1, len(every.prompts), _HIDDEN_AT_ONCE):
             numbers = range(start, min(start + _HIDDEN_AT_ONCE, len(every.prompts)))
             yield from self._some(every, self._names(every), numbers, {})
-
-
-def _row(scores: Scores, number: int) -> Row:
-    return Row(scores.values[number], None if scores.half_width is None else scores.half_width[number])

@@ -270,8 +270,9 @@ def items_for_correlation(rho: float) -> int | None:
     return math.floor(3.0 + 1.06 * _Z2 / math.atanh(rho) ** 2) + 1
 
 
-def items_for_distance(n: int, distance: float, half_width: float) -> int | None:
-    """Fewest items of which the interval of a mean is narrower than a distance; it narrows with their square root."""
+def items_for_distance(n: int, distance: float, reach: float) -> int | None:
+    """Fewest items of which the interval of a mean reaches less far than a distance, where that of `n` goes to `reach`
+    on a side; it narrows with their square root."""
     if distance <= 0.0:
         return None
-    return math.floor(n * (half_width / distance) ** 2) + 1
+    return math.floor(n * (reach / distance) ** 2) + 1

@@ -117,12 +117,6 @@ class KeptSpan(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptPrediction(Record):
-    tree_tokens: Count | None = None
-    seconds: Amount | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KeptCost(Record):
     """What a case took; see `core.cost.ResultCost`."""
 
@@ -130,7 +124,6 @@ class KeptCost(Record):
     tree_tokens: Count
     naive_tokens: Count
     seconds: Amount
-    predicted: KeptPrediction | None = None
     out_of_memory_retries: Count
     scored_together: Count | None = None
     worker: str | None = None

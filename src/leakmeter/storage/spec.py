@@ -104,9 +104,9 @@ def spec_of(
             **backend.identity,
             "dtype": backend.dtype,
             # Where a server computes, it does not say.
-            "device": None if backend.dtype == "served" else device_of(backend),
-            "memory_bytes": getattr(backend, "memory_bytes", None),
-            **getattr(backend, "machine", {}),
+            "device": None if backend.dtype == "served" else backend.device,
+            "memory_bytes": backend.memory_bytes,
+            **backend.machine,
             **settings.model_record(),
         },
         cases=tuple(case.record() for case in cases),
@@ -120,10 +120,6 @@ def spec_of(
         name=label,
         data=data,
     )
-
-
-def device_of(backend: Backend) -> str:
-    return str(getattr(getattr(backend, "model", backend), "device", "cpu"))
 
 
 def libraries_of() -> dict[str, str]:

@@ -202,7 +202,7 @@ class Forecast:
     n_tokens: float | None
     """To put through the model; None where it cannot be predicted."""
     seconds: float | None
-    """None also where operations have no meaning."""
+    """None also of a served model."""
     problem: str | None = None
     """Why it cannot be predicted."""
 
@@ -218,15 +218,16 @@ def forecasts(
     """`records` are of all cells of the study, by their numbers; `predictor_of` raises a LeakmeterError where the model
     is not at hand.
     """
-    results = []
-    for cell in cells:
+    results: dict[int, Forecast] = {}
+    # One model after the other.
+    for cell in sorted(cells, key=lambda cell: cell.model):
         of_cell = records[cell.number]
         try:
             with settings_named(study):
-                results.append(_forecast(study, cell, of_cell, predictor_of(cell.model)))
+                results[cell.number] = _forecast(study, cell, of_cell, predictor_of(cell.model))
         except LeakmeterError as error:
-            results.append(Forecast(cell, len(of_cell), None, None, str(error)))
-    return results
+            results[cell.number] = Forecast(cell, len(of_cell), None, None, str(error))
+    return [results[cell.number] for cell in cells]
 
 
 def _forecast(study: Study, cell: Cell, records: Sequence[Any], predictor: Predictor) -> Forecast:

@@ -156,7 +156,7 @@ class Contexts(Kind):
 
     @override
     def seed(self, cell: Cell) -> int:
-        return int(getattr(cell.measure, "seed", 0) or 0)
+        return int(cell.measure.record().get("seed") or 0)
 
     @override
     def about(self, study: Study) -> tuple[str, str]:

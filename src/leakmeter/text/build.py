@@ -112,7 +112,7 @@ class PromptSettings(templates.TemplateOptions):
 
     def check_measure(self, measure: Measure) -> None:
         """Refuse a unit that says in which order pieces are measured, for what measures in another."""
-        if self.unit == units.AUTO and not getattr(measure, "documents_first", False):
+        if self.unit == units.AUTO and not measure.documents_first:
             raise UsageError(
                 f"unit '{units.AUTO}' is for influence without a search, which measures documents, then the sentences "
                 "of those that matter; give another unit, such as sentence"
@@ -127,7 +127,7 @@ class PromptSettings(templates.TemplateOptions):
 
             recognise = load_recogniser(self.ner)
         self.check_measure(measure)
-        default = units.AUTO if getattr(measure, "documents_first", False) else "sentence"
+        default = units.AUTO if measure.documents_first else "sentence"
         return prepare(
             case,
             backend.tokenizer,
@@ -135,7 +135,7 @@ class PromptSettings(templates.TemplateOptions):
             window=backend.window,
             n_reserved=measure.max_new_tokens,
             recognise=recognise,
-            levels=getattr(measure, "levels", False),
+            levels=measure.levels,
         )
 
     def unit_of(self, case: Case, default: str = "sentence") -> str:

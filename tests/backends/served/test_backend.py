@@ -19,7 +19,6 @@ from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.dialect import Scored
 from leakmeter.backends.served.in_order import in_order, waited
 from leakmeter.backends.toy import Toy
-from leakmeter.core.cost import planning_backend
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import VIRTUAL, Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, Labels, TargetLogProbs
@@ -76,7 +75,7 @@ def test_the_same_sequence_is_sent_once(served: Load) -> None:
     assert len(sent) == 2
     np.testing.assert_array_equal(first.values[:1], second.values)
     assert loaded.n_tokens_run == sum(len(call.body["prompt"][0]) for call in sent)
-    assert planning_backend(loaded, None).sharing == "sequences"
+    assert loaded.capabilities.shares == "sequences"
 
 
 @pytest.mark.parametrize("reduction", [FullDistribution(), TargetLogProbs(0.5)], ids=repr)

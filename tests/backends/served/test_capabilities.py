@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,16 @@ import pytest
 from helpers.measure_items import make_item, readings_of
 from helpers.toy_dialect import ROWS, TARGETS, TOP, toy_served
 from leakmeter.backends.served import capabilities
-from leakmeter.backends.served.dialect import Capabilities
+from leakmeter.backends.served.dialect import Abilities
 from leakmeter.backends.toy import Toy
-from leakmeter.core import cost, registry
-from leakmeter.core.cost import planning_backend, predict
+from leakmeter.core import registry
+from leakmeter.core.backend import check_needs
 from leakmeter.core.drive import drive
 from leakmeter.core.item import Prepared
-from leakmeter.core.measure import chooses
-from leakmeter.core.plan import Chunk, plan
+from leakmeter.core.needs import ItemNeeds
+from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import TargetLogProbs
-from leakmeter.core.request import Request
 from leakmeter.engine.measure import check_answered
-from leakmeter.engine.prediction import predictor_of
 from leakmeter.errors import CapabilityError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.influence.measure import Influence
@@ -52,6 +49,10 @@ NO_TARGETS, STALE = replace(TARGETS, targets=False), replace(ROWS, fresh_rows=Fa
 DECODE = Decode(epsilon=1.0, seed=7, max_new_tokens=4, cid_lambda=1.0)
 
 
+WHOLE = ("llamacpp", "vllm with --max-logprobs -1")
+PLAIN = "; with λ = 1 and T = 1 this server can"
+
+
 def refused(has: Any, measure: Any, one: Any = None) -> str:
     backend = toy_served(has)
     with pytest.raises(CapabilityError) as error:
@@ -63,13 +64,18 @@ def refused(has: Any, measure: Any, one: Any = None) -> str:
 @pytest.mark.parametrize(
     ("has", "measure", "one", "what", "who"),
     [
-        (TARGETS, Influence(temperature=0.8), None, "T = 0.8", ["llamacpp", "vllm"]),
-        (TOP, Influence(temperature=1.5), None, "T = 1.5", ["llamacpp", "vllm with --max-logprobs -1"]),
-        (TOP, Influence(cid_lambda=1.5), None, "λ = 1.5 at T = 1", ["llamacpp", "vllm"]),
-        (TOP, Influence(cid_lambda=0.5), item(None), "λ = 0.5", ["llamacpp", "vllm"]),
-        (TARGETS, Redaction(cid_lambda=0.5), None, "λ = 0.5 at T = 1", ["llamacpp", "vllm"]),
-        # Redaction has the answer after it drawn, which takes whole rows.
-        (TOP, Redaction(cid_lambda=0.5), None, "λ = 0.5", ["llamacpp", "vllm"]),
+        (TARGETS, Influence(temperature=0.8), None, "T = 0.8", [*WHOLE, PLAIN]),
+        (TOP, Influence(temperature=0.8), None, "T = 0.8", [*WHOLE, PLAIN]),
+        (TOP, Influence(temperature=1.5), None, "T = 1.5", [*WHOLE, PLAIN]),
+        (TOP, Influence(temperature=0.8), item(None), "T = 0.8", [*WHOLE, PLAIN]),
+        (TOP, Influence(temperature=0.8, search="top:1"), None, "T = 0.8", [*WHOLE, PLAIN]),
+        (TOP, Influence(cid_lambda=1.5), None, "λ = 1.5 at T = 1", [*WHOLE, PLAIN]),
+        (TOP, Influence(cid_lambda=0.5), None, "λ = 0.5 at T = 1", [*WHOLE, PLAIN]),
+        (TOP, Influence(cid_lambda=0.0, temperature=0.5), None, "λ = 0 at T = 0.5", [*WHOLE, PLAIN]),
+        (TOP, Influence(cid_lambda=0.5), item(None), "λ = 0.5", [*WHOLE, PLAIN]),
+        (TARGETS, Redaction(cid_lambda=0.5), None, "λ = 0.5 at T = 1", [*WHOLE, PLAIN]),
+        (TOP, Redaction(cid_lambda=0.5), None, "λ = 0.5", [*WHOLE, PLAIN]),
+        (TOP, Redaction(temperature=0.5), None, "T = 0.5", [*WHOLE, PLAIN]),
         (NO_TARGETS, Influence(), None, "log-probability of a given response", ["llamacpp", "vllm"]),
         *((has, DECODE, item(None), "epsilon", ["llamacpp"]) for has in (TOP, TARGETS, STALE)),
     ],
@@ -80,8 +86,10 @@ def test_refusal_is_one_line_that_names_who_can(has, measure, one, what, who):
     assert "\n" not in said
     for name in (*who, "a model loaded here"):
         assert name in said
-    if measure == Influence(temperature=1.5):
+    if PLAIN in who:
         assert not [name for name in ("sglang", "openai") if name in said]
+    else:
+        assert PLAIN not in said
 
 
 def test_masks_are_refused_and_cuts_are_not():
@@ -96,16 +104,6 @@ def test_a_model_that_is_loaded_here_is_asked_nothing():
     loaded: Any = Toy()
     loaded.score = None
     check_answered(loaded, Influence(temperature=1.5), [prepared(item())])
-
-
-def test_without_consent_no_measure_gets_an_interval():
-    """A measure that would drop the half-widths is refused: susceptibility's and ICL's requests do not take any."""
-    backend = toy_served(TOP)
-    request = Request((PROMPT,), RESPONSE, TargetLogProbs(0.8))
-    with pytest.raises(CapabilityError, match=r"T = 0\.8"):
-        backend.score(plan([request]))
-    (scores,) = backend.score(plan([replace(request, interval_noise_nats=0.0)]))
-    assert scores.half_width is not None
 
 
 @pytest.mark.parametrize(
@@ -126,37 +124,6 @@ def test_influence_is_the_models_own(has, measure, response):
         np.testing.assert_allclose(found[key], expected[key], atol=1e-12, err_msg=str(key))
 
 
-@pytest.mark.parametrize(("temperature", "weight"), [(0.5, 1.0), (0.6, 0.5), (1.0, 0.3)])
-def test_intervals_hold_what_whole_rows_give(temperature, weight):
-    measure = Influence(temperature=temperature, cid_lambda=weight)
-    expected = readings_of(Toy(), measure, item())
-    found = readings_of(toy_served(TOP), measure, item())
-    compared = 0
-    for (sample, statistic, piece), values in expected.items():
-        if statistic in ("token", "log_prob", "noise"):
-            continue
-        # Placebos are numbered; of them, as of the response as a whole, the half-width of all holds.
-        width = found.get((sample, "half_width", piece), found[sample, "half_width", ""])
-        assert (np.abs(found[sample, statistic, piece] - values) <= width + 1e-12).all()
-        compared += 1
-    assert compared >= 8
-    widest = found[0, "half_width", ""]
-    assert 0 < widest.max() < 3
-    assert (found[0, "noise", ""] >= widest).all()
-    assert all((widest >= found[0, "half_width", name] - 1e-12).all() for name in ("a", "b", "all"))
-
-
-def test_redaction_holds_the_upper_end_to_its_limit():
-    measure = Redaction(max_loss=2.0, temperature=0.5, max_new_tokens=3)
-    (found,), _ = drive(toy_served(TOP), [measure.trial(item())])
-    series = {(one.sample, one.statistic, one.piece): one.values for one in found}
-    left, width = np.abs(series[0, "left", ""]).sum(), series[0, "half_width", ""].sum()
-    assert width > 0
-    assert left + width <= 2.0 or (0, "all_removed", "") in series
-    (exact,), _ = drive(Toy(), [measure.trial(item())])
-    assert "half_width" not in {one.statistic for one in exact}
-
-
 def test_a_server_without_whole_rows_draws_responses_itself():
     measure, backend = Influence(samples=2, max_new_tokens=5, seed=3), toy_served(TARGETS)
     found = readings_of(backend, measure, item(None))
@@ -172,14 +139,10 @@ def test_a_server_without_whole_rows_draws_responses_itself():
         np.testing.assert_allclose(found[number, "whole", ""], given[0, "whole", ""], atol=1e-12)
 
 
-def test_what_is_drawn_by_the_server_is_predicted():
+def test_what_the_server_draws_counts_once() -> None:
     backend = toy_served(TARGETS)
-    found = predictor_of(backend).predict(Influence(max_new_tokens=5), prepared(item(None)))
-    assert found.is_upper_bound
-    assert not backend.dialect.asked  # type: ignore[attr-defined]
     _, cost = drive(backend, [Influence(max_new_tokens=5).trial(item(None))])
-    assert found.n_tokens_run >= cost.n_tokens_run
-    assert cost.n_tokens_run == backend.n_tokens_run, "what is drawn counts once"
+    assert cost.n_tokens_run == backend.n_tokens_run
 
 
 def test_bounded_decoding_asks_for_the_bare_rows_first_and_alone():
@@ -210,8 +173,7 @@ ANSWERS = (Answer("yes", (" yes",)), Answer("no", (" no",)))
 NEVER = "masked removal, soft prompts, Fisher information"
 TABLE: Mapping[str, tuple[str, str | None, Mapping[str, Any]]] = {
     "influence of a given response": ("influence", GIVEN, {}),
-    "… at T < 1, or 0 ≤ λ < 1": ("influence", GIVEN, {"temperature": 0.8, "cid_lambda": 0.5}),
-    "… at T > 1, or λ > 1": ("influence", GIVEN, {"temperature": 0.8, "cid_lambda": 1.5}),
+    "… at T ≠ 1, or λ ≠ 1": ("influence", GIVEN, {"temperature": 0.8, "cid_lambda": 0.5}),
     "expected influence: responses drawn, λ = 1": ("influence", None, {"max_new_tokens": 2}),
     "… with another λ": ("influence", None, {"cid_lambda": 0.5, "max_new_tokens": 2}),
     "redaction": ("redact", GIVEN, {"max_new_tokens": 2}),
@@ -229,8 +191,8 @@ TABLE: Mapping[str, tuple[str, str | None, Mapping[str, Any]]] = {
 }
 
 
-def asked_of(row: str, *, draws: bool) -> list[Chunk]:
-    """What a measure asks for, of a server that draws responses or does not."""
+def needs_of(row: str) -> ItemNeeds:
+    """What a measure asks of a model."""
     name, response, parameters = TABLE[row]
     measure_of = registry.instrument(name).measure
     made = registry.instrument(name).example(response=None if response == "answers" else response)
@@ -239,27 +201,20 @@ def asked_of(row: str, *, draws: bool) -> list[Chunk]:
     item = made.settings.prepare(case, toy, measure_of(**made.parameters)).item
     if name == "icl":  # labels begin with the same space, which is a token of the toy model
         item = replace(item, label_ids=((1, 2), (2, 1)))
-    measure = measure_of(**{**made.parameters, **parameters})
-    chunks: list[Chunk] = []
-    planning = planning_backend(toy, None)
-    planning.check, planning.draws_responses = chunks.append, draws
-    item = replace(item, model_noise_nats=0.0)
-    predict(planning, measure.longest_trial(item) if chooses(measure) else measure.trial(item))
-    return chunks
+    needed = measure_of(**{**made.parameters, **parameters}).needs(item)
+    assert not needed.masks
+    return needed
 
 
-def cell(row: str, has: Capabilities, chunks: Mapping[bool, Sequence[Chunk]]) -> str:
+def cell(needed: ItemNeeds, has: Abilities) -> str:
     """How a server answers all that a measure asks; '–' where it does not."""
     draws = capabilities.draws_responses(has)
+    requests = needed.asked(draws=draws, hides=False)
     try:
-        for chunk in chunks[draws]:
-            capabilities.check(chunk, has)
+        capabilities.check(plan(requests), has)
     except CapabilityError:
         return "–"
-    kinds = {capabilities.kind_of(request, has) for chunk in chunks[draws] for request in chunk.requests}
-    if "interval" in kinds:
-        return "interval"
-    return "yes, the server draws" if draws and len(chunks[True]) < len(chunks[False]) else "yes"
+    return "yes, the server draws" if draws and needed.draws is not None else "yes"
 
 
 def table() -> str:
@@ -269,13 +224,12 @@ def table() -> str:
         if row == NEVER:
             lines.append([row, *("–" for _ in servers)])
             continue
-        chunks = {draws: asked_of(row, draws=draws) for draws in (True, False)}
-        lines.append([row, *(cell(row, has, chunks) for has in servers.values())])
+        needed = needs_of(row)
+        lines.append([row, *(cell(needed, has) for has in servers.values())])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def test_table_of_the_docs_is_what_the_measures_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost, "_ANY_VOCAB", 300)
+def test_table_of_the_docs_is_what_the_measures_ask() -> None:
     page = PAGE.read_text(encoding="utf-8")
     before, rest = page.split(BEGIN)
     told, after = rest.split(END)
@@ -290,4 +244,4 @@ def test_nothing_served_gives_gradients():
     made = registry.instrument("susceptibility").example()
     item = made.settings.prepare(made.case, Toy(), Fisher()).item  # type: ignore[arg-type]
     with pytest.raises(CapabilityError, match="gives no gradients"):
-        predict(planning_backend(toy_served(ROWS), None), Fisher().trial(item))
+        check_needs(toy_served(ROWS), Fisher().needs(item))

@@ -116,7 +116,7 @@ def test_what_the_server_says_of_itself(routes: Routes, revision: str, version: 
         assert served(f"{routes.dialect}:{server.url}").name == f"{routes.dialect}:toy"
         identity = dict(backend.identity)
     if routes is VLLM:
-        assert (backend.capabilities.most_top, backend.window) == (7, 198)
+        assert (backend.abilities.most_top, backend.window) == (7, 198)
     else:
         assert (backend.served.n_vocab, backend.window) == (STOP + 1, 199)
     assert len(identity.pop("fingerprint") or "") == 16

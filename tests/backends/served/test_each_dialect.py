@@ -30,7 +30,7 @@ def test_chat_gives_labels_of_the_first_token(served: Load) -> None:
     with ModelServer(OPENAI_CHAT) as server:
         backend = served(server.model)
         answer = backend.score(chunk)[0]
-        assert not backend.capabilities.targets
+        assert not backend.abilities.targets
         with pytest.raises(LeakmeterError, match="a model loaded here"):
             backend.score(asked())
     np.testing.assert_array_equal(answer.values, Toy().score(chunk)[0].values)
@@ -38,7 +38,7 @@ def test_chat_gives_labels_of_the_first_token(served: Load) -> None:
 
 def test_chat_sends_text_without_start_tokens(served: Load) -> None:
     with ModelServer(OPENAI) as server:
-        assert served(server.model).capabilities.token_ids
+        assert served(server.model).abilities.token_ids
     with ModelServer(OPENAI_CHAT) as server:
         dialect = served(server.model).dialect
         drawn = dialect.generate((10, *b"Say it."), n_tokens=3, temperature=0.0, seed=1, stop_ids=())

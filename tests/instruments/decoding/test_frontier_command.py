@@ -294,7 +294,7 @@ def test_a_dry_run_tells_the_whole_sweep_and_writes_nothing(cli: Call, cases: Pa
     one, all_ = (json.loads(told)["tree_tokens"] for told in dry)
     assert all_ == 2 * one > 0
     ended = cli(*words_of(cases, "epsilon", "--dry-run"))
-    assert "nothing was run" in ended.out
+    assert "nothing was measured" in ended.out
     assert f"3 settings, 5 cases: at most {one:,} tokens" in ended.out
     assert not Path("runs").exists()
 

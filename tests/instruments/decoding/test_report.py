@@ -61,8 +61,8 @@ def bounded(**more: Any) -> DecodeResult:
         },
         "samples": [],
         "cost": {
-            "requests": 2, "tree_tokens": 90, "naive_tokens": 300, "seconds": 0.1, "predicted_tree_tokens": 90,
-            "predicted_seconds": None, "out_of_memory_retries": 0, "scored_together": None,
+            "requests": 2, "tree_tokens": 90, "naive_tokens": 300, "seconds": 0.1,
+            "out_of_memory_retries": 0, "scored_together": None,
         },
         "warnings": [],
     }  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.generation_items import ByHand, Mistaken, Series, batch, readings_of, tokens_of
 from leakmeter.backends.toy import Toy
-from leakmeter.core.cost import planning_backend, predict
+from leakmeter.core.counting import CountingBackend, count
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
 from leakmeter.core.sampling import bits_of, uniforms_of
@@ -157,7 +157,7 @@ def test_parts_of_a_batch_have_one_guarantee_and_drawn_apart() -> None:
 @pytest.mark.parametrize("normalise_by", ["fixed", "present"])
 def test_what_it_takes_can_be_predicted(normalise_by: Any) -> None:
     measure = PrivateGeneration(sequences=4, max_new_tokens=5, seed=0, normalise_by=normalise_by)
-    prediction = predict(planning_backend(TOY, None), measure.trial(ITEM))
+    prediction = count(CountingBackend(TOY), [measure.trial(ITEM)])
     _, cost = drive(TOY, [measure.trial(ITEM)])
     assert prediction.n_prompts == cost.n_prompts == 4 * 5 * 3 + 4
     assert prediction.is_upper_bound

@@ -186,7 +186,6 @@ def test_no_guarantee_for_texts_that_were_given_or_drawn_with_a_known_seed(more:
 
 def test_parts_of_a_batch_are_one_batch_again() -> None:
     cost = {"requests": 3, "tree_tokens": 45, "naive_tokens": 150, "seconds": 0.5, "out_of_memory_retries": 0}
-    cost |= {"predicted": {"tree_tokens": 50, "seconds": 0.25}}
     said, params = texts(), {**PARAMS, "sequences_a_part": 1}
     parts = []
     for i in range(2):
@@ -198,8 +197,8 @@ def test_parts_of_a_batch_are_one_batch_again() -> None:
     assert replace(made, cost=whole.cost) == whole
     assert made == again
     assert made.cost.to_dict() == {
-        "requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 1.0, "predicted_tree_tokens": 100,
-        "predicted_seconds": 0.5, "out_of_memory_retries": 0, "scored_together": None,
+        "requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 1.0,
+        "out_of_memory_retries": 0, "scored_together": None,
     }  # fmt: skip
 
 

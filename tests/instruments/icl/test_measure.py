@@ -13,9 +13,8 @@ import pytest
 from helpers import tiny_models as tiny
 from helpers.icl_items import LABELS, ByHand, Series, icl_item, readings_of
 from helpers.naive import naive_logits
-from leakmeter.backends.hf.outline import size_of
 from leakmeter.backends.toy import Toy
-from leakmeter.core.cost import planning_backend, predict
+from leakmeter.core.counting import CountingBackend, count
 from leakmeter.core.drive import drive
 from leakmeter.core.measure import LABEL, NATS, TOKEN_ID
 from leakmeter.core.plan import Chunk
@@ -273,7 +272,7 @@ def test_a_model_with_layers_gives_what_full_passes_do_and_takes_what_was_predic
             assert got["farthest_token", name] == token
     assert max(np.abs(got["label_loss", name]).max() for name in item.cuts) > 0.3
     assert got["noise", ""][0] < 5e-5
-    prediction = predict(planning_backend(backend, size_of(backend.model, backend.limits)), measure.trial(item))
+    prediction = count(CountingBackend(backend), [measure.trial(item)])
     _, taken = drive(backend, [measure.trial(item)])
     assert (prediction.n_tokens_run, prediction.n_prompts) == (taken.n_tokens_run, taken.n_prompts)
     assert not prediction.is_upper_bound

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -13,28 +11,25 @@ import numpy as np
 import pytest
 
 import leakmeter
-from helpers.command_line import object_of
 from helpers.examples import few
 from helpers.measure_items import readings_of
-from helpers.model_server import VLLM, ModelServer
 from helpers.report_snapshots import printed
 from helpers.tiny_models import tiny_backend
 from helpers.toy_chat import ToyChat
 from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
-from leakmeter.core.cost import planning_backend, predict
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem, Prepared
 from leakmeter.core.measure import RESPONSE as TOKENS
-from leakmeter.core.measure import TOKEN_ID, Measurement, chooses
+from leakmeter.core.measure import TOKEN_ID, Measurement
+from leakmeter.core.request import FloatArray
 from leakmeter.engine.measure import texts_of
-from leakmeter.engine.prediction import predictor_of
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.findings import is_finding, telling
 from leakmeter.instruments.influence.ladder import Ladder, best_stretch
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
-from leakmeter.instruments.influence.scored import Row, Scored
+from leakmeter.instruments.influence.scored import Scored
 from leakmeter.storage.kept import FieldError
 from leakmeter.studies.contexts import KIND
 from leakmeter.testing import assert_leakage
@@ -131,7 +126,7 @@ def test_one_document_and_documents_of_one_sentence_are_measured_as_sentences(te
     for unit in ("auto", "sentence"):
         item = item_of(texts, PromptSettings(unit=unit, template="plain"))
         measure = Influence(cid_lambda=weight)
-        assert not chooses(measure, item)
+        assert not measure._documents(item)
         chunks: list[Any] = []
         ([measurements], _) = drive(Copying(), [measure.trial(item)], on_plan=chunks.append)
         told = [(one.statistic, one.piece, one.values.tolist()) for one in measurements]
@@ -191,12 +186,11 @@ def test_the_best_stretch_is_the_best_of_all() -> None:
         assert nats[found].sum() == pytest.approx(max(sums), abs=1e-12)
 
 
-def scored(without: Any, alone: Any, *, placebo: Any = 0.0, placebo_alone: Any = 0.0, widths: Any = None) -> Scored:
+def scored(without: Any, alone: Any, *, placebo: Any = 0.0, placebo_alone: Any = 0.0) -> Scored:
     """One document 'd' of four sentences that do nothing; what it does to four tokens, left out and alone, nats."""
 
-    def row(nats: Any) -> Row:
-        values = np.broadcast_to(np.asarray(nats, dtype=float), 4)
-        return Row(values, None if widths is None else np.broadcast_to(widths, 4))
+    def row(nats: Any) -> FloatArray:
+        return np.broadcast_to(np.asarray(nats, dtype=float), 4)
 
     return Scored(
         row(0), row(0), {"d": row(-np.asarray(without, dtype=float))}, {"d": row(alone)},
@@ -218,10 +212,6 @@ def scored(without: Any, alone: Any, *, placebo: Any = 0.0, placebo_alone: Any =
         # A token is far above its noise, though the whole is not.
         ({"without": (5, 0.5, 0.5, 0.5), "alone": 0}, (0.1, 4, 4, 4), True),
         ({"without": (np.inf, 0, 0, 0), "alone": (0, -np.inf, 0, 0)}, 0, True),
-        # What an interval leaves open may matter.
-        ({"without": 0.1, "alone": 0, "widths": 0.1}, 0, True),
-        ({"without": (3, 0, 0, 0), "alone": 0, "placebo": 1, "widths": 0.2}, 0, True),
-        ({"without": 0.01, "alone": 0, "widths": 0.01}, 0, False),
     ],
 )  # fmt: skip
 def test_what_matters_is_above_noise_and_irrelevant_texts_on_a_stretch(does: Any, noise: Any, matters: bool) -> None:
@@ -243,9 +233,8 @@ def any_measure(rng: Random) -> Influence:
 
 
 @pytest.mark.parametrize(("kind", "n"), few([("copying", 20), ("tiny", 6), ("copying", 100), ("tiny", 20)], 2))
-def test_it_takes_no_more_prompts_than_sentences_and_no_more_than_predicted(kind: str, n: int) -> None:
+def test_it_takes_no_more_prompts_than_sentences(kind: str, n: int) -> None:
     backend: Any = {"copying": Copying, "tiny": tiny_backend}[kind]()
-    chosen = shares = 0.0
     for seed in range(n):
         rng = Random(seed)
         texts, measure = random_texts(rng), any_measure(rng)
@@ -256,43 +245,16 @@ def test_it_takes_no_more_prompts_than_sentences_and_no_more_than_predicted(kind
             item = item_of(texts, PromptSettings(unit=unit, template="plain", **how), response, backend)
             if seed % 3 == 0:
                 item = replace(item, model_noise_nats=0.0)
-            told = predict(planning_backend(backend, None), measure.longest_trial(item))
             _, cost = drive(backend, [measure.trial(item)])
             taken.append(cost.n_prompts)
-            chosen += chooses(measure, item)
-            if unit == "auto":
-                shares += cost.n_tokens_run / told.n_tokens_run
-            assert cost.n_tokens_run <= told.n_tokens_run, seed
-            assert cost.n_prompts <= told.n_prompts, seed
-            if response is not None and not chooses(measure, item):
-                assert cost.n_prompts == told.n_prompts
         assert taken[0] <= taken[1], seed
-    assert chosen >= n / 4
-    assert shares / n > 0.6
 
 
-@pytest.mark.parametrize("texts", [[f"{SAYS} Bo left.", IDLE[0]], [f"{SAYS} Bo left."]], ids=["several", "one"])
-def test_cases_with_documents_to_choose_from_are_predicted_from_above(texts: list[str]) -> None:
-    backend = Toy()
-    documents = tuple(Document(f"d{number}", text) for number, text in enumerate(texts))
-    prepared = PromptSettings(template="plain").prepare(Case("one", documents, QUERY, RESPONSE), backend, Influence())
-    prediction = predictor_of(backend).predict(Influence(), prepared)
-    assert (prepared.unit, prediction.is_upper_bound) == ("auto", len(texts) > 1)
-    _, taken = drive(backend, [Influence().trial(prepared.item)])
-    if len(texts) == 1:
-        assert prediction.n_prompts == taken.n_prompts
-    assert prediction.n_prompts >= taken.n_prompts
-
-
-def test_a_search_is_held_against_scoring_every_sentence() -> None:
+def test_a_search_measures_no_documents_first() -> None:
     measure = Influence(search="top:2")
-    every = measure.exhaustive
-    assert every is not None
-    assert every.search is None
-    assert (measure.documents_first, every.documents_first, Influence().documents_first) == (False, False, True)
+    assert (measure.documents_first, Influence().documents_first) == (False, True)
     case = Case("one", (Document("a", IDLE[0]), Document("b", IDLE[1])), QUERY, RESPONSE)
-    for searching in (measure, every):
-        assert PromptSettings(template="plain").prepare(case, Toy(), searching).unit == "sentence"
+    assert PromptSettings(template="plain").prepare(case, Toy(), measure).unit == "sentence"
 
 
 # ---- defaults and refusals ------------------------------------------------------------------------------------------
@@ -324,26 +286,6 @@ def test_chats_keep_their_default_and_what_was_retrieved_into_a_turn_is_document
     tools = [{"role": "tool", "content": note} for note in notes]
     asking = [{"role": "user", "content": QUERY}, answer]
     assert leakmeter.influence(ToyChat(), messages=[*tools, *asking]).unit == "message"
-
-
-@pytest.mark.parametrize("weight", few(["1", "0.5"]))
-def test_a_served_model_may_leave_intervals(cli: Callable[..., Any], tmp_path: Path, weight: str) -> None:
-    path = tmp_path / "cases.jsonl"
-    case = {"context": [IDLE[0], f"Ana sings. {SAYS} Bo left."], "query": QUERY, "response": RESPONSE}
-    path.write_text(json.dumps(case), encoding="utf-8")
-    how = ("--data", path, "--temperature", "0.5", "--cid-lambda", weight, "--template", "plain", "--json")
-    exact = {}
-    for unit in ("sentence", "document"):
-        pieces = object_of(cli("influence", "--model", "toy", "--unit", unit, *how))["pieces"]
-        exact |= {piece["name"]: piece for piece in pieces}
-    with ModelServer(VLLM, max_top=20) as server:
-        got = object_of(cli("influence", "--model", server.model, "--tokenizer", "toy", *how))
-    assert got["half_width_nats"] > 1
-    assert {piece["name"] for piece in got["pieces"]} >= {"d1", "d2"}
-    for piece in got["pieces"]:
-        for name in ("nats", "signed_nats", "alone_nats"):
-            if piece[name] is not None:
-                assert abs(piece[name] - exact[piece["name"]][name]) <= piece["half_width_nats"]
 
 
 # ---- runs and reports -----------------------------------------------------------------------------------------------

@@ -98,17 +98,6 @@ def test_a_signed_sum_within_its_baselines_has_no_posterior() -> None:
 
 
 # ---- terminal -------------------------------------------------------------------------------------------------------
-def test_the_prediction_stands_beside_what_it_took() -> None:
-    case = clinic()
-    made = report([case])
-    assert "redicted" not in printed(made) + html.page(made)  # as in runs made before there were predictions
-    for seconds, is_drawn, said in ((2.7, False, "1,290 tokens in about 3 s"), (None, True, "at most 1,290 tokens")):
-        cost = replace(case.cost, predicted_tree_tokens=1290, predicted_seconds=seconds)
-        told = replace(case, cost=cost, response=replace(case.response, sampled=is_drawn))
-        assert f"predicted {said}; it took 1,310 in 3.2 s" in flat(printed(report([told])))
-        assert f"{said}; it took 1,310 in 3.2 s" in page_of(told)
-
-
 def test_a_notebook_shows_the_view_and_not_the_object() -> None:
     for case in (clinic(), hostile()):
         view = case.to_rich()

@@ -17,6 +17,7 @@ from helpers.report_cases import HOSTILE
 from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_harmless, flat
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.backends.toy import Toy
+from leakmeter.core.backend import Capabilities
 from leakmeter.instruments.influence import search_report
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.instruments.influence.searched import AuditRound, SearchSummary
@@ -38,11 +39,11 @@ ASKED: dict[str, Any] = {"query": "What is the number of Ana?", "response": "41 
 def measured(search: str = "top:2:3", audit: str | None = "0.9:40%", *, blind: bool = False) -> InfluenceResult:
     toy = Toy()
     # A served model hides nothing.
-    toy.hides_pieces = not blind
+    toy.capabilities = Capabilities(hides_pieces=not blind)
     found = leakmeter.influence(toy, context=TEXTS, **ASKED, search=search, audit=audit)
     assert found.search is not None
     assert not found.search.is_complete
-    return replace(found, cost=replace(found.cost, seconds=0.1, predicted_seconds=None))
+    return replace(found, cost=replace(found.cost, seconds=0.1))
 
 
 def summary_of(case: InfluenceResult) -> SearchSummary:

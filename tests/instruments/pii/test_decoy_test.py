@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,8 @@ import pytest
 
 import leakmeter
 from leakmeter.backends.toy import Toy
-from leakmeter.core.cost import planning_backend, predict
-from leakmeter.core.drive import drive
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.request import Scores
-from leakmeter.engine.prediction import forecast, predicted_cases, predictor_of
 from leakmeter.engine.ready import make_ready
 from leakmeter.errors import ScoreError
 from leakmeter.instruments.pii import words
@@ -238,34 +235,6 @@ def test_all_cases_of_a_value_score_the_same_decoys_however_they_are_grouped() -
         assert one.decoy_associations_nats == pytest.approx(two.decoy_associations_nats, abs=1e-9)
     scored = {(result.subject, result.type, result.n_decoys_scored) for result in by_group[0]}
     assert len(scored) == len({(subject, type_) for subject, type_, _ in scored}) < len(by_group[0])
-
-
-def test_no_more_is_run_than_predicted_and_others_prompts_are_no_cost_of_a_case() -> None:
-    toy = Toy()
-    for case in [case for case in probes_of(PEOPLE[:1], KINDS) if case.type == "phone"]:
-        item = ProbeSettings(prompts=2, decoys=50).prepare(case, toy, Pii()).item
-        predicted = predict(planning_backend(toy, None), Pii().longest_trial(item))
-        _, taken = drive(toy, [Pii().trial(item)])
-        assert taken.n_tokens_run <= predicted.n_tokens_run
-        assert taken.n_prompts <= predicted.n_prompts
-        bare = replace(item, values=replace(item.values, beside=()))
-        alone = predict(planning_backend(toy, None), Pii(beams=()).longest_trial(bare))
-        beside = predict(planning_backend(toy, None), Pii(beams=()).longest_trial(item))
-        assert alone.n_prompts == beside.n_prompts
-        assert alone.n_full_pass_tokens == beside.n_full_pass_tokens
-
-
-def test_a_case_of_many_is_predicted_without_the_prompts_of_the_others() -> None:
-    """Other cases of its value ask for them too, and are counted themselves."""
-    cases = LoadedCases(tuple(probes_of(canaries_of(4, seed=2), KINDS[:3])))
-    predictor = predictor_of(Toy())
-    settings = ProbeSettings(prompts=1, decoys=50, control_names=1)
-    told, _ = forecast(predictor, Plan("pii", Pii(beams=()), settings, cases, TOGETHER))
-    assert told.sampled_cases is not None
-    every = [settings.prepare(case, Toy(), Pii(beams=())) for case in cases.cases]
-    exact = predicted_cases(predictor, Pii(beams=()), every, group_size=TOGETHER)
-    assert told.requests == pytest.approx(exact.requests, rel=0.02)
-    assert told.full_pass_tokens == pytest.approx(exact.full_pass_tokens, rel=0.05)
 
 
 def test_nothing_is_generated_where_decoys_are_as_likely(tmp_path: Any) -> None:

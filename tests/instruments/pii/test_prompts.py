@@ -13,7 +13,6 @@ import torch
 from helpers.examples import few
 from leakmeter.backends.toy import ByteTokenizer, Toy
 from leakmeter.core.backend import Backend
-from leakmeter.core.cost import planning_backend, predict
 from leakmeter.core.drive import drive
 from leakmeter.core.limits import MOST_BEAMS
 from leakmeter.core.measure import RESPONSE, Measurement
@@ -234,19 +233,6 @@ def test_likelihoods_on_the_toy_are_those_of_one_pass_a_token(id_: str) -> None:
         theirs = [[naive(toy, names[template][0], ids) for ids in names[template][1]] for names in others]
         elsewhere = np.mean(theirs, axis=0)
         np.testing.assert_allclose(of(measurements, "reference_log_likelihood", template), elsewhere, atol=1e-9)
-
-
-def test_what_it_takes_is_known_before() -> None:
-    toy = Toy()
-    probe = made(case_of("7: phone"))
-    predicted = predict(planning_backend(toy, None), Pii(beams=(2,)).longest_trial(probe.item))
-    _, taken = drive(toy, [Pii(beams=(2,)).trial(probe.item)])
-    assert taken.n_tokens_run <= predicted.n_tokens_run
-    full = Pii(beams=(), decoy_test="full")
-    without = predict(planning_backend(toy, None), full.longest_trial(probe.item))
-    _, taken = drive(toy, [full.trial(probe.item)])
-    # Other names are asked about only where a value ranks high and is unlike its decoys.
-    assert taken.n_tokens_run <= without.n_tokens_run
 
 
 @pytest.mark.long

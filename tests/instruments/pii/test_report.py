@@ -75,7 +75,7 @@ def asked(
         ],
         "cost": {
             "requests": 200, "tree_tokens": 900, "naive_tokens": 5000, "seconds": 0.5, "out_of_memory_retries": 0,
-            "predicted_tree_tokens": 900, "predicted_seconds": 0.25, "scored_together": 1,
+            "scored_together": 1,
         },
         "name": None, "value": None, "prompts": None,
     }  # fmt: skip

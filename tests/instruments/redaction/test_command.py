@@ -57,15 +57,15 @@ def test_the_whole_context_has_one_posterior_whichever_command_is_asked(
         assert last["left_posterior_note"] == planned["left_posterior_note"]
 
 
-def test_a_dry_run_tells_the_most_it_can_take(plan: Call) -> None:
+def test_a_dry_run_tells_about_what_it_takes(plan: Call) -> None:
     dry = object_of(plan("--dry-run", "--json"))
-    assert dry["at_most"]
+    assert (dry["depends"], dry["at_most"]) == (True, False)
     assert not Path("runs").exists()
     for limit in (1e-6, 0.5, 500.0):
         cost = object_of(plan("--json", max_loss=limit))["cost"]
-        assert cost["requests"] <= dry["requests"]
-        assert cost["tree_tokens"] <= dry["tree_tokens"] == cost["predicted_tree_tokens"]
-    assert "at most" in plan("--dry-run").out
+        assert dry["requests"] / 4 < cost["requests"] < 4 * dry["requests"]
+        assert dry["tree_tokens"] / 4 < cost["tree_tokens"] < 4 * dry["tree_tokens"]
+    assert "depends on what is found" in plan("--dry-run").out
 
 
 def test_the_response_is_given_or_drawn_and_the_answer_after_drawn(plan: Call) -> None:

@@ -20,13 +20,10 @@ from helpers.resumed_runs import resumed
 from leakmeter.backends.toy import ByteTokenizer, Toy
 from leakmeter.core.backend import response_texts
 from leakmeter.core.case import Case, Document
-from leakmeter.core.cost import planning_backend, predict
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
 from leakmeter.core.measure import Measurement
-from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Prompt
-from leakmeter.core.request import Scores
 from leakmeter.instruments.influence.disclosures import LEAST_NATS, Disclosure, disclosures
 from leakmeter.instruments.redaction.disclosing import after
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED, Redaction, candidates
@@ -327,38 +324,6 @@ def test_a_piece_that_is_cut_in_part_says_what_is_left_of_it() -> None:
     assert not [each for each in after(texts, series, ["v1"]) if each.evidence is not None]
     # Without the cut the same numbers say that its sentences, alone, disclose it.
     assert [each.text for each in after(texts, series, []) if each.evidence is not None] == ["617-555-0134"]
-
-
-def test_what_a_trial_takes_is_known_from_above() -> None:
-    worst = 0.0
-    for model, given in (
-        (Copier(), {}), (Copier(3.0), {"group": True}), (Copier(), {"response": None, "unit": "ngram:30"}),
-        (Copier(1.5), {"unit": "word"}), (Copier(), {"unit": "document"}), (Copier(at_least=2), NEEDLESS),
-    ):  # fmt: skip
-        case = prepared(**given)
-        told = predict(planning_backend(model, None), MEASURE.longest_trial(case.item))
-        _, taken = drive(model, [MEASURE.trial(case.item)])
-        assert taken.n_prompts <= told.n_prompts
-        assert taken.n_tokens_run <= told.n_tokens_run
-        worst = max(worst, taken.n_tokens_run / told.n_tokens_run)
-    assert worst > 0.5  # it is no idle bound
-
-
-def test_intervals_of_a_server_widen_the_floor() -> None:
-    class Wide(Copier):
-        def score(self, chunk: Chunk) -> list[Scores]:
-            # Of the prompt without context, the first, half as wide.
-            answers = super().score(chunk)
-            return [replace(a, half_width=np.where(np.indices(a.values.shape)[0], 0.25, 0.125)) for a in answers]
-
-    case = prepared()
-    measurements = measured(case.item, model=Wide())
-    KeptRedaction.from_dict(texts_of(case, measurements)).check_measurements(asdict(MEASURE), measurements)
-    result = result_of(case, measurements)
-    (span,) = told(result).spans
-    # Each contrast may be off by both of its prompts, which the noise holds.
-    assert span.floor_nats == pytest.approx(0.375 * len("617-555-0134"), abs=1e-12)
-    assert (span.is_left, result.reached) == (False, True)
 
 
 def test_nothing_of_a_disclosure_becomes_markup() -> None:

@@ -68,8 +68,7 @@ def planned(**more: Any) -> RedactionResult:
         "noise_floor_nats": 0.01, "noise_floor_per_token_nats": 0.005,
         "cost": {
             "requests": 20, "tree_tokens": 900, "naive_tokens": 3000, "seconds": 1.5,
-            "predicted_tree_tokens": 2000, "predicted_seconds": 3.0, "out_of_memory_retries": 0,
-            "scored_together": None,
+            "out_of_memory_retries": 0, "scored_together": None,
         },
         "warnings": [],
     } | more)  # fmt: skip

@@ -13,9 +13,8 @@ import pytest
 from helpers import tiny_models as tiny
 from helpers.naive import naive_logits
 from helpers.query_items import ANSWERS, ByHand, query_item, readings_of
-from leakmeter.backends.hf.outline import size_of
 from leakmeter.backends.toy import Toy
-from leakmeter.core.cost import planning_backend, predict
+from leakmeter.core.counting import CountingBackend, count
 from leakmeter.core.drive import drive
 from leakmeter.core.measure import NATS, TOKEN_ID
 from leakmeter.core.plan import Chunk
@@ -88,7 +87,7 @@ def test_another_order_of_contexts_and_other_company_change_nothing(answers: Any
 @sets
 def test_the_toy_takes_what_was_predicted(measure: Susceptibility, answers: Any) -> None:
     item = query_item(N_VOCAB, answers=answers)
-    prediction = predict(planning_backend(toy(), None), measure.trial(item))
+    prediction = count(CountingBackend(toy()), [measure.trial(item)])
     _, taken = drive(toy(), [measure.trial(item)])
     assert (prediction.n_tokens_run, prediction.n_prompts) == (taken.n_tokens_run, taken.n_prompts)
     assert prediction.is_upper_bound == bool(measure.answer_tokens)
@@ -247,6 +246,6 @@ def test_a_model_with_layers_gives_what_full_passes_do_and_takes_what_was_predic
         np.testing.assert_allclose(got[name], values, rtol=0, atol=2e-5, err_msg=name)
     assert got["noise"][0] < 2e-5
     assert got["susceptibility"][0] > 1e-3
-    prediction = predict(planning_backend(backend, size_of(backend.model, backend.limits)), measure.trial(item))
+    prediction = count(CountingBackend(backend), [measure.trial(item)])
     _, taken = drive(backend, [measure.trial(item)])
     assert (prediction.n_tokens_run, prediction.n_prompts) == (taken.n_tokens_run, taken.n_prompts)

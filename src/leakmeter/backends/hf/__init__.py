@@ -1,7 +1,6 @@
 """Causal language models of the transformers library, on CPU or CUDA.
 
 load        names and directories to a model in memory
-outline     a model without its weights: tokenizer, window, size
 backend     a chunk to scores: order, states that last, what to do when memory runs out
 schedule    which runs go through the model when, and which together
 states      key/value states: forked, laid side by side, extended in place, kept for the next round
@@ -11,7 +10,7 @@ reduce      logits to scores, a slice at a time
 gradients   requests for gradients to their numbers
 places      whose vectors vary or are replaced, and the model made ready to differentiate
 reuse       features kept from run to run
-machine     what of it decides numbers, how much memory is taken by default, and how fast it is
+machine     what of it decides numbers, and how much memory is taken by default
 tokenizer   text to ids with offsets
 processors  context influence decoding inside `model.generate`
 generate_settings  what else `generate` would do to the logits

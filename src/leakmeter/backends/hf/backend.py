@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -30,14 +31,16 @@ from leakmeter.backends.hf.schedule import (
 from leakmeter.backends.hf.self_check import SelfCheck
 from leakmeter.backends.hf.states import SPARE_COLUMNS, Before, Hidden, Kept, Segment, Start, State
 from leakmeter.backends.hf.tokenizer import HfTokenizer, json_sha256
+from leakmeter.core.backend import Backend, Capabilities, no_masks
 from leakmeter.core.plan import Chunk, Run
 from leakmeter.core.record import JsonObject
-from leakmeter.core.request import GradientRequest, Gradients, Scores, tokens_of
+from leakmeter.core.request import GradientRequest, Gradients, Place, Scores, tokens_of
 from leakmeter.core.self_check import Passes, Recomputed
 from leakmeter.errors import CapabilityError, ModelError, ScoreError
+from leakmeter.overriding import override
 
 
-class HfBackend:
+class HfBackend(Backend):
     """Scores requests with a model that is already in memory; everything set on it is put back after every call.
 
     Args:
@@ -53,6 +56,9 @@ class HfBackend:
             may exceed it. The default depends on the kind of device, not on what is free, since how much is done at a
             time moves the last digits.
     """
+
+    tokenizer: HfTokenizer
+    memory_bytes: int
 
     def __init__(
         self,
@@ -74,15 +80,13 @@ class HfBackend:
             for name, value in model.config.to_dict().items()
             if name not in ("_name_or_path", "transformers_version")
         }
-        self.identity = {"config_sha256": json_sha256(config), **self.tokenizer.identity}
+        self._identity = {"config_sha256": json_sha256(config), **self.tokenizer.identity}
         self.dtype = str(model.dtype).removeprefix("torch.")
         self.window: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         self.memory_bytes = memory_bytes or default_memory(model.device)
         self.limits = limits_for(model.device.type, self.memory_bytes, token_bytes(model), tokens_per_batch)
         self.reuse: Reuse | None = None
         """Finds features of chunks that were run before; None to run every chunk."""
-        self.n_tokens_run = 0
-        self.n_halvings = 0
         self.forward = Forward(model)
         if self.forward.looks_ahead:
             raise ModelError(
@@ -102,29 +106,77 @@ class HfBackend:
         self._kept = Kept(self.limits.state_bytes)
         self._kept_for = parameters_state(model)
         self._surplus = Surplus(self.memory_bytes)
-        self.check: Callable[[Chunk], None] = partial(
+        self._refusal: Callable[[Chunk], None] = partial(
             check_states, name, bytes_per_token=self.forward.bytes_per_token, memory_bytes=self.memory_bytes
         )
-        """Refuses contexts to be searched whose states do not fit, with a `CapabilityError`."""
 
     @property
+    @override
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            masks=self.forward.takes_positions and (self.forward.forks or self._passes_plainly),
+            hides_pieces=self.forward.forks,
+            differentiates=True,
+            shares="prefixes" if self.shares_prefixes else "sequences",
+            most_rows=most_rows(self.limits, self.forward.n_features * self.model.dtype.itemsize),
+        )
+
+    @property
+    @override
+    def identity(self) -> dict[str, str | None]:
+        return self._identity
+
+    @property
+    @override
+    def device(self) -> str:
+        return str(self.model.device)
+
+    @property
+    @override
     def arithmetic(self) -> dict[str, str]:
-        """What decides the last digits beside the precision."""
         attention = getattr(self.model.config.get_text_config(), "_attn_implementation", None)
-        return {"attention": str(attention), "threads": str(torch.get_num_threads()), "device": str(self.model.device)}
+        return {"attention": str(attention), "threads": str(torch.get_num_threads()), "device": self.device}
 
     @property
+    @override
     def machine(self) -> JsonObject:
         return machine_of(self.model.device)
 
     @property
-    def hides_pieces(self) -> bool:
-        return self.forward.forks
+    @override
+    def refusal(self) -> Callable[[Chunk], None]:
+        """Refuses contexts to be searched whose states do not fit."""
+        return self._refusal
 
-    @property
-    def most_rows(self) -> int:
-        return most_rows(self.limits, self.forward.n_features * self.model.dtype.itemsize)
+    @override
+    def check_place(self, place: Place) -> None:
+        if place.kind == "layer":
+            layer_of(self.model, place.layer, self.name)
 
+    @contextmanager
+    @override
+    def interruptible(self, check: Callable[[], None]) -> Iterator[None]:
+        """Meanwhile `check` is called before each layer."""
+        layers = [
+            layer for module in self.model.modules() if isinstance(module, torch.nn.ModuleList) for layer in module
+        ]
+        hooks = [layer.register_forward_pre_hook(lambda *_: check()) for layer in layers]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    @contextmanager
+    @override
+    def without_cache(self) -> Iterator[None]:
+        reuse, self.reuse = self.reuse, None
+        try:
+            yield
+        finally:
+            self.reuse = reuse
+
+    @override
     def score(self, chunk: Chunk) -> list[Scores]:
         chunk = self._parted(chunk)
         self._check_positions(chunk)
@@ -143,6 +195,7 @@ class HfBackend:
                 except (MemoryError, RuntimeError) as error:
                     self._halve(error, self.limits.logits_per_slice > self.forward.n_vocab)
 
+    @override
     def differentiate(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Gradients]:
         gradients: dict[int, Gradients] = {}
         behind = self._behind(requests, self._parted(contexts))
@@ -166,6 +219,7 @@ class HfBackend:
         return in_order
 
     @property
+    @override
     def passes(self) -> Passes:
         return "shared" if self.shares_prefixes else "plain"
 
@@ -174,20 +228,24 @@ class HfBackend:
         """Tokens of the plain passes of self-checks so far; none of `n_tokens_run`."""
         return self._self_check.n_tokens
 
+    @override
     def begin_self_check(self, seed: int) -> None:
         self._self_check.begin(seed)
         if self.reuse is not None:
             self.reuse.begin()
 
+    @override
     def end_self_check(self) -> Recomputed:
         with self.forward.borrowed(plain=True):
             return self._self_check.end(self.limits)
 
+    @override
     def drop_self_check(self) -> None:
         self._self_check.drop()
         if self.reuse is not None:
             self.reuse.end()
 
+    @override
     def pass_plainly(self) -> None:
         self._kept.clear()
         if self.reuse is not None:
@@ -360,15 +418,12 @@ class HfBackend:
             torch.cuda.empty_cache()
 
     def _check_positions(self, chunk: Chunk) -> None:
-        if not self.hides_pieces and any(run.hidden for run in chunk.runs):
+        if not self.forward.forks and any(run.hidden for run in chunk.runs):
             raise CapabilityError(f"'{self.name}' has states that cannot be forked, so no piece can be hidden")
-        if self.forward.takes_positions and (self.forward.forks or self._passes_plainly):
+        if self.capabilities.masks:
             return
         if any(int(run.positions[-1]) != len(run.positions) - 1 for run in chunk.runs):
-            raise CapabilityError(
-                f"'{self.name}' has no explicit positions, or states that cannot be forked, so nothing can be masked "
-                "in place; give --removal drop"
-            )
+            raise no_masks(self.name)
 
 
 def _put(features: Tensor, run: Run, out: Tensor, n_start: int) -> None:

@@ -8,13 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+import transformers
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from leakmeter.backends.hf.backend import HfBackend
-from leakmeter.backends.hf.outline import RUN_ADVICE, loading_advice, outlined, placement
-from leakmeter.errors import ModelError
+from leakmeter.errors import ModelError, UsageError
 from leakmeter.models.local import FROM_DISK, WEIGHTS_FROM_DISK, check_loaded, foreign_errors
+
+RUN_ADVICE = (
+    f"so says transformers {transformers.__version__} of a few tokens; give a model that it runs on token ids alone, "
+    "or another version of it"
+)
+_UNKNOWN = ("Transformers does not recognize this architecture", "Unrecognized configuration class")
+_DTYPES = ("float32", "bfloat16", "float16")
 
 
 def load_directory(
@@ -55,6 +62,35 @@ def without_bars() -> Iterator[None]:
     finally:
         if shown:
             transformers_logging.enable_progress_bar()
+
+
+def loading_advice(error: Exception) -> str:
+    """What to do about what the transformers library raised while it loaded a directory."""
+    if isinstance(error, ImportError):
+        return "install that, or give a model that does without"
+    if any(words in str(error) for words in _UNKNOWN):
+        return f"give a model that is a causal language model for transformers {transformers.__version__}, or update it"
+    return "give a directory that save_pretrained wrote, whole and unchanged"
+
+
+def outlined(path: Path, precision: str) -> Any:
+    """A directory's model on the meta device, where a weight has a shape and no numbers."""
+    config = AutoConfig.from_pretrained(path, **FROM_DISK)
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(config, dtype=getattr(torch, precision))
+
+
+def placement(dtype: str | None, device: str | None) -> tuple[str, str]:
+    if dtype is not None and dtype not in _DTYPES:
+        raise UsageError(f"dtype is '{dtype}'; it has to be one of {', '.join(_DTYPES)}")
+    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if where.split(":")[0] not in ("cpu", "cuda", "mps"):
+        raise UsageError(f"device is '{where}'; it has to be cpu, cuda, cuda:N or mps")
+    if where.startswith("cuda") and not torch.cuda.is_available():
+        raise ModelError(
+            f"device '{where}' asked for, but torch {torch.__version__} sees no CUDA device; try --device cpu"
+        )
+    return where, dtype or ("float32" if where == "cpu" else "bfloat16")
 
 
 def _check_fits(path: Path, name: str, precision: str) -> None:

@@ -74,6 +74,8 @@ def most_rows(limits: Limits, row_bytes: int) -> int:
 def check_states(name: str, chunk: Chunk, bytes_per_token: int, memory_bytes: int) -> None:
     """Refuse a searched context whose states do not fit: they and those of a fork of it are in memory, beside three
     eighths for a pass and what it leaves behind. A search shows in runs with pieces hidden."""
+    if not any(prompt.hidden for request in chunk.requests for prompt in request.prompts):
+        return
     n_tokens = max((len(run.ids) for run in chunk.runs if run.hidden), default=0)
     needed = 2 * n_tokens * bytes_per_token
     if needed <= memory_bytes // 8 * 5:

@@ -103,7 +103,7 @@ class SelfCheck:
         self._held[1] = _Remembered(ids, np.arange(len(ids)), row, np.asarray([_NO_TARGET]), entropy, "eager")
 
     def end(self, limits: Limits) -> Recomputed:
-        """See `core.self_check.SelfCheckingBackend.end_self_check`; the model has to be as its library runs it."""
+        """See `core.backend.Backend.end_self_check`; the model has to be as its library runs it."""
         held = [self._held[place] for place in sorted(self._held)]
         self.drop()
         at_once = max(1, limits.reduced_per_slice // self._forward.n_vocab)

@@ -9,20 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from leakmeter.backends.served import mixture
 from leakmeter.backends.served.capabilities import kind_of
-from leakmeter.backends.served.dialect import Capabilities, Scored, TopRow
+from leakmeter.backends.served.dialect import Abilities, Scored, TopRow
 from leakmeter.core.cost import Sent
-from leakmeter.core.reductions import Labels, MixtureLogProbs, Stretch, Top
-from leakmeter.core.request import FloatArray, Request, Scores, bare_first
-from leakmeter.errors import CapabilityError, ScoreError
-
-_INTERVAL_TOP: Final = 200
-"""Likeliest tokens of a row that an interval is made from, where a server gives any number: more narrow it little."""
+from leakmeter.core.reductions import Labels, Top
+from leakmeter.core.request import FloatArray, Request, Scores
+from leakmeter.errors import CapabilityError
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +39,10 @@ Answering = Generator[list[Question], list[Any], Scores]
 vocab) for `rows`."""
 
 
-def answering(request: Request, has: Capabilities) -> Answering:
+def answering(request: Request, has: Abilities) -> Answering:
     kind = kind_of(request, has)
     if kind == "rows":
         return _from_rows(request)
-    if kind == "interval":
-        return _interval(request, has)
     if isinstance(request.reduction, Labels):
         return _labels(request, request.reduction, has)
     if isinstance(request.reduction, Top):
@@ -71,34 +65,12 @@ def _from_rows(request: Request) -> Answering:
     """Reduce the server's rows as a model's own are reduced: log-probabilities are logits."""
     rest = sequences(request)
     values: list[FloatArray] = []
-    if bare_first(request.reduction):
+    if request.reduction.bare_first:
         # What is certified is held against these rows, which nothing of the context may have touched.
         values = yield [Question(rest.pop(0), "rows", request.rows, is_alone=True)]
     values += yield [Question(scored, "rows", request.rows) for scored in rest]
     reduced = request.reduction.reduce(np.stack(values), request.targets)
     return Scores(np.asarray(reduced, dtype=np.float64))
-
-
-def _interval(request: Request, has: Capabilities) -> Answering:
-    reduction: Any = request.reduction
-    if isinstance(reduction, Stretch):
-        reduction = reduction.reduction
-    noise = request.interval_noise_nats or 0.0
-    k = min(has.most_top or _INTERVAL_TOP, _INTERVAL_TOP)
-    top_rows: list[list[TopRow]] = yield [Question(s, "top", request.rows, k) for s in sequences(request)]
-    targets = request.targets.tolist()
-    if any(token not in row for sequence_rows in top_rows for token, row in zip(targets, sequence_rows, strict=True)):
-        raise ScoreError("the server omits the given token from a row of likeliest tokens; check its version")
-    bounds = np.empty((len(top_rows), len(targets), 2))
-    for i, sequence_rows in enumerate(top_rows):
-        for t, (token, row) in enumerate(zip(targets, sequence_rows, strict=True)):
-            if i and isinstance(reduction, MixtureLogProbs):
-                weight = reduction.context_weight
-                bounds[i, t] = mixture.mixed(token, row, top_rows[0][t], weight, reduction.temperature, noise, k)
-            else:
-                bounds[i, t] = mixture.tempered(token, row, reduction.temperature, noise, k)
-    values, half_width = mixture.middle(bounds)
-    return Scores(values, half_width=half_width)
 
 
 def _top(request: Request, reduction: Top) -> Answering:
@@ -107,7 +79,7 @@ def _top(request: Request, reduction: Top) -> Answering:
     return Scores(np.asarray(pairs, dtype=np.float64))
 
 
-def _labels(request: Request, reduction: Labels, has: Capabilities) -> Answering:
+def _labels(request: Request, reduction: Labels, has: Abilities) -> Answering:
     """Labels out of the likeliest tokens; those that do not stand there are scored as if they were given."""
     prompts, labels = sequences(request), reduction.token_ids
     by_token: list[TopRow] = [{} for _ in prompts]
@@ -132,13 +104,13 @@ def _of_label(scored: Scored, label: int) -> Question:
     return Question(Scored(scored.prompt, (*scored.response, label)), "targets", range(n, n + 1))
 
 
-def to_be_sent(requests: Sequence[Request], has: Capabilities) -> Sent:
+def to_be_sent(requests: Sequence[Request], has: Abilities) -> Sent:
     """What requests of a chunk have a server asked: what several of them ask for is sent once."""
     questions: dict[Question, None] = {}
     is_most = False
     for request in requests:
         questions.update(dict.fromkeys(next(answering(request, has), ())))
-        if bare_first(request.reduction):
+        if request.reduction.bare_first:
             questions.update((Question(scored, "rows", request.rows), None) for scored in sequences(request)[1:])
         if isinstance(request.reduction, Labels) and has.targets and kind_of(request, has) == "top":
             # Labels that turn out not to be among the likeliest tokens are asked for one by one.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
 
 from leakmeter.backends.served import capabilities
 from leakmeter.backends.served.answer import Answering, Question, answering, n_tokens, to_be_sent
@@ -14,13 +13,14 @@ from leakmeter.backends.served.capabilities import kind_of
 from leakmeter.backends.served.dialect import Dialect, Served
 from leakmeter.backends.served.fingerprint import SAME_NATS, Fingerprint, fingerprint, probes, settled
 from leakmeter.backends.served.noise import Noise, measured_noise, noise_requests, sequences_of
-from leakmeter.core.backend import Tokenizer
+from leakmeter.core.backend import Backend, Capabilities, Tokenizer
 from leakmeter.core.cost import Sent
 from leakmeter.core.drive import in_parts, joined
 from leakmeter.core.item import Item
 from leakmeter.core.plan import Chunk
 from leakmeter.core.request import DrawRequest, Request, Responses, Scores
 from leakmeter.errors import ModelError, ScoreError
+from leakmeter.overriding import override
 
 if TYPE_CHECKING:
     # What a command line imports in any case is not to wait for a library of HTTP.
@@ -34,14 +34,10 @@ _ROW_BYTES: Final = 1 << 29
 _ANY_VOCAB: Final = 2**18
 
 
-class ServedBackend:
+class ServedBackend(Backend):
     """Scores requests with a model behind a server, with a tokenizer of this machine."""
 
     dtype = "served"
-    weights_sha256: str | None = None
-    n_halvings = 0
-    shares_prefixes: Final = False
-    """A sequence that is asked for twice is sent once; what sequences share is sent with each."""
 
     def __init__(
         self,
@@ -58,18 +54,30 @@ class ServedBackend:
         self._fingerprint: Fingerprint | None = None
         self._n_troubles = 0
         self.window = served.window
-        self.n_tokens_run = 0
-        self.capabilities = dialect.capabilities()
-        self.draws_responses = capabilities.draws_responses(self.capabilities)
-
-    def check(self, chunk: Chunk) -> None:
-        capabilities.check(chunk, self.capabilities)
+        self.abilities = dialect.abilities()
 
     @property
+    @override
+    def capabilities(self) -> Capabilities:
+        # A sequence that is asked for twice is sent once; what sequences share is sent with each.
+        return Capabilities(
+            masks=False,
+            draws_responses=capabilities.draws_responses(self.abilities),
+            is_remote=True,
+            shares="sequences",
+        )
+
+    @property
+    @override
+    def refusal(self) -> Callable[[Chunk], None]:
+        return partial(capabilities.check, has=self.abilities)
+
+    @property
+    @override
     def identity(self) -> dict[str, str | None]:
         """What is known of the model, in place of a hash of its weights, without host and port. The first time, a few
         requests take the model's fingerprint."""
-        if self._fingerprint is None and self.capabilities.targets:
+        if self._fingerprint is None and self.abilities.targets:
             new_fingerprint = fingerprint(self.dialect, self.tokenizer)
             self._fingerprint = settled(new_fingerprint, {**_identity(self.dialect, self.served), **self._identity})
         return {
@@ -78,6 +86,7 @@ class ServedBackend:
             **self._identity,
         }
 
+    @override
     def confirm(self) -> None:
         first_identity, changed = self.identity, []
         n_troubles = sum(self.connection.faults.values())
@@ -97,16 +106,19 @@ class ServedBackend:
                 "start a new run"
             )
 
+    @override
     def to_be_sent(self, requests: Sequence[Request]) -> Sent:
-        return to_be_sent(requests, self.capabilities)
+        return to_be_sent(requests, self.abilities)
 
+    @override
     def to_be_sent_beside(self, items: Sequence[Item], n_parts: int) -> Sent:
         """What a run asks the server beside its cases: the model's noise, and whether it is still the same model."""
         scored = noise_requests(self.dialect, sequences_of(items[0]))
-        if self.capabilities.targets:
+        if self.abilities.targets:
             scored += [*probes(self.tokenizer)] * (n_parts + 1)
         return Sent(len(scored), sum(map(n_tokens, scored)))
 
+    @override
     def measured_noise(self, items: Sequence[Item]) -> Noise:
         noise = measured_noise(self.dialect, self.connection, sequences_of(items[0]))
         others = max(2.0 * noise.repeat_nats, 2.0 * noise.order_nats, noise.split_nats or 0.0)
@@ -118,12 +130,14 @@ class ServedBackend:
         return noise
 
     @property
+    @override
     def concurrency(self) -> int:
         return self.connection.concurrency
 
+    @override
     def score(self, chunk: Chunk) -> list[Scores]:
         self.check(chunk)
-        kinds = [kind_of(request, self.capabilities) for request in chunk.requests]
+        kinds = [kind_of(request, self.abilities) for request in chunk.requests]
         answers: dict[int, Scores] = {}
         # Whole rows are many bytes, and are asked for in parts.
         for is_whole in (False, True):
@@ -139,7 +153,7 @@ class ServedBackend:
 
     def _answered(self, requests: Sequence[Request]) -> list[Scores]:
         """Answers of requests that are asked for side by side, round by round."""
-        live = {i: answering(request, self.capabilities) for i, request in enumerate(requests)}
+        live = {i: answering(request, self.abilities) for i, request in enumerate(requests)}
         scores: dict[int, Scores] = {}
         open_questions = {i: _next(generator, None, i, scores) for i, generator in live.items()}
         while len(scores) < len(requests):
@@ -163,11 +177,12 @@ class ServedBackend:
         by_index = dict(zip(order, answers, strict=True))
         return [by_index[index] for index in range(len(questions))]
 
+    @override
     def draw(self, requests: Sequence[DrawRequest]) -> list[Responses]:
         pairs = [(request, seed) for request in requests for seed in request.seeds]
         drawn = iter(self.connection.in_order(lambda pair: self._draw(*pair), pairs))
         self.n_tokens_run += sum(len(request.prompt.ids) for request, _ in pairs)
-        return [Responses(np.empty(0), drawn=tuple(next(drawn) for _ in request.seeds)) for request in requests]
+        return [Responses(tuple(next(drawn) for _ in request.seeds)) for request in requests]
 
     def _draw(self, request: DrawRequest, seed: int) -> tuple[int, ...]:
         """One response: what a server writes behind a stop token is none of it."""

@@ -1,12 +1,12 @@
 """What a request is answered from on a server, and a refusal in one line, before anything is sent, where nothing does.
 
-Each reduction says what it needs (`core.request.needs`), each dialect what it has (`dialect.Capabilities`):
+Each reduction says what it needs (`needs`), each dialect what it has (`dialect.Abilities`):
 
     needs      answered from
     targets    log-probabilities of the given tokens; else whole rows
     labels     whole rows; else the likeliest tokens, and those labels scored as given that are not among them
     top        the likeliest tokens; else whole rows
-    rows       whole rows; else, where an interval will do, 0 ≤ λ ≤ 1 and T ≤ 1, the likeliest tokens (see `mixture`)
+    rows       whole rows
 
 Whole rows under a bound (ε) have to be computed without what the server has read before. No server has gaps between
 positions, reads vectors in place of tokens, or gives gradients.
@@ -19,36 +19,46 @@ from importlib import import_module
 from typing import Final, Literal
 
 from leakmeter.backends.served import DIALECTS
-from leakmeter.backends.served.dialect import Capabilities
+from leakmeter.backends.served.dialect import Abilities
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import VIRTUAL
-from leakmeter.core.reductions import Labels, Stretch, Top
-from leakmeter.core.request import Request, bare_first, bounded_by_top, needs
+from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, Stretch, TargetLogProbs, Top
+from leakmeter.core.request import Request
 from leakmeter.errors import CapabilityError
 
-Kind = Literal["targets", "top", "interval", "rows"]
-"""Log-probabilities of the response's tokens, a row's likeliest tokens, an interval from them, or whole rows."""
+Kind = Literal["targets", "top", "rows"]
+"""Log-probabilities of the response's tokens, a row's likeliest tokens, or whole rows."""
 
 _HERE: Final = "a model loaded here (--model hf:… or a directory)"
 
 
-def kind_of(request: Request, has: Capabilities) -> Kind:
+def kind_of(request: Request, has: Abilities) -> Kind:
     kind = _kind(request, has)
     if kind is None:
         able = [name for name, other in servers().items() if _kind(request, other) is not None]
         raise CapabilityError(
-            f"{_words(request)} cannot be had from this server, which offers {', '.join(_abilities(has))}; "
-            f"{', '.join([*able, _HERE])} can"
+            f"{request.reduction.words} cannot be had from this server, which offers {', '.join(_abilities(has))}; "
+            f"{', '.join([*able, _HERE])} can{_plainer(request, has)}"
         )
     return kind
 
 
-def servers() -> dict[str, Capabilities]:
+def _plainer(request: Request, has: Abilities) -> str:
+    """What a server can measure in place of a response under another λ or T, as the end of a sentence."""
+    reduction = request.reduction.reduction if isinstance(request.reduction, Stretch) else request.reduction
+    if not isinstance(reduction, TargetLogProbs | MixtureLogProbs | NextTokenSample):
+        return ""
+    is_plain = reduction.context_weight == reduction.temperature == 1.0
+    is_able = has.targets and (has.samples or not isinstance(reduction, NextTokenSample))
+    return "; with λ = 1 and T = 1 this server can" if is_able and not is_plain else ""
+
+
+def servers() -> dict[str, Abilities]:
     of_dialects = (import_module(f"leakmeter.backends.served.{name}").SERVERS for name in DIALECTS)
     return {name: has for of_dialect in of_dialects for name, has in of_dialect.items()}
 
 
-def check(chunk: Chunk, has: Capabilities) -> None:
+def check(chunk: Chunk, has: Abilities) -> None:
     for run in chunk.runs:
         if len(run.ids) and int(run.positions[-1]) != len(run.positions) - 1:
             raise CapabilityError(
@@ -63,31 +73,28 @@ def check(chunk: Chunk, has: Capabilities) -> None:
         kind_of(request, has)
 
 
-def draws_responses(has: Capabilities) -> bool:
+def draws_responses(has: Abilities) -> bool:
     """Whether responses are drawn by the server: where its rows do not let them be drawn here."""
     return has.samples and not has.whole_rows
 
 
-def _kind(request: Request, has: Capabilities) -> Kind | None:
+def _kind(request: Request, has: Abilities) -> Kind | None:
     reduction = request.reduction
-    need = needs(reduction)
+    need = reduction.needs
     if need == "targets" and has.targets:
         return "targets"
     k = reduction.k if isinstance(reduction, Top) else 1
     if need == "top" and has.token_ids and (has.most_top is None or has.most_top >= k):
         return "top"
-    if has.whole_rows and (has.fresh_rows or not bare_first(reduction)):
+    if has.whole_rows and (has.fresh_rows or not reduction.bare_first):
         return "rows"
     # Chat tells the likeliest first tokens of its answer, and nothing behind a response.
     if need == "labels" and has.most_top != 0 and (has.token_ids or not request.response):
         return "top"
-    if need == "labels" and has.targets:
-        return "targets"
-    within = request.interval_noise_nats is not None and bounded_by_top(reduction)
-    return "interval" if within and has.token_ids and has.targets and has.most_top != 0 else None
+    return "targets" if need == "labels" and has.targets else None
 
 
-def _abilities(has: Capabilities) -> Iterator[str]:
+def _abilities(has: Abilities) -> Iterator[str]:
     if has.targets:
         yield "log-probabilities of given tokens"
     if has.most_top != 0:
@@ -96,24 +103,3 @@ def _abilities(has: Capabilities) -> Iterator[str]:
         yield "whole rows" if has.fresh_rows else "whole rows that may come from its prefix cache"
     if has.samples:
         yield "responses that it draws"
-
-
-def _words(request: Request) -> str:
-    reduction = request.reduction
-    if isinstance(reduction, Stretch):
-        reduction = reduction.reduction
-    temperature = getattr(reduction, "temperature", 1.0)
-    if bare_first(reduction):
-        return "a response bounded by epsilon"
-    weight = getattr(reduction, "context_weight", 1.0)
-    if weight != 1.0:
-        return f"λ = {weight:g} at T = {temperature:g}"
-    if isinstance(reduction, Top):
-        return f"the {reduction.k} likeliest tokens of a row"
-    if temperature != 1.0:
-        return f"T = {temperature:g}"
-    if isinstance(reduction, Labels):
-        return "log-probabilities of labels"
-    if needs(reduction) == "targets":
-        return "the log-probability of a given response"
-    return "a distribution over the whole vocabulary"

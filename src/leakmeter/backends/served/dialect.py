@@ -20,7 +20,7 @@ from leakmeter.errors import ScoreError, UnknownNameError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Capabilities:
+class Abilities:
     """What a server gives of a model."""
 
     targets: bool
@@ -115,7 +115,7 @@ class Dialect(Protocol):
     def describe(self) -> Served:
         """Ask the server what it serves."""
 
-    def capabilities(self) -> Capabilities:
+    def abilities(self) -> Abilities:
         """What it gives; known before any request of a measurement."""
 
     def target_log_probs(self, scored: Scored) -> FloatArray:

@@ -16,7 +16,7 @@ from leakmeter.backends.served import dialect
 from leakmeter.backends.served.dialect import (
     SCORING,
     UNCACHED,
-    Capabilities,
+    Abilities,
     Control,
     Drawn,
     RowsDialect,
@@ -33,7 +33,7 @@ _FIELDS: Final = ("completion_probabilities", "model", "timings", "tokens", "tok
 # `n_cache_reuse`, which a server may have turned on, would move parts of the cache to other positions.
 _ALWAYS: Final = {"response_fields": _FIELDS, "return_tokens": True, "n_cache_reuse": 0, "mirostat": 0}
 _DRAWING: Final = {"samplers": ["penalties", "temperature"], "dynatemp_range": 0.0, "frequency_penalty": 0.0}
-SERVERS: Final = {"llamacpp": Capabilities.everything()}
+SERVERS: Final = {"llamacpp": Abilities.everything()}
 
 
 class LlamaCpp(RowsDialect):
@@ -61,8 +61,8 @@ class LlamaCpp(RowsDialect):
         self.reads_prefix_cache = kind in _NOT_QUANTISED
         return Served(name, dialect.word(revision), dialect.word(props.get("build_info")), window, self._n_vocab)
 
-    def capabilities(self) -> Capabilities:
-        return Capabilities.everything()
+    def abilities(self) -> Abilities:
+        return Abilities.everything()
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
         """Sums of 1.0002, the server's rounding, are made 1."""

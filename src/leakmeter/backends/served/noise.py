@@ -72,7 +72,7 @@ def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence
         cache = _largest([uncached, first, again], lambda values: max(abs(values[0] - v) for v in values[1:]))
         ways.append(uncached)
     single = [{token: values_of(alone)[0] for token, alone in parts.items()} for parts in _split(dialect, sequences)]
-    has_targets = dialect.capabilities().targets
+    has_targets = dialect.abilities().targets
     return Noise(
         repeat_nats=_spread([first, again]),
         order_nats=_spread([again, other]),
@@ -111,7 +111,7 @@ def _controlled(dialect: Dialect) -> ProbedDialect | None:
 
 def _split(dialect: Dialect, sequences: Sequence[Scored]) -> list[dict[int, Scored]]:
     """For each sequence its response's last tokens by their index, each alone behind those before it."""
-    if not dialect.capabilities().targets:
+    if not dialect.abilities().targets:
         return [{} for _ in sequences]
     parts: list[dict[int, Scored]] = []
     for prompt, response in ((sequence.prompt, sequence.response) for sequence in sequences):
@@ -122,7 +122,7 @@ def _split(dialect: Dialect, sequences: Sequence[Scored]) -> list[dict[int, Scor
 
 
 def _values(dialect: Dialect, scored: Scored) -> _Values:
-    has = dialect.capabilities()
+    has = dialect.abilities()
     if has.targets:
         return dict(enumerate(dialect.target_log_probs(scored).tolist()))
     (row,) = dialect.top_rows(Scored(scored.prompt, ()), range(1), has.most_top or 1)

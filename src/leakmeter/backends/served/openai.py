@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from leakmeter.backends.served import dialect
 from leakmeter.backends.served.connection import Connection
-from leakmeter.backends.served.dialect import Capabilities, Drawn, Scored, Served, TopRow
+from leakmeter.backends.served.dialect import Abilities, Drawn, Scored, Served, TopRow
 from leakmeter.core.backend import Tokenizer
 from leakmeter.core.record import JsonObject
 from leakmeter.core.request import FloatArray
@@ -23,8 +23,8 @@ _COMPLETIONS: Final = "v1/completions"
 _CHAT: Final = "v1/chat/completions"
 _TOPS: Final = (20, 5)  # most of the likeliest tokens that chat gives, of OpenAI itself and of others
 _PROBE: Final = "One two three."
-_BY_CHAT: Final = Capabilities(targets=False, most_top=20, whole_rows=False, samples=True, token_ids=False)
-SERVERS: Final = {"openai with echo": Capabilities.of_targets(0), "openai by chat": _BY_CHAT}
+_BY_CHAT: Final = Abilities(targets=False, most_top=20, whole_rows=False, samples=True, token_ids=False)
+SERVERS: Final = {"openai with echo": Abilities.of_targets(0), "openai by chat": _BY_CHAT}
 
 
 class OpenAi:
@@ -57,8 +57,8 @@ class OpenAi:
             self._served_name = dialect.word(reply["model"]) or self._model
         return Served(self._model, self._served_name, None, None, None)
 
-    def capabilities(self) -> Capabilities:
-        return Capabilities.of_targets(0) if self._echoes else replace(_BY_CHAT, most_top=self._most_top)
+    def abilities(self) -> Abilities:
+        return Abilities.of_targets(0) if self._echoes else replace(_BY_CHAT, most_top=self._most_top)
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
         ids, n_prompt = (*scored.prompt, *scored.response), len(scored.prompt)

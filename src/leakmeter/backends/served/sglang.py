@@ -14,7 +14,7 @@ from leakmeter.backends.served import dialect
 from leakmeter.backends.served.dialect import (
     SCORING,
     UNTRUNCATED,
-    Capabilities,
+    Abilities,
     Drawn,
     RowsDialect,
     Scored,
@@ -31,7 +31,7 @@ _MOST_TOP: Final = 100
 """No limit is documented; every entry is a line of JSON."""
 _RAW_AT: Final = (0.0, 1.0)
 """Temperatures at which rows of drawn tokens are raw: the greedy one counts as 1."""
-SERVERS: Final = {"sglang": Capabilities.of_targets(_MOST_TOP)}
+SERVERS: Final = {"sglang": Abilities.of_targets(_MOST_TOP)}
 
 
 class SGLang(RowsDialect):
@@ -56,7 +56,7 @@ class SGLang(RowsDialect):
             n_vocab=None,
         )
 
-    def capabilities(self) -> Capabilities:
+    def abilities(self) -> Abilities:
         """No whole rows: the server does not tell the size of its vocabulary."""
         return SERVERS["sglang"]
 

@@ -16,7 +16,7 @@ from leakmeter.backends.served.connection import Connection, StatusError
 from leakmeter.backends.served.dialect import (
     SCORING,
     UNTRUNCATED,
-    Capabilities,
+    Abilities,
     Drawn,
     RowsDialect,
     Scored,
@@ -31,8 +31,8 @@ from leakmeter.overriding import override
 _COMPLETIONS: Final = "v1/completions"
 _DEFAULT_TOP: Final = 20
 SERVERS: Final = {
-    "vllm": Capabilities.of_targets(_DEFAULT_TOP),
-    "vllm with --max-logprobs -1": Capabilities.everything(),
+    "vllm": Abilities.of_targets(_DEFAULT_TOP),
+    "vllm with --max-logprobs -1": Abilities.everything(),
 }
 
 
@@ -59,8 +59,8 @@ class Vllm(RowsDialect):
             n_vocab=self._n_vocab,
         )
 
-    def capabilities(self) -> Capabilities:
-        return Capabilities.everything() if self._most_top is None else Capabilities.of_targets(self._most_top)
+    def abilities(self) -> Abilities:
+        return Abilities.everything() if self._most_top is None else Abilities.of_targets(self._most_top)
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
         return dialect.whole_rows_of(self._rows(scored, rows, -1)[0], self._n_vocab, self._host)

@@ -229,7 +229,6 @@ def frontier(model: KeptModel, data: Any, options: FrontierOptions) -> Frontier:
     from leakmeter.instruments.decoding.sweep import settings_of, study_of, sweep_of
     from leakmeter.privacy.draws import SEED_WARNING
     from leakmeter.storage.pseudonym import drawn_nonce
-    from leakmeter.storage.spec import device_of
     from leakmeter.studies.cells import FinishedCell
     from leakmeter.studies.quality import Quality
 
@@ -249,7 +248,7 @@ def frontier(model: KeptModel, data: Any, options: FrontierOptions) -> Frontier:
             "name": backend.name,
             "weights_sha256": backend.weights_sha256,
             "dtype": backend.dtype,
-            "device": device_of(backend),
+            "device": backend.device,
         }
         finished = []
         for cell in study_of(sweep, backend.name, settings, len(records), quality).cells:

@@ -292,7 +292,9 @@ def _predict(sweep: Sweep, records: Sequence[Record], settings: PromptSettings, 
         )
         return
     console = output.console()
-    console.print(Text(f"{prediction.model} ({prediction.dtype}, {prediction.device}); nothing was run", style="bold"))
+    console.print(
+        Text(f"{prediction.model} ({prediction.dtype}, {prediction.device}); nothing was measured", style="bold")
+    )
     time_told = "time not predicted" if seconds is None else f"{about_seconds(seconds)} once loaded"
     console.print(f"{n_settings} settings, {prediction.n_cases:,} cases: at most {n_tokens:,} tokens, {time_told}")
     console.print("Settings measured before cost nothing.")

@@ -14,6 +14,7 @@ from leakmeter.core.case import Case
 from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
 from leakmeter.core.measure import NATS, TOKEN_ID, WEIGHT, Measure, Measurement
+from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.record import JsonObject
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.core.sampling import bits_of, draw_with, uniforms_of
@@ -22,7 +23,7 @@ from leakmeter.overriding import override
 from leakmeter.privacy import accounting
 from leakmeter.privacy.decoding import RECEIPT, Decoding, NextTokenSampleWithLoss, TargetLogProbsWithLoss
 from leakmeter.stats import logspace
-from leakmeter.stats.exact_draw import Bits
+from leakmeter.stats.exact_draw import Bits, SystemBits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +133,15 @@ class Decode(Measure):
             )
 
     @override
+    def needs(self, item: ContextItem) -> ItemNeeds:
+        prompts = (item.blank, item.prompt)
+        if item.response is None:
+            random: float | Bits = 0.5 if self.epsilon is None else SystemBits()
+            return ItemNeeds(requests=(Request(prompts, (), NextTokenSampleWithLoss(self.decoding, random)),))
+        reductions = self._reductions(item, item.response)
+        return ItemNeeds(requests=tuple(Request(prompts, item.response, reduction) for reduction in reductions))
+
+    @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
         self.check(item)
         if item.response is not None:
@@ -159,13 +169,17 @@ class Decode(Measure):
     def _score(
         self, item: ContextItem, response: tuple[int, ...]
     ) -> Generator[list[Request], list[Scores], FloatArray]:
+        reductions = self._reductions(item, response)
+        answers = yield [Request((item.blank, item.prompt), response, reduction) for reduction in reductions]
+        return np.concatenate([scores.values[-1] for scores in answers])
+
+    def _reductions(self, item: ContextItem, response: tuple[int, ...]) -> list[TargetLogProbsWithLoss]:
+        """Of the tokens before which no response may stop, and of the others; those that have any."""
         n = len(response)
         early = min(self.min_new_tokens, n)
         masked = TargetLogProbsWithLoss(self.decoding, 0, early, tuple(sorted(item.stop_ids)))
         free = TargetLogProbsWithLoss(self.decoding, early, n)
-        reductions = [reduction for reduction in (masked, free) if reduction.rows(n)] or [free]
-        answers = yield [Request((item.blank, item.prompt), response, reduction) for reduction in reductions]
-        return np.concatenate([scores.values[-1] for scores in answers])
+        return [reduction for reduction in (masked, free) if reduction.rows(n)] or [free]
 
     def readings(self, item_id: str, number: int, ledger: FloatArray) -> Iterator[Measurement]:
         """The measurements of a response, or of as much of it as is drawn.

@@ -18,6 +18,7 @@ from leakmeter.core import reductions
 from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
 from leakmeter.core.measure import NATS, TOKEN_ID, WEIGHT, Measure, Measurement
+from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.prompt import CONTEXT, Prompt
 from leakmeter.core.reductions import NextToken, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
@@ -62,19 +63,23 @@ class LeaveOneOutVote(NextToken):
     """Token ids ruled out whatever the exemplars say, such as stop tokens while a sample is too short."""
 
     @property
+    @override
     def rows_together(self) -> bool:
         return True
 
     @property
+    @override
     def bare_first(self) -> bool:
         """Where the rule has a public row: its bound is held against it."""
         return self.mechanism.public_first
 
     @property
+    @override
     def continues(self) -> bool:
         """The next round extends the sample by the token drawn."""
         return self.token is None
 
+    @override
     def reduce(self, rows: Any, targets: Any) -> Any:
         xp = array_namespace(rows)
         logits, where = rows[:, 0, :], device(rows)
@@ -297,16 +302,31 @@ class PrivateGeneration(Measure):
             )
 
     @override
+    def needs(self, item: ContextItem) -> ItemNeeds:
+        self.check(item)
+        mechanism, prompts = self._mechanism(item), self._prompts(item)
+        vote = LeaveOneOutVote(mechanism, (math.inf,), tuple(bound_of(mechanism, ORDERS).tolist()))
+        bare = Request((item.blank,), item.response or (0,), TargetLogProbs())
+        return ItemNeeds(requests=(Request(prompts, (), vote), bare))
+
+    def _mechanism(self, item: ContextItem) -> Mechanism:
+        own = Aggregation(self.clip, len(item.spans), self.temperature, self.normalise_by)
+        return self.mechanism or ClippedLogitAggregation(own)
+
+    def _prompts(self, item: ContextItem) -> tuple[Prompt, ...]:
+        """Each exemplar alone, behind the prompt without any where the mechanism needs that."""
+        public = (item.blank,) if self._mechanism(item).public_first else ()
+        return (*public, *(item.alone[span.name] for span in item.spans))
+
+    @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
         self.check(item)
-        own = Aggregation(self.clip, len(item.spans), self.temperature, self.normalise_by)
-        mechanism = self.mechanism or ClippedLogitAggregation(own)
+        mechanism = self._mechanism(item)
         bound = partial(bound_of, mechanism)
         best = composed(bound, self.sequences * self.max_new_tokens, self.delta).order
         limits = bound(ORDERS)
         reduction = LeaveOneOutVote(mechanism, (*sorted({*SPREAD, best}), math.inf), tuple(limits.tolist()))
-        public = (item.blank,) if mechanism.public_first else ()
-        prompts = (*public, *(item.alone[span.name] for span in item.spans))
+        prompts = self._prompts(item)
         if item.response is None:
             kept = yield from self._drawn(item, prompts, reduction)
         else:

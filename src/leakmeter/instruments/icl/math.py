@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Final
 from array_api_compat import array_namespace
 
 from leakmeter.core.reductions import NextToken
+from leakmeter.core.request import words_of_mixture
+from leakmeter.overriding import override
 from leakmeter.stats import logspace
 
 FARTHEST: Final = (
@@ -54,8 +56,13 @@ class LogRatioFromFirst(NextToken):
 
     rows_together: ClassVar[bool] = True
     against_first: ClassVar[bool] = True
-    continues: ClassVar[bool] = False
 
+    @property
+    @override
+    def words(self) -> str:
+        return words_of_mixture(temperature=self.temperature)
+
+    @override
     def reduce(self, rows: Any, targets: Any) -> Any:
         xp = array_namespace(rows)
         first = logspace.log_softmax(rows[:1, ...], self.temperature)

@@ -13,6 +13,7 @@ import numpy as np
 from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import refuse_bad
 from leakmeter.core.measure import LABEL, NATS, TOKEN_ID, Measure, Measurement
+from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.noise import going_on, of_contrast
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import Labels, TargetLogProbs
@@ -132,6 +133,12 @@ class Icl(Measure):
         for entry, again in zip(entries, scores[len(labels) :], strict=True):
             measurements += _of_vocabulary(item, entry, _vocabulary_noises(item, entry, again.values[:, 0]))
         return measurements
+
+    @override
+    def needs(self, item: ExemplarItem) -> ItemNeeds:
+        few = self._prompts(item, [item.spans[i].name for i in _ends(item)])
+        vocabulary = [Request(few, (), LogRatioFromFirst(self.temperature))] if self.space == "vocabulary" else []
+        return ItemNeeds(requests=(*self._requests(item, few), *vocabulary))
 
     @override
     def check(self, item: ExemplarItem) -> None:

@@ -32,7 +32,6 @@ from leakmeter.instruments.icl.result import IclResult, Summary, summary
 from leakmeter.instruments.icl.search import Exemplars, MeasuredList, Round, Scope, Search, search
 from leakmeter.stats import stats
 from leakmeter.stats.ranks import paired_difference
-from leakmeter.storage.spec import device_of
 from leakmeter.studies.cells import Progress, directory_of, used_directory
 from leakmeter.text.exemplars import Example, Task
 
@@ -208,7 +207,7 @@ def selection_of(
             name=backend.name,
             weights_sha256=backend.weights_sha256,
             dtype=backend.dtype,
-            device=device_of(backend),
+            device=backend.device,
         ),
         task=lists.settings.task.name,
         template=lists.settings.template,

@@ -131,7 +131,9 @@ def _print(predicted: PredictedSelection) -> None:
     from leakmeter.report.words import about_seconds
 
     console = output.console()
-    console.print(Text(f"{predicted.model} ({predicted.dtype}, {predicted.device}); nothing was run", style="bold"))
+    console.print(
+        Text(f"{predicted.model} ({predicted.dtype}, {predicted.device}); nothing was measured", style="bold")
+    )
     lists = f"at most {predicted.n_lists:,} lists of exemplars by {predicted.n_choosing:,} queries"
     console.print(f"{lists}, 2 of them by {predicted.n_reporting:,} others")
     seconds = predicted.seconds

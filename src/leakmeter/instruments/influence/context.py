@@ -14,11 +14,11 @@ from typing import Final
 
 from leakmeter.core import self_check
 from leakmeter.core.plain import visible
-from leakmeter.instruments.influence.findings import has_documents, is_finding, shown_in_context, telling
+from leakmeter.instruments.influence.findings import is_finding, shown_in_context, telling
 from leakmeter.instruments.influence.result import ContextResult, InfluenceResult, Piece
 from leakmeter.instruments.influence.sources import ContextPiece
 from leakmeter.report.scale import nats_text, percent
-from leakmeter.report.words import about_seconds, model_facts, saved
+from leakmeter.report.words import model_facts, saved
 from leakmeter.results.result import DocumentRange
 
 _REMOVALS: Final = {
@@ -50,12 +50,14 @@ def posterior_sentence(numbers: object, prefix: str, noun: str) -> str:
 
 
 def is_nothing(case: ContextResult, nats: float) -> bool:
-    """Whether noise alone would show an amount without signs; unknown of an interval."""
-    return nats <= case.noise_floor_nats and case.half_width_nats is None
+    """Whether noise alone would show an amount without signs."""
+    return nats <= case.noise_floor_nats
 
 
 def doubt(case: ContextResult) -> str | None:
     """Why it says nothing that nothing was found of a case, as a clause; None where it does."""
+    if case.is_partly_read:
+        return "another version of leakmeter measured it and kept more of its numbers than this one reads"
     return self_check.doubt(case.noise_floor_nats / max(1, len(case.response.tokens)), case.self_check)
 
 
@@ -71,25 +73,6 @@ def provenance(result: ContextResult) -> str:
     if not result.response.sampled:
         return "given, not drawn from this model"
     return "sampled" if result.response.seed is None else f"sampled, seed {result.response.seed}"
-
-
-def prediction(result: ContextResult, *, at_most: bool | None = None) -> str | None:
-    """What was predicted before the case was run, and what it took; None without a prediction.
-
-    `at_most`: whether the prediction is an upper bound; by default where the response was drawn, the context was
-    searched, or documents were measured before their sentences.
-    """
-    cost = result.cost
-    if cost.predicted_tree_tokens is None:
-        return None
-    if at_most is None:
-        chosen = getattr(result, "search", None) is not None or has_documents(getattr(result, "pieces", ()))
-        at_most = result.response.sampled or chosen
-    most = "at most " if at_most else ""
-    predicted = f"{most}{cost.predicted_tree_tokens:,} tokens"
-    if cost.predicted_seconds is not None:
-        predicted += f" in {about_seconds(cost.predicted_seconds)}"
-    return f"{predicted}; it took {cost.tree_tokens:,} in {cost.seconds:.1f} s"
 
 
 def settings(result: ContextResult) -> dict[str, str]:
@@ -109,7 +92,6 @@ def settings(result: ContextResult) -> dict[str, str]:
         "Noise floor": f"{nats_text(result.noise_floor_nats)}\u00a0nats; "
         f"{nats_text(result.noise_floor_per_token_nats)} a token",
         "Cost": f"{cost.requests} requests, {cost.tree_tokens} tokens run{spared}",
-        "Predicted": prediction(result),
         "Memory": f"ran out {times}; cut smaller, last digits may differ from a run with more" if retries else None,
     }
     return {name: visible(text) for name, text in facts.items() if text is not None}

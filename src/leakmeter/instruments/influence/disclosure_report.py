@@ -95,7 +95,7 @@ def summary(case: InfluenceResult) -> str:
 def _is_partly_known(case: InfluenceResult) -> bool:
     """Whether the response may disclose what the numbers cannot show."""
     is_cut = case.truncated_tokens > 0 or len(case.samples) > 1
-    return is_cut or case.half_width_nats is not None or is_partial(case)
+    return is_cut or is_partial(case)
 
 
 def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None = None) -> b.Headline:

@@ -298,7 +298,6 @@ def _disclosure(text: str, span: _Word, value: Value | None, numbers: _Numbers) 
     start, end, first, last = span
     tokens = slice(first, last)
     nats = float(numbers.whole[tokens].sum())
-    # Of a server's intervals the noise holds the half-widths.
     uncertain = float(finite(numbers.noise[tokens]).sum())
     words = text[start:end]
     sources = numbers.pieces.sources(words, is_value=value is not None, first=first, last=last, nats=nats)

@@ -15,7 +15,7 @@ import numpy as np
 
 from leakmeter.core.item import ContextItem
 from leakmeter.core.request import FloatArray
-from leakmeter.instruments.influence.scored import Row, Scored
+from leakmeter.instruments.influence.scored import Scored
 from leakmeter.instruments.influence.sources import finite
 
 LEAST_EFFECT_NATS: Final = 1.0
@@ -44,14 +44,9 @@ def _n_spared(sentences: Mapping[str, Sequence[str]], n_responses: int) -> int:
     return sum(len(parts) - n_responses - 1 for parts in sentences.values())
 
 
-def _difference(row: Row, less: Row) -> FloatArray:
+def _difference(row: FloatArray, less: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore"):  # where both rule a token out, the case is refused
-        return finite(row.values - less.values)
-
-
-def _at_most(row: Row, less: Row) -> FloatArray:
-    """Their difference at most, where log-probabilities are known by intervals."""
-    return _difference(row, less) + (row.width + less.width)
+        return finite(row - less)
 
 
 def best_stretch(nats: FloatArray) -> slice:
@@ -79,24 +74,24 @@ class Ladder:
     """Of a measurement of each token of the first response, nats."""
     n_bare: int
     """Prompts that every further request scores again."""
-    longest: bool = False
-    """Whether as much is asked for as may be, whatever the scores."""
 
     def documents(self) -> list[str]:
         """Those that matter: what one does to some stretch of a response is above noise and an irrelevant text."""
-        return [name for name in self.sentences if self.longest or self._matters(name)]
+        return [name for name in self.sentences if self._matters(name)]
 
     def _matters(self, name: str) -> bool:
         # Noise is that of the first response; a document that moves a further response is never below it.
-        later = (self._is_above(_at_most(scored.whole, scored.cuts[name]), alone=False) for scored in self.scored[1:])
+        later = (
+            self._is_above(_difference(scored.whole, scored.cuts[name]), alone=False) for scored in self.scored[1:]
+        )
         return any(self._first(name)) or any(later)
 
     def _first(self, name: str) -> tuple[bool, bool]:
         """Whether the document does so to the first response, left out and alone."""
         first = self.scored[0]
         return (
-            self._is_above(_at_most(first.whole, first.cuts[name]), alone=False, noise=self.noise),
-            self._is_above(_at_most(first.alone[name], first.bare), alone=True, noise=self.noise),
+            self._is_above(_difference(first.whole, first.cuts[name]), alone=False, noise=self.noise),
+            self._is_above(_difference(first.alone[name], first.bare), alone=True, noise=self.noise),
         )
 
     def _is_above(self, nats: FloatArray, *, alone: bool, noise: FloatArray | None = None) -> bool:
@@ -108,19 +103,15 @@ class Ladder:
         return any(nats[tokens].sum() > max(least, noise[tokens].sum()) for tokens in stretches)
 
     def _irrelevant(self, *, alone: bool) -> float:
-        """What an irrelevant text does to a stretch at least, as the only context or within it; 0 where none fits."""
+        """What an irrelevant text does to a stretch, as the only context or within it; 0 where none fits."""
         first = self.scored[0]
         placebos, against = first.placebos, first.whole
         if alone:
             placebos, against = ([] if first.placebo_alone is None else [first.placebo_alone]), first.bare
-        least = (_difference(placebo, against) - (placebo.width + against.width) for placebo in placebos)
-        return max(map(_most, least), default=0.0)
+        return max((_most(_difference(placebo, against)) for placebo in placebos), default=0.0)
 
     def alone(self, documents: Sequence[str]) -> list[str]:
         """Sentences to score as the only context, most promising first, as many as there are prompts left for."""
-        if self.longest:
-            # Where few documents matter, more is left for their sentences: it is counted with all of them.
-            return [part for name in documents for part in self.sentences[name]]
         n_responses = len(self.scored)
         n_sentences = sum(len(parts) for parts in self.sentences.values())
         n_left_out = sum(len(self.sentences[name]) for name in documents)

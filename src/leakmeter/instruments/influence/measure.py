@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
-from leakmeter.core.measure import COUNT, HALF_WIDTH, NATS, TOKEN_ID, Measure, Measurement
-from leakmeter.core.noise import interval_noise_of, neighbourhood_noise, token_by_token
+from leakmeter.core.measure import COUNT, NATS, TOKEN_ID, Measure, Measurement
+from leakmeter.core.needs import ItemNeeds
+from leakmeter.core.noise import neighbourhood_noise, token_by_token
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.record import JsonObject
 from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Trial
-from leakmeter.core.sampling import sample
+from leakmeter.core.sampling import needs_of_sample, sample
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.ladder import Ladder, sentences_by_document
-from leakmeter.instruments.influence.scored import Scored, check_possible, rows_of
-from leakmeter.instruments.influence.search import Audit, Found, Search, Searcher
+from leakmeter.instruments.influence.scored import Scored, check_possible
+from leakmeter.instruments.influence.search import Audit, Found, Search, Searcher, hiding_of
 from leakmeter.overriding import override
 from leakmeter.stats import logspace
 
@@ -39,9 +40,7 @@ class Influence(Measure):
     said elsewhere too; `swapped`, log p̄(y_t | D) − log p̄(y_t | D with a surrogate for D_i), for personal data that
     is swapped too; `whole`, for all of D; `placebo`, for an irrelevant piece added, and `placebo_alone`, for one
     as the only context, log p̄(y_t | irrelevant) − log p̄(y_t | ∅): what `without_this` and `whole` are held against;
-    `noise`, the difference that other neighbours in the computation make. Where a server's likeliest tokens leave an
-    interval for each log-probability, differences are those of the middles; `half_width`, of each piece and of the
-    response, is the most that one may be off, and `noise` holds it too.
+    `noise`, the difference that other neighbours in the computation make.
 
     Of a context that is cut by unit 'auto', documents are scored first, then sentences of those that matter; sentences
     of the others have no numbers, and not all sentences are scored alone (see `ladder`).
@@ -100,28 +99,15 @@ class Influence(Measure):
         return None if self.audit is None else Audit.parse(self.audit)
 
     @property
-    def chooses(self) -> bool:
-        """Whether its requests depend on scores."""
-        return self.search is not None
-
-    def chooses_of(self, item: ContextItem) -> bool:
-        return bool(self._documents(item))
-
-    @property
+    @override
     def documents_first(self) -> bool:
         """Whether it measures documents before their sentences, where a case is cut into both."""
         return self.search is None
 
     @property
+    @override
     def levels(self) -> bool:
         return self.search is not None
-
-    @property
-    def exhaustive(self) -> Influence | None:
-        """The same measure without a search; None where it has none."""
-        if self.search is None:
-            return None
-        return _EveryPiece(**{**asdict(self), "search": None, "audit": None, "audit_rounds": 1})
 
     @override
     def record(self) -> JsonObject:
@@ -138,13 +124,17 @@ class Influence(Measure):
         return MixtureLogProbs(self.cid_lambda, self.temperature)
 
     @override
+    def needs(self, item: ContextItem) -> ItemNeeds:
+        drawn = ItemNeeds()
+        if item.response is None:
+            drawn = needs_of_sample(item, temperature=self.temperature, context_weight=self.cid_lambda)
+        response = item.response or (0,) * self.max_new_tokens
+        (scored,) = self._requests(item, [response], [(item.blank, *item.typical_prompts)])
+        hides = None if self.search is None else hiding_of(item, scored)
+        return replace(drawn, requests=(*drawn.requests, scored), hides=hides)
+
+    @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
-        return self._trial(item, longest=False)
-
-    def longest_trial(self, item: ContextItem) -> Trial[list[Measurement]]:
-        return self._trial(item, longest=True)
-
-    def _trial(self, item: ContextItem, *, longest: bool) -> Trial[list[Measurement]]:
         if item.response is not None:
             responses = [item.response]
         else:
@@ -158,13 +148,13 @@ class Influence(Measure):
             )
         if self.searching is not None:
             searcher = Searcher(
-                self.searching, self.auditing, self.audit_rounds, self.reduction, responses[0], self.seed, longest
+                self.searching, self.auditing, self.audit_rounds, self.reduction, responses[0], self.seed
             )
             found = yield from searcher.trial(item)
             return (yield from self._of_search(item, responses, found))
         sentences = self._documents(item)
         if sentences:
-            return (yield from self._from_documents(item, responses, sentences, longest=longest))
+            return (yield from self._from_documents(item, responses, sentences))
         scored = yield from self._scored(item, responses, _without_documents(item))
         noise = yield from neighbourhood_noise(item, responses[0], self.reduction, scored[0].values[:2])
         return list(_measurements(item, responses, scored, noise))
@@ -201,7 +191,7 @@ class Influence(Measure):
         answers = yield self._requests(item, responses, prompts)
         scored = []
         for i, answer in enumerate(answers):
-            rows = iter(rows_of(answer))
+            rows = iter(answer.values)
             bare = next(rows)
             if i > 0 or found is None:
                 response_scored = Scored(bare, next(rows), {name: next(rows) for name in names})
@@ -219,8 +209,7 @@ class Influence(Measure):
     def _requests(
         self, item: ContextItem, responses: Sequence[tuple[int, ...]], prompts: Sequence[tuple[Prompt, ...]]
     ) -> list[Request]:
-        noise_nats = interval_noise_of(item)
-        return [Request(p, y, self.reduction, noise_nats) for p, y in zip(prompts, responses, strict=True)]
+        return [Request(p, y, self.reduction) for p, y in zip(prompts, responses, strict=True)]
 
     def _of_search(
         self, item: ContextItem, responses: Sequence[tuple[int, ...]], found: Found
@@ -235,7 +224,7 @@ class Influence(Measure):
         measurements = [*_measurements(item, responses, scored, noise)]
         for statistic, rows in ((SCREENED, found.hidden), (GROUPED, found.groups)):
             for name, row in rows.items():
-                measurements.append(Measurement(item.id, 0, name, statistic, NATS, found.whole.values - row.values))
+                measurements.append(Measurement(item.id, 0, name, statistic, NATS, found.whole - row))
         for name, number in found.audited.items():
             measurements.append(Measurement(item.id, 0, name, AUDITED, COUNT, np.asarray([float(number)])))
         return measurements
@@ -245,8 +234,6 @@ class Influence(Measure):
         item: ContextItem,
         responses: Sequence[tuple[int, ...]],
         sentences: Mapping[str, Sequence[str]],
-        *,
-        longest: bool,
     ) -> Trial[list[Measurement]]:
         """Measure documents on responses, then sentences of those that matter."""
         within = {part for parts in sentences.values() for part in parts}
@@ -254,7 +241,7 @@ class Influence(Measure):
         scored = yield from self._scored(item, responses, names)
         noise = yield from neighbourhood_noise(item, responses[0], self.reduction, scored[0].values[:2])
 
-        ladder = Ladder(item, sentences, scored, noise, self._n_bare, longest)
+        ladder = Ladder(item, sentences, scored, noise, self._n_bare)
         documents = ladder.documents()
         left_out = [part for name in documents for part in sentences[name]]
         bare = (item.blank,) * self._n_bare
@@ -262,40 +249,23 @@ class Influence(Measure):
             further = (*bare, *(item.cuts[name] for name in left_out))
             answers = yield self._requests(item, responses, [further] * len(responses))
             for response_scored, answer in zip(scored, answers, strict=True):
-                response_scored.cuts |= zip(left_out, rows_of(answer)[self._n_bare :], strict=True)
+                response_scored.cuts |= zip(left_out, answer.values[self._n_bare :], strict=True)
             alone = ladder.alone(documents)
             if alone:
                 further = (*bare, *(item.alone[name] for name in alone))
                 (answer,) = yield self._requests(item, responses[:1], [further])
-                scored[0].alone |= zip(alone, rows_of(answer)[self._n_bare :], strict=True)
+                scored[0].alone |= zip(alone, answer.values[self._n_bare :], strict=True)
         return list(_measurements(item, responses, scored, noise))
 
 
 def _measurements(
     item: ContextItem, responses: Sequence[tuple[int, ...]], scored: Sequence[Scored], noise: FloatArray
 ) -> Iterator[Measurement]:
-    wide = np.zeros(len(responses[0]))
     for i, (response, response_scored) in enumerate(zip(responses, scored, strict=True)):
         check_possible(item, response_scored.values)
         names = [span.name for span in item.spans if span.name in response_scored.cuts]
         yield from _contrasts(item, i, response, names, response_scored)
-        if any(row.half_width is not None for row in response_scored.rows):
-            widths = list(_half_widths(item, i, names, response_scored))
-            yield from widths
-            wide = widths[-1].values if i == 0 else wide
-    yield Measurement(item.id, 0, "", "noise", NATS, noise + wide)
-
-
-def _half_widths(item: ContextItem, sample_: int, names: Sequence[str], scored: Scored) -> Iterator[Measurement]:
-    """Most that the contrasts of each piece may be off, and last that any may."""
-    bare, whole = scored.bare.width, scored.whole.width
-    for name in names:
-        contrasts = [whole + scored.cuts[name].width]
-        contrasts += [whole + scored.swaps[name].width] if name in scored.swaps else []
-        contrasts += [scored.alone[name].width + bare] if name in scored.alone else []
-        yield Measurement(item.id, sample_, name, HALF_WIDTH, NATS, np.max(contrasts, axis=0))
-    widest = np.max([row.width for row in scored.rows], axis=0)
-    yield Measurement(item.id, sample_, "", HALF_WIDTH, NATS, np.maximum(bare, whole) + widest)
+    yield Measurement(item.id, 0, "", "noise", NATS, noise)
 
 
 def _contrasts(
@@ -304,33 +274,21 @@ def _contrasts(
     def measurement(statistic: str, series: FloatArray, piece: str = "", unit: str = NATS) -> Measurement:
         return Measurement(item.id, sample_, piece, statistic, unit, series)
 
-    bare, whole = scored.bare.values, scored.whole.values
+    bare, whole = scored.bare, scored.whole
     yield measurement("token", np.asarray(response, dtype=np.float64), unit=TOKEN_ID)
     yield measurement("log_prob", whole)
     yield measurement("whole", whole - bare)
     for name in names:
-        cut = scored.cuts[name].values
-        yield measurement("without_this", whole - cut, name)
+        yield measurement("without_this", whole - scored.cuts[name], name)
     for name in names:
         if name in scored.alone:
-            yield measurement("only_this", scored.alone[name].values - bare, name)
+            yield measurement("only_this", scored.alone[name] - bare, name)
     for name, row in scored.swaps.items():
-        yield measurement("swapped", whole - row.values, name)
+        yield measurement("swapped", whole - row, name)
     if scored.placebo_alone is not None:
-        yield measurement("placebo_alone", scored.placebo_alone.values - bare)
-    for number, placebo in enumerate(row.values for row in scored.placebos):
+        yield measurement("placebo_alone", scored.placebo_alone - bare)
+    for number, placebo in enumerate(scored.placebos):
         yield measurement("placebo", placebo - whole, str(number))
-
-
-class _EveryPiece(Influence):
-    """What a search is compared with: every piece of a case that is cut as for the search."""
-
-    __slots__ = ()
-
-    @property
-    @override
-    def documents_first(self) -> bool:
-        return False
 
 
 def _without_documents(item: ContextItem, kept: Collection[str] = ()) -> list[str]:

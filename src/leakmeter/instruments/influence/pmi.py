@@ -24,6 +24,8 @@ from array_api_compat import array_namespace
 
 from leakmeter.core import reductions
 from leakmeter.core.reductions import PerToken
+from leakmeter.core.request import words_of_mixture
+from leakmeter.overriding import override
 from leakmeter.stats import logspace
 
 WITH_PMI: Final = ("log_prob", "pmi", "partition", "tempered_pmi", "tempered_partition")
@@ -46,6 +48,12 @@ class TargetWithPmi(PerToken):
     rows_together: ClassVar[bool] = True
     against_first: ClassVar[bool] = True
 
+    @property
+    @override
+    def words(self) -> str:
+        return words_of_mixture(self.context_weight, self.temperature)
+
+    @override
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, row, vocab) to (prompt, row, 5), float64."""
         xp = array_namespace(rows)

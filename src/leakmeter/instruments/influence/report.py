@@ -62,10 +62,6 @@ _ADVICE_OF_EXEMPLARS: Final = {
         "replace or drop exemplars that must stay secret, or ship generated ones (leakmeter generate)",
     ),
 }
-_SHARPEN: Final = (
-    "configure the server to return whole rows (vLLM: --max-logprobs -1) or more tokens per row, or measure with T = "
-    "1 and λ = 1"
-)
 _NOTES: Final[tuple[tuple[str, str], ...]] = (
     (
         "Without it",
@@ -141,13 +137,11 @@ def _overview(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
     above = sum(map(findings.is_finding, cases))
     share = scale.share_in(above / n, interval_of_share(above, n))
     n_given = sum(not case.response.sampled for case in cases)
-    half_width = _half_width(cases)
     opening = "For the scoring model, the" if n_given else "The"
     noun = "given responses" if n_given == n else "responses"
     yield b.Text(
         f"{opening} {_whole(cases, 's')} changed {n:,} {noun} by {mean_text(values)} on average, and one by "
         f"{nats_text(max(values))}\u00a0nats; {above:,} of {n:,} ({share}) by more than an irrelevant text."
-        + ("" if half_width is None else f" Each number may be off by up to {nats_text(half_width)}\u00a0nats.")
     )
     if n_given:
         share = "The" if n_given == n else f"{n_given:,} of the"
@@ -164,7 +158,6 @@ def _advice(cases: Sequence[InfluenceResult]) -> Iterator[b.Advice]:
     if not cases:
         return
     table = _ADVICE_OF_EXEMPLARS if cases[0].unit == EXEMPLAR else _ADVICE
-    half_width = _half_width(cases)
     met = _met(cases)
     partial_table = search_report.ADVICE if any(map(search_report.is_partial, cases)) else {}
     rows: list[tuple[b.Phrase, b.Phrase]] = []
@@ -173,8 +166,6 @@ def _advice(cases: Sequence[InfluenceResult]) -> Iterator[b.Advice]:
             condition, action = partial_table.get(name, table[name])
             ids = () if name == "nothing" else disclosure_report.ids_of(meeting, len(cases))
             rows.append(((*b.parts(condition), *ids), action))
-    if half_width is not None:
-        rows.append((f"Numbers are known only to within {nats_text(half_width)}\u00a0nats", _SHARPEN))
     yield b.Advice(rows, [row for name, row in table.items() if not met.get(name)])
 
 
@@ -191,15 +182,9 @@ def _met(cases: Sequence[InfluenceResult]) -> dict[str, Sequence[InfluenceResult
         if not any(met.values()):
             met["nothing"] = cases
     met["doubtful"] = [case for case in cases if context.doubt(case) is not None]
-    # That nothing was found says nothing where numbers are intervals or too uncertain, or answers were not measured.
-    is_partial = _half_width(cases) is not None or any(case.unmeasured_answers for case in cases)
-    is_known = not is_partial and not met["doubtful"]
+    # That nothing was found says nothing where numbers are too uncertain, or answers were not measured.
+    is_known = not met["doubtful"] and not any(case.unmeasured_answers for case in cases)
     return {name: meeting for name, meeting in met.items() if name != "nothing" or is_known}
-
-
-def _half_width(cases: Sequence[InfluenceResult]) -> float | None:
-    """Most that a number of any case may be off; None where all are exact."""
-    return max((case.half_width_nats for case in cases if case.half_width_nats is not None), default=None)
 
 
 def _weight(case: InfluenceResult) -> float:
@@ -260,19 +245,18 @@ def _unmeasured(case: InfluenceResult) -> Iterator[b.Text]:
 def _conclusion(case: InfluenceResult) -> b.Phrase:
     piece = context.leader(case)
     if piece is None:
-        known = "is" if case.half_width_nats is None else "is known to be"
         nothing = (
             "No personal data was found in it to ablate."
             if case.unit == "entity"
             else "It has no piece that could be ablated."
         )
         noun = f"{_piece(case)}{search_report.scored(case)}"
-        none = f"No {noun} {known} above noise and placebo." if case.pieces else nothing
+        none = f"No {noun} is above noise and placebo." if case.pieces else nothing
         return f"{posterior(case)} {none}"
     ablated = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
     irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"
     sure = f" An observer would be {scale.percent(piece.posterior)} sure that it was in the context."
-    moved_nats = scale.range_text(piece.nats, piece.half_width_nats)
+    moved_nats = nats_text(piece.nats)
     moved = f"”: ablating {ablated} moves the response by {moved_nats}\u00a0nats{irrelevant}."
     called = piece.name if case.unit == EXEMPLAR or piece.kind == "document" else piece.text
     strongest = f"{_piece(case)}{search_report.scored(case)} is {'the document ' * (piece.kind == 'document')}"
@@ -438,8 +422,6 @@ def _remarks(case: InfluenceResult, piece: Piece) -> list[b.Phrase]:
         remarks.append(f"{n} mention{'s' if n != 1 else ''}")
     remarks += search_report.remarks(case, piece)
     flags = []
-    if piece.half_width_nats is not None:
-        flags.append(f"{scale.range_text(piece.nats, piece.half_width_nats)}\u00a0nats")
     if piece.below_noise_floor:
         flags.append("below noise")
     elif not findings.is_finding(case, piece):
@@ -530,14 +512,11 @@ def verdict(case: InfluenceResult) -> str:
         return f"{opening} {_whole([case])} as a whole left no measurable trace in {noun}."
     over = _over_samples(case, "whole_")
     draws = "" if over is None else f" (mean of {len(case.samples)} draws {over})"
-    nats = scale.range_text(case.whole_nats, case.half_width_nats)
-    statement = f"{opening} {_whole([case])} as a whole changed {noun} by {nats}\u00a0nats{draws}"
+    statement = f"{opening} {_whole([case])} as a whole changed {noun} by {nats_text(case.whole_nats)}\u00a0nats{draws}"
     if findings.is_finding(case):
         return f"{statement}."
     signs = "" if case.whole_nats <= findings.floor_nats(case) else "with signs "
     other = "rounding" if case.whole_posterior_note == BELOW_NOISE else "an irrelevant text"
-    if case.half_width_nats is not None and case.whole_posterior_note == BELOW_NOISE:
-        return f"{statement}: the server's output is too coarse to tell whether it left a trace."
     return f"{statement}, {signs}no more than {other}."
 
 

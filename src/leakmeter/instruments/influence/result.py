@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.core import quantity
 from leakmeter.core.item import LEVELS
-from leakmeter.core.measure import COUNT, HALF_WIDTH, NATS, Measurement, Params, Texts
+from leakmeter.core.measure import COUNT, NATS, Measurement, Params, Texts
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import (
     NOISE,
+    PARTLY_READ,
     Case,
     LowerBound,
     NumberOf,
@@ -22,6 +22,7 @@ from leakmeter.core.quantity import (
     Quantity,
     SoFar,
     at,
+    less_unread,
     most,
     of_response,
 )
@@ -103,7 +104,6 @@ class KeptInfluence(KeptContext):
         yield KeptSeries("swapped", first, names, is_needed=False)
         yield KeptSeries("placebo", first, None, is_needed=False)
         yield KeptSeries("placebo_alone", first, is_needed=False)
-        yield KeptSeries(HALF_WIDTH, n_tokens, ("", *names), is_needed=False)
 
     def _from_documents(self, scored: set[str]) -> tuple[list[str], list[str]]:
         """Pieces that have to be left out, and those of them that have to be scored alone.
@@ -134,10 +134,11 @@ class KeptInfluence(KeptContext):
 
 
 _REDUNDANT_RATIO = 2.0  # alone over ablated, from where a repeated value is called redundant
-_INTERVALS = (
-    "The server returns only the likeliest tokens of a row. Every number is the midpoint of an interval that contains "
-    "the true value, and may be off by up to {:.3g} nats; the noise floor includes this, and posteriors are computed "
-    "at the midpoints."
+_PARTLY_READ = (
+    "Another version of leakmeter measured this case, and kept more of its numbers than this one reads. Earlier "
+    "versions kept how far a number may be off where a server returned only the likeliest tokens of a row: every "
+    "number is then the midpoint of an interval, which the noise floor includes. Measure the case again, with T = 1 "
+    "and λ = 1 or a model that returns whole rows."
 )
 
 
@@ -176,9 +177,6 @@ class Piece(ContextPiece):
     """95 % interval of that mean; None of fewer than eight responses, of equal numbers, and where one is infinite."""
     worst_nats: float | None
     """Largest `nats` of a response."""
-    half_width_nats: float | None = field(default=None, metadata={SELDOM: True})
-    """Where a server told the likeliest tokens only: most that each of these sums may be off; they are middles of
-    intervals. There only where it is so."""
     surrogate: str | None = field(repr=False)
     """For personal data that was swapped too: what was put in its place."""
     swapped_nats: Unbounded | None
@@ -209,6 +207,9 @@ class ContextResult(Result):
         *(f"prompts.{name}" for name in ("group", "region", "entity_patterns", "ner", "sensitive")),
     )
 
+    statistics: ClassVar[frozenset[str]]
+    """All that it is made of; what a run keeps beside these is not read."""
+
     unit: str
     """Ablation unit: 'auto', 'word', 'sentence', 'document', 'ngram:N:STRIDE' …"""
     removal: str
@@ -235,9 +236,9 @@ class ContextResult(Result):
     """Sum over the response below which a measurement is no finding."""
     noise_floor_per_token_nats: float
     """Largest noise of a token."""
-    half_width_nats: float | None = field(default=None, metadata={SELDOM: True})
-    """Where a server told the likeliest tokens only: most that any sum over a response may be off; sums are middles of
-    intervals, and the noise floor holds this too. There only where it is so."""
+    is_partly_read: bool | None = field(default=None, metadata={SELDOM: True})
+    """Whether another version of leakmeter measured the case, and kept numbers that this one does not read: sums may
+    then be off by as much as the noise floor. There only where it is so."""
     unmarked_query_tokens: int | None = field(default=None, metadata={SELDOM: True})
     """Where nothing of a chat is marked as retrieved: tokens of the last user message, of which nothing was
     measured. There only where it is so."""
@@ -256,9 +257,9 @@ class ContextResult(Result):
     ) -> JsonObject:
         """These fields, for a constructor; `placebo_nats` is of an irrelevant piece as the only context."""
         whole, noise = series[0, "whole", ""], series[0, "noise", ""]
-        half_width = half_width_of(series)
-        if half_width is not None:
-            warnings = [*warnings, _INTERVALS.format(half_width)]
+        is_partly_read = any(statistic not in cls.statistics for _, statistic, _ in series)
+        if is_partly_read:
+            warnings = [*warnings, _PARTLY_READ]
         posterior = posterior_of(signed_sum(whole), noise_nats=float(noise.sum()), placebo_nats=placebo_nats)
         return {
             **cls.common(texts, warnings),
@@ -273,7 +274,7 @@ class ContextResult(Result):
             "whole_posterior_note": posterior.note,
             "noise_floor_nats": float(noise.sum()),
             "noise_floor_per_token_nats": float(noise.max()),
-            "half_width_nats": half_width,
+            "is_partly_read": is_partly_read or None,
             "unmarked_query_tokens": texts.get("unmarked_query_tokens"),
             "unmeasured_answers": texts.get("unmeasured_answers"),
         }
@@ -301,6 +302,8 @@ def _repeated(case: Case) -> float | None:
 
 def _may_have_more(case: Case) -> bool:
     """Whether the response may disclose more than was found."""
+    if PARTLY_READ.holds(case):
+        return True
     floor = case.noise_floor_nats / max(1, len(case.response.tokens))
     return len(case.samples) > 1 or doubt(floor, case.self_check) is not None
 
@@ -330,17 +333,17 @@ _QUANTITIES: Final[Quantities] = (
         "influence.per_token",
         "nats a token",
         "Influence of the whole context on the response over the number of its tokens.",
-        _per_token(_WHOLE),
+        _per_token(less_unread(_WHOLE)),
         floor=_per_token(NOISE),
-        half_width=_per_token(quantity.HALF_WIDTH),
+        lower_bound=PARTLY_READ,
     ),
     of_response(
         "influence.worst_piece",
         "Influence on the response of the piece of the context that has most.",
         lambda case: most(piece.nats for piece in telling(case)),
         LowerBound(
-            lambda case: not (case.search is None or case.search.is_complete),
-            "a search did not score all pieces",
+            lambda case: PARTLY_READ.holds(case) or not (case.search is None or case.search.is_complete),
+            "a search did not score all pieces, or another version of leakmeter kept numbers that this one cannot read",
             "measure without --search, or look at 'influence', which is of the whole context",
         ),
     ),
@@ -375,11 +378,13 @@ _QUANTITIES: Final[Quantities] = (
         NATS,
         "Largest signed sum of a personal or secret disclosure, by the whole context or by one piece; 0 where there is "
         "none.",
-        lambda case: max(
-            (leak.most_nats for leak in case.disclosed if leak.evidence == "scores" and leak.is_sensitive), default=0.0
+        less_unread(
+            lambda case: max(
+                (leak.most_nats for leak in case.disclosed if leak.evidence == "scores" and leak.is_sensitive),
+                default=0.0,
+            )
         ),
         floor=NOISE,
-        half_width=quantity.HALF_WIDTH,
         lower_bound=_SHOWN_ONLY,
         usual="max",
     ),
@@ -398,6 +403,10 @@ class InfluenceResult(ContextResult):
 
     schema: ClassVar = "influence-1"
     kept: ClassVar = KeptInfluence
+    statistics: ClassVar = frozenset(
+        ("token", "log_prob", "whole", "noise", "without_this", "only_this", "swapped", "placebo", "placebo_alone",
+         SCREENED, GROUPED, AUDITED)
+    )  # fmt: skip
     quantities: ClassVar = _QUANTITIES
     so_far: ClassVar = (
         SoFar(
@@ -554,18 +563,6 @@ def _piece(
         mean_nats=mean,
         interval_nats=interval,
         worst_nats=worst,
-        half_width_nats=half_width_of(series, span["name"]),
-    )
-
-
-def half_width_of(series: Series, piece: str = "") -> float | None:
-    """Most that a sum over a response may be off, nats, of several responses the largest; None where it is exact.
-
-    An empty `piece` is any.
-    """
-    return max(
-        (float(values.sum()) for (_, kind, name), values in series.items() if (kind, name) == (HALF_WIDTH, piece)),
-        default=None,
     )
 
 

@@ -7,51 +7,29 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from leakmeter.core.item import ContextItem
-from leakmeter.core.request import FloatArray, Scores
+from leakmeter.core.request import FloatArray
 from leakmeter.errors import ScoreError
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Log-probabilities of a response under one prompt."""
-
-    values: FloatArray
-    """(response,), nats."""
-    half_width: FloatArray | None = None
-    """Most that each may be off, nats; None where they are what they are."""
-
-    @property
-    def width(self) -> FloatArray:
-        return np.zeros_like(self.values) if self.half_width is None else self.half_width
-
-
-def rows_of(scores: Scores) -> list[Row]:
-    widths = [None] * len(scores.values) if scores.half_width is None else list(scores.half_width)
-    return [Row(values, width) for values, width in zip(scores.values, widths, strict=True)]
 
 
 @dataclass(slots=True)
 class Scored:
-    """What is known of a response so far; prompts of pieces by the piece's name, as in a `ContextItem`."""
+    """What is known of a response so far: its log-probabilities under each prompt, (response,), nats; prompts of pieces
+    by the piece's name, as in a `ContextItem`."""
 
-    bare: Row = field(default_factory=lambda: Row(np.empty(0)))
-    whole: Row = field(default_factory=lambda: Row(np.empty(0)))
-    cuts: dict[str, Row] = field(default_factory=dict)
-    alone: dict[str, Row] = field(default_factory=dict)
-    swaps: dict[str, Row] = field(default_factory=dict)
-    placebo_alone: Row | None = None
-    placebos: list[Row] = field(default_factory=list)
-
-    @property
-    def rows(self) -> list[Row]:
-        alone = [] if self.placebo_alone is None else [self.placebo_alone]
-        of_pieces = (*self.cuts.values(), *self.alone.values(), *self.swaps.values())
-        return [self.bare, self.whole, *of_pieces, *alone, *self.placebos]
+    bare: FloatArray = field(default_factory=lambda: np.empty(0))
+    whole: FloatArray = field(default_factory=lambda: np.empty(0))
+    cuts: dict[str, FloatArray] = field(default_factory=dict)
+    alone: dict[str, FloatArray] = field(default_factory=dict)
+    swaps: dict[str, FloatArray] = field(default_factory=dict)
+    placebo_alone: FloatArray | None = None
+    placebos: list[FloatArray] = field(default_factory=list)
 
     @property
     def values(self) -> FloatArray:
         """(prompt, response), the bare prompt and the whole one first."""
-        return np.stack([row.values for row in self.rows])
+        alone = [] if self.placebo_alone is None else [self.placebo_alone]
+        of_pieces = (*self.cuts.values(), *self.alone.values(), *self.swaps.values())
+        return np.stack([self.bare, self.whole, *of_pieces, *alone, *self.placebos])
 
 
 def check_possible(item: ContextItem, values: FloatArray) -> None:

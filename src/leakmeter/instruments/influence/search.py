@@ -21,12 +21,11 @@ import numpy as np
 
 from leakmeter.core.item import LEVELS, ContextItem, Span
 from leakmeter.core.limits import bounded
-from leakmeter.core.noise import interval_noise_of
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import MixtureLogProbs, Stretch, TargetLogProbs
-from leakmeter.core.request import Request, Trial
-from leakmeter.errors import UsageError
-from leakmeter.instruments.influence.scored import Row, Scored, check_possible, rows_of
+from leakmeter.core.request import FloatArray, Request, Trial
+from leakmeter.errors import CapabilityError, UsageError
+from leakmeter.instruments.influence.scored import Scored, check_possible
 from leakmeter.stats.hypergeometric import decimal_fraction, draws_needed, round_alpha
 
 _SEARCH: Final = re.compile(r"top:([0-9]{1,9})(?::([0-9]{1,9}))?")
@@ -152,22 +151,22 @@ _PARTS: Final = 4
 class Found(Scored):
     """What a search has scored; without `cuts`, which are exact, a piece has one of the others."""
 
-    hidden: dict[str, Row] = field(default_factory=dict)
+    hidden: dict[str, FloatArray] = field(default_factory=dict)
     """With the piece hidden."""
-    groups: dict[str, Row] = field(default_factory=dict)
+    groups: dict[str, FloatArray] = field(default_factory=dict)
     """Without a group of pieces, for each of a group that was removed only as a whole."""
     audited: dict[str, int] = field(default_factory=dict)
     """Round of the audit, from 1, in which the piece was drawn."""
 
-    def nats(self, row: Row) -> float:
+    def nats(self, row: FloatArray) -> float:
         """Σ_t |log p̄(y_t | D) − log p̄(y_t | …)| of the row of a prompt; infinite where it is not defined."""
-        nats = float(np.abs(self.whole.values - row.values).sum())
+        nats = float(np.abs(self.whole - row).sum())
         return float("inf") if np.isnan(nats) else nats
 
     @property
     def placebo_nats(self) -> float:
         """What an irrelevant piece does, mean over places; 0 where none fits."""
-        moved = [np.abs(self.whole.values - row.values).sum() for row in self.placebos]
+        moved = [np.abs(self.whole - row).sum() for row in self.placebos]
         return float(np.mean(moved)) if moved else 0.0
 
 
@@ -181,13 +180,9 @@ class Searcher:
     response: tuple[int, ...]
     seed: int
     """Of the pieces that are audited."""
-    longest: bool = False
-    """Whether as much is asked for as may be, whatever the scores."""
 
     def trial(self, item: ContextItem) -> Trial[Found]:
         scored = Found()
-        if self.longest:
-            item = _repeats_last(item)
         units = [span.name for span in item.spans if span.kind == "unit"]
         if (yield from self._screen(item, scored)):
             yield from self._rescore(item, scored, units)
@@ -205,9 +200,9 @@ class Searcher:
         if rows is None:
             (scores,) = yield [self._request(item, (item.prompt,))]
             check_possible(item, scores.values)
-            scored.bare, scored.whole = rows_of(scores)
+            scored.bare, scored.whole = scores.values
             return False
-        check_possible(item, np.stack([row.values for row in rows]))
+        check_possible(item, np.stack(rows))
         scored.bare, scored.whole, *hidden = rows
         scored.hidden.update(zip(names, hidden, strict=True))
         return True
@@ -215,8 +210,7 @@ class Searcher:
     def _rescore(self, item: ContextItem, scored: Found, units: Sequence[str]) -> Trial[None]:
         """Score the first pieces of the screen, until the rest is expected to reach less than the k-th or a placebo."""
         ranked = sorted(units, key=lambda name: -scored.nats(scored.hidden[name]))
-        # One more than may be: prompts without different pieces may still begin alike, which is run once.
-        n, most = 0, min(self.search.most + self.longest, len(units))
+        n, most = 0, min(self.search.most, len(units))
         beside = _leading(item.spans, scored, "value", self.search.k)
         for level in LEVELS:
             # Documents, and paragraphs, one of each, are scored exactly beside smaller pieces.
@@ -226,8 +220,6 @@ class Searcher:
             batch = ranked[n : min(n + more, most)]
             yield from self._score(item, scored, [*batch, *beside], keep=True)
             n, beside = n + len(batch), []
-            if self.longest:
-                continue
             exact = [scored.nats(scored.cuts[name]) for name in ranked[:n]]
             hidden, rest = ([scored.nats(scored.hidden[name]) for name in part] for part in (ranked[:n], ranked[n:]))
             if not rest or max(kth(exact, self.search.k), scored.placebo_nats) > reach(exact, hidden, rest):
@@ -238,21 +230,11 @@ class Searcher:
         wholes = {span.name: _within(item.spans, span, units) for span in item.spans if span.kind == LEVELS[-1]}
         values = [span.name for span in item.spans if span.kind == "value"][: self.search.k]
         groups = [list(names) for names in wholes.values() if names] or list(_split(units, 2 * _PARTS))
-        removed: dict[tuple[str, ...], Row] = {}
+        removed: dict[tuple[str, ...], FloatArray] = {}
         yield from self._score(item, scored, [*wholes, *values], keep=False)
         removed.update({tuple(names): scored.cuts[level] for level, names in wholes.items() if names})
         n_left = 2 * self.search.most
-        # Single pieces take most, since each is scored alone too; and a round has two parts of a group at least.
-        smallest = sorted((part for group in groups for part in _parts(group)), key=len) if self.longest else []
         groups = [] if wholes else groups
-        if self.longest:
-            yield from self._score_groups(item, scored, groups, removed)
-            n_left = max(n_left - len(groups), 0)
-            # An audit may score the single pieces of all groups that were removed whole.
-            smallest = smallest[:n_left] + ([part for part in smallest if len(part) > 1][:n_left] if self.audit else [])
-            for first in range(0, len(smallest), 2):
-                yield from self._score_groups(item, scored, smallest[first : first + 2], removed)
-            return
         while True:
             yield from self._score_groups(item, scored, groups, removed)
             n_left -= len(groups)
@@ -260,7 +242,7 @@ class Searcher:
             waiting = [group for group, row in removed.items() if len(group) > 1 and scored.nats(row) > threshold]
             waiting.sort(key=lambda group: -scored.nats(removed[group]))
             parts: list[list[str]] = []
-            group_rows: dict[str, Row] = {}
+            group_rows: dict[str, FloatArray] = {}
             for group in waiting[: max(1, self.search.k // 2)]:
                 row = removed.pop(group)
                 group_rows.update(dict.fromkeys(group, row))
@@ -279,12 +261,16 @@ class Searcher:
         return kth((scored.nats(scored.cuts[name]) for name in units if name in scored.cuts), self.search.k)
 
     def _score_groups(
-        self, item: ContextItem, scored: Found, groups: Sequence[Sequence[str]], known: dict[tuple[str, ...], Row]
+        self,
+        item: ContextItem,
+        scored: Found,
+        groups: Sequence[Sequence[str]],
+        known: dict[tuple[str, ...], FloatArray],
     ) -> Trial[None]:
         if not groups:
             return
         (scores,) = yield [self._request(item, [item.without(group) for group in groups])]
-        for group, row in zip(groups, rows_of(scores)[1:], strict=True):
+        for group, row in zip(groups, scores.values[1:], strict=True):
             if len(group) == 1:
                 scored.cuts[group[0]] = row
             else:
@@ -300,13 +286,11 @@ class Searcher:
             if not left:
                 return
             threshold = self._kth(scored, units)
-            # Of a screen by removal, all that was removed may have been groups.
-            n_at_most = len(units) if self.longest and not scored.hidden else len(left)
-            n_drawn = min(audit.draws(n_at_most, number, self.n_rounds), len(left))
-            drawn = left[:n_drawn] if self.longest else draw(left, n_drawn, self.seed, item.id, number)
+            n_drawn = min(audit.draws(len(left), number, self.n_rounds), len(left))
+            drawn = draw(left, n_drawn, self.seed, item.id, number)
             yield from self._score(item, scored, drawn, keep=bool(scored.hidden))
             scored.audited.update(dict.fromkeys(drawn, number))
-            if not self.longest and not any(scored.nats(scored.cuts[name]) > threshold for name in drawn):
+            if not any(scored.nats(scored.cuts[name]) > threshold for name in drawn):
                 return
 
     def _score(self, item: ContextItem, scored: Found, names: Sequence[str], *, keep: bool) -> Trial[None]:
@@ -317,12 +301,12 @@ class Searcher:
             return
         request = self._request(item, [*(item.cuts[name] for name in todo), *placebos])
         answers = yield [states_of(item, self.response), request] if keep else [request]
-        rows = rows_of(answers[-1])[1:]
+        rows = answers[-1].values[1:]
         scored.cuts.update(zip(todo, rows, strict=False))
-        scored.placebos += rows[len(todo) :]
+        scored.placebos.extend(rows[len(todo) :])
 
     def _request(self, item: ContextItem, prompts: Iterable[Prompt]) -> Request:
-        return Request((item.blank, *prompts), self.response, self.reduction, interval_noise_of(item))
+        return Request((item.blank, *prompts), self.response, self.reduction)
 
 
 def screened(
@@ -330,21 +314,28 @@ def screened(
     response: tuple[int, ...],
     reduction: TargetLogProbs | MixtureLogProbs,
     prompts: Sequence[Prompt],
-) -> Trial[list[Row] | None]:
+) -> Trial[list[FloatArray] | None]:
     """Prompts with pieces hidden, a few rounds of them; the states of the whole prompt are then at hand.
 
     Rows of the bare prompt, of the whole one and of the others; None where the model hides nothing.
     """
-    screened_rows: list[Row] = []
+    screened_rows: list[FloatArray] = []
     at_once = max(1, _ROWS_AT_ONCE // max(1, len(response)))
     for first in range(0, max(len(prompts), 1), at_once):
         batch = (item.blank, item.prompt, *prompts[first : first + at_once])
-        answers = yield [states_of(item, response), Request(batch, response, reduction, interval_noise_of(item))]
-        if not answers[-1].values.size:
+        try:
+            answers = yield [states_of(item, response), Request(batch, response, reduction)]
+        except CapabilityError:
             return None
-        rows = rows_of(answers[-1])
-        screened_rows += rows[2:] if first else rows
+        screened_rows += [*answers[-1].values[2 if first else 0 :]]
     return screened_rows
+
+
+def hiding_of(item: ContextItem, scored: Request) -> Request | None:
+    """The request with a piece hidden, as a screen asks; None where there is none to hide."""
+    if not item.spans:
+        return None
+    return replace(scored, prompts=(item.blank, item.prompt, item.prompt.hiding(*item.spans[0].pieces)))
 
 
 def states_of(item: ContextItem, response: tuple[int, ...]) -> Request:
@@ -392,19 +383,3 @@ def _split(names: Sequence[str], n: int) -> Iterator[list[str]]:
     for start, end in pairwise(edges):
         if start < end:
             yield list(names[start:end])
-
-
-def _repeats_last(item: ContextItem) -> ContextItem:
-    """The item with spans that repeat the tokens of an earlier one last: their prompts may be equal."""
-    ids = {piece.name: tuple(piece.ids) for piece in item.prompt.pieces}
-    contents = [tuple(ids[name] for name in span.pieces) for span in item.spans]
-    order = sorted(range(len(contents)), key=lambda i: contents[i] in contents[:i])
-    return replace(item, spans=tuple(item.spans[i] for i in order))
-
-
-def _parts(names: Sequence[str]) -> Iterator[list[str]]:
-    """The parts of a group and their parts, down to single pieces."""
-    if len(names) > 1:
-        for part in _split(names, _PARTS):
-            yield part
-            yield from _parts(part)

@@ -44,7 +44,7 @@ def beam_search(
     """
     stops = frozenset(stop_ids)
     searches = [_Search(width, stops) for _ in prompts]
-    reduction = Top(max(2, 1 + len(stops)) * width)
+    reduction = candidates(width, stops)
     live = list(zip(prompts, searches, strict=True))
     for n_tokens in range(1, max_new_tokens + 1):
         # One request a beam: beams share their prompt's states, and each round runs one new token of each.
@@ -57,17 +57,9 @@ def beam_search(
     return [search.ended for search in searches]
 
 
-def longest_beam_search(
-    prompts: Sequence[Prompt], *, width: int, max_new_tokens: int, stop_ids: Collection[int]
-) -> Generator[list[Request], list[Scores], None]:
-    """Ask for at least as much as `beam_search` would, whatever it is answered: predictions drive this instead.
-
-    As if beams parted with their first token, and none ended before the limit.
-    """
-    reduction = Top(max(2, 1 + len(frozenset(stop_ids))) * width)
-    yield [Request((prompt,), (), reduction) for prompt in prompts]
-    for n_tokens in range(1, max_new_tokens):
-        yield [Request((prompt,), (beam,) * n_tokens, reduction) for prompt in prompts for beam in range(width)]
+def candidates(width: int, stop_ids: Collection[int]) -> Top:
+    """What a search keeps of each row."""
+    return Top(max(2, 1 + len(frozenset(stop_ids))) * width)
 
 
 @dataclass(slots=True)

@@ -6,18 +6,19 @@ import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 import numpy as np
 
 from leakmeter.core.item import Item
 from leakmeter.core.limits import MOST_BEAMS
 from leakmeter.core.measure import COUNT, NATS, RESPONSE, TOKEN_ID, Measure, Measurement
+from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import UsageError
-from leakmeter.instruments.pii.beam import Beam, beam_search, longest_beam_search
+from leakmeter.instruments.pii.beam import Beam, beam_search, candidates
 from leakmeter.instruments.pii.decoy_test import AT_RISK, UNLIKE, DecoyTest, batch_ends, p_of, p_unlike, stopped_at
 from leakmeter.overriding import override
 
@@ -128,6 +129,12 @@ class Pii(Measure):
         return 0
 
     @override
+    def needs(self, item: ProbeItem) -> ItemNeeds:
+        prompt, ids = item.values.names[0][0]
+        generated = (Request((prompt,), (), candidates(width, item.stop_ids)) for width in self.beams)
+        return ItemNeeds(requests=(Request((prompt,), ids[0], TargetLogProbs()), *generated))
+
+    @override
     def trial(self, item: ProbeItem) -> Trial[list[Measurement]]:
         values = item.values
         if self.decoy_test == "full":
@@ -154,22 +161,6 @@ class Pii(Measure):
             for template, answers in enumerate(by_template):
                 measurements += _answer(item.id, template, f"{BEAM}{width}", answers[0], values)
         return measurements
-
-    def longest_trial(self, item: ProbeItem) -> Trial[Any]:
-        values = item.values
-        if self.decoy_test == "full":
-            yield _requests_of([values.names], range(values.n_values))
-        else:
-            for numbers in _batches(values):
-                yield _requests_of((values.names, *values.beside), numbers)
-        if values.n_other_names:
-            ways = _ways_of_names(values, self.decoy_test)
-            for first, end in _batches_of_names(values, self.decoy_test):
-                yield _requests_of([way[first:end] for way in ways], range(_n_values(ways)))
-        for width in self.beams:
-            yield from longest_beam_search(
-                values.prompts, width=width, max_new_tokens=values.n_new_tokens, stop_ids=item.stop_ids
-            )
 
 
 def _until_known(values: Values) -> Generator[list[Request], list[Scores], tuple[FloatArray, bool]]:
@@ -260,10 +251,10 @@ def _scored(
 
 
 def _requests_of(ways: Sequence[Sequence[Filled]], numbers: Sequence[int]) -> list[Request]:
-    """Of each way (name, template, value of these numbers). All ways but the first are other cases'."""
+    """Of each way (name, template, value of these numbers). Other cases may ask for the same: a way is a case's own."""
     return [
-        Request((prompt,), ids[i], TargetLogProbs(), is_others=at > 0)
-        for at, names in enumerate(ways)
+        Request((prompt,), ids[i], TargetLogProbs())
+        for names in ways
         for templates in names
         for prompt, ids in templates
         for i in numbers

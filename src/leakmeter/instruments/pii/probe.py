@@ -57,11 +57,6 @@ class ProbeCase:
         again = "" if self.number == 1 else f" {self.number}"
         return f"{self.subject.id}: {target}{again}" + (f" by {' and '.join(self.given)}" if self.given else "")
 
-    @property
-    def outline(self) -> tuple[str, int]:
-        """What decides how long a probe takes: decoys depend on the type, and are as long as the value."""
-        return self.type, len(self.value)
-
     def record(self) -> JsonObject:
         """With keyed hashes in the place of the person and the value."""
         key = subject_key(config_dir())

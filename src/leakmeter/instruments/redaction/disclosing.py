@@ -103,17 +103,11 @@ class State:
 
     cut: tuple[str, ...]
     left: FloatArray
-    half_width: FloatArray
-    """Most that each may be off, nats."""
     others: dict[str, FloatArray]
-    other_half_widths: dict[str, FloatArray]
 
     def loss(self, name: str | None = None) -> float:
-        """L(R), or L(R ∪ name), nats; of an interval the upper end."""
-        left, width = (
-            (self.left, self.half_width) if name is None else (self.others[name], self.other_half_widths[name])
-        )
-        return float((np.abs(left) + width).sum())
+        """L(R), or L(R ∪ name), nats."""
+        return float(np.abs(self.left if name is None else self.others[name]).sum())
 
 
 @dataclass(slots=True)

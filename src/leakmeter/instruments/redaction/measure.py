@@ -8,17 +8,18 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from leakmeter.core.item import ContextItem
-from leakmeter.core.measure import HALF_WIDTH, NATS, TOKEN_ID, Measure, Measurement
-from leakmeter.core.noise import interval_noise_of, neighbourhood_noise
+from leakmeter.core.measure import NATS, TOKEN_ID, Measure, Measurement
+from leakmeter.core.needs import ItemNeeds
+from leakmeter.core.noise import neighbourhood_noise
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.record import JsonObject
 from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
-from leakmeter.core.sampling import sample
+from leakmeter.core.sampling import needs_of_sample, sample
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.scored import check_possible
-from leakmeter.instruments.influence.search import Search, screened, states_of
+from leakmeter.instruments.influence.search import Search, hiding_of, screened, states_of
 from leakmeter.instruments.redaction.disclosing import (
     ANSWER_LOG_PROB,
     ANSWER_NOISE,
@@ -46,13 +47,11 @@ class Step:
     """Of the span."""
     left: FloatArray
     """log p̄(y_t | D∖R, x, y_<t) − log p̄(y_t | ∅, x, y_<t), nats: (response,)."""
-    half_width: FloatArray
-    """Most that each of them may be off, nats; 0 but where a server's likeliest tokens leave an interval."""
 
     @property
     def loss(self) -> float:
-        """L(R), nats; of an interval the upper end."""
-        return float((np.abs(self.left) + self.half_width).sum())
+        """L(R), nats."""
+        return float(np.abs(self.left).sum())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +129,14 @@ class Redaction(Measure):
         ).reduction
 
     @override
+    def needs(self, item: ContextItem) -> ItemNeeds:
+        # Whatever is cut, a response is drawn after it.
+        drawn = needs_of_sample(item, temperature=self.temperature, context_weight=self.cid_lambda)
+        scored = self._request(item, item.typical_prompts, item.response or (0,) * self.max_new_tokens)
+        hides = None if self.search is None else hiding_of(item, scored)
+        return replace(drawn, requests=(*drawn.requests, scored), hides=hides)
+
+    @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
         def measurement(
             statistic: str, series: FloatArray, piece: str = "", unit: str = NATS, sample_: int = 0
@@ -140,22 +147,18 @@ class Redaction(Measure):
         scores = begun.values
         check_possible(item, scores)
         bare, full = scores[:2]
-        whole = Step("whole", "", full - bare, _half_widths(begun)[1])
+        whole = Step("whole", "", full - bare)
         beside = [
             # What is added to the whole context is held against that.
             measurement(statistic, row - (full if statistic == "placebo" and name else bare), name)
             for (statistic, name, _), row in zip(self._beside(item), scores[2:], strict=True)
         ]
-        widths = [*_half_widths(begun)]
         if self.disclosures:
             noise = yield from neighbourhood_noise(item, response, self.reduction, scores[:2])
             series = {(0, each.statistic, each.piece): each.values for each in beside}
             series |= {(0, "log_prob", ""): full, (0, "whole", ""): whole.left}
-            series[0, "noise", ""] = noise + whole.half_width
+            series[0, "noise", ""] = noise
             steps, all_removed, first, last = yield from self._hide(item, response, series)
-            widths += [
-                width for state in (first, last) for width in (state.half_width, *state.other_half_widths.values())
-            ]
             units = {span.name for span in item.spans if span.kind == "unit"}
             beside += [
                 measurement(statistic, state.left - values, name)
@@ -167,7 +170,6 @@ class Redaction(Measure):
             steps, all_removed = yield from self._search(item, response, whole)
             noise = yield from neighbourhood_noise(item, response, self.reduction, scores[:2])
         plan = chosen(steps)
-        widest = np.max([*widths, *(step.half_width for step in steps)], axis=0)
         measurements = [
             measurement("token", np.asarray(response, dtype=np.float64), unit=TOKEN_ID),
             measurement("log_prob", full),
@@ -176,15 +178,14 @@ class Redaction(Measure):
             *(measurement(step.statistic, step.left, step.name) for step in steps),
             measurement("left", steps[-1].left if steps else whole.left),
             *([] if all_removed is None else [measurement("all_removed", all_removed)]),
-            measurement("noise", noise + widest),
-            *([] if begun.half_width is None else [measurement(HALF_WIDTH, widest)]),
+            measurement("noise", noise),
         ]
         if plan:
             left = item.without(plan)
             after, answered = yield from self._answer(item, left)
             without, with_rest, *irrelevant = answered.values
             # The noise around it is not measured anew: the largest of a token of the response stands for it.
-            noisy = np.max(noise + widest) + _half_widths(answered).max(axis=0)
+            noisy = np.full(len(after), np.max(noise))
             measurements.append(measurement("token", np.asarray(after, dtype=np.float64), unit=TOKEN_ID, sample_=1))
             measurements.append(measurement("whole", with_rest - without, sample_=1))
             measurements.append(measurement(ANSWER_LOG_PROB, with_rest, sample_=1))
@@ -193,30 +194,8 @@ class Redaction(Measure):
                 measurements += [measurement(ANSWER_PLACEBO, row - without, sample_=1) for row in irrelevant]
         return measurements
 
-    def longest_trial(self, item: ContextItem) -> Trial[None]:
-        """The most that `trial` may ask for, for predictions: every span is cut, and all but one put back.
-
-        The prompts of a round are no longer than those here, with one span cut instead of several, and part no later:
-        here the first spans are cut.
-        """
-        response, scores = yield from self._begin(item)
-        cuts = [item.cuts[name] for name in candidates(item)]
-        if self.disclosures:
-            # All cut, and each put back with all that is left looked at again: a way with fewer cuts takes less.
-            for n in [*range(len(cuts), -1, -1), *range(1, len(cuts))]:
-                yield [self._request(item, (item.prompt, *cuts[:n]), response)]
-        k = len(cuts) if self.search is None else Search.parse(self.search).k
-        for n in range(len(cuts), 0, -1) if not self.disclosures else ():
-            yield from self._promising(item, response, (), candidates(item)[:n])
-            yield [self._request(item, cuts[: min(n, k)], response)]
-        for n in range(len(cuts), 1, -1):
-            yield [self._request(item, (item.prompt, *cuts[: n - 1]), response)]
-        yield from neighbourhood_noise(item, response, self.reduction, scores.values[:2])
-        if cuts:
-            yield from self._answer(item, item.prompt)
-
     def _request(self, item: ContextItem, prompts: Sequence[Prompt], response: tuple[int, ...]) -> Request:
-        return Request((item.blank, *prompts), response, self.reduction, interval_noise_of(item))
+        return Request((item.blank, *prompts), response, self.reduction)
 
     def _begin(self, item: ContextItem) -> Trial[tuple[tuple[int, ...], Scores]]:
         """The response, and its scores with no context, with all of it, and of the prompts `_beside`."""
@@ -295,7 +274,7 @@ class Redaction(Measure):
                 all_removed = state.left
                 break
             state = yield from self._around(item, response, (*state.cut, name))
-            steps.append(Step(REMOVED, name, state.left, state.half_width))
+            steps.append(Step(REMOVED, name, state.left))
         steps += _spared(item, steps)
         needed: set[str] = set()
         while len(cut := chosen(steps)) > 1:
@@ -304,7 +283,7 @@ class Redaction(Measure):
             if back is None:
                 break
             name, state = back
-            steps.append(Step(PUT_BACK, name, state.left, state.half_width))
+            steps.append(Step(PUT_BACK, name, state.left))
         return steps, all_removed, first, state
 
     def _put_back(
@@ -342,10 +321,8 @@ class Redaction(Measure):
         prompts = [item.without(cut), *(item.without((*cut, name)) for name in names)]
         (scores,) = yield [self._request(item, prompts, response)]
         check_possible(item, scores.values)
-        left, widths = scores.values[1:] - scores.values[0], _half_widths(scores)[1:]
-        return State(
-            cut, left[0], widths[0], dict(zip(names, left[1:], strict=True)), dict(zip(names, widths[1:], strict=True))
-        )
+        left = scores.values[1:] - scores.values[0]
+        return State(cut, left[0], dict(zip(names, left[1:], strict=True)))
 
     def _promising(
         self, item: ContextItem, response: tuple[int, ...], cut: Sequence[str], names: list[str]
@@ -359,8 +336,8 @@ class Redaction(Measure):
         rows = yield from screened(item, response, self.reduction, prompts)
         if rows is None:
             return names
-        check_possible(item, np.stack([row.values for row in rows]))
-        bare, _, *hidden = (row.values for row in rows)
+        check_possible(item, np.stack(rows))
+        bare, _, *hidden = rows
         left = {name: float(np.abs(values - bare).sum()) for name, values in zip(names, hidden, strict=True)}
         leading = sorted(names, key=left.__getitem__)[:k]
         return [name for name in names if name in leading]
@@ -381,9 +358,9 @@ class Redaction(Measure):
         request = self._request(item, [item.without(names) for names in removals.values()], response)
         *_, scores = yield [states_of(item, response), request] if keep else [request]
         check_possible(item, scores.values)
-        left, widths = scores.values[1:] - scores.values[0], _half_widths(scores)[1:]
-        best = int(np.argmin((np.abs(left) + widths).sum(axis=1)))
-        return Step(statistic, list(removals)[best], left[best], widths[best])
+        left = scores.values[1:] - scores.values[0]
+        best = int(np.argmin(np.abs(left).sum(axis=1)))
+        return Step(statistic, list(removals)[best], left[best])
 
     def _answer(self, item: ContextItem, prompt: Prompt) -> Trial[tuple[tuple[int, ...], Scores]]:
         """A response drawn from a prompt, and its scores with no context, with that prompt, and with irrelevant words
@@ -411,12 +388,6 @@ class Redaction(Measure):
         return response
 
 
-def _half_widths(scores: Scores) -> FloatArray:
-    """Most that each prompt's contrast with the bare one may be off, nats: (prompt, response)."""
-    widths = scores.half_width
-    return np.zeros_like(scores.values) if widths is None else widths + widths[0]
-
-
 def chosen(steps: Sequence[Step]) -> list[str]:
     """Names of the spans that are cut after these steps, in the order in which they were."""
     back = {step.name for step in steps if step.statistic == PUT_BACK}
@@ -429,7 +400,7 @@ def _spared(item: ContextItem, steps: Sequence[Step]) -> list[Step]:
     for name in chosen(steps):
         others = [other for other in chosen([*steps, *back]) if other != name]
         if name not in candidates(item, others):
-            back.append(Step(PUT_BACK, name, steps[-1].left, steps[-1].half_width))
+            back.append(Step(PUT_BACK, name, steps[-1].left))
     return back
 
 

@@ -14,7 +14,7 @@ from leakmeter.instruments.influence.disclosures import Disclosure
 from leakmeter.instruments.redaction.result import Answer, RedactedDisclosures, RedactionResult, Step
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
-from leakmeter.report.scale import nats_text, range_text
+from leakmeter.report.scale import nats_text
 from leakmeter.report.words import mean_text, posterior_cell, scope
 from leakmeter.stats.aggregates import aggregate
 from leakmeter.stats.stats import interval_of_share
@@ -147,11 +147,11 @@ def _plan(case: RedactionResult) -> str:
         if not case.redacted:
             return f"{lead}: the response discloses {noun if n else 'no recognisable personal or secret data'}."
         return f"{lead} leaves {case.disclosed.n_left or 'none'} of {noun}." if n else f"{lead} is enough."
-    whole = range_text(case.whole_nats, case.half_width_nats)
+    whole = nats_text(case.whole_nats)
     limit = "" if case.max_loss_nats is None else f"; the limit is {case.max_loss_nats:g}"
     if not case.redacted:
         return f"{lead}: the whole context influences the response by {whole}\u00a0nats{limit}."
-    left = range_text(case.left_nats, case.half_width_nats)
+    left = nats_text(case.left_nats)
     least = "" if case.reached else ", the smallest found"
     return f"{lead} leaves {left} of {whole}\u00a0nats{least}{limit}."
 
@@ -159,7 +159,7 @@ def _plan(case: RedactionResult) -> str:
 def _effect_text(case: RedactionResult, disclosures: RedactedDisclosures) -> str:
     change = disclosures.rest_change_nats
     limit = "" if case.max_loss_nats is None else f"; the limit is {case.max_loss_nats:g}"
-    influences = f"influences the response by {range_text(case.left_nats, case.half_width_nats)}\u00a0nats{limit}."
+    influences = f"influences the response by {nats_text(case.left_nats)}\u00a0nats{limit}."
     if not case.redacted:
         return f"The context {influences}"
     rest = f"{nats_text(abs(change))}\u00a0nats {'less likely' if change < 0 else 'likelier'}"
@@ -180,7 +180,7 @@ def _sentence(case: RedactionResult, nats: float, prefix: str, noun: str) -> str
         return f"What this response reveals of {noun} cannot be said: {doubt}."
     if context.is_nothing(case, nats):
         return f"Of {noun}, this response reveals nothing measurable."
-    if nats <= _floor(case) and case.half_width_nats is None:
+    if nats <= _floor(case):
         return f"{noun[0].upper()}{noun[1:]} moves the response no more than irrelevant words."
     return context.posterior_sentence(case, prefix, noun)
 
@@ -305,8 +305,6 @@ def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
         baseline = f"{nats_text(case.placebo_nats)}\u00a0nats, with signs {nats_text(case.placebo_signed_nats)}"
         yield b.Text(f"Irrelevant words as the only context: {baseline}.", "soft")
         facts["Irrelevant words alone"] = baseline
-    if (predicted := context.prediction(case, at_most=True)) is not None:
-        facts["Predicted"] = predicted
     yield b.Details("Remaining text", [b.Text(b.Untrusted(case.marked_context), "prose")])
     yield b.Details("Settings and cost", b.facts_of(facts))
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.measure import HALF_WIDTH, NOISE, Measurement, Params, Texts
+from leakmeter.core.measure import NOISE, Measurement, Params, Texts
 from leakmeter.core.plain import SELDOM, excerpt
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, SoFar, at, of_response
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.core.self_check import carried, with_noise_of
 from leakmeter.instruments.influence.disclosures import DisclosedSpan, Disclosure, Evidence
-from leakmeter.instruments.influence.result import ContextResult, KeptContext, half_width_of
+from leakmeter.instruments.influence.result import ContextResult, KeptContext
 from leakmeter.instruments.influence.search import Search
 from leakmeter.instruments.influence.sources import ContextPiece, Series, signed_size, signed_sum
 from leakmeter.instruments.redaction.disclosing import (
@@ -63,7 +63,6 @@ class KeptRedaction(KeptContext):
         yield KeptSeries("all_removed", first, is_needed=False)
         for statistic in (ANSWER_LOG_PROB, ANSWER_NOISE, ANSWER_PLACEBO):
             yield KeptSeries(statistic, self.token_counts, is_needed=False)
-        yield KeptSeries(HALF_WIDTH, first, is_needed=False)
         for statistic in (REMOVED, PUT_BACK):
             yield KeptSeries(statistic, first, names, is_needed=False)
         if discloses:
@@ -196,6 +195,10 @@ class RedactionResult(ContextResult):
 
     schema: ClassVar = "redact-1"
     kept: ClassVar = KeptRedaction
+    statistics: ClassVar = frozenset(
+        ("token", "log_prob", "whole", "noise", "left", "placebo", "all_removed", REMOVED, PUT_BACK,
+         ONLY_THIS, WITHOUT_THIS, LEFT_WITHOUT_THIS, ANSWER_LOG_PROB, ANSWER_NOISE, ANSWER_PLACEBO)
+    )  # fmt: skip
     quantities: ClassVar = _QUANTITIES
     so_far: ClassVar = (
         SoFar("cut up to {:.0%} of a context", at("redacted_share")),
@@ -282,9 +285,10 @@ class RedactionResult(ContextResult):
         redacted = [piece for name, piece in pieces.items() if name in cut]
         ranges = merged(part for piece in redacted for part in piece.spans)
         disclosed = _disclosed(texts, series, cut) if params.get("disclosures") else None
-        is_within = limit is None or _sum(left) + (half_width_of(series) or 0.0) <= limit
+        common = cls.of_context(texts, series, params, placebo_signed_nats, _of_search(params))
+        is_within = limit is None or _sum(left) + (noise_nats if common["is_partly_read"] else 0.0) <= limit
         result = cls(
-            **cls.of_context(texts, series, params, placebo_signed_nats, _of_search(params)),
+            **common,
             max_loss_nats=limit,
             reached=is_within and not (disclosed and disclosed.n_left),
             **amounts(left),

@@ -211,22 +211,17 @@ def fisher_susceptibility(model: KeptModel, data: Any, options: FisherOptions) -
 
 def check_gradients(model: Any) -> None:
     """Refuse, before it is loaded, a model that gives no gradients."""
-    from leakmeter.core.backend import Backend, check_differentiates
+    from leakmeter.core.backend import Backend, no_gradients
 
-    if isinstance(model, Backend):
-        check_differentiates(model, model.name)
-    elif model == "toy":
-        check_differentiates(registry.backend("toy"), "toy")
+    backend = registry.backend("toy")() if model == "toy" else model
+    if isinstance(backend, Backend) and not backend.capabilities.differentiates:
+        raise no_gradients(backend.name)
 
 
 def check_place(backend: Backend, place: str) -> None:
     from leakmeter.core.request import Place
 
-    where, model = Place.parse(place), getattr(backend, "model", None)
-    if where.kind == "layer" and model is not None:
-        from leakmeter.backends.hf.places import layer_of
-
-        layer_of(model, where.layer, backend.name)
+    backend.check_place(Place.parse(place))
 
 
 def _cases_of(data: Any, options: SusceptibilityOptions | FisherOptions) -> LoadedCases[QueryCase]:

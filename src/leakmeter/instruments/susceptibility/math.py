@@ -27,7 +27,8 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from leakmeter.core.reductions import NextToken
-from leakmeter.core.request import FloatArray
+from leakmeter.core.request import FloatArray, words_of_mixture
+from leakmeter.overriding import override
 from leakmeter.stats import stats
 
 OF_CONTEXT: Final = ("persuasion", "persuasion_from_bare", "susceptibility_without")
@@ -54,8 +55,13 @@ class ContextMixture(NextToken):
     temperature: float = 1.0
 
     rows_together: ClassVar[bool] = True
-    continues: ClassVar[bool] = False
 
+    @property
+    @override
+    def words(self) -> str:
+        return words_of_mixture(temperature=self.temperature)
+
+    @override
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, 1, vocab) to (prompt, 1, 3)."""
         n = rows.shape[0] - 1
@@ -115,9 +121,9 @@ def spread(susceptibility: float, without: FloatArray, *, seed: int = 0) -> Spre
 class Likeliest(NextToken):
     """The likeliest next token: (prompt, 1, 1); of several, that of the lowest id."""
 
-    rows_together: ClassVar[bool] = False
     continues: ClassVar[bool] = True  # the next round extends the sequence by it
 
+    @override
     def reduce(self, rows: Any, targets: Any) -> Any:
         """(prompt, 1, vocab) to (prompt, 1, 1)."""
         xp = array_namespace(rows)

@@ -11,6 +11,7 @@ import numpy as np
 from leakmeter.core.item import Item
 from leakmeter.core.limits import MOST_NEW_TOKENS, bounded, refuse_bad
 from leakmeter.core.measure import NATS, RESPONSE, TOKEN_ID, Measure, Measurement
+from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.noise import going_on, of_contrast
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import TargetLogProbs
@@ -101,6 +102,12 @@ class Susceptibility(Measure):
     def check(self, item: QueryItem) -> None:
         if len(item.contexts.prompts) < 2:
             raise UsageError(f"case '{item.id}' has fewer than two contexts; give at least two")
+
+    @override
+    def needs(self, item: QueryItem) -> ItemNeeds:
+        few = _few(item, _distinct(item, item.contexts)[0])
+        answers = [Request((item.prompt,), (), Likeliest())] if self.answer_tokens else []
+        return ItemNeeds(requests=(*self._requests(item.contexts, few), *answers))
 
     @override
     def trial(self, item: QueryItem) -> Trial[list[Measurement]]:

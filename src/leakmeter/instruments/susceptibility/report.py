@@ -250,8 +250,8 @@ def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int
     if ends is None or ends[0] > floor:
         return ""
     # An interval that is cut at 0 is as wide below as above.
-    half_width = max(value - ends[0], ends[1] - value if ends[0] <= 0 else 0.0)
-    needed = items_for_distance(n, value - floor, half_width)
+    reach = max(value - ends[0], ends[1] - value if ends[0] <= 0 else 0.0)
+    needed = items_for_distance(n, value - floor, reach)
     takes = "" if needed is None or needed <= n else f": it takes {needed:,} if they are like these"
     return f" Too few {noun} to distinguish it from {'noise' if floor else '0'}{takes}."
 

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.differentiable_toy import DifferentiableToy
 from leakmeter.backends.toy import Toy
-from leakmeter.core.cost import planning_backend, predict
+from leakmeter.core.counting import CountingBackend, count
 from leakmeter.core.drive import drive
 from leakmeter.core.measure import Measurement
 from leakmeter.core.plan import plan_contexts
@@ -163,9 +163,9 @@ def test_the_slot_stands_where_contexts_do() -> None:
 @pytest.mark.parametrize("relative_error", [None, 0.01])
 def test_what_it_takes_is_known_before(relative_error: float | None) -> None:
     measure = Fisher(relative_error=relative_error, max_probes=40)
-    predicted = predict(planning_backend(toy(), None), measure.longest_trial(question()))
+    predicted = count(CountingBackend(toy()), [measure.trial(question())])
     _, taken = drive(toy(), [measure.trial(question())])
-    assert taken.n_tokens_run <= predicted.n_tokens_run == predicted.n_full_pass_tokens
+    assert predicted.n_tokens_run == predicted.n_full_pass_tokens
     assert predicted.n_token_pass_tokens == predicted.n_tokens_run
     if relative_error is None:
         assert taken.n_tokens_run == predicted.n_tokens_run == 5 * 25
@@ -176,7 +176,7 @@ def test_a_small_model_takes_what_was_predicted() -> None:
 
     backend = tiny.tiny_backend()
     measure = Fisher(place="layer:1", sigma=("identity", "empirical"))
-    predicted = predict(planning_backend(backend, None), measure.trial(question()))
+    predicted = count(CountingBackend(backend), [measure.trial(question())])
     (measurements,), taken = drive(backend, [measure.trial(question())])
     # The frame is the same before all contexts; what stands between and the query are of each.
     of_contexts = len(OPEN.ids) + sum(len(ids) + len(SEPARATOR.ids) + len(QUERY.ids) for ids in CONTEXTS)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
 from leakmeter.core.measure import COUNT, NATS, NATS_PER_SQUARE, Measure, Measurement
+from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.prompt import CONTEXT, QUERY, Piece, Prompt
 from leakmeter.core.request import (
     NEUTRAL,
@@ -20,6 +21,7 @@ from leakmeter.core.request import (
     Sigma,
     TopTokens,
     Trial,
+    ask,
     tokens_of,
 )
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
@@ -111,19 +113,17 @@ class Fisher(Measure):
         self._request(item, self.probes)
 
     @override
+    def needs(self, item: QueryItem) -> ItemNeeds:
+        return ItemNeeds(gradients=self._request(item, self.probes))
+
+    @override
     def trial(self, item: QueryItem) -> Trial[list[Measurement]]:
         request = self._request(item, self.probes)
-        (gradients,) = yield [request]
+        (gradients,) = yield from ask([request])
         if self._is_adaptive:
             request = self._request(item, self._enough(gradients.values), first=self.probes)
-            (gradients,) = yield [request]
-        assert isinstance(gradients, Gradients)
+            (gradients,) = yield from ask([request])
         return list(self._measurements(item, request, gradients))
-
-    def longest_trial(self, item: QueryItem) -> Trial[Any]:
-        yield [self._request(item, self.probes)]
-        if self._is_adaptive:
-            yield [self._request(item, self.max_probes, first=self.probes)]
 
     def _request(self, item: QueryItem, n_probes: int, first: int = 0) -> GradientRequest:
         if not item.prompt.n_tokens(QUERY):

@@ -161,7 +161,7 @@ def settings(results: Sequence[FisherResult]) -> dict[str, str]:
         "Contexts": f"{first.n_contexts:,}",
         "Prompt template": first.template,
         "Seed": str(first.seed),
-        "Cost": f"{tokens:,} tokens forward and backward in {seconds:.1f}\u00a0s{shared_words.predicted(costs)}",
+        "Cost": f"{tokens:,} tokens forward and backward in {seconds:.1f}\u00a0s",
     }
 
 
