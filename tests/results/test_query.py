@@ -101,6 +101,17 @@ def test_the_page_describes_them_too() -> None:
         ("install httpfs", "the query is LOAD; give one SELECT"),
         ("attach 'x.db'", "the query is ATTACH; give one SELECT"),
         ("explain analyze copy (select 1) to 'x.csv'", "the query is EXPLAIN; give one SELECT"),
+        ("copy (select 1) to 'x.csv'; select 1", "the query is COPY and SELECT; give one SELECT"),
+        ("set enable_external_access = true", "the query is SET; give one SELECT"),
+        ("pragma enable_external_access = true", "the query is SET; give one SELECT"),
+        ("call enable_logging(storage := 'file')", "the query is CALL; give one SELECT"),
+        ("select * from enable_logging(storage = 'file', storage_config = {'path': 'x.csv'})", "Cannot change"),
+        ("select * from query('copy (select 1) to ''x.csv''')", "Expected a single SELECT statement"),
+        ("select * from query('set enable_external_access = true')", "Expected a single SELECT statement"),
+        # What a value says is no reason for anything.
+        ("select 'out of memory: cannot allocate'::int", r"Conversion Error: Could not convert string …$"),
+        ("select " + "(" * 5000 + "1" + ")" * 5000, "Max expression depth limit"),
+        ("select " + "1" * 200_000, "the query has 200,007 characters; give 200,000 at most"),
         ("select itm from measurements", r"Referenced column \"itm\" not found .* \"item\""),
         # A variable of this function is no table.
         ("select * from runs_here", "Table with name runs_here does not exist"),
@@ -128,6 +139,8 @@ def test_nothing_but_the_numbers_can_be_opened_nor_do_errors_quote_them(runs: li
     for source in (
         *(f"read_text('{spec}')", f"'{file}'", f"glob('{tmp_path}/*')"),
         *(f"read_parquet('{tmp_path}/other.parquet')", "read_text('https://localhost/x')"),
+        *(f"query('select * from ''{file}''')", f"sniff_csv('{file}')", f"parquet_metadata('{file}')"),
+        f"json_execute_serialized_sql(json_serialize_sql('select * from ''{file}'''))",
     ):
         with pytest.raises(UsageError, match=r"Permission Error|Missing Extension|disabled|does not exist"):
             rows(f"select * from {source}", runs)
@@ -253,16 +266,43 @@ def test_a_query_that_takes_too_long_is_ended() -> None:
     assert set(threading.enumerate()) <= began
 
 
-SLOW_CALL = "select levenshtein(repeat('a', 60000), repeat('b', 60000))"
+# One call of a function, and what is planned for long.
+SLOW = (
+    "select levenshtein(repeat('a', 60000), repeat('b', 60000))",
+    "with c0 as (select 1)"
+    + "".join(f", c{n} as (select * from c{n - 1} a, c{n - 1} b)" for n in range(1, 40))
+    + " select count(*) from c39",
+)
 
 
-def test_one_call_that_takes_too_long_is_left_behind(tmp_path: Path) -> None:
-    """DuckDB does not look at an interruption within a call of a function; whoever asks goes on, and the program ends
-    as it should."""
-    words = ["runs", "query", SLOW_CALL, "--max-seconds", "0.2", "--runs", str(written(tmp_path))]
+@pytest.mark.parametrize("sql", SLOW)
+def test_what_does_not_look_whether_it_is_late_is_left_behind(tmp_path: Path, sql: str) -> None:
+    """Whoever asks goes on, and the program ends as it should."""
+    words = ["runs", "query", sql, "--max-seconds", "0.2", "--runs", str(written(tmp_path))]
     done = subprocess.run([sys.executable, "-m", "leakmeter", *words], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("leakmeter: the query took over 0.2 seconds; ask for less")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.parametrize("sql", [ENDLESS, SLOW[0]])
+def test_ctrl_c_ends_the_command(tmp_path: Path, sql: str) -> None:
+    words = ["runs", "query", sql, "--runs", str(written(tmp_path))]
+    code = (
+        "import os, signal, threading, time; from leakmeter.cli import main\n"
+        "from leakmeter.results.limits import THREAD\n"
+        "running = lambda: {thread.ident for thread in threading.enumerate() if thread.name == THREAD}\n"
+        "def interrupt():\n"
+        "    before = set()\n"
+        "    while not (now := running()) & before: before = now; time.sleep(0.5)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "threading.Thread(target=interrupt, daemon=True).start()\n"
+        f"main({words!r})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.startswith("leakmeter: interrupted")
     assert done.stderr.count("\n") == 1
 
 

@@ -14,7 +14,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final, TypeVar
@@ -45,6 +45,9 @@ _LOOKED_AFTER: Final = 0.2
 _ENDED_WITHIN: Final = 1.0
 """Seconds that an interrupted query has to end, before it is left behind."""
 _INTERRUPTIONS: Final = 20
+_MOST_CHARACTERS: Final = 200_000
+"""Of a query. DuckDB holds Python's lock while it parses, some 40 microseconds a character at worst: until then neither
+limits nor Ctrl-C end it."""
 _PART: Final = re.compile(r"[\w-]+/measurements-\d+\.parquet")
 # These quote the query itself; everything else that goes wrong may quote what was read.
 _OF_THE_QUERY: Final = (
@@ -80,6 +83,8 @@ class Query:
                 f"the query is no valid Unicode (half a surrogate pair, or a byte that is no UTF-8) at character "
                 f"{error.start:,}"
             ) from None
+        if len(sql) > _MOST_CHARACTERS:
+            raise UsageError(f"the query has {len(sql):,} characters; give {_MOST_CHARACTERS:,} at most")
         self._limits = limits
         self._left_seconds = limits.max_seconds
         memory = int(limits.memory_bytes * _OF_DUCKDB)
@@ -119,8 +124,9 @@ class Query:
         """What that returns, within the limits. Only the time in which it is waited for counts, and not what is done
         with the rows."""
         started = monotonic()
-        future = _in_thread(work, self._limits.memory_bytes)
+        future: Future[_Result] = Future()
         try:
+            _in_thread(future, work, self._limits.memory_bytes)
             while not wait([future], min(_LOOKED_AFTER, max(0.0, self._left_seconds - monotonic() + started))).done:
                 if monotonic() - started >= self._left_seconds:
                     took = f"took over {self._limits.max_seconds:g} seconds"
@@ -143,13 +149,14 @@ class Query:
             wait([future], _ENDED_WITHIN / _INTERRUPTIONS)
 
     def _refusal(self, error: duckdb.Error) -> UsageError:
-        is_of_query = isinstance(error, _OF_THE_QUERY)
-        if isinstance(error, duckdb.OutOfMemoryException) or (not is_of_query and _NO_ROOM.search(str(error))):
+        if isinstance(error, duckdb.OutOfMemoryException):
             return self._needs_more()
         # The place is drawn under the query's text, on lines of their own.
         reason = str(error).split("\n\nLINE ")[0].split("\nLINE ")[0]
-        if not is_of_query:
+        if not isinstance(error, _OF_THE_QUERY):
             plain, *quoted = re.split("['\"]", reason, maxsplit=1)
+            if _NO_ROOM.search(plain):
+                return self._needs_more()
             part = _PART.search(reason)
             reason = plain + ("…" if quoted else "") + (f" ({part.group()})" if part else "")
         return UsageError(f"the query cannot be answered: {' '.join(reason.split())}")
@@ -172,9 +179,8 @@ def _view(connection: duckdb.DuckDBPyConnection, view: ParquetView) -> None:
     )
 
 
-def _in_thread(work: Callable[[], _Result], memory_bytes: int) -> Future[_Result]:
-    """What a thread makes that nobody waits for when the process ends, within that memory."""
-    future: Future[_Result] = Future()
+def _in_thread(future: Future[_Result], work: Callable[[], _Result], memory_bytes: int) -> None:
+    """Fill the future by a thread that nobody waits for when the process ends, within that memory."""
 
     def working() -> None:
         try:
@@ -186,7 +192,6 @@ def _in_thread(work: Callable[[], _Result], memory_bytes: int) -> Future[_Result
             future.set_result(result)
 
     threading.Thread(target=working, daemon=True, name=THREAD).start()
-    return future
 
 
 class _Ceiling:
@@ -227,7 +232,9 @@ class _Ceiling:
         if self._running:
             limits.append(self._had_bytes + sum(self._running))
         finite = [limit for limit in limits if limit != resource.RLIM_INFINITY]
-        resource.setrlimit(resource.RLIMIT_DATA, (min(finite, default=resource.RLIM_INFINITY), hard))
+        # Where a sandbox forbids it, DuckDB's own limit remains.
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_DATA, (min(finite, default=resource.RLIM_INFINITY), hard))
 
 
 _CEILING: Final = _Ceiling()
