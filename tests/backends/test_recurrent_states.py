@@ -14,6 +14,7 @@ from helpers.tiny_models import FORKED_AT_ENDS, N_VOCAB, backend_of, item_of, ti
 from leakmeter.backends.hf import HfBackend, pasts
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.pasts import KeysValues, Recurrence
+from leakmeter.backends.hf.places import layer_of
 from leakmeter.backends.hf.schedule import places_to_end
 from leakmeter.backends.hf.states import Kept, Segment, Start, longest_start
 from leakmeter.core.drive import drive
@@ -157,3 +158,13 @@ def test_a_state_is_forked_where_its_layers_can_be() -> None:
     kept = Kept(2**20)
     kept.add(np.arange(5), np.arange(5), whole, beside={}, group=(False, 0))
     assert [kept.start(np.arange(9), np.arange(9), n, (False, 0)).n_tokens for n in (4, 5, 8)] == [0, 5, 5]
+
+
+@pytest.mark.parametrize("kind", FORKED_AT_ENDS)
+def test_what_enters_a_layer_is_that_of_full_passes(kind: str) -> None:
+    backend, plain = tiny_backend(kind), tiny_backend(kind, share_prefixes=False)
+    with torch.inference_mode():
+        for layer in (1, 2):
+            of_both = [each._features(CHUNK, layer_of(each.model, layer, kind)) for each in (backend, plain)]
+            size = of_both[1].abs().max().item()
+            np.testing.assert_allclose(of_both[0], of_both[1], rtol=0, atol=1e-5 * size)
