@@ -167,4 +167,5 @@ def test_what_enters_a_layer_is_that_of_full_passes(kind: str) -> None:
         for layer in (1, 2):
             of_both = [each._features(CHUNK, layer_of(each.model, layer, kind)) for each in (backend, plain)]
             size = of_both[1].abs().max().item()
-            np.testing.assert_allclose(of_both[0], of_both[1], rtol=0, atol=1e-5 * size)
+            # The library's own passes over two parts of a text differ by 9e-6 of it: Qwen3-Next, in blocks of tokens.
+            np.testing.assert_allclose(of_both[0], of_both[1], rtol=0, atol=5e-5 * size)
