@@ -413,7 +413,7 @@ def predictor_for(
         size=outline.size,
         most_rows=outline.most_rows,
     )
-    backend.hides_pieces = outline.forks
+    backend.hides_pieces = outline.hides
     size = outline.size
     per_token = size.n_layers * size.state_width * size.bytes_per_number
     backend.check = lambda chunk: check_states(resolved.name, chunk, per_token, 2 * size.most_state_bytes)

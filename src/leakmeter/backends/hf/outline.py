@@ -13,6 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from leakmeter.backends.hf.attention import windows_by_kind
 from leakmeter.backends.hf.layers import attention_widths
 from leakmeter.backends.hf.machine import default_memory
+from leakmeter.backends.hf.pasts import RECURRENT
 from leakmeter.backends.hf.schedule import Limits, limits_for, most_rows, token_bytes
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.core.cost import ModelSize
@@ -38,6 +39,8 @@ class Outline:
     """Rows of a chunk whose features fit in memory."""
     forks: bool
     """Whether nothing in the configuration says that states cannot be forked; only trying can tell that they can."""
+    hides: bool
+    """Whether nothing says that no piece can be hidden from what comes after it."""
     device: torch.device
     dtype: torch.dtype
 
@@ -53,12 +56,14 @@ def outline_directory(
         tokenizer = AutoTokenizer.from_pretrained(path, **FROM_DISK)
         target, config = torch.device(where), model.config.get_text_config()
         limits = limits_for(target.type, memory_bytes or default_memory(target), token_bytes(model))
+        forks = windows_by_kind(model) is not None and attention_widths(config)[0] > 0
         return Outline(
             tokenizer=HfTokenizer(tokenizer, model),
             window=getattr(config, "max_position_embeddings", None),
             size=size_of(model, limits),
             most_rows=most_rows(limits, config.hidden_size * model.dtype.itemsize),
-            forks=windows_by_kind(model) is not None and attention_widths(config)[0] > 0,
+            forks=forks,
+            hides=forks and RECURRENT.isdisjoint(getattr(config, "layer_types", None) or ()),
             device=target,
             dtype=getattr(torch, precision),
         )
