@@ -81,8 +81,8 @@ def query(sql: str, runs: str | Path = "runs", *, memory: str = "4GiB", max_seco
     """
     import pandas as pd
 
+    from leakmeter.results.limits import Limits
     from leakmeter.results.query import ask
-    from leakmeter.results.query_process import Limits
     from leakmeter.storage.catalogue import complete_runs
 
     finished, _ = complete_runs(Path(runs))

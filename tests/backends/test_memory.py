@@ -22,8 +22,9 @@ from helpers.memory_meter import forget_peak, resident
 from helpers.naive import random_prompt
 from helpers.tiny_models import N_VOCAB, backend_of, tiny_backend
 from leakmeter.backends.hf import HfBackend
+from leakmeter.backends.hf.pasts import Fork, KeysValues
 from leakmeter.backends.hf.schedule import Limits, batches, together, windows
-from leakmeter.backends.hf.states import Segment, Start
+from leakmeter.backends.hf.states import Start
 from leakmeter.core.drive import drive
 from leakmeter.core.limits import parse_memory
 from leakmeter.core.plan import plan
@@ -209,19 +210,19 @@ def test_ragged_prompts_that_end_at_different_rounds_draw_what_each_draws_alone(
 
 def test_states_grow_in_place_while_a_batch_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     filled: list[int] = []
-    gather = Segment._gather
+    gather = KeysValues.gather
 
-    def counted(self: Segment, buffer: torch.Tensor, layer: int, which: int) -> None:
-        filled.append(layer)
-        gather(self, buffer, layer, which)
+    def counted(self: KeysValues, forks: Sequence[Fork], n_rows: int, n_start: int) -> None:
+        filled.append(n_rows)
+        gather(self, forks, n_rows, n_start)
 
     rng = np.random.default_rng(4)
     prompts = [random_prompt(rng, N_VOCAB, (20,), frame=2, query=3) for _ in range(6)]
     backend = tiny_backend("llama", "sdpa")
-    monkeypatch.setattr(Segment, "_gather", counted)
+    monkeypatch.setattr(KeysValues, "gather", counted)
     drive(backend, [decode(p, i, 30) for i, p in enumerate(prompts)])
     # When the prompts were run, keys and values of three layers; then never, for 29 rounds.
-    assert len(filled) == 2 * 3
+    assert len(filled) == 3
 
 
 AMOUNTS = (

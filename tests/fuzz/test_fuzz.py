@@ -47,8 +47,8 @@ from leakmeter.ledger.store import SUBJECTS, Ledger
 from leakmeter.ledger.subjects import read_edits
 from leakmeter.ledger.tables import checksum
 from leakmeter.models.gguf import convert
+from leakmeter.results.limits import Limits
 from leakmeter.results.query import ask
-from leakmeter.results.query_process import Limits
 from leakmeter.storage.catalogue import complete_runs, entries
 from leakmeter.storage.verify import verify
 from leakmeter.studies.grid import load_study

@@ -56,6 +56,17 @@ _MINICPM3 = {
     "q_lora_rank": 8, "kv_lora_rank": 8, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8,
     "num_key_value_heads": 4, "head_dim": 8,
 }  # fmt: skip
+# Convolutions and recurrences: before attention, without it, and before attention with an MLP for each layer.
+_CONVOLVED = {"layer_types": ["conv", "full_attention", "conv"]}
+_MAMBA_2 = {
+    "hidden_size": 32, "num_hidden_layers": 3, "state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 1,
+    "chunk_size": 8,
+}  # fmt: skip
+_DELTA = {
+    "head_dim": 8, "layer_types": ["linear_attention", "full_attention", "linear_attention"], "num_experts": 0,
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
+    "mlp_only_layers": [0, 1, 2],
+}  # fmt: skip
 _LOCAL = {"attention_types": [[["global", "local"], 1]], "window_size": 20, "num_layers": 2, "num_heads": 4}
 _KINDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "llama": ("Llama", _GQA),
@@ -75,6 +86,9 @@ _KINDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "cohere": ("Cohere", _GQA | {"logit_scale": 0.3}),
     "gpt_neo": ("GPTNeo", _IDS | _FELT | _LOCAL | {"hidden_size": 32, "max_position_embeddings": 256}),
     "mamba": ("Mamba", _IDS | _FELT | {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 8}),
+    "lfm2": ("Lfm2", _GQA | _CONVOLVED),
+    "mamba2": ("Mamba2", _IDS | _FELT | _MAMBA_2),
+    "qwen3_next": ("Qwen3Next", _GQA | _DELTA),
     "bloom": ("Bloom", _IDS | _FELT | {"hidden_size": 32, "n_layer": 2, "n_head": 4}),
 }  # fmt: skip
 
@@ -85,9 +99,12 @@ _LONG = {
     "minicpm3_longrope": ("MiniCPM3", _LONGROPE | _MINICPM3),
 }
 
-# What cannot be forked: a recurrence; positions out of the attention mask; windows counted over padding.
+# What cannot be forked: a recurrence that the library begins anew in every pass; positions out of the attention mask;
+# windows counted over padding.
 RECURRENT = ("mamba", "bloom", "gpt_neo")
-ATTENTION = tuple(kind for kind in _KINDS if kind not in RECURRENT)
+FORKED_AT_ENDS = ("lfm2", "mamba2", "qwen3_next")
+"""Recurrent models, which can be forked only where a pass ended."""
+ATTENTION = tuple(kind for kind in _KINDS if kind not in RECURRENT + FORKED_AT_ENDS)
 SLIDING = ("gemma3", "gemma2", "mistral", "qwen2_sliding")
 """Models whose contexts here are several times their window."""
 

@@ -1,5 +1,5 @@
-"""SQL over runs: the same numbers as read one by one, and nothing but the runs, in a process of its own: what it may
-take, what comes back, and that it never outlives who asked.
+"""SQL over runs: the same numbers as read one by one, and nothing but the runs; what a query may take, and that what
+takes more is ended, or left behind.
 """
 
 from __future__ import annotations
@@ -10,27 +10,24 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
-import psutil
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from helpers.made_runs import CASES, HOSTILE, SPEC, other, rows_of, texts_of, written
 from helpers.places import DOCS, any_name
 from leakmeter.core.measure import NATS, Measurement
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.results import query_child, query_process
+from leakmeter.results.limits import Limits
 from leakmeter.results.query import VIEWS, all_views, ask
-from leakmeter.results.query_process import Limits, read
 from leakmeter.storage.rundir import RunDirectory
 
 PAGE = DOCS / "runs.md"
@@ -104,6 +101,17 @@ def test_the_page_describes_them_too() -> None:
         ("install httpfs", "the query is LOAD; give one SELECT"),
         ("attach 'x.db'", "the query is ATTACH; give one SELECT"),
         ("explain analyze copy (select 1) to 'x.csv'", "the query is EXPLAIN; give one SELECT"),
+        ("copy (select 1) to 'x.csv'; select 1", "the query is COPY and SELECT; give one SELECT"),
+        ("set enable_external_access = true", "the query is SET; give one SELECT"),
+        ("pragma enable_external_access = true", "the query is SET; give one SELECT"),
+        ("call enable_logging(storage := 'file')", "the query is CALL; give one SELECT"),
+        ("select * from enable_logging(storage = 'file', storage_config = {'path': 'x.csv'})", "Cannot change"),
+        ("select * from query('copy (select 1) to ''x.csv''')", "Expected a single SELECT statement"),
+        ("select * from query('set enable_external_access = true')", "Expected a single SELECT statement"),
+        # What a value says is no reason for anything.
+        ("select 'out of memory: cannot allocate'::int", r"Conversion Error: Could not convert string …$"),
+        ("select " + "(" * 5000 + "1" + ")" * 5000, "Max expression depth limit"),
+        ("select " + "1" * 200_000, "the query has 200,007 characters; give 200,000 at most"),
         ("select itm from measurements", r"Referenced column \"itm\" not found .* \"item\""),
         # A variable of this function is no table.
         ("select * from runs_here", "Table with name runs_here does not exist"),
@@ -131,6 +139,8 @@ def test_nothing_but_the_numbers_can_be_opened_nor_do_errors_quote_them(runs: li
     for source in (
         *(f"read_text('{spec}')", f"'{file}'", f"glob('{tmp_path}/*')"),
         *(f"read_parquet('{tmp_path}/other.parquet')", "read_text('https://localhost/x')"),
+        *(f"query('select * from ''{file}''')", f"sniff_csv('{file}')", f"parquet_metadata('{file}')"),
+        f"json_execute_serialized_sql(json_serialize_sql('select * from ''{file}'''))",
     ):
         with pytest.raises(UsageError, match=r"Permission Error|Missing Extension|disabled|does not exist"):
             rows(f"select * from {source}", runs)
@@ -189,48 +199,127 @@ def test_a_million_numbers_are_written_and_asked_for_fast(tmp_path: Path) -> Non
 
 
 ENDLESS = "select count(*) from range(100000000) a, range(100000000) b, range(1000) c"
-LINUX = pytest.mark.skipif(sys.platform != "linux", reason="no other system holds a process to its address space")
-
-
-@pytest.fixture
-def processes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Every process that is started."""
-    started: list[Any] = []
-    begin = subprocess.Popen
-
-    def noted(*args: Any, **options: Any) -> Any:
-        started.append(begin(*args, **options))
-        return started[-1]
-
-    monkeypatch.setattr(query_process.subprocess, "Popen", noted)
-    return started
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="no other system holds a process to its memory")
+# DuckDB counts its buffers, and not what a function allocates for one text or list.
+HUNGRY = (
+    "select list(range(100000000))",
+    "select len(list(range(400000000)))",
+    "select len(range(400000000))",
+    "select repeat('x', 900000000) from range(3)",
+    "select repeat('x', 2000000000)",
+    "select repeat('x', 100000) from range(1000000)",
+    "select string_agg(repeat('x', 1000000), '') from range(3000)",
+    "select list_sort(range(30000000))",
+    "select list_transform(range(50000000), lambda x: x::varchar || repeat('a', 25))",
+    "select array_agg(repeat('x', 100000)) from range(100000)",
+    "with recursive t as (select 'x' as a union all select a || a from t) select count(*) from t",
+    "select count(*) from (select range, random() as r from range(100000000) order by r)",
+)
 
 
 @LINUX
-def test_a_query_that_needs_more_memory_is_refused_in_one_line_and_a_little_is_enough(tmp_path: Path) -> None:
-    for sql in (
-        "select list(range(100000000))",
-        "select repeat('x', 900000000) from range(3)",
-        "select count(*) from (select range, random() as r from range(100000000) order by r)",
-    ):
-        said = r"^the query needs more than 128MiB of memory[^\n]*; ask for less, or give more with --memory$"
-        with pytest.raises(UsageError, match=said):
-            list(ask(sql, [], Limits(memory="128MiB")).rows)
+def test_a_query_takes_no_more_memory_than_it_may(tmp_path: Path) -> None:
+    """Each in turn in one process, whose peak is looked at, and which has its own limit again afterwards."""
+    code = (
+        "import resource, sys; from leakmeter.errors import UsageError\n"
+        "from leakmeter.results.limits import Limits; from leakmeter.results.query import ask\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "list(ask('select 1', []).rows)\n"
+        "before, limits = peak(), resource.getrlimit(resource.RLIMIT_DATA)\n"
+        f"for sql in {HUNGRY!r}:\n"
+        "    try: print('answered', list(ask(sql, [], Limits(memory='128MiB')).rows))\n"
+        "    except UsageError as error: print(error)\n"
+        "    assert resource.getrlimit(resource.RLIMIT_DATA) == limits\n"
+        "print((peak() - before) / 1024)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    *said, peak = done.stdout.splitlines()
+    refused = "the query needs more than 128MiB of memory; ask for less, or give more with --memory"
+    assert said == [refused] * len(HUNGRY)
+    # Pages of what was freed between two queries count too.
+    assert float(peak) < 1.5 * 128
+
+
+def test_a_little_memory_is_enough(tmp_path: Path) -> None:
     run = written(tmp_path / "runs")
     sql = "select count(distinct piece) > 0, (select count(*) from cases) from measurements"
     assert list(ask(sql, [run], Limits(memory="64MiB")).rows) == [(True, 2)]
 
 
-def test_a_query_that_takes_too_long_is_ended(processes: list[Any]) -> None:
-    # The first line never comes, so that any limit is reached; the process may yet be starting.
+@LINUX
+def test_queries_side_by_side_leave_the_limit_of_the_process_as_it_was() -> None:
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    sql = "select count(*) from range(3000000) a, range(3) b where a.range % 7 = b.range"
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(lambda: list(ask(sql, [], Limits(memory="128MiB")).rows)) for _ in range(8)]
+        assert all(one.result() == asked[0].result() for one in asked)
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
+def test_a_query_that_takes_too_long_is_ended() -> None:
+    began = set(threading.enumerate())
     with pytest.raises(UsageError, match=r"^the query took over 0.01 seconds; ask for less, or give more with --max-s"):
         ask(ENDLESS, [], Limits(max_seconds=0.01))
-    assert [process.returncode is not None for process in processes] == [True]
+    assert set(threading.enumerate()) <= began
+
+
+# One call of a function, and what is planned for long.
+SLOW = (
+    "select levenshtein(repeat('a', 60000), repeat('b', 60000))",
+    "with c0 as (select 1)"
+    + "".join(f", c{n} as (select * from c{n - 1} a, c{n - 1} b)" for n in range(1, 40))
+    + " select count(*) from c39",
+)
+
+
+@pytest.mark.parametrize("sql", SLOW)
+def test_what_does_not_look_whether_it_is_late_is_left_behind(tmp_path: Path, sql: str) -> None:
+    """Whoever asks goes on, and the program ends as it should."""
+    words = ["runs", "query", sql, "--max-seconds", "0.2", "--runs", str(written(tmp_path))]
+    done = subprocess.run([sys.executable, "-m", "leakmeter", *words], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("leakmeter: the query took over 0.2 seconds; ask for less")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.parametrize("sql", [ENDLESS, SLOW[0]])
+def test_ctrl_c_ends_the_command(tmp_path: Path, sql: str) -> None:
+    words = ["runs", "query", sql, "--runs", str(written(tmp_path))]
+    code = (
+        "import os, signal, threading, time; from leakmeter.cli import main\n"
+        "from leakmeter.results.limits import THREAD\n"
+        "running = lambda: {thread.ident for thread in threading.enumerate() if thread.name == THREAD}\n"
+        "def interrupt():\n"
+        "    before = set()\n"
+        "    while not (now := running()) & before: before = now; time.sleep(0.5)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "threading.Thread(target=interrupt, daemon=True).start()\n"
+        f"main({words!r})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.startswith("leakmeter: interrupted")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_ctrl_c_ends_a_query() -> None:
+    began = set(threading.enumerate())
+    interruption = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    interruption.start()
+    with pytest.raises(KeyboardInterrupt):
+        list(ask(ENDLESS, []).rows)
+    interruption.join()
+    assert set(threading.enumerate()) <= began
 
 
 def test_the_time_in_which_rows_are_looked_at_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr(query_process, "monotonic", lambda: now)
+    monkeypatch.setattr("leakmeter.results.sql.monotonic", lambda: now)
     for _ in ask("select * from range(3000)", []).rows:
         now += 1000.0
     assert now == 3_000_000.0
@@ -253,71 +342,12 @@ def test_values_are_those_that_duckdb_has() -> None:
     assert [type(one) for one in row] == [type(one) for one in expected]
 
 
-ANY = st.recursive(
-    st.one_of(
-        st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.binary(), st.dates(),
-        st.datetimes(), st.times(), st.timedeltas(),
-        st.decimals(allow_nan=False), st.uuids(),
-    ),
-    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text() | st.integers(), inner),
-    max_leaves=8,
-)  # fmt: skip
-
-
-@given(value=ANY)
-def test_every_value_comes_back_as_it_was(value: Any) -> None:
-    came = read(json.loads(json.dumps(query_child.written(value))))
-    assert came == value
-    assert type(came) is type(value)
-
-
-def test_what_asks_no_further_ends_the_process(processes: list[Any]) -> None:
+def test_who_asks_no_further_leaves_nothing_behind() -> None:
+    began = set(threading.enumerate())
     rows = ask("select * from range(10000000)", []).rows
     assert next(rows) == (0,)
-    assert processes[0].returncode is None
     rows.close()  # type: ignore[attr-defined]
     ask("select 1", [])  # its rows are forgotten at once
     with pytest.raises(UsageError, match="Parser Error"):
         ask("selec", [])
-    assert [process.returncode is None for process in processes] == [False] * 3
-
-
-@pytest.mark.skipif(os.name == "nt", reason="signals")
-def test_a_process_whose_asker_is_killed_ends_too(tmp_path: Path) -> None:
-    code = (
-        "import os, sys; from leakmeter.results.query_process import QueryProcess, DEFAULT_LIMITS\n"
-        "process = QueryProcess(DEFAULT_LIMITS)\n"
-        "process._next = lambda: {'columns': []}\n"
-        f"process.ask({ENDLESS!r}, (), {{}})\n"
-        "print(process._process.pid, flush=True); os.kill(os.getpid(), 9)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    with suppress(psutil.NoSuchProcess):
-        psutil.Process(int(done.stdout)).wait(30)
-
-
-def test_a_process_that_dies_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    child = tmp_path / "child.py"
-    monkeypatch.setattr(query_process, "_CHILD", child)
-    for code, why in (("import os; os.abort()", "needs more than 4GiB of memory"), ("exit(3)", "exit code 3")):
-        child.write_text(code)
-        with pytest.raises(Exception, match=why) as caught:
-            ask("select 1", [])
-        assert "\n" not in str(caught.value)
-
-
-def test_nothing_of_the_directory_at_hand_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("duckdb", "json", "leakmeter", "resource"):
-        (tmp_path / f"{name}.py").write_text("open('imported', 'w'); raise SystemExit(1)")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", ["", *sys.path])
-    assert list(ask("select 1", []).rows) == [(1,)]
-    assert not Path("imported").exists()
-
-
-def test_the_process_imports_little() -> None:
-    code = f"import sys; sys.argv = ['x']; import runpy; runpy.run_path({str(query_process._CHILD)!r}, run_name='x')\n"
-    code += "print([name for name in ('leakmeter', 'torch', 'numpy', 'pandas', 'pyarrow') if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    assert set(threading.enumerate()) <= began

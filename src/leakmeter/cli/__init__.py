@@ -233,4 +233,5 @@ def _fail(message: str, code: int) -> NoReturn:
         # What is left of the output has nowhere to go, now or when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.stderr.write(f"leakmeter: {visible(' '.join(as_given(message).split()))}\n")
+    process.end_despite_queries(code)
     sys.exit(code)

@@ -16,7 +16,7 @@ from leakmeter.commands.options import Explain, Flag, WorkerOptions
 from leakmeter.core.plain import counted, to_plain
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.models import DEFAULT_MODEL
-from leakmeter.results.query_process import DEFAULT_LIMITS
+from leakmeter.results.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     from leakmeter.ledger.measuring import Added

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from contextlib import suppress
 from typing import Final
 
 from leakmeter.models import cache_dir
+from leakmeter.results.limits import THREAD
 
 _MOST_LOGS: Final = 20
 
@@ -44,6 +47,19 @@ def open_closed_streams() -> None:
             os.open(os.devnull, os.O_RDWR)
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115 - for good
+
+
+def end_despite_queries(code: int) -> None:
+    """Have the process end with this code while a query that was left behind is at work: DuckDB, unloaded under it,
+    would complain on standard error, or crash."""
+
+    def end() -> None:
+        if any(thread.name == THREAD for thread in threading.enumerate()):
+            sys.stderr.flush()
+            os._exit(code)
+
+    if any(thread.name == THREAD for thread in threading.enumerate()):
+        atexit.register(end)
 
 
 def logged(error: Exception) -> str:

@@ -18,7 +18,7 @@ from leakmeter.commands import output
 from leakmeter.commands.options import Flag
 from leakmeter.core.plain import csv_writer, excerpt, visible
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.results.query_process import DEFAULT_LIMITS, Limits
+from leakmeter.results.limits import DEFAULT_LIMITS, Limits
 
 LimitOptions = Annotated[Limits, Parameter(name="*")]
 SCHEMA_COLUMNS: Final = ("view", "column", "type", "about")

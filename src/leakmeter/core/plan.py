@@ -11,6 +11,9 @@ A prompt that hides pieces has the states of its context from the prompt that hi
 
     a hidden                    q q y y    run 3, forks from run 0 after 9, and does not attend to a
 
+A back end that can fork a sequence only where a pass over it ended learns from `Chunk.forks` where passes have to end:
+those over run 0 after 3 and 6 tokens, if none hides pieces.
+
 Where a guarantee is held against the first prompt of a request, that prompt is run apart: it forks from no other run
 and none forks from it. What is run of it, and beside what, then follows from itself alone.
 
@@ -90,6 +93,15 @@ class Chunk:
     def slots(self) -> tuple[IntArray, ...]:
         """For each request, the slot of each prompt's wanted rows: (prompt, row)."""
         return self.layout[1]
+
+    def forks(self, begun: Set[int] = frozenset()) -> tuple[tuple[int, ...], ...]:
+        """For each run, the numbers of leading tokens after which others fork from it, ascending; without those runs
+        that are begun in another way."""
+        forks: list[set[int]] = [set() for _ in self.runs]
+        for index, run in enumerate(self.runs):
+            if run.parent >= 0 and index not in begun:
+                forks[run.parent].add(run.fork)
+        return tuple(tuple(sorted(each)) for each in forks)
 
     @property
     def n_slots(self) -> int:

@@ -12,8 +12,8 @@ from leakmeter.ledger.report import record
 from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.tables import TABLES
 from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book
+from leakmeter.results.limits import DEFAULT_LIMITS, Limits
 from leakmeter.results.query import Answer, ask_tables
-from leakmeter.results.query_process import DEFAULT_LIMITS, Limits
 
 _NATS: Final = pa.float64()
 TOTALS: Final[Mapping[str, tuple[pa.DataType, str]]] = {

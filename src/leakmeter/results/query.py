@@ -1,4 +1,4 @@
-"""SQL over complete runs, read-only: DuckDB reads their Parquet files, in a process of its own (see `query_process`).
+"""SQL over complete runs, read-only: DuckDB reads their Parquet files (see `sql`).
 
 The views of `results.views` have the numbers of reports; `measurements`, `cases` and `runs` what lies on the disk. A
 view that is not a Parquet file is filled only where the query names it.
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,9 +21,10 @@ import pyarrow.parquet as pq
 
 from leakmeter.core.files import regular_file
 from leakmeter.core.record import JsonObject
-from leakmeter.errors import StoreError, UsageError
-from leakmeter.results.query_process import DEFAULT_LIMITS, Limits, QueryProcess
+from leakmeter.errors import StoreError
+from leakmeter.results.limits import DEFAULT_LIMITS, Limits
 from leakmeter.results.run import Run
+from leakmeter.results.sql import ParquetView, Query
 from leakmeter.results.views import (
     PIECES,
     QUANTITIES,
@@ -115,57 +115,43 @@ class Answer:
 
 def ask(sql: str, runs: Sequence[Path], limits: Limits = DEFAULT_LIMITS) -> Answer:
     """What a query, one SELECT over `all_views`, says of complete runs. A `UsageError` may come with later rows too."""
-    with _asking(sql, limits) as process:
-        query_text = sql.lower()
-        tables: dict[str, pa.Table] = {}
-        left_out: list[str] = []
-        reads_parts = "measurements" in query_text
-        files = [str(part) for run in runs for part in RunDirectory(run.resolve()).numbers] if reads_parts else []
-        if files and (
-            where := next((run.resolve().parent for run in runs if _PATTERN.search(str(run.resolve()))), None)
-        ):
-            raise StoreError(
-                f"'{where}' has one of * ? [ in its name, which DuckDB reads as a pattern; rename it, or link to it"
-            )
-        # DuckDB takes the columns of the first file for those of all, and does not say which is damaged.
-        for run in map(RunDirectory, runs if reads_parts else ()):
-            for part in run.numbers:
-                with run.reading(part.name), regular_file(part) as file:
-                    check_columns(pq.read_schema(file))
-        if any(name in query_text for name in ("cases", "runs")):
-            tables |= _filled(runs)
-        if may_name_a_view(sql):
-            named_views = {name: columns for name, columns in views().items() if name in query_text}
-            typed, left_out = filled([Run.read(path) for path in runs], named_views)
-            tables |= typed
-        stored = [(column.name, column.type) for column in VIEWS["measurements"]]
-        columns, rows = process.ask(sql, (*_FIRST, *VIEWS), tables, stored, files)
+    query = Query(sql, limits, (*_FIRST, *VIEWS))
+    query_text = sql.lower()
+    tables: dict[str, pa.Table] = {}
+    left_out: list[str] = []
+    measurements = _measurements(runs if "measurements" in query_text else ())
+    if any(name in query_text for name in ("cases", "runs")):
+        tables |= _filled(runs)
+    if may_name_a_view(sql):
+        named_views = {name: columns for name, columns in views().items() if name in query_text}
+        typed, left_out = filled([Run.read(path) for path in runs], named_views)
+        tables |= typed
+    columns, rows = query.answer(tables, measurements)
     return Answer(columns, rows, tuple(left_out))
 
 
 def ask_tables(sql: str, tables: Mapping[str, pa.Table], limits: Limits = DEFAULT_LIMITS) -> Answer:
     """As `ask`, of tables in memory."""
-    with _asking(sql, limits) as process:
-        columns, rows = process.ask(sql, tuple(tables), tables)
+    columns, rows = Query(sql, limits, tuple(tables)).answer(tables)
     return Answer(columns, rows)
 
 
-@contextmanager
-def _asking(sql: str, limits: Limits) -> Iterator[QueryProcess]:
-    """A query process, which is ended if the query fails."""
-    try:
-        sql.encode()
-    except UnicodeEncodeError as error:
-        raise UsageError(
-            f"the query is no valid Unicode (half a surrogate pair, or a byte that is no UTF-8) at character "
-            f"{error.start:,}"
-        ) from None
-    process = QueryProcess(limits)
-    try:
-        yield process
-    except BaseException:
-        process.close()
-        raise
+def _measurements(runs: Sequence[Path]) -> ParquetView:
+    """The view of the parts of runs, which are looked at first: DuckDB takes the columns of the first file for those of
+    all, and does not say which is damaged."""
+    files: list[str] = []
+    for run in map(RunDirectory, runs):
+        place = run.path.resolve()
+        for part in run.numbers:
+            if _PATTERN.search(str(place)):
+                raise StoreError(
+                    f"'{place.parent}' has one of * ? [ in its name, which DuckDB reads as a pattern; rename it, or "
+                    "link to it"
+                )
+            with run.reading(part.name), regular_file(part) as file:
+                check_columns(pq.read_schema(file))
+            files.append(str(place / part.name))
+    return ParquetView("measurements", [(column.name, column.type) for column in VIEWS["measurements"]], files)
 
 
 def _filled(paths: Iterable[Path]) -> dict[str, pa.Table]:

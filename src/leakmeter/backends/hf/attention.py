@@ -13,6 +13,7 @@ and any start share the passes through the linear layers, without padding.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from leakmeter.backends.hf import shared_start
 from leakmeter.backends.hf.layers import layer_windows
+from leakmeter.backends.hf.pasts import RECURRENT
 from leakmeter.backends.hf.states import Segment
 
 NAME: Final = "leakmeter_segments"
@@ -53,11 +55,19 @@ class Stretch:
 class SegmentCache(DynamicCache):  # type: ignore[misc]
     """What a model takes for its cache: each update extends the segments by their rows of the new states. `masks` has
     for each layer a mask for each segment. Without masks there is one segment, whose rows are those of the batch, and
-    the model gets its tensors."""
+    the model gets its tensors. Only then may `kinds` of layers be recurrent."""
 
-    def __init__(self, segments: list[Segment], masks: list[list[Tensor | None]] | None, n_layers: int) -> None:
+    def __init__(
+        self, segments: list[Segment], masks: list[list[Tensor | None]] | None, kinds: Sequence[str], n_states: int
+    ) -> None:
+        """A recurrent layer has `n_states`."""
         super().__init__()
-        self.layers = [_Layer(i, segments, masks[i] if masks is not None else None) for i in range(n_layers)]
+        self.layers = [
+            segments[0].recurrence(i, n_states)
+            if kind in RECURRENT
+            else _Layer(i, segments, masks[i] if masks is not None else None)
+            for i, kind in enumerate(kinds)
+        ]
 
 
 class _Layer(DynamicLayer):  # type: ignore[misc]
@@ -193,7 +203,8 @@ def attention_mask(segment: Segment, window: int | None, dtype: torch.dtype, dev
 
 
 def windows_by_kind(model: Any) -> dict[str, int | None] | None:
-    """Sliding-window sizes by kind of attention layer; None for a model with layers that no mask describes."""
+    """Sliding-window sizes by kind of attention layer, of which a recurrent model may have none; None for a model with
+    layers that no mask describes and that are not recurrent."""
     config = model.config.get_text_config()
     if "local" in (getattr(config, "attention_layers", None) or ()):
         # GPT-Neo's local layers count their window in keys, padding and gaps included, whatever the mask says.
@@ -201,7 +212,7 @@ def windows_by_kind(model: Any) -> dict[str, int | None] | None:
     if getattr(config, "keep_window_size", None) is not None:
         # Doge keeps so many keys of a row by scores of its own, among which padding and what is masked count.
         return None
-    windows = layer_windows(config)
+    windows = {kind: some for kind, some in layer_windows(config).items() if kind not in RECURRENT}
     if not windows.keys() <= {"full_attention", "sliding_attention"}:
         return None
     if getattr(config, "layer_types", None):

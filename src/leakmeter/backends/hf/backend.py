@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -25,11 +25,12 @@ from leakmeter.backends.hf.schedule import (
     limits_for,
     most_rows,
     passes_of,
+    places_to_end,
     token_bytes,
     windows,
 )
 from leakmeter.backends.hf.self_check import SelfCheck
-from leakmeter.backends.hf.states import SPARE_COLUMNS, Before, Hidden, Kept, Segment, Start, State
+from leakmeter.backends.hf.states import SPARE_COLUMNS, Before, Hidden, Kept, Segment, Start, State, longest_start
 from leakmeter.backends.hf.tokenizer import HfTokenizer, json_sha256
 from leakmeter.core.backend import Backend, Capabilities, no_masks
 from leakmeter.core.plan import Chunk, Run
@@ -113,9 +114,11 @@ class HfBackend(Backend):
     @property
     @override
     def capabilities(self) -> Capabilities:
+        # What went through a recurrence cannot be hidden from what comes after it.
+        hides = self.forward.forks and self.forward.forks_anywhere
         return Capabilities(
-            masks=self.forward.takes_positions and (self.forward.forks or self._passes_plainly),
-            hides_pieces=self.forward.forks,
+            masks=self.forward.takes_positions and (hides or self._passes_plainly),
+            hides_pieces=hides,
             differentiates=True,
             shares="prefixes" if self.shares_prefixes else "sequences",
             most_rows=most_rows(self.limits, self.forward.n_features * self.model.dtype.itemsize),
@@ -282,30 +285,46 @@ class HfBackend(Backend):
         if not self.shares_prefixes:
             return self._full_passes(chunk, until)
         features: Tensor | None = None
-        states: dict[int, State] = {}
+
+        def put(run: Run, out: Tensor, n_start: int) -> None:
+            nonlocal features
+            if features is None:
+                features = out.new_empty((chunk.n_slots, out.shape[-1]))
+            _put(features, run, out, n_start)
+
+        states: dict[int, list[State]] = {}
         continues = [
             is_continued and not run.hidden for run, is_continued in zip(chunk.runs, continued_runs(chunk), strict=True)
         ]
         # Nothing of the round before is held longer than what begins with it has not been run.
-        before = Before({i: start for i, run in enumerate(chunk.runs) if (start := self._kept_start(run)) is not None})
+        before = Before(self._kept_starts(chunk))
         self._kept = Kept(self.limits.state_bytes)
-        for step in windows(chunk, self.forward.bytes_per_token, self.limits.state_bytes // 2):
+        ends = self._ends(chunk, before.starts)
+        fork_bytes = [len(places) * self.forward.bytes_per_fork for places in ends]
+        for step in windows(chunk, self.forward.bytes_per_token, self.limits.state_bytes // 2, fork_bytes):
             for index in step.finished:
-                del states[index]
+                states.pop(index, None)
             parents = frozenset(step.parents)
             for i in parents:
                 before.cut_back(i)
             starts = {
-                i: before.starts.get(i) or (Start(states[run.parent], run.fork) if run.parent >= 0 else Start(None, 0))
+                i: before.starts.get(i) or longest_start(states.get(run.parent, ()), run.fork)
                 for i, run in ((i, chunk.runs[i]) for i in step.runs)
             }
-            lasting = {i: i in parents or continues[i] for i in step.runs}
-            todo = passes_of(chunk, step.runs, starts, lasting, continues, limits=self.limits, forward=self.forward)
+            lasting = {
+                i: continues[i] or (i in parents and (self.forward.forks_anywhere or len(chunk.runs[i].ids) in ends[i]))
+                for i in step.runs
+            }
+            todo = passes_of(
+                chunk, step.runs, starts, lasting, continues, limits=self.limits, forward=self.forward, ends=ends
+            )
             while todo:
                 group = todo.pop(0)
                 try:
                     if len(group) == len(group[0]) == 1 and not chunk.runs[i := group[0][0]].hidden:
-                        starts[i] = self._begun(chunk.runs[i], starts[i], continues[i], until)
+                        starts[i], states[i] = self._begun(
+                            chunk.runs[i], starts[i], ends[i], put, continues=continues[i], until=until
+                        )
                     out, ended = self._pass(group, chunk, starts, lasting, continues, until)
                 except (MemoryError, RuntimeError) as error:
                     members = [i for batch in group for i in batch]
@@ -313,16 +332,14 @@ class HfBackend(Backend):
                     before.clear()
                     todo[:0] = halves(group)
                     continue
-                if features is None:
-                    features = out[0].new_empty((chunk.n_slots, out[0].shape[-1]))
                 while ended:
                     index, state = ended.pop()
                     run, n_start = chunk.runs[index], starts.pop(index).n_tokens
                     before.drop(index)
                     self.n_tokens_run += len(run.ids) - n_start
-                    _put(features, run, out.pop(), n_start)
+                    put(run, out.pop(), n_start)
                     if state is not None and index in parents:
-                        states[index] = state
+                        states.setdefault(index, []).append(state)
                     if state is not None and continues[index]:
                         self._kept.add(run.ids, run.positions, state, beside=before.blocks, group=(run.apart, run.side))
                     state = None
@@ -334,29 +351,65 @@ class HfBackend(Backend):
         """The chunk with lengths told apart, where this model's numbers depend on them."""
         return chunk if self.forward.side_of is None else replace(chunk, side_of=self.forward.side_of)
 
-    def _kept_start(self, run: Run) -> Start | None:
-        """The longest start of a run whose states the round before left, if longer than its start in its parent."""
-        # At least the first wanted row has to be run again; what pieces are hidden from no other run has run.
-        most = run.fork if run.hidden else int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids) - 1
-        start = self._kept.start(run.ids, run.positions, most, (run.apart, run.side))
-        return start if start.n_tokens > max(run.fork, 0) else None
+    def _kept_starts(self, chunk: Chunk) -> dict[int, Start]:
+        """Of each run, the longest start whose states the round before left, where it is longer than that in its
+        parent. Where states cannot be forked anywhere, runs that are not begun so still fork from their parents."""
+        starts: dict[int, Start] = {}
+        first_forks: dict[int, int] = {}
+        for i, run in reversed(list(enumerate(chunk.runs))):
+            # At least the first wanted row has to be run again; what pieces are hidden from no other run has run.
+            most = run.fork if run.hidden else int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids) - 1
+            if not self.forward.forks_anywhere:
+                most = min(most, first_forks.get(i, most))
+            start = self._kept.start(run.ids, run.positions, most, (run.apart, run.side))
+            if start.n_tokens > max(run.fork, 0):
+                starts[i] = start
+            else:
+                first_forks[run.parent] = min(run.fork, first_forks.get(run.parent, run.fork))
+        return starts
 
-    def _begun(self, run: Run, start: Start, continues: bool, until: torch.nn.Module | None) -> Start:
-        """Where a long run starts once all but its last pass is done, in passes that there is room for."""
+    def _ends(self, chunk: Chunk, starts: Mapping[int, Start]) -> list[tuple[int, ...]]:
+        """After how many tokens passes over each run have to end, so that runs without such starts can fork there."""
+        if self.forward.forks_anywhere:
+            return [()] * len(chunk.runs)
+        return [places_to_end(forks, self.forward.bytes_per_fork, self.limits) for forks in chunk.forks(starts.keys())]
+
+    def _begun(
+        self,
+        run: Run,
+        start: Start,
+        ends: Sequence[int],
+        put: Callable[[Run, Tensor, int], None],
+        *,
+        continues: bool,
+        until: torch.nn.Module | None,
+    ) -> tuple[Start, list[State]]:
+        """Where a run starts once all but its last pass is done, in passes that there is room for and that end where
+        others fork; and the states there. Wanted rows that these passes make are `put` in their places."""
         at_once = max(self.limits.tokens_per_pass, LEAST_SLICE)
         first_row = int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids)
-        while len(run.ids) - start.n_tokens > at_once and start.n_tokens < first_row:
-            end = min(start.n_tokens + at_once, first_row, len(run.ids) - 1)
-            if self.forward.side_of is not None:
-                end = end_on_side(self.forward.side_of, run.positions, end, run.side)
-                if end > min(first_row, len(run.ids) - 1):
-                    break
+        states = [start.state] if start.state is not None and start.n_tokens in ends else []
+        while True:
+            if forks := [end for end in ends if start.n_tokens < end < len(run.ids)]:
+                end = min(start.n_tokens + at_once, forks[0])
+            elif len(run.ids) - start.n_tokens > at_once and start.n_tokens < first_row:
+                end = min(start.n_tokens + at_once, first_row, len(run.ids) - 1)
+                if self.forward.side_of is not None:
+                    end = end_on_side(self.forward.side_of, run.positions, end, run.side)
+                    if end > min(first_row, len(run.ids) - 1):
+                        break
+            else:
+                break
             n_spare = len(run.ids) - end + (SPARE_COLUMNS if continues else 0)
             segment = Segment([start], [run.positions[:end]], end - start.n_tokens, lasts=True, n_spare=n_spare)
-            self.forward.passed([segment], [run.ids[:end]], until)
+            (out,) = self.forward.passed([segment], [run.ids[:end]], until)
+            put(run, out, start.n_tokens)
             self.n_tokens_run += end - start.n_tokens
-            start = Start(segment.states()[0], end)
-        return start
+            (state,) = segment.states()
+            start = Start(state, end)
+            if end in ends:
+                states.append(state)
+        return start, states
 
     def _pass(
         self,
@@ -418,8 +471,10 @@ class HfBackend(Backend):
             torch.cuda.empty_cache()
 
     def _check_positions(self, chunk: Chunk) -> None:
-        if not self.forward.forks and any(run.hidden for run in chunk.runs):
-            raise CapabilityError(f"'{self.name}' has states that cannot be forked, so no piece can be hidden")
+        if not self.capabilities.hides_pieces and any(run.hidden for run in chunk.runs):
+            raise CapabilityError(
+                f"'{self.name}' has recurrent states, or states that cannot be forked, so no piece can be hidden"
+            )
         if self.capabilities.masks:
             return
         if any(int(run.positions[-1]) != len(run.positions) - 1 for run in chunk.runs):
@@ -427,6 +482,8 @@ class HfBackend(Backend):
 
 
 def _put(features: Tensor, run: Run, out: Tensor, n_start: int) -> None:
-    """Write a run's wanted rows, out of its new tokens' features (new token, size), into their slots."""
-    device = out.device
-    features[torch.from_numpy(run.row_slots).to(device)] = out[torch.from_numpy(run.row_tokens - n_start).to(device)]
+    """Write those of a run's wanted rows that are among some of its tokens, out of the features of these (token, size),
+    the first of which is `n_start`, into their slots."""
+    here = (run.row_tokens >= n_start) & (run.row_tokens < n_start + len(out))
+    slots, tokens = (torch.from_numpy(rows[here]).to(out.device) for rows in (run.row_slots, run.row_tokens - n_start))
+    features[slots] = out[tokens]

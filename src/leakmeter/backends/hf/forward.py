@@ -21,17 +21,20 @@ from leakmeter.backends.hf import attention
 from leakmeter.backends.hf.attention import attention_mask, windows_by_kind
 from leakmeter.backends.hf.layers import longest_span
 from leakmeter.backends.hf.lengths import Pass, SideOf, few_tokens, furthest_position, side_of
+from leakmeter.backends.hf.pasts import RECURRENT
 from leakmeter.backends.hf.places import entering_layer
 from leakmeter.backends.hf.plain_pass import plain_inputs
 from leakmeter.backends.hf.shared_start import partial_attention
-from leakmeter.backends.hf.states import SPARE_COLUMNS, Segment, Start, State
+from leakmeter.backends.hf.states import SPARE_COLUMNS, Segment, Start, State, longest_start
 from leakmeter.core.plan import Run
 from leakmeter.core.prompt import IntArray
 from leakmeter.errors import ModelError
 
 _SPAN_PROBED = 512  # tokens; a model with a longer window or block is trusted to follow its configuration
 _FAR_PROBED = 160  # tokens, where nothing says after how many attention is another
+_CACHE = "past_key_values"
 _AGREEMENT = 1e-3  # of the largest logit: far above float32 noise, far below any wrong mask or position
+_PROBED_FORKS = (7, 11)  # tokens before the last one of what is probed
 _FAILURES = (AttributeError, IndexError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError)
 
 
@@ -49,19 +52,29 @@ class Forward:
         self._windows = windows_by_kind(model)
         kinds = getattr(config, "layer_types", None) or ["full_attention"] * self.n_layers
         self._kinds: list[str] = list(kinds)
+        self._n_states: int = getattr(config, "number_of_conv_states", 1)
+        self._cache_name = "cache_params" if "cache_params" in inspect.signature(model.forward).parameters else _CACHE
+        self.forks_anywhere = RECURRENT.isdisjoint(self._kinds)
+        """Whether a sequence can be forked after each of its tokens, not only where a pass ended."""
         self.joins_segments = False
         self.one_scratch = True
         """Whether no layer attends to states of an earlier one, so that these may be overwritten."""
         self.bytes_per_token = 0
+        """Memory of what layers keep of a sequence, for each of its tokens."""
+        self.bytes_per_fork = 0
+        """Memory of what they keep of it for each place after which it can be forked, if not anywhere."""
         with self.borrowed():
             near = few_tokens(model, self._all_logits)
             self.looks_ahead, self.side_of = self._of_last_token(near)
             self._head = head_of(model)
             self.has_head = follows_the_rule(model, self._head, near)
             # Other implementations do what scaled_dot_product_attention cannot: caps, sinks, kernels of their own.
-            ways = [True, False] if config._attn_implementation == "sdpa" else [False]
-            # A model whose states cannot be forked (recurrent layers, say) gets plain full passes.
-            self.forks = self._windows is not None and any(self._agrees(joined) for joined in ways)
+            # A recurrence runs through all tokens of a row, so that segments in one row would go on from one another.
+            ways = [True, False] if config._attn_implementation == "sdpa" and self.forks_anywhere else [False]
+            # A model whose states cannot be forked gets plain full passes; so does a recurrent one with several
+            # rotations, since parts of a sequence would have to be of its side.
+            may_fork = self._windows is not None and (self.forks_anywhere or self.side_of is None)
+            self.forks = may_fork and any(self._agrees(joined) for joined in ways)
             self.n_causal = None if self.looks_ahead or self.joins_segments else self._n_causal()
             """After how many tokens the first ones' logits change, where they do; None where they stay."""
 
@@ -117,15 +130,18 @@ class Forward:
         masks = [self._masks(segment) for segment in segments]
         if self.joins_segments:
             by_layer = [[mask[kind] for mask in masks] for kind in self._kinds]
-            cache = attention.SegmentCache(list(segments), by_layer, self.n_layers)
+            cache = attention.SegmentCache(list(segments), by_layer, self._kinds, self._n_states)
             new_ids, new_positions = [torch.cat(new_ids)[None]], [torch.cat(new_positions)[None]]
         else:
-            cache = attention.SegmentCache(list(segments), None, self.n_layers)
+            cache = attention.SegmentCache(list(segments), None, self._kinds, self._n_states)
             new_ids, new_positions = [torch.stack(new_ids)], [torch.stack(new_positions)]
         extra: dict[str, object] = {"position_ids": new_positions[0].to(device)} if self.takes_positions else {}
-        if not self.joins_segments:
-            extra["attention_mask"] = masks[0] if len(masks[0]) > 1 else next(iter(masks[0].values()))
-        out = self._features(until, input_ids=new_ids[0].to(device), past_key_values=cache, use_cache=True, **extra)
+        if not self.joins_segments and masks[0]:
+            # Recurrent layers have no mask: padding comes last.
+            by_kind = {**dict.fromkeys(RECURRENT.intersection(self._kinds)), **masks[0]}
+            extra["attention_mask"] = by_kind if len(masks[0]) > 1 else next(iter(masks[0].values()))
+        extra |= {self._cache_name: cache, "use_cache": True}
+        out = self._features(until, input_ids=new_ids[0].to(device), **extra)
         sizes = [segment.n_new for segment in segments for _ in segment.starts]
         return list(torch.split(out[0], sizes)) if self.joins_segments else list(out)
 
@@ -184,7 +200,7 @@ class Forward:
         """Whether the first tokens' logits stay as they are once so many more follow that blocks of them are put
         together, or keys chosen. Attention of our own, where segments are joined, has no such blocks."""
         span = longest_span(self._config, _SPAN_PROBED)
-        if not span and self._windows is not None:
+        if not span and self._windows is not None and self.forks_anywhere:
             return None
         limit = getattr(self._config, "max_position_embeddings", None) or _FAR_PROBED
         n = min(max(span + 32, _FAR_PROBED), limit)
@@ -201,7 +217,8 @@ class Forward:
         return n_first if moved.median() > 0.05 * rows.abs().max() else None
 
     def _agrees(self, joined: bool) -> bool:
-        """Whether forked, padded and extended passes give what a plain pass gives: no, where states cannot be cut."""
+        """Whether forked, padded and extended passes give what a plain pass gives: no, where states cannot be cut, or
+        the library does not go on from a recurrent one."""
         # Long enough to see past windows and blocks that are short enough to see past quickly.
         n = max(16, longest_span(self._config, _SPAN_PROBED) + 16)
         limit = getattr(self._config, "max_position_embeddings", None) or n
@@ -212,48 +229,64 @@ class Forward:
         self.joins_segments = joined
         try:
             with self.borrowed():
-                whole = Segment([Start(None, 0)], [positions], n, lasts=True)
-                self.passed([whole], [ids])
-                (state,) = whole.states()
-                assert whole.block is not None
-                cells = sum(k[0, :, 0].numel() + v[0, :, 0].numel() for k, v in whole.block.layers)
+                ends = [n] if self.forks_anywhere else sorted({5, *(n - n_behind for n_behind in _PROBED_FORKS)})
+                states, parts = self._begun(ids, positions, ends)
+                pasts = states[-1].layers
+                cells = sum(past.numbers_per_token for past in pasts.values())
                 self.bytes_per_token = cells * self.model.dtype.itemsize
-                close = self._are_near(self._lasting(state, ids, positions), plain)
+                self.bytes_per_fork = sum(past.n_bytes for past in pasts.values() if not past.forks_anywhere)
+                starts = [longest_start(states, n - n_behind) for n_behind in _PROBED_FORKS]
+                close = self._are_near(parts + self._lasting(starts, ids, positions), plain)
                 # Where fewer layers than there are have states, some attend to another's.
-                self.one_scratch = len(whole.block.layers) == self.n_layers
-                self.one_scratch &= close and self._are_near(self._passing(state, ids, positions), plain)
+                self.one_scratch = len(pasts) == self.n_layers
+                self.one_scratch &= close and self._are_near(self._passing(starts, ids, positions), plain)
                 if close and not self.one_scratch:
-                    close = self._are_near(self._passing(state, ids, positions), plain)
+                    close = self._are_near(self._passing(starts, ids, positions), plain)
         except _FAILURES:
             close = False
         self.joins_segments = joined and close
         return close
+
+    def _begun(
+        self, ids: IntArray, positions: IntArray, ends: Sequence[int]
+    ) -> tuple[list[State], list[tuple[Tensor, int]]]:
+        """States of so many leading tokens, run in as many passes; and what passes after the first give, each with its
+        first position."""
+        states: list[State] = []
+        parts: list[tuple[Tensor, int]] = []
+        start = Start(None, 0)
+        for end in ends:
+            n_spare = ends[-1] - end
+            segment = Segment([start], [positions[:end]], end - start.n_tokens, lasts=True, n_spare=n_spare)
+            (out,) = self.passed([segment], [ids[:end]])
+            parts.append((out, start.n_tokens))
+            states += segment.states()
+            start = Start(states[-1], end)
+        return states, parts[1:]
 
     def _are_near(self, parts: Sequence[tuple[Tensor, int]], plain: Tensor) -> bool:
         """Whether features, each with its first position, are those of a plain pass."""
         tolerance = (_AGREEMENT if self.model.dtype == torch.float32 else 0.05) * plain.abs().max().float()
         return all((part - plain[first : first + len(part)]).abs().max() <= tolerance for part, first in parts)
 
-    def _lasting(self, state: State, ids: IntArray, positions: IntArray) -> list[tuple[Tensor, int]]:
+    def _lasting(self, starts: Sequence[Start], ids: IntArray, positions: IntArray) -> list[tuple[Tensor, int]]:
         """Features of forks of different lengths, then of one more token in place; each with its first position."""
-        n = len(ids)
-        starts = [Start(state, n - 7), Start(state, n - 11)]
-        ends = [n - 1, n - 6]
+        # A recurrence would go on from padding.
+        ends = [starts[0].n_tokens + 6, starts[1].n_tokens + (5 if self.forks_anywhere else 6)]
         segment = Segment(starts, [positions[:end] for end in ends], 6, lasts=True, n_spare=SPARE_COLUMNS)
         out = self.passed([segment], [ids[:end] for end in ends])
-        parts = [(out[0], n - 7), (out[1][:5], n - 11)]
+        parts = [
+            (rows[: end - start.n_tokens], start.n_tokens) for rows, start, end in zip(out, starts, ends, strict=True)
+        ]
         later = [Start(fork, len(fork.columns)) for fork in segment.states()]
         more = Segment(later, [positions[: end + 1] for end in ends], 1, lasts=True)
         out = self.passed([more], [ids[: end + 1] for end in ends])
-        parts += [(out[0], n - 1), (out[1], n - 6)]
-        return parts
+        return parts + list(zip(out, ends, strict=True))
 
-    def _passing(self, state: State, ids: IntArray, positions: IntArray) -> list[tuple[Tensor, int]]:
+    def _passing(self, starts: Sequence[Start], ids: IntArray, positions: IntArray) -> list[tuple[Tensor, int]]:
         """Features of forks whose states are not kept, beside a sequence from its start where segments are joined; each
         with its first position."""
-        n = len(ids)
-        starts = [Start(state, n - 7), Start(state, n - 11)]
-        ends = [n - 1, n - 6]
+        ends = [starts[0].n_tokens + 6, starts[1].n_tokens + 5]
         forks = [positions[:end] for end in ends]
         segments = [Segment(starts, forks, 6, lasts=False, one_scratch=self.one_scratch)]
         sequences = [ids[:end] for end in ends]
@@ -261,7 +294,8 @@ class Forward:
             segments.append(Segment([Start(None, 0)], [positions[:5]], 5, lasts=False))
             sequences.append(ids[:5])
         out = self.passed(segments, sequences)
-        return [(out[0], n - 7), (out[1][:5], n - 11), *((rows, 0) for rows in out[2:])]
+        first, second = (start.n_tokens for start in starts)
+        return [(out[0], first), (out[1][:5], second), *((rows, 0) for rows in out[2:])]
 
 
 def _new_tokens(segments: Sequence[Segment], ids: Sequence[IntArray]) -> tuple[list[Tensor], list[Tensor]]:

@@ -101,8 +101,18 @@ class Window:
     """Parents of an earlier window, all of whose descendants have been run."""
 
 
-def windows(chunk: Chunk, bytes_per_token: int, state_bytes: int) -> Iterator[Window]:
-    """Every run after its parent; siblings together as far as their states take at most half of what is left."""
+def places_to_end(forks: Sequence[int], bytes_per_fork: int, limits: Limits) -> tuple[int, ...]:
+    """After how many tokens passes over a run end, so that others can fork from it there: after all of `forks` as far
+    as there is memory for what recurrent layers keep, else after some of them, as far apart as the rest."""
+    most = max(1, limits.state_bytes // 8 // bytes_per_fork)
+    return tuple(forks[:: -(-len(forks) // most)]) if forks else ()
+
+
+def windows(
+    chunk: Chunk, bytes_per_token: int, state_bytes: int, fork_bytes: Sequence[int] | None = None
+) -> Iterator[Window]:
+    """Every run after its parent; siblings together as far as their states take at most half of what is left.
+    `fork_bytes` has for each run what is kept of it beside what each token takes."""
     children: list[list[int]] = [[] for _ in chunk.runs]
     roots: list[int] = []
     for index, run in enumerate(chunk.runs):
@@ -113,6 +123,7 @@ def windows(chunk: Chunk, bytes_per_token: int, state_bytes: int) -> Iterator[Wi
         used = 0
         for index in siblings:
             takes = len(chunk.runs[index].ids) * bytes_per_token if children[index] else 0
+            takes += fork_bytes[index] if fork_bytes is not None else 0
             if window and used + takes > left // 2:
                 yield from close(window, max(left - used, 0))
                 window, used = [], 0
@@ -141,11 +152,15 @@ def batches(
     *,
     joins: bool,
     views: Callable[[Run], bool],
+    pads_lasting: bool = True,
+    bytes_per_row: int = 0,
 ) -> Iterator[list[int]]:
     """Cut a window into batches of runs that are alike in new tokens and in starts. A batch of the round before that is
     extended as a whole stays as it was, so that its states can grow in place. `lasts` says whether a run's states are
     wanted afterwards, `views` whether it has pieces hidden and needs no copy of the states that it begins with. With
-    `joins`, tokens of all lengths share a pass without padding, so that a batch is of rows that are alike."""
+    `joins`, tokens of all lengths share a pass without padding, so that a batch is of rows that are alike. Unless
+    `pads_lasting`, rows whose states are wanted afterwards are equally long. States take `bytes_per_row` beside what
+    they take for each token."""
     # Most that padding may add to new tokens, and to the columns of the states that rows begin with, as factors.
     new_padding, start_padding = (1.0, 1.5) if joins else (1.15, math.inf)
     tails = {i: len(chunk.runs[i].ids) - starts[i].n_tokens for i in runs}
@@ -163,12 +178,14 @@ def batches(
     for i in sorted(rest, key=lambda i: (lasts[i], -tails[i], starts[i].n_tokens, i)):
         rows, longest = len(batch) + 1, tails[batch[0]] if batch else tails[i]
         longest_start = max(longest_start, starts[i].n_tokens)
+        most_padding = new_padding if pads_lasting or not lasts[i] else 1.0
         fits = (
             lasts[i] == lasts[(batch or [i])[0]]
             and rows * longest <= limits.tokens_per_pass
-            and rows * longest <= new_padding * (n_new + tails[i])
+            and rows * longest <= most_padding * (n_new + tails[i])
             and (longest_start == 0 or rows * longest_start <= start_padding * (n_before + starts[i].n_tokens))
-            and rows * (longest_start + longest) * bytes_per_token <= limits.state_bytes // (4 if lasts[i] else 2)
+            and rows * ((longest_start + longest) * bytes_per_token + bytes_per_row)
+            <= limits.state_bytes // (4 if lasts[i] else 2)
         )
         if batch and not fits:
             yield batch
@@ -237,10 +254,11 @@ def passes_of(
     *,
     limits: Limits,
     forward: Forward,
+    ends: Sequence[Sequence[int]] | None = None,
 ) -> list[list[list[int]]]:
-    """Runs in passes of batches, each of one side; those that are apart come first, each in a pass of its own.
-    `lasting` says of each run whether its states are needed once it has been run, `continues` of each of the chunk's
-    whether the next round extends it."""
+    """Runs in passes of batches, each of one side; those that are apart come first, each in a pass of its own, and so
+    do those over which passes end (`ends`) before they are done. `lasting` says of each run whether its states are
+    needed once it has been run, `continues` of each of the chunk's whether the next round extends it."""
     joins = forward.joins_segments
 
     def state_bytes(batch: list[int]) -> int:
@@ -258,17 +276,21 @@ def passes_of(
         n_columns += SPARE_COLUMNS if any(continues[i] for i in batch) else 0
         return len(batch) * n_columns * forward.bytes_per_token
 
-    passes = [[[i]] for i in runs if chunk.runs[i].apart]
-    for side in sorted({chunk.runs[i].side for i in runs}):
+    alone = [i for i in runs if chunk.runs[i].apart or (ends is not None and ends[i])]
+    passes = [[[i]] for i in alone]
+    rest = [i for i in runs if i not in alone]
+    for side in sorted({chunk.runs[i].side for i in rest}):
         cut = batches(
             chunk,
-            [i for i in runs if not chunk.runs[i].apart and chunk.runs[i].side == side],
+            [i for i in rest if chunk.runs[i].side == side],
             starts,
             lasting,
             limits,
             forward.bytes_per_token,
             joins=joins,
             views=forward.hides_in_view,
+            pads_lasting=forward.forks_anywhere,
+            bytes_per_row=forward.bytes_per_fork,
         )
         passes += together(cut, chunk, starts, limits, state_bytes) if joins else ([batch] for batch in cut)
     return passes

@@ -1,8 +1,8 @@
-"""Key/value states of sequences already run: forked by reference, gathered into batches, extended in place.
+"""States of sequences already run: forked by reference, gathered into batches, extended in place.
 
-A block holds the states of a batch, a pair of buffers (row, head, column, size) for each layer; a state is one
-sequence in it, a row and the columns where its tokens stand. A later sequence begins with the leading tokens of a
-state. A pass extends one segment for each group of rows that it can lay side by side:
+A block holds what the layers keep of a batch (`pasts`); a state is one sequence in it, a row and the columns where its
+tokens stand. A later sequence begins with the leading tokens of a state. A pass extends one segment for each group of
+rows that it can lay side by side:
 
     start of row 0   t t t t t . . | n n n .      columns of the start, padding | new tokens, padding
     start of row 1   t t t t t t t | n n n n
@@ -12,13 +12,13 @@ States of the round before are found again by the tokens they cover (`Kept`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from torch import Tensor
 
+from leakmeter.backends.hf.pasts import Fork, KeysValues, LayerPast, Recurrence
 from leakmeter.core.plan import Ranges
 from leakmeter.core.prompt import IntArray
 
@@ -27,19 +27,19 @@ SPARE_COLUMNS = 32  # for rounds to come; a block that is full is copied into a 
 
 @dataclass(slots=True)
 class Block:
-    """Keys and values of a batch of sequences; columns from `n_columns` on are free."""
+    """What the layers keep of a batch of sequences; columns from `n_columns` on are free."""
 
     n_rows: int
     n_columns: int = 0
-    layers: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    layers: dict[int, LayerPast] = field(default_factory=dict)
 
     @property
     def n_bytes(self) -> int:
-        return sum(t.numel() * t.element_size() for pair in self.layers for t in pair)
+        return sum(past.n_bytes for past in self.layers.values())
 
     @property
     def n_spare(self) -> int:
-        return self.layers[0][0].shape[2] - self.n_columns if self.layers else 0
+        return min((past.n_columns for past in self.layers.values()), default=self.n_columns) - self.n_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,15 @@ class State:
     row: int
     columns: IntArray
     """Where each token stands, (token,)."""
+    layers: Mapping[int, LayerPast]
+    """What layers kept when its last token was run."""
+    only_at: int | None = None
+    """The number of leading tokens after which it can be forked, 0 for nowhere; None where that is after any."""
+
+    def start(self, most: int) -> Start:
+        """The longest start that it gives to a sequence which shares so many leading tokens with it."""
+        n_tokens = most if self.only_at is None else self.only_at
+        return Start(self, n_tokens) if 0 < n_tokens <= most else Start(None, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,16 @@ class Start:
     @property
     def columns(self) -> IntArray:
         return self.state.columns[: self.n_tokens] if self.state is not None else np.empty(0, dtype=np.int64)
+
+    def fork(self, layer: int) -> Fork:
+        """What a layer keeps of these tokens."""
+        past = self.state.layers.get(layer) if self.state is not None else None
+        return past.fork(self.state.row, self.columns) if past is not None and self.state is not None else {}
+
+
+def longest_start(states: Iterable[State], most: int) -> Start:
+    """The longest start, of at most so many tokens, that states of one sequence give."""
+    return max((state.start(most) for state in states), key=lambda start: start.n_tokens, default=Start(None, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +109,7 @@ def continued_block(starts: Sequence[Start], n_new: int) -> Block | None:
 
 
 class Segment:
-    """Rows of a pass whose keys and values lie side by side."""
+    """Rows of a pass whose states lie side by side."""
 
     def __init__(
         self,
@@ -126,7 +145,7 @@ class Segment:
             self.block = Block(len(starts)) if lasts else None
         self._n_spare = n_spare
         self._one_scratch = one_scratch
-        self._scratch: tuple[Tensor, Tensor] | None = None
+        self._scratch: KeysValues | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -150,28 +169,33 @@ class Segment:
         if self.views:
             return keys, values
         if self.block is not None and self._in_place:
-            pair = self.block.layers[layer]
+            past = self.block.layers[layer]
+            assert isinstance(past, KeysValues)
         elif self.block is not None:
-            pair = self._buffers(keys, values, self._n_spare)
-            self.block.layers.append(pair)
+            past = self.block.layers[layer] = self._buffers(keys, values, self._n_spare)
         elif self.n_start == 0:
             return keys, values
         else:
             # One pair of buffers serves all layers of one size, unless later layers attend to an earlier one's states.
-            if self._scratch is None or not self._one_scratch or not _fits(self._scratch, keys, values):
+            if self._scratch is None or not self._one_scratch or not self._scratch.fits(keys, values):
                 self._scratch = self._buffers(keys, values, 0)
-            pair = self._scratch
-        end = self.n_start + self.n_new
-        for side, (buffer, new) in enumerate(zip(pair, (keys, values), strict=True)):
-            if not self._in_place:
-                self._gather(buffer, layer, side)
-            buffer[:, :, self.n_start : end] = new
-        return pair[0][:, :, :end], pair[1][:, :, :end]
+            past = self._scratch
+        if not self._in_place:
+            past.gather(self._forks(layer), len(self.starts), self.n_start)
+        return past.extend(self.n_start, keys, values)
+
+    def recurrence(self, layer: int, n_states: int) -> Recurrence:
+        """So many states of a layer for the model to update. Whoever began with what was there before keeps it."""
+        past = Recurrence(n_states)
+        past.gather(self._forks(layer), len(self.starts), self.n_start)
+        if self.block is not None:
+            self.block.layers[layer] = past
+        return past
 
     def viewed(self, layer: int) -> tuple[Tensor, Tensor]:
         """Keys and values that all rows begin with, (1, head, token, size), where they are."""
-        keys, values = (_leading(self.starts[0], layer, side)[None] for side in (0, 1))
-        return keys, values
+        fork = self.starts[0].fork(layer)
+        return fork["keys"][None], fork["values"][None]
 
     def token_columns(self) -> list[IntArray]:
         """Where each row's tokens stand after the pass."""
@@ -182,40 +206,21 @@ class Segment:
 
     def states(self) -> list[State]:
         assert self.block is not None
-        self.block.n_columns = self.n_start + self.n_new
-        return [State(self.block, row, columns) for row, columns in enumerate(self.token_columns())]
+        end = self.block.n_columns = self.n_start + self.n_new
+        layers = dict(self.block.layers)
+        anywhere = all(past.forks_anywhere for past in layers.values())
+        return [
+            # What went through a recurrence after the last token of a row was padding.
+            State(self.block, row, columns, layers, None if anywhere else len(columns) * int(columns[-1] == end - 1))
+            for row, columns in enumerate(self.token_columns())
+        ]
 
-    def _buffers(self, keys: Tensor, values: Tensor, n_spare: int) -> tuple[Tensor, Tensor]:
-        n_columns = self.n_start + self.n_new + n_spare
-        first, second = (t.new_empty((t.shape[0], t.shape[1], n_columns, t.shape[3])) for t in (keys, values))
-        return first, second
+    def _buffers(self, keys: Tensor, values: Tensor, n_spare: int) -> KeysValues:
+        return KeysValues(keys, values, self.n_start + self.n_new + n_spare)
 
-    def _gather(self, buffer: Tensor, layer: int, side: int) -> None:
-        if self.n_shared:
-            buffer[:, :, : self.n_start] = _leading(self.starts[0], layer, side)
-            return
-        for row, start in enumerate(self.starts):
-            if start.state is not None:
-                buffer[row, :, : start.n_tokens] = _leading(start, layer, side)
-            # Masked, yet multiplied by zero: what memory held before may be NaN.
-            buffer[row, :, start.n_tokens : self.n_start] = 0
-
-
-def _leading(start: Start, layer: int, side: int) -> Tensor:
-    """Keys or values (head, token, size) of the leading tokens."""
-    assert start.state is not None
-    rows = start.state.block.layers[layer][side][start.state.row]
-    columns = start.columns
-    if not len(columns) or columns[-1] == len(columns) - 1:
-        return rows[:, : len(columns)]
-    return rows[:, torch.from_numpy(columns).to(rows.device)]
-
-
-def _fits(pair: tuple[Tensor, Tensor], keys: Tensor, values: Tensor) -> bool:
-    return all(
-        buffer.shape[:2] == new.shape[:2] and buffer.shape[3] == new.shape[3] and buffer.dtype == new.dtype
-        for buffer, new in zip(pair, (keys, values), strict=True)
-    )
+    def _forks(self, layer: int) -> list[Fork]:
+        """Each row's fork; a single one where all rows have the same."""
+        return [start.fork(layer) for start in (self.starts[:1] if self.n_shared else self.starts)]
 
 
 Group = tuple[bool, int]
@@ -252,8 +257,8 @@ class Kept:
         """The longest start of a sequence, at most `most` tokens, whose states are kept."""
         # A sequence that was drawn further begins with all of one that was kept: no need to compare with each.
         whole = self._by_tokens.get((ids[:most].tobytes(), positions[:most].tobytes(), group))
-        if whole is not None:
-            return Start(whole, most)
+        if whole is not None and (start := whole.start(most)).n_tokens:
+            return start
         best = Start(None, 0)
         for other_ids, other_positions, state, other_group in self._sequences:
             if other_group != group:
@@ -262,7 +267,7 @@ class Kept:
             same = (other_ids[:n] == ids[:n]) & (other_positions[:n] == positions[:n])
             shared = n if same.all() else int(np.argmin(same))
             if shared > best.n_tokens:
-                best = Start(state, shared)
+                best = max(best, state.start(shared), key=lambda start: start.n_tokens)
         return best
 
 
