@@ -12,7 +12,6 @@ gate`.
 
 from __future__ import annotations
 
-import importlib
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -130,7 +129,7 @@ class AnyResult(ABC):
         provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
         n_cases: int | None = None,
     ) -> Report:
-        """What is said of results, as blocks; all views are made of it. See `core.registry.Instrument.report_at`.
+        """What is said of results, as blocks; all views are made of it. See `core.registry.Instrument.report`.
 
         Args:
             results: one or more.
@@ -368,7 +367,9 @@ def show(shown: Any) -> None:
     # Jupyter's kernels show HTML, and IPython in a terminal does not.
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if hasattr(shell, "kernel"):
-        importlib.import_module("IPython.display").display(shown)
+        from IPython.display import display
+
+        display(shown)
         return
     from rich.console import Console
 
