@@ -16,7 +16,7 @@ ALLOWED = {
 
 
 def string_imports(source: Path = SOURCE) -> Iterator[str]:
-    """Places, 'core/x.py:3', where a module is imported by a text, or a text names one as 'package.module:name'."""
+    """Files and lines where a module is imported by a text, or a text names one as 'package.module:name'."""
     for path in sorted(source.rglob("*.py")):
         name = str(path.relative_to(source))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -16,7 +16,7 @@ import leakmeter
 from helpers import public_names
 from helpers.places import ROOT
 from leakmeter.core.folder import imports_of
-from leakmeter.engine.loading import LOAD_OPTIONS, load_backend
+from leakmeter.engine.loading import MODEL_OPTIONS, load_backend
 
 PROGRAM = ROOT / "tests" / "helpers" / "typed_program.py"
 OVERRIDING = """
@@ -36,11 +36,11 @@ NEEDS_MYPY = pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason
 
 def test_options_of_a_model_are_those_of_load_backend() -> None:
     loading = inspect.signature(load_backend).parameters
-    assert [*LOAD_OPTIONS, "notify"] == [name for name in loading if name != "model"]
+    assert [*MODEL_OPTIONS, "notify"] == [name for name in loading if name != "model"]
     for function in (leakmeter.influence, leakmeter.frontier):
         shown = inspect.signature(function).parameters
-        assert [shown[name] for name in LOAD_OPTIONS] == [loading[name] for name in LOAD_OPTIONS]
-        others = [name for name in shown if name not in LOAD_OPTIONS]
+        assert [shown[name] for name in MODEL_OPTIONS] == [loading[name] for name in MODEL_OPTIONS]
+        others = [name for name in shown if name not in MODEL_OPTIONS]
         assert list(inspect.signature(function.on).parameters) == others
 
 
