@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leakmeter.core import registry
+from leakmeter.errors import options_named
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.overriding import override
 
@@ -44,14 +45,17 @@ class Meter(Methods):
     """
 
     def __init__(self, model: Any = DEFAULT_MODEL, **options: Any) -> None:
-        from leakmeter.engine.loading import KeptModel
+        from leakmeter.engine.loading import KeptModel, ModelOptions
 
-        self._model = KeptModel(model, **options)
+        self._model = KeptModel(model, ModelOptions.named(options))
 
     @property
     def backend(self) -> Backend:
         """The model, loaded."""
-        return self._model.backend
+        from leakmeter.engine.loading import as_argument
+
+        with options_named(as_argument):
+            return self._model.backend
 
     @property
     def kept_model(self) -> KeptModel:

@@ -30,7 +30,7 @@ from leakmeter.core import registry
 from leakmeter.core.case import Case
 from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.plain import as_unicode
-from leakmeter.engine.loading import MODEL_OPTIONS, KeptModel, model_of, tell
+from leakmeter.engine.loading import MODEL_OPTIONS, KeptModel, ModelOptions, model_of, tell
 from leakmeter.errors import UnknownNameError, UsageError, as_keyword, options_named
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.overriding import override
@@ -245,7 +245,7 @@ def _function(wrapped: Any, options: Any, call: Any, *, alone: bool = False) -> 
     def called(model: Any = DEFAULT_MODEL, data: Any = None, **keywords: Any) -> Any:
         loading = {name: keywords.pop(name) for name in MODEL_OPTIONS if name in keywords}
         with options_named(as_argument):
-            kept = model_of(model, **loading)
+            kept = model_of(model, ModelOptions.named(loading))
         return on(kept, data, **keywords)
 
     returned = get_annotations(wrapped)["return"]

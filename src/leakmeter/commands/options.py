@@ -141,10 +141,10 @@ class RunOptions(LoadingOptions, _NamedModel):
     def load_backend(self) -> Backend:
         from leakmeter.commands import output
         from leakmeter.core.long_work import told_if_long
-        from leakmeter.engine.loading import load_backend
+        from leakmeter.engine.loading import load
 
         with told_if_long(output.tell, f"loading {self.model} …"):
-            return load_backend(self.model, **replace(self, cache=not self.no_cache).given())
+            return load(self.model, replace(self, cache=not self.no_cache))
 
     def load_predictor(self) -> Predictor:
         from leakmeter.engine.loading import names_a_backend

@@ -1,6 +1,6 @@
 """What every result is: a case's numbers as a record, and its views.
 
-The results of an instrument are made by the class that its `result_at` names, which has
+The results of an instrument are made by the class that is its `result`, which has
 
     @classmethod
     def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Result]

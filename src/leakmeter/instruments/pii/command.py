@@ -67,9 +67,9 @@ class WeightsOptions:
     """cpu, cuda, cuda:1 …; CUDA where there is one by default."""
 
     def load(self, needed_for: str) -> HfBackend:
-        from leakmeter.engine.loading import load_backend
+        from leakmeter.engine.loading import load
 
-        backend = load_backend(self.model, dtype=self.dtype, device=self.device, cache=False)
+        backend = load(self.model, ModelOptions(dtype=self.dtype, device=self.device, cache=False))
         return weights_of(backend, needed_for)
 
 
