@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from leakmeter.core.backend import Backend
     from leakmeter.engine.loading import KeptModel
-    from leakmeter.instruments.public import Methods
+    from leakmeter.instruments.public import _Methods
 else:
-    Methods = object
+    _Methods = object
 
 
-class Meter(Methods):
+class Meter(_Methods):
     """A model, and the functions of all instruments as methods, those of other packages' instruments too.
 
     `meter.influence(…)` is `leakmeter.influence(model, …)`, on a model that this meter keeps.
@@ -66,9 +66,11 @@ class Meter(Methods):
 
         def __getattr__(self, name: str) -> Callable[..., Any]:
             import leakmeter
+            from leakmeter.core.folder import imports_of
 
             others = registry.other_functions()
-            if name in leakmeter.__all__ and hasattr(function := getattr(leakmeter, name), "on"):
+            ours = imports_of("leakmeter.instruments", "public.py")
+            if name in ours and hasattr(function := getattr(leakmeter, name), "on"):
                 return partial(function.on, self._model)
             if name in others:
                 # One of another package may take a back end.
@@ -87,6 +89,6 @@ class Meter(Methods):
 
 
 def _names() -> list[str]:
-    from leakmeter.instruments.public import Methods
+    from leakmeter.instruments.public import _Methods
 
-    return sorted({*(name for name in vars(Methods) if not name.startswith("_")), *registry.other_functions()})
+    return sorted({*(name for name in vars(_Methods) if not name.startswith("_")), *registry.other_functions()})

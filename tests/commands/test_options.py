@@ -86,6 +86,6 @@ def test_one_source_of_cases(note: Path) -> None:
 
 
 def test_what_settings_cannot_use_is_said_before_a_model_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *_, **__: pytest.fail("the model was loaded"))
+    monkeypatch.setattr("leakmeter.engine.loading.load", lambda *_, **__: pytest.fail("the model was loaded"))
     with pytest.raises(LeakmeterError, match="no-such-file"):
         leakmeter.influence("smollm2-135m", context="Ana is 41.", query="Age?", response="41", template="@no-such-file")

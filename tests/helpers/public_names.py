@@ -33,4 +33,4 @@ def written() -> str:
         lines.append((package, f"from {package} import {last} as {name}"))
     body = [f"    {name} = {alias[module]}.{name}" for module, name in methods]
     imports = [line for _, line in sorted(lines)]
-    return "\n".join([_ABOUT, *imports, "", "", "class Methods:", *body]) + "\n"
+    return "\n".join([_ABOUT, *imports, "", "", "class _Methods:", *body]) + "\n"

@@ -245,7 +245,7 @@ def test_one_model_is_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> No
     alive: weakref.WeakSet[Any] = weakref.WeakSet()
 
     class Kept:
-        def __init__(self, given: str) -> None:
+        def __init__(self, given: str, options: ModelOptions) -> None:
             self.source, self.backend = given, None
             alive.add(self)
 

@@ -189,10 +189,11 @@ def reporter(kind: type) -> Callable[[Sequence[Any]], Any]:
     for measure in _own().values():
         if measure.package == folder:
             return measure.report
-    report: Callable[[Sequence[Any]], Any] = next(
-        point.load().report for point in _others(_INSTRUMENTS) if point.module == folder
-    )
-    return report
+    for point in _others(_INSTRUMENTS):
+        if point.module == folder:
+            report: Callable[[Sequence[Any]], Any] = point.load().report
+            return report
+    raise LookupError(f"{kind.__name__} is no instrument's: none is in '{folder}'")
 
 
 def backends() -> list[str]:

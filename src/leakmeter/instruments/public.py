@@ -36,7 +36,7 @@ from leakmeter.instruments.susceptibility.fisher.result import FisherResult as F
 from leakmeter.instruments.susceptibility.result import SusceptibilityResult as SusceptibilityResult
 
 
-class Methods:
+class _Methods:
     decode = _decoding.decode
     frontier = _decoding.frontier
     generate = _generation.generate

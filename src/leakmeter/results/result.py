@@ -142,9 +142,15 @@ class AnyResult(ABC):
         """
         if not results:
             raise UsageError("nothing to show: a report needs at least one result, as printed by `--json`")
-        report: Report = registry.reporter(cls)(results)
+        report = cls._said_of(results)
         report = replace(report, blocks=[*report.blocks, *_before_a_failed_check(results)])
         return report.signed(command, provenance).interrupted(len(results), n_cases)
+
+    @classmethod
+    def _said_of(cls, results: Sequence[Any]) -> Report:
+        """The blocks that are about these results; the instrument's."""
+        report: Report = registry.reporter(cls)(results)
+        return report
 
     @classmethod
     def summary(cls, results: Sequence[Any]) -> Any:
